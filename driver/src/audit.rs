@@ -14,7 +14,7 @@ const HASH: &str = ",\"hash\":\"";
 pub struct Report {
     /// The number of lines that have the expected hash and the expected record number.
     pub valid: u64,
-    /// The hash of the last line. `None` if the log is empty.
+    /// The hash in the last record. `None` if the log has no record.
     pub last: Option<String>,
     /// Whether a line has the hash that the caller asked for.
     pub known: bool,

@@ -333,7 +333,7 @@ pub enum Role {
     Leaf,
 }
 
-/// Returns a self-signed certificate as bytes to sign. `serial` is random.
+/// Returns a self-signed certificate as bytes to sign. The caller passes a random `serial`.
 pub fn self_signed_tbs(
     info: &[u8],
     holder: &Holder,

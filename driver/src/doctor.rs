@@ -125,7 +125,8 @@ impl Files {
         self.0.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jeton"))
     }
 
-    /// Finds a file that a killed process left, or that belongs to a token that is gone.
+    /// Returns a finding if a killed process left this file, or if its token is gone. A rollback
+    /// journal is always a finding.
     fn leftover(&self, path: &Path, data: &Metadata) -> Option<Finding> {
         let ending = path.extension()?.to_str()?;
         let token = self.0.contains_key(&path.with_extension("jeton"));

@@ -1,4 +1,4 @@
-//! The form of ratios, which several tables have.
+//! Formats the ratios of several tables.
 
 use jeton_peers::Interval;
 

@@ -66,7 +66,8 @@ pub fn key_pair(
     Ok(private)
 }
 
-/// Creates the private key. Modules before PKCS#11 3.2 do not know `CKA_SEED`, and refuse it.
+/// Creates the private key. If the module does not know `CKA_SEED` of PKCS#11 3.2, tries again
+/// without it.
 fn create_private(session: &Session, template: &mut PrivateTemplate) -> Result<ObjectHandle, Error> {
     match session.create_object(&template.0) {
         Err(failure) if failure.code == CKR_ATTRIBUTE_TYPE_INVALID => {

@@ -1,9 +1,9 @@
 //! Migration: writes the objects of an old store, which [`jeton_migrate`] has read, to a new token
 //! of Jeton.
 //!
-//! The tool writes a new token in a directory of its own and renames its file into the token
-//! directory at the end. A process with `JETON_DIR` set to that directory does the writing
-//! ([`run_child`]), because a module reads its environment when it is loaded.
+//! A child process ([`run_child`]) writes the new token in a separate directory, and the tool then
+//! renames its file into the token directory. The tool sets `JETON_DIR` of the child to the
+//! separate directory, because the module reads its directory from the environment.
 
 mod old_module;
 mod plan;
@@ -89,20 +89,21 @@ impl Outcome {
     }
 }
 
-/// The number of objects that a token of Jeton already has.
+/// Whether Jeton has a token with the label of the new token.
 pub enum Presence {
     /// There is no token with this label.
     NoToken,
-    /// There is such a token. It has some or all of the objects.
+    /// There is such a token.
     Token {
-        /// The number of objects that exist already.
+        /// The number of objects of the old store that it has already.
         objects: usize,
         /// The serial number of the token.
         serial: String,
     },
 }
 
-/// Looks for the token and its objects.
+/// Looks for a token with this label, and for the objects of the plans in it. Fails if the PIN does
+/// not open the token.
 pub fn presence(module: &Module, label: &str, pin: &str, plans: &[Plan]) -> Result<Presence, Error> {
     let choice = Choice::Label(label.to_owned());
     let exists = |slot: &token::Slot| {

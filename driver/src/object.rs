@@ -15,7 +15,7 @@ use crate::uri::Uri;
 /// An object in a listing. The names of the fields are the names in `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
-    /// `private`, `public`, `secret-key`, `cert`, `data`, or another class in words.
+    /// `private`, `public`, `secret-key`, `cert`, `data`, or the number of another class.
     pub class: String,
     /// The type of a key: `RSA 2048`, `EC P-256`, `AES 256`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,8 +157,8 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     }
 }
 
-/// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. For a private
-/// key, this is the public key object with the same ID.
+/// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. A private key
+/// without `CKA_PUBLIC_KEY_INFO` needs a public key object with the same ID and type.
 pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8>, Error> {
     let none = || Error::Failed("the module shows no public key for this object".to_owned());
     let info = bytes(session, object, CKA_PUBLIC_KEY_INFO);

@@ -40,7 +40,7 @@ enum Block {
     Plot(Plot),
 }
 
-/// A table. The first column has words, the others numbers.
+/// A table. The first column is aligned left, the others right.
 #[derive(Debug)]
 struct Table {
     header: Vec<String>,

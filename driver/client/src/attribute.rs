@@ -34,15 +34,15 @@ impl Attribute {
     }
 }
 
-/// A mechanism with its parameter, which is the bytes of a C structure.
+/// A mechanism with its parameter in the form that C expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mechanism {
     /// `CKM_…`
     pub kind: CK_MECHANISM_TYPE,
     /// The parameter. If it is empty, the pointer is NULL.
     pub parameter: Vec<u8>,
-    /// Memory that the structure points to. [`Structure::mechanism`](super::Structure::mechanism)
-    /// makes such a mechanism.
+    /// The memory that pointers in the parameter lead to, if
+    /// [`Structure::mechanism`](super::Structure::mechanism) made the mechanism.
     pub(super) held: Vec<Memory>,
 }
 

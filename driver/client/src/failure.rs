@@ -7,7 +7,7 @@ use cryptoki_sys::{CK_RV, CKR_OK};
 
 use super::names;
 
-/// A function of the module returned something other than `CKR_OK`.
+/// A function of the module is missing, or returned something other than `CKR_OK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The function of the C interface, e.g. `C_Login`.
@@ -33,7 +33,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Names the step that failed more precisely.
+/// Gives the step that failed a more precise name.
 pub trait Doing {
     /// Replaces [`Failure::doing`].
     #[must_use]

@@ -16,7 +16,7 @@ use libloading::Library;
 use super::failure::{Failure, check, entry};
 
 /// A loaded module. Clones share it. Dropping the last clone calls `C_Finalize` if a clone called
-/// `C_Initialize`.
+/// `C_Initialize` and no clone called `C_Finalize` after it.
 #[derive(Clone)]
 pub struct Module {
     inner: Arc<Inner>,
@@ -26,8 +26,8 @@ impl Module {
     /// Loads the shared object at `path` and reads its function lists. Calls only
     /// `C_GetFunctionList` and `C_GetInterface`, which are allowed before `C_Initialize`.
     ///
-    /// The library is never unloaded: modules register destructors for threads and for the process,
-    /// which would then call unmapped code.
+    /// A loaded module is never unloaded, because modules register destructors for threads and for
+    /// the process. After an unload these would run unmapped code.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ModuleError> {
         let path = path.as_ref().to_owned();
         let refused = |source| LoadError { path: path.clone(), source };
@@ -44,8 +44,8 @@ impl Module {
         Ok(Self { inner: Arc::new(Inner { path, list, list_3_0, list_3_2, initialised }) })
     }
 
-    /// `C_Initialize` with `CKF_OS_LOCKING_OK`: the driver calls from many threads. `reserved` is
-    /// the library-parameter string that NSS introduced, passed through `pReserved`.
+    /// `C_Initialize` with `CKF_OS_LOCKING_OK`, because several threads may call the module.
+    /// `reserved` is the library-parameter string that NSS introduced, passed through `pReserved`.
     pub fn initialize(&self, reserved: Option<&str>) -> Result<(), Failure> {
         let initialize = entry("C_Initialize", self.functions().C_Initialize)?;
         // A NUL within would end the string for the module too, so cutting there loses nothing.
@@ -148,8 +148,8 @@ impl Module {
         Ok(MechanismInfo { key_sizes: (info.ulMinKeySize, info.ulMaxKeySize), flags: info.flags })
     }
 
-    /// `C_InitToken`: erases the token in `slot` and initialises it. The label is padded with
-    /// blanks to 32 bytes.
+    /// `C_InitToken`: erases the token in `slot` and initialises it. The label is cut to 32 bytes,
+    /// or padded with blanks.
     pub fn init_token(&self, slot: SlotId, so_pin: &str, label: &str) -> Result<(), Failure> {
         let init = entry("C_InitToken", self.functions().C_InitToken)?;
         let mut padded = [b' '; 32];
@@ -182,13 +182,13 @@ impl Module {
 
     /// Returns the 3.0 interface if the module has one.
     pub fn functions_3_0(&self) -> Option<&CK_FUNCTION_LIST_3_0> {
-        // SAFETY: as `functions`; C_GetInterface was asked for this very version.
+        // SAFETY: as `functions`; `interface` checked the version of the list.
         self.inner.list_3_0.map(|list| unsafe { list.as_ref() })
     }
 
     /// Returns the 3.2 interface if the module has one.
     pub fn functions_3_2(&self) -> Option<&CK_FUNCTION_LIST_3_2> {
-        // SAFETY: as `functions`; C_GetInterface was asked for this very version.
+        // SAFETY: as `functions`; `interface` checked the version of the list.
         self.inner.list_3_2.map(|list| unsafe { list.as_ref() })
     }
 }
@@ -273,7 +273,7 @@ pub struct SlotInfo {
     pub firmware: Version,
 }
 
-/// `CK_TOKEN_INFO`, without its counters.
+/// `CK_TOKEN_INFO`, without its session counts, memory sizes and time.
 #[derive(Clone, Debug)]
 pub struct TokenInfo {
     /// The label without its padding.
@@ -310,7 +310,7 @@ pub struct MechanismInfo {
     pub flags: CK_FLAGS,
 }
 
-/// The loader refused a file.
+/// The dynamic loader refused a file, or the file lacks `C_GetFunctionList`.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot load {}: {}", path.display(), reason(source))]
 pub struct LoadError {
@@ -328,10 +328,10 @@ fn reason(error: &libloading::Error) -> String {
 /// Why [`Module::load`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ModuleError {
-    /// The loader refused, or a symbol is missing.
+    /// The dynamic loader refused the file, or the file lacks `C_GetFunctionList`.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The module refused.
+    /// `C_GetFunctionList` failed or returned NULL.
     #[error(transparent)]
     Call(#[from] Failure),
 }
@@ -372,15 +372,15 @@ fn interface(library: &Library, mut version: CK_VERSION) -> Option<ptr::NonNull<
     if code != CKR_OK || found.is_null() {
         return None;
     }
-    // SAFETY: the module answered CKR_OK with a pointer to its interface, which it keeps.
+    // SAFETY: the module returned CKR_OK and a pointer to its interface, which stays valid.
     let list = ptr::NonNull::new(unsafe { (*found).pFunctionList })?;
     // SAFETY: every function list begins with its version.
     let listed = unsafe { *list.cast::<CK_VERSION>().as_ptr() };
     ((listed.major, listed.minor) == (version.major, version.minor)).then_some(list)
 }
 
-/// Reads a list by the two-call convention: first the count, then the items. The list may grow in
-/// between.
+/// Reads a list by the two-call convention: first the count, then the items. Starts again if the
+/// list grows in between.
 fn two_calls(
     function: &'static str,
     doing: &'static str,

@@ -166,7 +166,8 @@ impl Session {
     }
 }
 
-/// PKCS#11 C_GetAttributeValue: these three do not invalidate the values of the other attributes.
+/// Accepts three return codes. PKCS#11 3.2, C_GetAttributeValue: the values of the other attributes
+/// are valid with these codes.
 fn tolerant(result: Result<(), Failure>) -> Result<(), Failure> {
     match result {
         Err(Failure {

@@ -1,4 +1,5 @@
-//! Operations of a session: sign, verify, digest, encrypt, decrypt, in one part and in several.
+//! Operations of a session: sign, verify and digest, in one part or several; encrypt and decrypt,
+//! in one part only.
 
 use std::ptr;
 
@@ -55,7 +56,7 @@ impl Session {
         self.init("C_VerifyInit", init, mechanism, key, "starting a verification")
     }
 
-    /// `C_Verify`: returns whether the signature belongs to the data. Every other answer is a
+    /// `C_Verify`: returns whether the signature belongs to the data. Every other return code is a
     /// failure.
     pub fn verify(&self, data: &[u8], signature: &[u8]) -> Result<bool, Failure> {
         let verify = entry("C_Verify", self.module().functions().C_Verify)?;
@@ -205,7 +206,8 @@ fn input(data: &[u8]) -> (*mut CK_BYTE, CK_ULONG) {
     (data.as_ptr().cast_mut(), data.len() as CK_ULONG)
 }
 
-/// Reads the answer of a verification. Two codes mean "no". All others are failures.
+/// Converts the return code of a verification. Two codes mean that the signature is wrong. Every
+/// other code except `CKR_OK` is a failure.
 fn verdict(function: &'static str, code: CK_RV, doing: &'static str) -> Result<bool, Failure> {
     match code {
         CKR_SIGNATURE_INVALID | CKR_SIGNATURE_LEN_RANGE => Ok(false),

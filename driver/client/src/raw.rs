@@ -27,7 +27,7 @@ pub enum Arg<'a> {
     NullBytes(CK_ULONG),
     /// The parameter of a message function, and its length.
     Structure(&'a Structure),
-    /// A buffer that the module fills completely, or a list with room for a number of handles.
+    /// A buffer, and its length in bytes. The module fills it completely.
     Fill(&'a mut [u8]),
     /// A buffer, and a pointer to its length.
     Buffer(&'a mut [u8], &'a mut CK_ULONG),
@@ -60,19 +60,19 @@ impl Arg<'_> {
 pub enum Kind {
     /// [`Arg::Number`]
     Number,
-    /// [`Arg::Bytes`] and [`Arg::NullBytes`]: two parameters.
+    /// [`Arg::Bytes`], [`Arg::NullBytes`] or [`Arg::Structure`]. A `Length` follows.
     Bytes,
-    /// [`Arg::Fill`]: two parameters.
+    /// [`Arg::Fill`] or [`Arg::NullBytes`]. A `Length` follows.
     Fill,
-    /// [`Arg::Buffer`], [`Arg::NoBuffer`] and [`Arg::NoLength`], for bytes: two parameters.
+    /// [`Arg::Buffer`], [`Arg::NoBuffer`] or [`Arg::NoLength`], for bytes. A `Length` follows.
     Buffer,
-    /// Like `Buffer`, for a list of handles or interfaces.
+    /// Like `Buffer`, for a list of slots, mechanism types or interfaces.
     List,
-    /// [`Arg::Template`]: two parameters.
+    /// [`Arg::Template`] or [`Arg::NullBytes`]. A `Length` follows.
     Template,
-    /// [`Arg::Mechanism`]
+    /// [`Arg::Mechanism`] or [`Arg::Null`]
     Mechanism,
-    /// [`Arg::Output`]
+    /// [`Arg::Output`] or [`Arg::Null`]
     Output,
     /// The length that belongs to the parameter before it.
     Length,

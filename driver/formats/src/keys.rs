@@ -16,7 +16,7 @@ pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10
 
 /// The largest number of iterations of PBKDF2 that a file may ask for. It takes about ten seconds.
 const MAX_ITERATIONS: u32 = 10_000_000;
-/// The largest memory in bytes that a file may ask for with scrypt.
+/// The largest product of scrypt's memory in bytes and its parallelization that a file may ask for.
 const MAX_SCRYPT: u64 = 256 << 20;
 
 /// A private key in PKCS #8, wiped when it is dropped.
@@ -40,7 +40,7 @@ pub(crate) fn pkcs8(
     info.to_der().map(Zeroizing::new).map_err(wrong)
 }
 
-/// Returns a key in PKCS #8 as it is, without the attributes that it may have.
+/// Reads a key in PKCS #8, and encodes it again without attributes. `None` if it is not PKCS #8.
 pub(crate) fn plain(der: &[u8]) -> Option<PrivateKey> {
     let info = PrivateKeyInfoRef::from_der(der).ok()?;
     pkcs8(info.algorithm.oid, info.algorithm.parameters, info.private_key.as_bytes()).ok()

@@ -1,8 +1,9 @@
-//! Files with keys and certificates: reads them for an import, writes public keys for an export.
+//! Files with keys and certificates: reads them for an import, and writes public keys and
+//! certificates for an export.
 //!
-//! Every private key becomes PKCS #8, whatever its file is. This crate computes no keys and calls
-//! no PKCS#11 module. A file may be hostile, so its size, its iterations and its memory have
-//! limits.
+//! Every private key becomes PKCS #8, whatever the format of its file is. This crate generates no
+//! keys and calls no PKCS#11 module. A file may be hostile, so there are limits on its size, and on
+//! the iterations and the memory that it asks for.
 
 #![forbid(unsafe_code)]
 

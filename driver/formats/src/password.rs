@@ -1,10 +1,10 @@
-//! The password of a file. It is asked for only if the file needs one.
+//! The password of a file. The user is asked only if the file needs a password.
 
 use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// Returns the password of a file at the first call, and the same one at later calls.
+/// Asks for the password of a file at its first use, and keeps it for later uses.
 pub struct Password<'a> {
     ask: &'a mut dyn FnMut() -> Option<Zeroizing<String>>,
     known: Option<Zeroizing<String>>,

@@ -1,6 +1,6 @@
-//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It refuses more than 1,000,000 iterations
-//! wherever a file has a count. This module adds up the counts outside encrypted parts first, so
-//! that a file with many keys cannot ask for that number for each of them.
+//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It refuses a count of more than 1,000,000
+//! iterations. A file may have many counts, for example one for each key. So this module first adds
+//! up the counts outside encrypted parts, and limits their sum.
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader, Tag, Tagged};
@@ -8,7 +8,7 @@ use p12_keystore::Pkcs12Archive;
 
 use crate::{Error, Password};
 
-/// The largest number of iterations that a file may ask for in all its parts together. It takes
+/// The largest number of iterations that a file may ask for outside its encrypted parts. It takes
 /// some seconds.
 pub(crate) const MAX_ITERATIONS: u64 = 5_000_000;
 /// The greatest depth of the structures of a file.
@@ -16,7 +16,7 @@ const MAX_DEPTH: u32 = 24;
 /// The object identifier of scrypt in DER, 1.3.6.1.4.1.11591.4.11.
 const SCRYPT: &[u8] = b"\x06\x09\x2b\x06\x01\x04\x01\xda\x47\x04\x0b";
 
-/// Returns whether a file is a sequence that begins with the version 3.
+/// Returns whether a file is a DER structure that begins with the version 3.
 pub(crate) fn is(der: &[u8]) -> bool {
     AnyRef::from_der(der).is_ok_and(|any| any.value().starts_with(&[2, 1, 3]))
 }

@@ -52,8 +52,8 @@ pub fn read(file: &[u8], password: &mut Password<'_>) -> Result<Vec<Entry>, Erro
     }
 }
 
-/// Returns the file as text if it is not DER. Bytes that are not UTF-8 are replaced, because PEM
-/// files may have comments in other encodings.
+/// Returns a file in PEM or BIND's format as text; `None` for other files. Bytes that are not UTF-8
+/// are replaced, because PEM files may have comments in other encodings.
 fn text(file: &[u8]) -> Option<Cow<'_, str>> {
     const MARKS: [&[u8]; 2] = [b"-----BEGIN ", bind::START.as_bytes()];
     let has = |mark: &[u8]| file.windows(mark.len()).any(|window| window == mark);

@@ -13,7 +13,7 @@ pub enum Error {
         .0.display()
     )]
     NoStore(PathBuf),
-    /// The operating system refused access to a file.
+    /// An operation on a file or directory failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.
@@ -29,7 +29,7 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// The PIN does not open the store.
+    /// The PIN is wrong, or the stored PIN record is damaged.
     #[error("{}: the PIN is wrong, or the stored PIN record is damaged", .0.display())]
     WrongPin(PathBuf),
     /// The store has no user PIN, so it has no private objects that could be read.
@@ -40,7 +40,7 @@ pub enum Error {
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// The unknown thing, and what the user can do.
+        /// What the reader does not support, and what the user can do.
         reason: String,
     },
 }

@@ -66,8 +66,8 @@ enum Source {
 }
 
 impl Token {
-    /// Returns the directory that holds the token's files, and only them. A token of Kryoptic is
-    /// one file.
+    /// Returns the directory with the token's files. For Kryoptic, whose tokens are single files,
+    /// returns the path of the file.
     pub fn path(&self) -> &Path {
         match &self.source {
             Source::SoftHsm(token) => token.directory(),
@@ -87,8 +87,8 @@ impl Token {
 }
 
 /// Finds the tokens at a path: the token directory of SoftHSMv2, one token in it, the database
-/// directory of NSS, or the database file of Kryoptic. `path` may have the prefix `sql:`. Skips
-/// tokens of SoftHSMv2 that were never initialised.
+/// directory of NSS, or the database file of Kryoptic. `path` may have the prefix `sql:`. Fails
+/// with [`Error::NoStore`] if there is no token.
 pub fn tokens(path: &Path) -> Result<Vec<Token>, Error> {
     let text = path.as_os_str().to_string_lossy();
     let path = text.strip_prefix("sql:").map_or(path, Path::new);

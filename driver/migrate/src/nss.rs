@@ -69,7 +69,8 @@ impl Database {
         Ok(objects)
     }
 
-    /// Returns the key that the password gives: a digest with the global salt.
+    /// Derives the key from the password: a digest with the global salt. Fails with
+    /// [`Error::WrongPin`] if the key does not decrypt the password record.
     fn key(&self, path: &Path, connection: &Connection, password: &[u8]) -> Result<Secret, Error> {
         let text = "SELECT item1, item2 FROM metaData WHERE id = 'password'";
         let record = connection

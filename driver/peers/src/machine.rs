@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 
-/// Processor, cores, system.
+/// The processor, the memory and the system of a machine.
 #[derive(Debug, Serialize)]
 pub struct Machine {
     /// The processor's name in the operating system.

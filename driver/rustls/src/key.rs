@@ -20,7 +20,7 @@ pub struct SigningKey {
     key: Arc<Key>,
 }
 
-/// The facts that a signature needs.
+/// A key, its signature schemes, and the sessions of its token.
 struct Key {
     pool: Arc<Pool>,
     handle: ObjectHandle,
@@ -33,7 +33,7 @@ struct Key {
 }
 
 impl SigningKey {
-    /// Reads the attributes of a key. Fails if no scheme of TLS can use it.
+    /// Reads the attributes of a key. Fails with [`Error::UnusableKey`] if TLS cannot use it.
     pub(crate) fn read(pool: &Arc<Pool>, handle: ObjectHandle) -> Result<Self, Error> {
         let mechanisms = pool.module().mechanisms(pool.slot())?;
         pool.with(|session| {

@@ -1,7 +1,7 @@
 //! Keys of a PKCS#11 token for [rustls]: a server or a client signs its handshakes through
 //! `C_Sign`, and the private key stays in the token.
 //!
-//! It works with every module: Jeton, SoftHSMv2, NSS, a hardware token. It works with every
+//! This package works with every module (Jeton, SoftHSMv2, NSS, a hardware token), and with every
 //! cryptography provider of rustls. The provider computes everything except the signature.
 //!
 //! ```no_run
@@ -47,16 +47,16 @@
 //! [`Token`], [`SigningKey`] and [`Resolver`] can be shared by all threads. PKCS#11 gives a session
 //! one signature at a time, so a token keeps a pool of sessions. A signature takes an idle session,
 //! or opens a new one. The pool grows to the largest number of signatures that ran at the same
-//! time, and does not shrink.
+//! time. It shrinks only if a signature fails.
 //!
 //! `C_Sign` blocks its thread. An asynchronous server with a slow token (a smart card, a network
 //! HSM) needs several threads. A process that forks must load the module after `fork`, not before.
 //!
 //! # Errors
 //!
-//! Lookups fail with an [`Error`] that names the function of the module, its return code and the
+//! If a function of the module fails, the [`Error`] names the function, its return code and the
 //! step. If a signature fails, the handshake ends with [`rustls::Error::Other`], which contains the
-//! same [`Error`], and the session of the signature is closed. The token stays logged in as long as
+//! [`Error`], and the session of the signature is closed. The token stays logged in as long as
 //! the [`Token`] or one of its keys exists. If another part of the process calls `C_Logout`, or if
 //! the token is removed, this package does not log in again: open the token again.
 //!

@@ -55,7 +55,7 @@ pub(crate) struct Row {
     on_digest: Option<(CK_MECHANISM_TYPE, CK_MECHANISM_TYPE)>,
 }
 
-/// The schemes. Those of a type of key are in the order of preference, as in rustls.
+/// The schemes. The schemes of each key type are in the order of preference, as in rustls.
 pub(crate) const SCHEMES: [Row; 13] = [
     pss(SignatureScheme::RSA_PSS_SHA512, CKM_SHA512_RSA_PKCS_PSS, [CKM_SHA512, CKG_MGF1_SHA512, 64]),
     pss(SignatureScheme::RSA_PSS_SHA384, CKM_SHA384_RSA_PKCS_PSS, [CKM_SHA384, CKG_MGF1_SHA384, 48]),

@@ -238,7 +238,7 @@ impl Prover<'_> {
         signature: &[u8],
     ) -> Result<bool, Failure> {
         self.session.verify_init(mechanism, key)?;
-        // A signature of another length is not valid.
+        // A signature that causes any failure is not valid.
         Ok(self.session.verify(data, signature).unwrap_or(false))
     }
 

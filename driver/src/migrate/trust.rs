@@ -1,5 +1,5 @@
-//! Trust objects of NSS as trust objects of PKCS#11 3.2. NSS had trust objects before the standard,
-//! under its own numbers (`pkcs11n.h`).
+//! Converts trust objects of NSS to trust objects of PKCS#11 3.2. NSS had trust objects before the
+//! standard, under its own numbers (`pkcs11n.h`).
 
 use cryptoki_sys::*;
 use jeton_migrate::{Object, Value};

@@ -115,7 +115,8 @@ fn migrate(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Migrat
     let handle = created?;
     match examine(prover, object, handle, &mut plan) {
         Err(Obstacle::Object(reason)) => {
-            // A partial migration must not keep an object that is not proved.
+            // An object that differs from its template, or does not fit its public key, must not
+            // stay in the token.
             session.destroy_object(handle).map_err(|failure| Obstacle::Token(failure.into()))?;
             Err(Obstacle::Object(reason))
         }

@@ -27,8 +27,9 @@ const KNOWN: [(&str, RGBColor); 7] = [
     ("kryoptic", RGBColor(204, 121, 167)),
     ("craton", RGBColor(150, 110, 200)),
 ];
-/// The colours of everything else. People with red-green blindness can distinguish all colours
-/// (Okabe and Ito); all are visible on white and on black.
+/// The colours of other modules and series. Four known modules have the same colours. People with
+/// red-green blindness can distinguish all colours (Okabe and Ito); all are visible on white and on
+/// black.
 const OTHERS: [RGBColor; 4] =
     [RGBColor(204, 121, 167), RGBColor(200, 140, 0), RGBColor(86, 170, 220), RGBColor(150, 110, 200)];
 
@@ -60,12 +61,12 @@ pub(super) fn colour(module: &str, all: &[&str]) -> RGBColor {
     other_colour(all.iter().position(|one| *one == module).unwrap_or_default())
 }
 
-/// Returns a colour that no known module has.
+/// Returns a colour for a module that the tool does not know, or for a series that is not a module.
 pub(super) fn other_colour(index: usize) -> RGBColor {
     OTHERS[index % OTHERS.len()]
 }
 
-/// Draws lines over a logarithmic axis.
+/// Draws lines. Both axes are logarithmic.
 pub(super) fn lines(title: &str, axes: [Axis; 2], series: &[Series]) -> Result<String, Error> {
     let x = around(series.iter().flat_map(|one| &one.points).map(|point| point.0), 1.3);
     let y = around(series.iter().flat_map(|one| &one.points).map(|point| point.1), 2.0);

@@ -1,7 +1,7 @@
 //! A CA without its private key: its name, its key identifier, and the bytes that it signs.
 //!
 //! Parts that all certificates of a batch share are encoded once. The baseline and the modules use
-//! the same code, so the ratio between them shows only the cost of PKCS#11.
+//! the same code, so this code causes no difference between their times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -212,7 +212,7 @@ impl Authority {
     }
 }
 
-/// A response without its serial number.
+/// Returns response data with the serial number 0, which [`Authority::ocsp_tbs`] replaces.
 fn ocsp_frame(name: &Name, key_id: &OctetString, now: DateTime) -> der::Result<ResponseData> {
     let at = |time| OcspGeneralizedTime(GeneralizedTime::from_date_time(time));
     let name_hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &name.to_der()?);

@@ -63,8 +63,8 @@ macro_rules! functions {
                 match function {
                     $($(stringify!($name) => match self.$list().and_then(|list| list.$name) {
                         // SAFETY: `call` checked that every word has the kind of its parameter, and
-                        // keeps its memory alive. The builder of a structure guarantees its
-                        // addresses.
+                        // keeps its memory alive. `Structure` guarantees that the addresses in a
+                        // structure are valid.
                         Some(entry) => unsafe { entry($(word!($kind next)),*) },
                         None => CKR_FUNCTION_NOT_SUPPORTED,
                     },)*)*

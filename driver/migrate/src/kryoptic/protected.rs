@@ -147,7 +147,7 @@ fn parameters<'a, T: DecodeValue<'a> + FixedTag>(
 
 /// Decrypts AES-256-GCM with a tag of 8 bytes; `None` if the tag does not verify.
 ///
-/// AWS-LC verifies only tags of 16 bytes. So this function encrypts twice. The first encryption
+/// aws-lc-rs verifies only tags of 16 bytes. So this function encrypts twice. The first encryption
 /// turns the ciphertext into the plain text, because GCM adds the same keystream in both
 /// directions. The second encryption computes the full tag.
 fn decrypt(

@@ -43,7 +43,7 @@ struct Pbkdf2<'a> {
     function: AlgorithmIdentifierRef<'a>,
 }
 
-/// Decrypts a value; `None` if the key is wrong.
+/// Decrypts a value; `None` if the length or the padding is wrong.
 pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<Secret>, Error> {
     let encrypted = Encrypted::from_der(stored).map_err(malformed(path))?;
     if encrypted.algorithm.oid == SHA1_TRIPLE_DES {

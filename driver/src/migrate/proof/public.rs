@@ -163,7 +163,7 @@ impl<'a> PublicKey<'a> {
     }
 
     /// Encapsulates a secret with AWS-LC: the ciphertext and the secret. `None` if this is not a
-    /// key of ML-KEM.
+    /// valid key of ML-KEM.
     pub(super) fn encapsulate(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.kind != CKK_ML_KEM {
             return None;
@@ -179,7 +179,7 @@ impl<'a> PublicKey<'a> {
         Some((ciphertext.as_ref().to_vec(), secret.as_ref().to_vec()))
     }
 
-    /// Verifies a signature with AWS-LC; `None` if AWS-LC lacks the key type or the curve.
+    /// Verifies a signature with AWS-LC; `None` if AWS-LC does not support the key.
     pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Option<bool> {
         let algorithm: &'static dyn VerificationAlgorithm = match self.kind {
             CKK_RSA => {
@@ -250,7 +250,7 @@ fn curve(parameters: Vec<u8>, point: &[u8]) -> Option<Vec<Attribute>> {
     Some(vec![Attribute::bytes(CKA_EC_PARAMS, parameters), Attribute::bytes(CKA_EC_POINT, wrapped(point)?)])
 }
 
-/// Returns a point as the DER of an octet string, if it is not that already.
+/// Returns a point as the DER of an octet string. A point that has this form is unchanged.
 fn wrapped(point: &[u8]) -> Option<Vec<u8>> {
     if OctetStringRef::from_der(point).is_ok() {
         return Some(point.to_vec());
@@ -258,7 +258,7 @@ fn wrapped(point: &[u8]) -> Option<Vec<u8>> {
     OctetStringRef::new(point).ok()?.to_der().ok()
 }
 
-/// Returns the point inside the DER of an octet string.
+/// Returns the point inside the DER of an octet string. A raw point is unchanged.
 fn unwrapped(point: &[u8]) -> &[u8] {
     OctetStringRef::from_der(point).map_or(point, |inner| inner.as_bytes())
 }
