@@ -98,8 +98,7 @@ fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
     move |problem| Error::TokenFile { what, reason: problem.to_string() }
 }
 
-/// Returns the files of the configuration, and the values of the settings that decide where tokens
-/// are and what opens them.
+/// Returns the files of the configuration, and the names and values of the main settings.
 pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
     jeton::admin::configuration().map_err(core("read the configuration"))
 }

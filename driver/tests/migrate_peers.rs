@@ -271,7 +271,8 @@ fn check(old: &Old, name: &str) {
             if new.map(|new| integer(new)) != Some(integer(value)) {
                 different.insert(attribute.as_str());
                 let known = DIFFERENT.contains(&attribute.as_str());
-                // A flag that the new token lacks is false, and NSS has no validation flags.
+                // The new token may lack an attribute whose old value is zero, such as a flag that
+                // is false.
                 let absent = new.is_none() && value.bytes().all(|digit| digit == b'0');
                 assert!(known || absent, "{object:?}: {attribute} was {value} and is {new:?}");
             }

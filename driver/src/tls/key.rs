@@ -1,4 +1,5 @@
-//! A server's key: in memory, or in a token. Each has a self-signed certificate for `localhost`.
+//! A server's key: in memory, or in a token. Each generated key has a self-signed certificate for
+//! `localhost`.
 
 use std::sync::Arc;
 
