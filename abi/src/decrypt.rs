@@ -1,5 +1,4 @@
-//! "Decryption functions". Nothing in this file locks or logs.
-//! Data is copied only if input and output overlap.
+//! "Decryption functions". Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
 use jeton::session::{Crypting, Operation, Session};

@@ -1,5 +1,4 @@
-//! "Encryption functions". Nothing in this file locks or logs.
-//! Data is copied only if input and output overlap.
+//! "Encryption functions". Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
 use jeton::session::{Crypting, Operation, Session};

@@ -8,7 +8,8 @@ use jeton::module::Threads;
 
 use crate::call::{finalize, guarded, initialize};
 
-/// The greatest length of the library parameters in bytes, enough for several paths.
+/// The greatest length of the library parameters in bytes, with the NUL. It is enough for several
+/// paths.
 const MAX_PARAMETERS: usize = 16 * 1024;
 /// No string has a lower address, because the first page is never mapped.
 const LOWEST_ADDRESS: usize = 4096;

@@ -1,6 +1,7 @@
 //! The common part of the functions that start, continue and end an operation of a session.
 //!
-//! `operation` selects the operation in the session. A call whose arguments are refused ends it.
+//! `operation` selects the operation in the session. A call that continues or ends the operation,
+//! and whose arguments are refused, ends it.
 
 use cryptoki_sys::*;
 use jeton::error::Result;

@@ -1,5 +1,4 @@
-//! "Signing and MACing functions". This is the hot path: nothing in this file allocates or logs.
-//! Data is copied only if input and output overlap.
+//! "Signing and MACing functions". Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
 use jeton::session::{Operation, Session, Signing};

@@ -12,7 +12,7 @@ use crate::info::{padded, version};
 use crate::input::{In, Place, list};
 use crate::number::{narrow, session, slot, wide};
 
-/// `tokenPresent` is not used: every slot has a token.
+/// `tokenPresent` is not used, because every slot has a token (perhaps an uninitialised one).
 ///
 /// # Safety
 ///

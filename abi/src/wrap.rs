@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
         // parameter; no slice of that memory is in use when the nonce is written.
         unsafe {
             produce(Out(wrapped, wrapped_len), work)?;
-            // A call that asks for the length changes nothing.
+            // A call that asks for the length does not write the nonce.
             if let Some(message) = message.filter(|_| !wrapped.is_null()) {
                 message.write_nonce();
             }

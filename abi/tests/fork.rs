@@ -155,8 +155,8 @@ fn many_children_sign_and_draw_different_numbers() {
 }
 
 /// A parent calls `C_Initialize`, forks and calls `C_Finalize`, as servers do. Meanwhile its child
-/// works on the same token. If the child inherited a list of locks, it would lose SQLite's log when
-/// the parent calls `C_Finalize`.
+/// works on the same token. If the child believed that it holds the locks of its parent, it would
+/// write to SQLite's log while the parent deletes the log in `C_Finalize`.
 fn a_child_continues_when_its_parent_ends() {
     ok!(C_Initialize(nothing()));
     let session = user();

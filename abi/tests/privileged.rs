@@ -93,7 +93,7 @@ fn initialize(parameters: &str) {
     println!("{rv}");
 }
 
-/// A world-writable directory, removed at the end.
+/// A temporary directory, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,6 +1,6 @@
 //! Rules that depend on the configuration or on the type of a key, through the function list: the
-//! smallest RSA key, `CKA_DERIVE` by default, and DSA. It is one test, because the library is
-//! initialised once per process.
+//! smallest RSA key, `CKA_DERIVE` by default, and DSA. It is one test, because all threads of a
+//! process share the state of the library.
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]

@@ -1,5 +1,5 @@
 //! A token from `C_InitToken` to a verified signature, through the function list as a C client
-//! calls it. It is one test, because the library is initialised once per process.
+//! calls it. It is one test, because all threads of a process share the state of the library.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 

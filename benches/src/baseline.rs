@@ -2,8 +2,8 @@
 //! parsed key, in the cheapest way that does the same work as the function of PKCS#11. SLH-DSA,
 //! which AWS-LC lacks, is the crate `slh-dsa` called directly.
 //!
-//! The baseline shares no code with the token's backend. A failure is a panic, because then there
-//! is nothing to compare with.
+//! The baseline does not call the token's backend. A failure is a panic, because then there is
+//! nothing to compare with.
 
 // Calls of a C library.
 #[allow(unsafe_code)]

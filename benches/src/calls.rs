@@ -1,6 +1,6 @@
-//! The timed calls, with all arguments prepared. Each repetition calls the functions of the module
-//! and does nothing else. All other work goes through the safe client, which builds structures and
-//! vectors for each call.
+//! The timed calls, with all arguments prepared. A repetition calls the functions of the module.
+//! Before that it sets at most a nonce or the lengths of buffers. All other work goes through the
+//! safe client, which builds structures and vectors for each call.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV,

@@ -1,5 +1,5 @@
-//! The program beside the bench: writes the report, counts instructions, measures loading and
-//! memory.
+//! The program beside the bench. Its commands write the report, count instructions, and measure
+//! loading, memory, many tokens, and whether times reveal secrets.
 
 use jeton_benches::artefacts::Artefacts;
 use jeton_benches::{instructions, report, run, startup, timing, tokens};

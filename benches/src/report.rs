@@ -1,6 +1,6 @@
 //! Writes `docs/benchmarks.md` and its plots from criterion's data and the other measurements.
-//! No measured number is written by hand. The only numbers in the source are the project's targets,
-//! which `write` prints and does not put on the page.
+//! Measured numbers that are written by hand are only in the reasons of `benches/reasons.txt`. The
+//! project's targets are in the source; `write` prints them and does not put them on the page.
 
 mod data;
 mod figures;

@@ -182,7 +182,7 @@ fn start(
 }
 
 /// Returns the Debian packages of a module and of the libraries that it is linked with, each with
-/// its version. Libraries of the C and C++ runtimes are left out.
+/// its version. Leaves out the C and C++ runtimes and zlib.
 fn packages(library: &Path) -> Vec<String> {
     const RUNTIME: [&str; 4] = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"];
     let linked = output(Command::new("ldd").arg(library));

@@ -62,7 +62,7 @@ pub const PAIRS: &[Pair] = &[
     pair("mlkem1024", Kind::MlKem(MlKem::MlKem1024), &[]),
 ];
 
-/// Returns the kind of this name.
+/// Returns the pair of this name.
 pub fn named(name: &str) -> &'static Pair {
     PAIRS.iter().find(|pair| pair.name == name).expect("a name of the table above")
 }
@@ -199,7 +199,7 @@ impl Digest {
 /// A signature scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// `CKM_ECDSA` over a digest of the curve's length.
+    /// `CKM_ECDSA` over a digest of 32, 48 or 64 bytes, depending on the curve.
     Ecdsa,
     /// `CKM_RSA_PKCS` over the DigestInfo of a SHA-256 digest.
     RsaPkcs,

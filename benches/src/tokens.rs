@@ -1,5 +1,5 @@
-//! Many tokens in one process: the start, the slot list, the first login, and signatures that go
-//! round the tokens. Each figure is the median of fresh processes. Writes
+//! Many tokens in one process: the start, the slot list, the first login, and signatures by one
+//! token after the other. Each figure is the median of fresh processes. Writes
 //! `docs/benchmarks/tokens.md`.
 
 use std::fmt::Write;
@@ -129,7 +129,7 @@ fn line(known: Known, count: usize, figures: &Figures) -> String {
     let Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib } = figures;
     let mut line = String::new();
     let name = known.name();
-    // A string takes every write.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         line,
         "| {count} | {name} | {start_ms:.1} ms | {list_ms:.3} ms | {login_ms:.2} ms | {signature_us:.1} us | \

@@ -39,7 +39,8 @@ distinguished_name = name
 subjectAltName = DNS:localhost, IP:127.0.0.1
 END
 }
-# Writes the configurations, with these settings of the provider. Only the cures use more settings than token.cnf.
+# Writes the configurations, with these settings of the provider. `generate` and `envelope` use more settings than
+# `token`, to avoid two defects of the provider.
 configurations() {
   configure token.cnf "$@"
   configure generate.cnf "$@" 'pkcs11-module-encode-provider-uri-to-pem = true'
@@ -62,7 +63,7 @@ declare -A seen=()
 ran=0 failed=0 last=
 # Runs openssl with the provider, and counts.
 token() { last="$*"; counted token "$@" || fail "$@"; }
-# The same with keys written as URIs, and without the ciphers of the provider.
+# The same, with settings so that the provider writes keys as URIs (`generate`) or does no ciphers (`envelope`).
 generate() { counted generate "$@" || fail "$@"; }
 envelope() { last="$*"; counted cipher "$@" || fail "$@"; }
 counted() {
@@ -87,7 +88,7 @@ uri() { printf 'pkcs11:token=%s;object=all-%s;type=%s' "$TOKEN" "$1" "${2-privat
 printf 'a message\n' >message
 head -c 100000 /dev/urandom >long
 
-# Keys: of the token (label all-NAME) and of files (file-NAME), made by OpenSSL outside.
+# Makes a key pair in the token (label all-NAME) and another one in a file (file-NAME), without the provider.
 pair() {
   local name=$1 place="pkcs11_uri:pkcs11:token=$TOKEN;object=all-$1"
   if ((made % 2)); then
@@ -129,7 +130,7 @@ kdf() {
   same ours theirs
 }
 
-# The token does the work, with keys of files too.
+# Runs openssl with the provider. Fails unless the provider calls this function of the module.
 uses() {
   rm -f log
   PKCS11_PROVIDER_DEBUG=file:$PWD/log token "${@:2}"

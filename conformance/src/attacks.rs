@@ -2,9 +2,9 @@
 //! an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
-//! not be readable, or a use of a key that was not permitted. An attack succeeds only with a proof:
-//! it compares the bytes with the known value, or the module verifies the forged signature. Every
-//! victim is a key whose value the suite knows.
+//! not be readable, or a use of a key that was not permitted. An attack for bytes usually compares
+//! them with the known value of the victim. An attack for a use succeeds if the module verifies the
+//! forged signature, or accepts a call that it must refuse.
 //!
 //! Denial of service and attacks on the files of a token are not part of the table.
 
@@ -42,7 +42,7 @@ struct Attack {
     run: Box<dyn Fn(&Attacker<'_>) -> Attempt>,
 }
 
-/// True if an attack reached its aim and proved it.
+/// True if an attack succeeded.
 type Attempt = Result<bool, Stop>;
 
 /// Why an attack ended early.

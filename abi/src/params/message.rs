@@ -1,8 +1,8 @@
-//! The parameter of one message of an AEAD cipher. The function reads it and writes to it: the
-//! generated nonce and the tag go to the memory that its pointers name.
+//! The parameter of one message of an AEAD cipher. A function reads it, and writes the generated
+//! nonce and the tag to the memory that its pointers name.
 //!
-//! Its length shows which struct it is, because the three structs have different lengths. The core
-//! checks that the mechanism accepts this struct.
+//! Its length shows which struct it is, because the three structs have different lengths. A struct
+//! of another cipher than the mechanism's is refused.
 
 use std::ffi::c_void;
 use std::ptr::slice_from_raw_parts_mut;
@@ -67,8 +67,8 @@ struct Fields {
     data_len: u64,
 }
 
-/// Reads the parameter of a message of that cipher. Refuses the struct of another cipher before it
-/// follows a pointer, because one struct has an address where another has a length.
+/// Reads the parameter of a message of the cipher `scheme`. Refuses the struct of another cipher
+/// before it follows a pointer, because one struct has an address where another has a length.
 ///
 /// # Safety
 ///

@@ -18,7 +18,7 @@ const LEAST_ADDRESS: u64 = 1 << 16;
 /// The first number that is too large for an address.
 const END_OF_ADDRESSES: u64 = 1 << 47;
 /// Maximum number of iterations. OWASP recommends 1.3 million for SHA-1. The maximum takes some
-/// seconds for each block.
+/// seconds for each block of output.
 const MAX_ITERATIONS: u64 = 10_000_000;
 
 /// The supported pseudo-random functions: all except that of GOST R 34.11-94.

@@ -1,5 +1,5 @@
-//! The output pointers inside parameter structs. Through them `C_DeriveKey` returns results other
-//! than the handle of the key: further keys, a version, initialisation vectors, bytes.
+//! The output pointers of `C_DeriveKey`: `phKey`, and those inside parameter structs. Through the
+//! latter it returns further keys, a version, initialisation vectors or bytes.
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
@@ -86,8 +86,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Writes the results to the output pointers. After a failure, writes handle 0 for the key
-    /// whose template was the reason.
+    /// Writes the results to the output pointers. If the call failed because of the template of a
+    /// further key, writes 0 as the handle of this key.
     ///
     /// # Safety
     ///

@@ -9,8 +9,8 @@ use super::{MAX_DATA, copy, hash, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// Maximum length of a salt in bytes. A signature of an RSA key of at most 8192 bits has no room
-/// for more.
+/// Maximum length of a salt in bytes. RSA keys have at most 8192 bits, so no signature has room for
+/// a longer salt.
 const MAX_SALT: u64 = 8192 / 8;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").

@@ -133,7 +133,7 @@ fn aes_template() -> [CK_ATTRIBUTE; 4] {
     ]
 }
 
-/// The secret of "RFC 4231, 4.3".
+/// Creates the HMAC key of RFC 4231, 4.3.
 fn hmac_key(session: Session) -> Object {
     let attributes = [
         attribute(CKA_CLASS, &CKO_SECRET_KEY),

@@ -432,8 +432,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same_data() {
 fn pointers_in_the_structure_of_another_cipher_are_not_followed() {
     let (session, mut places) = (session(), Places::new());
     let (by, key) = (aes_key(session), aes_key(session));
-    // This structure is as long as CK_CCM_MESSAGE_PARAMS. Read as that structure, these numbers are
-    // the lengths of nonce and tag, and the lengths of nonce and associated data are pointers.
+    // This structure is as long as CK_CCM_MESSAGE_PARAMS. Read as that structure, ulIvFixedBits and
+    // ulTagBits are the lengths of nonce and tag, and ulIvLen and ulAADLen are pointers to them.
     let mut params = CK_GCM_WRAP_PARAMS {
         pIv: places.nonce.as_mut_ptr(),
         ulIvLen: 12,

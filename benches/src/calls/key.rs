@@ -1,4 +1,4 @@
-//! Calls that make keys: generation and encapsulation.
+//! Calls that make keys: generation, encapsulation and decapsulation.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,

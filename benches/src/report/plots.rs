@@ -1,7 +1,7 @@
 //! Draws the plots as SVG.
 //!
-//! They have no background. Text and lines are black, and white in dark mode. A style sheet inside
-//! the file follows the reader's mode, also if a page shows the file as an image.
+//! They have no background. Text and axes are dark, or light in dark mode. A style sheet inside the
+//! file follows the reader's mode, also if a page shows the file as an image.
 
 use std::fs;
 use std::path::Path;
@@ -21,9 +21,9 @@ const FONT: (&str, i32) = ("sans-serif", 14);
 const STYLE: &str = "<style>[fill=\"#000000\"]{fill:#1f2328}[stroke=\"#000000\"]{stroke:#1f2328}\
     @media(prefers-color-scheme:dark){[fill=\"#000000\"]{fill:#f0f6fc}[stroke=\"#000000\"]{stroke:#f0f6fc}}</style>";
 
-/// The colour of each row in every plot. Jeton has the same colour in the plots of the tool. People
-/// with red-green blindness can distinguish all colours (Okabe and Ito); all are visible on white
-/// and on black.
+/// The colour of each row in every plot. Jeton has the same colour in the plots of the tool. Those
+/// of SoftHSMv2, NSS and Kryoptic are from Okabe and Ito: people with red-green blindness can
+/// distinguish them.
 const COLOURS: [(&str, RGBColor); 9] = [
     (JETON, RGBColor(30, 136, 200)),
     ("jeton-rc", RGBColor(86, 170, 220)),
@@ -78,7 +78,7 @@ fn colour(row: &str) -> RGBColor {
     COLOURS.iter().find(|(name, _)| *name == module).map_or(OTHER, |(_, colour)| *colour)
 }
 
-/// Session keys and session objects have dashed lines.
+/// Returns a dashed stroke for session keys and session objects.
 fn stroke(name: &str) -> Stroke {
     if name.contains("session") { Stroke::Dashed } else { Stroke::Solid }
 }

@@ -336,7 +336,8 @@ fn fill(
     Ok(made)
 }
 
-/// Makes AES keys with different identifiers, because a peer confuses objects that share one.
+/// Prepares calls that create AES keys. Each key has another identifier, because a peer confuses
+/// objects that share one.
 pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
     Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
 }

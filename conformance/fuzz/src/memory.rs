@@ -6,7 +6,7 @@
 pub(crate) struct Memory(Vec<*mut [u8]>);
 
 impl Memory {
-    /// Returns a copy, perhaps at an odd address, because PKCS#11 needs no alignment.
+    /// Returns a copy, which need not be aligned, because PKCS#11 requires no alignment.
     pub(crate) fn copy(&mut self, bytes: &[u8]) -> *mut u8 {
         let block = Box::into_raw(Box::<[u8]>::from(bytes));
         self.0.push(block);

@@ -262,7 +262,7 @@ impl Run<'_> {
         }
     }
 
-    /// The length of the message, or any length.
+    /// Returns the announced length of a message: usually a small one.
     fn announced(&mut self) -> CK_ULONG {
         if self.source.once_in(4) { self.source.number() } else { self.source.byte().into() }
     }

@@ -35,7 +35,7 @@ pub(crate) const SECRETS: [&[u8]; 5] = [
 ];
 
 /// Hides the secrets in comparisons. The fuzzer sees the operands of comparisons and puts them into
-/// its inputs. An input that has a part of a secret is not checked.
+/// its inputs. If an input has a part of a secret, the run does not check for leaks.
 const MASK: u64 = 0x5f3c_a1b7_0e92_d846;
 
 /// Finds parts of the secrets in memory.

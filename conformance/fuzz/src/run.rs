@@ -53,7 +53,7 @@ pub struct Run<'a> {
 impl Run<'_> {
     /// Makes the calls that `bytes` describe, with the functions named in `wanted`, or with all
     /// functions if it is empty. Creates the token of this thread first if it does not exist, and
-    /// restores it at the end.
+    /// restores it at the end if the run changed it.
     pub fn of(bytes: &[u8], wanted: &[&str]) {
         TOKEN.with_borrow_mut(|token| {
             let mut run = Run {
@@ -153,13 +153,13 @@ impl Run<'_> {
 
     fn release(self) {
         for place in self.lengths {
-            // SAFETY: created by `Box::into_raw`, and no call reads them any more.
+            // SAFETY: created by `Box::leak`, and no call reads them any more.
             drop(unsafe { Box::from_raw(place) });
         }
     }
 
-    /// A pointer and a length that the module refuses before it reads anything: `NULL` with a
-    /// length, or a length beyond the address space.
+    /// A pointer and a length with which the module must not read anything: `NULL` with any length,
+    /// or a length beyond the address space.
     pub(crate) fn odd_pair(&mut self) -> (*mut u8, CK_ULONG) {
         self.next_len = self.source.number();
         if self.source.once_in(2) {
@@ -309,7 +309,8 @@ impl Run<'_> {
         CKF_DONT_BLOCK | self.source.number()
     }
 
-    /// The name of a function, which ends with NUL.
+    /// The name of a function, which ends with NUL, or more bytes without NUL than the module
+    /// reads.
     pub(crate) fn name(&mut self) -> *mut u8 {
         let known = [&b"C_GenerateKey\0"[..], b"C_GenerateKeyPair\0", b"C_Sign\0", b"\0", &[b'C'; 33]];
         let name = self.source.one(&known);

@@ -1,5 +1,5 @@
-//! Values from the fuzzer's bytes. When these are used up, every choice is the first one, so the
-//! run ends.
+//! Values from the fuzzer's bytes. When these are used up, every choice is the first one. The run
+//! then ends before its next call.
 
 use arbitrary::Unstructured;
 use cryptoki_sys::*;

@@ -1,4 +1,4 @@
-//! Sequences of calls of every function.
+//! Sequences of calls of all functions in the table `calls::ALL`.
 
 #![no_main]
 

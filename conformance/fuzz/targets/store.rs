@@ -1,4 +1,5 @@
-//! The content of a token's file: records, names, summaries and PINs that an attacker wrote.
+//! The content of a token's file: records, index keys, summaries and PIN records that an attacker
+//! wrote.
 
 #![no_main]
 

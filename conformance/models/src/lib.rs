@@ -102,7 +102,7 @@ mod store {
 
 type Handler = Option<unsafe extern "C" fn()>;
 
-/// The handlers of the process: before a fork, after it, in the child.
+/// The handlers of the process: before a fork, after it in the parent, and after it in the child.
 static HANDLERS: std::sync::Mutex<Option<[Handler; 3]>> = std::sync::Mutex::new(None);
 
 /// pthread_atfork(3)
@@ -134,7 +134,7 @@ pub fn fork(child: impl FnOnce() + Send + 'static) {
     run(handlers[1]);
 }
 
-/// `C_Initialize`, `C_Finalize`, and any other function with the module that it reaches.
+/// `C_Initialize`, `C_Finalize`, and one function in place of all others.
 pub mod functions {
     use std::cell::Cell;
 

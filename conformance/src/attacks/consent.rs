@@ -14,7 +14,8 @@ const MESSAGE: &[u8] = b"a message that the owner never signed";
 
 pub fn attacks() -> Vec<Attack> {
     let mut all = Vec::new();
-    // The attributes that the owner chose, and the name of the case.
+    // The words for the key in the names of attacks, its usages, and more attributes that the owner
+    // chose.
     type Owner = (&'static str, &'static [CK_ATTRIBUTE_TYPE], &'static [(CK_ATTRIBUTE_TYPE, bool)]);
     const OWNERS: [Owner; 4] = [
         (
@@ -100,8 +101,8 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Creates an RSA pair with these usages only. If there are none, it has the attributes in `more`
-/// and the defaults.
+/// Creates an RSA pair with these usages only, and the attributes in `more`. Without usages, the
+/// usages that `more` omits have their defaults.
 fn owned(
     a: &Attacker<'_>,
     usages: &[CK_ATTRIBUTE_TYPE],
@@ -110,8 +111,7 @@ fn owned(
     let more: Vec<_> = more.iter().map(|(kind, value)| flag(*kind, *value)).collect();
     let public = [CKA_ENCRYPT, CKA_VERIFY, CKA_WRAP];
     if !usages.is_empty() {
-        // If the policy excludes some combinations, the owner takes the usage that the attack
-        // needs.
+        // If the policy excludes some combinations, the owner takes only the first usage.
         let all = a.rsa(&public, usages, &more);
         let fewer = |_| a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &usages[..1], &more);
         return all.or_else(fewer).setup();

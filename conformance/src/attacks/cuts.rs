@@ -1,6 +1,7 @@
-//! Findings C3 and M1 of docs/security.md: a mechanism makes a short key from a long one, and a few
-//! guesses find its value. Clulow 2003 ("On the security of PKCS#11") describes the reduced key
-//! space with `CKM_EXTRACT_KEY_FROM_KEY` and the related keys with `CKM_XOR_BASE_AND_DATA`.
+//! Findings C3 and M1 of docs/security.md. C3: a mechanism makes a short key from a long one, and a
+//! few guesses find its value. M1: HKDF uses a salt key without permission. Clulow 2003 ("On the
+//! security of PKCS#11") describes the reduced key space with `CKM_EXTRACT_KEY_FROM_KEY` and the
+//! related keys with `CKM_XOR_BASE_AND_DATA`.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
@@ -78,8 +79,8 @@ fn short(oracle: Oracle, length: usize) -> Vec<Attribute> {
     }
 }
 
-/// Returns the answer of the oracle for a key with these bytes, which the attacker creates to
-/// compare.
+/// Returns the answer that the oracle gives for a key with these bytes. The attacker computes it to
+/// compare it with the answer for the derived key.
 fn expected(a: &Attacker<'_>, oracle: Oracle, guess: &[u8]) -> Result<Vec<u8>, Failure> {
     match oracle {
         Oracle::Read => Ok(guess.to_vec()),
@@ -106,8 +107,8 @@ fn hmac(a: &Attacker<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure
     a.digested(CKM_SHA256, &[pad(0x5c), inner].concat())
 }
 
-/// Finds `count` bytes of the victim. `make` derives a key from the `known` bytes and the byte at a
-/// position.
+/// Finds the first `count` bytes of the victim. `make` derives a key from the `known` bytes and the
+/// byte at a position.
 fn bytes_of(
     a: &Attacker<'_>,
     oracle: Oracle,
@@ -296,7 +297,8 @@ fn chains(oracle: Oracle, how: &str) -> Vec<Attack> {
     })]
 }
 
-/// Attacks that pass a second key in a parameter, although the flags of this key forbid its use.
+/// Attacks that pass a second key in a parameter although its attributes forbid this, and attacks
+/// in which the derived key has more rights than the base key.
 fn second_key_rules() -> Vec<Attack> {
     let mut all = Vec::new();
     let concatenated = |a: &Attacker<'_>, victim: ObjectHandle| -> Attempt {
@@ -412,8 +414,8 @@ fn second_key_rules() -> Vec<Attack> {
     all
 }
 
-/// Attacks on mechanisms that return the version field of a TLS pre-master secret. The attacker
-/// passes another key of 48 bytes, and gets its first two bytes.
+/// Attacks on mechanisms of TLS and IKE. Those of TLS return the version field of a pre-master
+/// secret: the attacker passes another key of 48 bytes, and gets its first two bytes.
 fn protocols() -> Vec<Attack> {
     const TLS: CK_MECHANISM_TYPE = CKM_TLS12_MASTER_KEY_DERIVE;
     let version = |a: &Attacker<'_>, key: ObjectHandle| -> Result<Vec<u8>, Stop> {
@@ -464,7 +466,8 @@ fn protocols() -> Vec<Attack> {
     ]
 }
 
-/// Attacks that forge a MAC in a few attempts, with a key that can only verify.
+/// Attacks that forge a MAC of one byte with a key that can only verify, find a key of one byte, or
+/// decrypt with a key that may only unwrap.
 fn macs() -> Vec<Attack> {
     let one = |kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE| {
         let title = format!("forge a MAC of one byte, {}", named(kind));

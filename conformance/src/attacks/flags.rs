@@ -130,7 +130,8 @@ fn usage_of(kind: CK_KEY_TYPE) -> &'static [CK_ATTRIBUTE_TYPE] {
     }
 }
 
-/// Attacks that wrap keys which are not extractable, with each wrapping mechanism.
+/// Attacks that wrap a key which is not extractable, with each wrapping mechanism, or a key that
+/// `CKA_WRAP_TEMPLATE` excludes.
 fn exports() -> Vec<Attack> {
     let mut all = Vec::new();
     for kind in AES_WRAPS.into_iter().chain(RSA_WRAPS) {
@@ -470,7 +471,8 @@ fn limited(
     a.secret(CKK_AES, &VICTIM, Guarded::Kept, usages, &more).setup()
 }
 
-/// Attacks on `CKA_ALLOWED_MECHANISMS` with each function that uses a key.
+/// Attacks on `CKA_ALLOWED_MECHANISMS`, on the templates for unwrapped and derived keys, on the
+/// protection of derived keys, and on usages.
 fn limits() -> Vec<Attack> {
     let ecb = || mechanism(CKM_AES_ECB);
     vec![
