@@ -12,7 +12,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The name that the configuration uses.
+    /// Returns the name that the configuration uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AwsLc => "aws-lc",

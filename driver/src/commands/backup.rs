@@ -270,7 +270,7 @@ impl RestoreCommand {
     }
 }
 
-/// A PIN that an option or a variable gives: the user's, or else the SO's.
+/// The PIN that opens the records: the user's, or else the SO's.
 struct KnownPin {
     role: Role,
     pin: Zeroizing<String>,

@@ -15,7 +15,7 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Runs the command. `tool` is the whole command line.
+    /// Runs the command. `tool` describes all commands and options.
     pub fn run(self, mut tool: clap::Command) -> Result<ExitCode, Error> {
         let failed = Error::io(self.directory.clone());
         clap_mangen::generate_to(tool.clone(), &self.directory).map_err(failed)?;

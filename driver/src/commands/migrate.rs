@@ -57,7 +57,7 @@ pub struct Migrate {
 /// The exit status for wrong usage. clap exits with the same status.
 const USAGE: u8 = 2;
 
-/// The hidden command of the process that writes the token.
+/// Runs the hidden command of the process that writes the token.
 pub fn child() -> Result<ExitCode, Error> {
     run_child(std::io::stdin().lock(), std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
@@ -149,7 +149,8 @@ impl Migrate {
         }
     }
 
-    /// Returns whether a token with this label already has all objects. Fails if it has only some.
+    /// Returns whether a token with this label already has all objects. Fails if the token lacks
+    /// one.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
         let module = super::target::open(Known::Jeton.name(), None)?;
@@ -171,7 +172,8 @@ impl Migrate {
         }
     }
 
-    /// Copies the old store, because the old module may write to the files that it opens.
+    /// Returns how to open the old module; `None` if it is not used. The old module opens a copy of
+    /// the old store, because it may write to the files.
     fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
         let known = match old.format {
             Format::SoftHsmFiles | Format::SoftHsmDatabase => Known::SoftHsm2,
@@ -300,7 +302,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns PINs for a token that is removed at once.
+/// Returns random PINs for the temporary token of a dry run.
 fn rehearsal_pins() -> Result<(String, String), Error> {
     let pin = || {
         let mut bytes = [0; 16];

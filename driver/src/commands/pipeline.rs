@@ -64,7 +64,7 @@ pub struct Pipeline {
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
 
-/// The hidden command of a module's process.
+/// Runs the hidden command of the process of a module.
 pub fn child() -> Result<ExitCode, Error> {
     modules::child::<BatchChild>()
 }

@@ -34,7 +34,8 @@ impl ModuleOption {
         self.module.as_deref().unwrap_or("jeton")
     }
 
-    /// Loads and initialises it. Fails if the URI names another module.
+    /// Loads and initialises the module. Fails if the URI names a module that --module does not
+    /// name.
     pub fn open(&self, uri: Option<&Uri>) -> Result<Module, Error> {
         if let Some(uri) = uri {
             self.expect_module_of(uri)?;
@@ -67,7 +68,7 @@ fn is_same_module(own: &str, named: &str) -> bool {
     }
     let Ok(own) = jeton_peers::library_of(own) else { return false };
     if named.contains('/') {
-        // A module may have several names.
+        // One file may have several paths.
         let files = [own.as_path(), Path::new(named)].map(std::fs::metadata);
         return matches!(files, [Ok(own), Ok(named)] if (own.dev(), own.ino()) == (named.dev(), named.ino()));
     }
@@ -149,7 +150,7 @@ pub enum Need {
 }
 
 impl Opened {
-    /// Opens a session and logs the user in.
+    /// Opens a session, and logs the user in as `need` says.
     pub fn session(&self, pin: &UserPin, access: Access, need: Need) -> Result<Session, Error> {
         let session = self.module.open_session(self.slot, access)?;
         if self.info.flags & CKF_LOGIN_REQUIRED == 0 && need == Need::IfGiven {
@@ -221,7 +222,7 @@ impl Objects {
         Ok(self.label.is_none() && self.id.is_none() && self.class.is_none() && !named)
     }
 
-    /// Finds the objects, of one of these classes if there are any.
+    /// Finds the objects of these classes, or of every class if `classes` is empty.
     pub fn find(&self, session: &Session, classes: &[&str]) -> Result<Vec<ObjectHandle>, Error> {
         let uri = self.uri()?.unwrap_or_default();
         let mut template = Vec::new();
@@ -301,7 +302,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Finds the token, opens a session and logs the user in.
+    /// Finds the token, opens a session, and logs the user in as `need` says.
     pub fn session(&self, access: Access, need: Need) -> Result<(Opened, Session), Error> {
         let opened = self.target.open(self.objects.uri()?.as_ref())?;
         let session = opened.session(&self.pin, access, need)?;

@@ -100,7 +100,7 @@ impl IssueReport {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }
 
-    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    /// Writes the report to `file` as JSON. An error message names `path`.
     pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
         writeln!(file, "{text}").map_err(Error::io(path))
@@ -204,7 +204,7 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
 enum Modules {
     /// In the second column.
     InColumn,
-    /// Not in the table.
+    /// Above the table.
     Left,
 }
 

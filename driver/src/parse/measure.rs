@@ -130,7 +130,7 @@ fn turns(
             break;
         }
         for turn in 0..works.len() {
-            // The first library of a round alternates.
+            // Each round begins with another library than the one before.
             let index = (round + turn) % works.len();
             let start = Instant::now();
             for _ in 0..repeats {

@@ -63,7 +63,7 @@ impl Report {
         self.interrupted = interrupted;
     }
 
-    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    /// Writes the report to `file` as JSON. An error message names `path`.
     pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
         writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(Error::io(path))

@@ -171,7 +171,7 @@ impl<'a> Speaker<'a> {
     }
 
     fn say<S: serde::Serialize>(&self, event: &Event<S>) {
-        // If the parent has ended, no process reads the result: end at the next stage.
+        // If the parent has ended, no process reads the result, so this process ends too.
         let line = serde_json::to_string(event).unwrap_or_default();
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {

@@ -116,6 +116,6 @@ pub struct ModuleDescription {
     pub version: String,
     /// `cryptokiVersion`
     pub cryptoki: String,
-    /// The file. `None` for the baseline.
+    /// The file. `None` if the engine is not a module.
     pub library: Option<PathBuf>,
 }

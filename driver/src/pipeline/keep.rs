@@ -7,7 +7,8 @@ use der::pem::{LineEnding, encode_string};
 
 use crate::Error;
 
-/// Documents of a batch from the database. A document is `None` if the batch has no such document.
+/// The CA certificate of a batch, and the first document of each other type in the database. A
+/// document is `None` if the batch has no such document.
 pub(super) struct Sample {
     pub ca: Vec<u8>,
     pub leaf: Option<Vec<u8>>,

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Seconds};
 
-/// The least number of rounds, so that a median is possible. Slow work has fewer: see [`ENOUGH`].
+/// The least number of rounds, so that one slow run does not change the median much. Slow work has
+/// fewer: see [`ENOUGH`].
 const MIN_RUNS: usize = 3;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
@@ -119,7 +120,7 @@ impl<W: Work> Default for Outcome<W> {
     }
 }
 
-/// The times of a size.
+/// The times of a batch size with one algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasuredBatch {
     /// The CA algorithm.
@@ -213,7 +214,7 @@ fn measure_work<W: Work, R: Runner<W>>(
         let turn = work.in_round(round);
         let mut order: Vec<_> =
             active.iter().copied().filter(|index| *index == BASELINE || wanting.contains(index)).collect();
-        // Rotate the order, so that no module always follows the same one.
+        // Rotate the order, so that the modules take turns in beginning a round.
         let first = round % order.len();
         order.rotate_left(first);
         for index in order {
