@@ -322,8 +322,8 @@ pub fn tag(record: &[u8]) -> Option<Tag> {
 }
 
 /// Reads the readable attributes of a record without verifying them; `None` if it is private or
-/// malformed. Formats 1 and 2 of the file stored the secret attributes of keys with `CKA_PRIVATE`
-/// false in clear: they are skipped here.
+/// malformed. Format 2 of the file stored the secret attributes of keys with `CKA_PRIVATE` false in
+/// clear: they are skipped here.
 pub fn peek(record: &[u8]) -> Option<Attributes> {
     match Kind::of(record)? {
         Kind::Private => None,

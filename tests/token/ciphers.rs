@@ -546,7 +546,7 @@ fn keys_encrypt_only_with_the_right_usage_and_type() {
 }
 
 /// PKCS#11 3.2, `CK_GCM_PARAMS`: the initialisation vector and the additional data may have up to
-/// 2^32-1 bytes. The token accepts up to 64 KiB and up to 4 MiB.
+/// 2^32-1 bytes. The token accepts a vector of up to 64 KiB and additional data of up to 4 MiB.
 #[test]
 fn gcm_accepts_long_initialisation_vectors_and_additional_data() {
     let of_first = std::cell::RefCell::new(None);

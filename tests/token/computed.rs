@@ -117,8 +117,8 @@ fn a_certificate_has_its_public_key_info_and_check_value() {
         client.create(session, &certificate().bytes(A::CHECK_VALUE, &hex(CERTIFICATE_CHECK))).expect("one");
         let wrong = client.create(session, &certificate().bytes(A::CHECK_VALUE, &[0; 3]));
         assert_eq!(wrong, Err(Error::AttributeValueInvalid));
-        // PKCS#11 3.2, "Certificate objects": the relation is not enforced. A value that is not DER
-        // has no public key.
+        // PKCS#11 3.2, "Certificate objects": nothing enforces that `CKA_PUBLIC_KEY_INFO` matches
+        // `CKA_VALUE`. A value that is not DER has no public key.
         let own = client.create(session, &certificate().bytes(A::PUBLIC_KEY_INFO, b"mine")).expect("one");
         assert_eq!(client.read(session, own, A::PUBLIC_KEY_INFO), Ok(b"mine".to_vec()));
         for len in [0, 1, 4, 40, 200] {

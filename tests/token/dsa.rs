@@ -201,7 +201,7 @@ fn imported_numbers_are_checked() {
     });
 }
 
-/// `openssl pkey` reads the same bytes: PKCS #8 with `Dss-Parms` (RFC 3279, 2.3.2).
+/// The wrapped bytes are PKCS #8 with `Dss-Parms` (RFC 3279, 2.3.2), which `openssl pkey` reads.
 #[test]
 fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
     each_backend(|provider| {

@@ -157,8 +157,8 @@ fn ike_extended_and_prf_plus_derive_match_known_values() {
                 first(None, b""),
                 "e711546e3faad4c7c4aa756bc26cad6abea8241984a0f6b0839c70ca61c4ef88d7d5b72e4532e11d1238fbcb0854c7db",
             ),
-            // A key that is not longer than the output of the function consists of the first bytes
-            // of the base key.
+            // Without a second key and extra data, a key that is not longer than the output of the
+            // function consists of the first bytes of the base key.
             (first(None, b""), "000102030405060708090a0b0c0d0e0f"),
             (first(None, b"extra"), "7eace3c4348343e7b9eff3538eefac5afcdf0da55c63d0cc"),
             // K1 = f(key, g + b"extra"), K2 = f(key, K1 + g + b"extra"), …

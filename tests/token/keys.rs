@@ -184,8 +184,7 @@ pub struct RsaPair {
     pub private: Attributes,
 }
 
-/// An RSA key pair of 2048 bits. Generation is slow, so only the tests of generation generate
-/// others.
+/// An RSA key pair of 2048 bits. Generation is slow, so most tests use this pair.
 pub static RSA: LazyLock<RsaPair> = LazyLock::new(|| {
     let spec = PairSpec::Rsa { bits: 2048, public_exponent: &[1, 0, 1] };
     let (PublicParts::Rsa { n, e }, PrivateParts::Rsa(key)) =

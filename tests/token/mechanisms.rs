@@ -1,5 +1,5 @@
-//! Every mechanism that signs: in one part, in several parts, re-armed, and with wrong signatures.
-//! A row of the mechanism table without a case fails the test.
+//! Every mechanism that signs: in one part, in several parts, in a second operation, and with wrong
+//! signatures. A row of the mechanism table without a case fails a test.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -118,7 +118,7 @@ fn post_quantum() -> Vec<Case> {
         let named = parameterized(M::HASH_ML_DSA, &[Kind::MlDsa44], params);
         cases.push(Case { message: hash.len(), repeats: true, ..named });
     }
-    // SLH-DSA is slow, so only two hashes are tested.
+    // SLH-DSA is slow, so `CKM_HASH_SLH_DSA` has cases for only two hashes.
     for (_, slh_dsa, hash) in PREHASHED {
         if matches!(hash, Hash::Sha256 | Hash::Shake128) {
             let params =
@@ -194,7 +194,7 @@ pub fn message(len: usize, start: u8) -> Vec<u8> {
     (0..len).map(|at| if at == 0 { 1 } else { (at as u8).wrapping_mul(5).wrapping_add(start) }).collect()
 }
 
-/// Runs a test with every case, each kind of key and every backend.
+/// Runs a test with every case, each of its kinds of keys and every backend.
 pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, ObjectHandle))) {
     each_backend(|provider| {
         let client = Client::new(provider);

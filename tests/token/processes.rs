@@ -139,8 +139,8 @@ fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle
     panic!("the key was still usable half a minute after it was destroyed");
 }
 
-/// Another process destroys a key with which a client signs. Returns the error that the client gets
-/// without a search, and the error after that.
+/// Lets another process take away a key with which a client signs. Returns the first error that the
+/// client gets without a search, and the result of its next signature.
 fn errors_after_change(
     provider: &'static Provider,
     take_away: impl Fn(&Client, SessionHandle),

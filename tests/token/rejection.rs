@@ -268,7 +268,7 @@ fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
             if rsa {
                 continue;
             }
-            // A private key of another type, or with another public part than the template says.
+            // A private key of another type than the template says.
             let private = RSA.private.clone().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
             let key = client.create(session, &private).expect("a key");
             let mut wrapped = vec![0; 2048];

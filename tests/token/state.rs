@@ -81,7 +81,7 @@ fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
             assert_eq!(init(session), Err(Error::OperationActive));
             assert_eq!(digest_of(&client, session, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
         }
-        // Nothing is lost: the caller still has the state.
+        // The caller still has the state of the digest that was ended.
         assert_eq!(module.set_operation_state(one, &state, NO_KEY, NO_KEY), Ok(()));
         module.digest_update(one, b"bc").expect("a part");
         // Data after the state would be lost.
@@ -409,7 +409,7 @@ fn saved_states_have_a_size_limit() {
         let (module, session) = (&client.module, client.user());
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (other, _) = pair(&client, session, Kind::Aes, &none());
-        // PKCS#11 has one argument for each type of key.
+        // C_SetOperationState has one argument for the key of encryption and decryption.
         module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
         module.decrypt_init(session, &plain(M::AES_ECB), other).expect("an operation");
         assert_eq!(save(&client, session), Err(Error::StateUnsaveable));

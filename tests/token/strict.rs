@@ -1,4 +1,4 @@
-//! The policy *strict*: a test for each rule of `src/config/strict.rs`. Each test also checks that
+//! The policy *strict*: a test for each rule of `src/config/strict.rs`. Most tests also check that
 //! *compatible* allows the same call.
 
 use jeton::backend::{AeadScheme, Hash, Provider};
@@ -184,7 +184,7 @@ fn a_usage_can_be_removed_but_not_added() {
     });
 }
 
-/// A trusted key that wraps, with a copy of the same value that unwraps.
+/// Returns a trusted key that wraps, and a key with the same value that unwraps.
 fn trusted(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
     let wraps = none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE]);
     let wraps = wraps.stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);

@@ -345,7 +345,7 @@ fn roll_back(client: &Client, copy: &Path) {
 /// A call in a session of the user, with an object in the store.
 type Attempt = fn(&Client, SessionHandle, ObjectHandle) -> Result<(), Error>;
 
-/// Every call that writes to the store, reads it or tries a PIN.
+/// Calls that write to the store, read it or try a PIN.
 const ATTEMPTS: [(&str, Attempt); 8] = [
     ("create", |client, session, _| client.create(session, &data("new").stored()).map(drop)),
     ("copy", |client, session, object| client.copy(session, object, &none().label("a copy")).map(drop)),
@@ -469,7 +469,7 @@ fn a_counter_keeps_the_later_of_two_states() {
     assert_eq!(counter.read(), Ok(Change(100 + 49 * 8 + 7)));
 }
 
-/// The results for an object: its label, another value, and whether it signs.
+/// The results for an object: its label, the values of other attributes, and whether it signs.
 type Results = (Vec<u8>, Vec<u8>, bool);
 
 /// Returns all results that a user gets for the objects.
@@ -601,7 +601,7 @@ fn a_flipped_byte_never_changes_a_result() {
         module.finalize().expect("a module");
         outcome
     };
-    // The files of a process that ended.
+    // The module opens the files of the killed process, and leaves those of a process that ended.
     restore(&path, &files);
     let truth = open().expect("a sound token");
     assert_eq!(truth.len(), 3);

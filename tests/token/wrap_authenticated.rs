@@ -202,7 +202,7 @@ fn a_key_that_cannot_be_wrapped_or_a_missing_nonce_is_refused() {
             let refused = client.module.wrap_key_authenticated(session, how, by, key, out);
             assert_eq!(refused, Err(Error::MechanismParamInvalid));
         }
-        // The parameter of another cipher, and an unknown mechanism.
+        // The parameter of another cipher, and a mechanism that does not authenticate.
         let refused = test.wrap(M::AES_CCM, &mut params(scheme), by, key);
         assert_eq!(refused, Err(Error::MechanismParamInvalid));
         let refused = test.wrap(M::AES_CBC, &mut params(scheme), by, key);
