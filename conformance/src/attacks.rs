@@ -6,7 +6,7 @@
 //! them with the known value of the victim. An attack for a use succeeds if the module verifies the
 //! forged signature, or accepts a call that it must refuse.
 //!
-//! Denial of service and attacks on the files of a token are not part of the table.
+//! Denial of service and changes to the files of a token are not part of the table.
 
 use std::ops::Deref;
 
