@@ -148,8 +148,8 @@ impl TokenFile {
     }
 
     /// Makes a new token key and encrypts all records again with it. The PINs stay. Every process
-    /// that is logged in is logged out. If the process is killed, the token is as before or has the
-    /// new key.
+    /// that is logged in is logged out. If this process is killed, the token is as before or has
+    /// the new key.
     pub fn rekey(&self, pins: &Pins<'_>) -> Result<()> {
         self.recorded("jeton rekey", |token| {
             token.rekey(pins.so, self.user_pin(pins)?, Sealing::Configured, None)

@@ -24,7 +24,7 @@ fn quoted(text: &str) -> BTreeSet<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Runs `config` of the tool with this configuration, without other variables.
+/// Runs `jeton config` with this configuration. Its environment has only `HOME` and `JETON_CONF`.
 fn config(scratch: &Scratch, text: &str, action: &[&str]) -> (i32, String) {
     fs::write(scratch.file("jeton.toml"), text).expect("a file");
     let mut command = jeton(["config"].iter().chain(action));

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{Scratch, jeton, run, succeed};
 
-/// The source of a module that has only `C_Initialize`. The test replaces `BODY`.
+/// The source of a module whose function list has only `C_Initialize`. The test replaces `BODY`.
 const MODULE: &str = r#"
     #include <stdlib.h>
     #include <unistd.h>

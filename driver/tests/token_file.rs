@@ -102,7 +102,7 @@ fn a_sealing_key_is_set_rotated_and_removed() {
     let text = succeed(&mut tool(&scratch, &["token-info"]));
     assert_eq!(text.matches("sealing key").count(), 2, "{text}");
 
-    // Without its key no PIN opens the token, and the error names the missing key.
+    // Without its sealing key no PIN opens the token, and no wrong PIN is counted.
     configure(&scratch, "");
     let (code, text) = run(&mut with_pins(&scratch, &["rekey"]));
     assert!(code != 0 && text.contains("without its sealing key"), "{text}");

@@ -103,7 +103,8 @@ pub enum Restore<'a> {
 pub struct Copy(Draft);
 
 impl TokenFile {
-    /// Copies one state of the store, beside the token. Other processes may write meanwhile.
+    /// Copies one state of the store to a file beside the token's file. Other processes may write
+    /// meanwhile.
     pub fn copy(&self) -> Outcome<Copy> {
         let path = self.path.with_extension(COPY);
         let draft = Draft::create(path.clone()).map_err(failure(&path))?;
@@ -139,7 +140,8 @@ impl Copy {
         facts(&store, &header, key.as_ref())
     }
 
-    /// Makes a token of the copy in the configured directory. Returns its facts and its file.
+    /// Makes a token of the copy in the configured directory. Returns its facts and the path of its
+    /// file.
     pub fn restore(self, how: Restore<'_>) -> Outcome<(Facts, PathBuf)> {
         let settings = settings()?;
         SqliteStore::check_directory(&settings.token_dir)?;

@@ -46,7 +46,8 @@ pub(super) fn check_group<I: Primes>(group: &DsaGroup) -> Result<()> {
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
 }
 
-/// Checks the public value. It must be from 2 to the prime minus 2, with the subprime as its order.
+/// Checks the public value. It must be from 2 to the prime minus 2, and its order must divide the
+/// subprime.
 pub(super) fn check_public<I: Integers>(group: &DsaGroup, value: &[u8]) -> Result<()> {
     check_numbers::<I>(group)?;
     if is_element::<I>(group, value)? { Ok(()) } else { Err(Error::DataInvalid) }

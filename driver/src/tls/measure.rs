@@ -14,7 +14,7 @@ use super::handshake::Pair;
 use super::key::{TokenKeys, in_memory};
 use crate::Error;
 
-/// The least number of rounds of a case, so that there is an interval.
+/// The least number of rounds of a case, so that there is a confidence interval.
 const MIN_ROUNDS: usize = 6;
 /// The seconds of a turn. Other work disturbs a short turn less often, and short turns leave time
 /// for more rounds.

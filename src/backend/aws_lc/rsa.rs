@@ -62,7 +62,7 @@ impl Private {
         let (n, modulus) = Modulus::parse(&parts.n)?;
         let e = parts.e.as_deref().map(exponent).transpose()?;
         let d = ffi::Bignum::new(&parts.d)?;
-        // For a key without e, no other check would find an exponent of 0 or 1.
+        // For a key without e, no other check would find a private exponent of 0 or 1.
         if !(2..=n.bits()).contains(&d.bits()) {
             return Err(Error::DataInvalid);
         }

@@ -11,8 +11,7 @@ const N: usize = 16;
 
 /// A stream mode.
 pub(in crate::backend) trait Mode: Sized + Send {
-    /// Processes `data` in place. Fails with `DataLenRange` and does nothing if the message becomes
-    /// too long.
+    /// Processes `data` in place. The caller has checked its length with [`fits`](Self::fits).
     fn apply(&mut self, data: &mut [u8]) -> Result<()>;
     /// Fails with `DataLenRange` if the message cannot have `len` more bytes.
     fn fits(&self, _len: usize) -> Result<()> {

@@ -1,8 +1,8 @@
 //! The symmetric ciphers: the checks of their parameters, and when each cipher may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
-//! [Blocks] hold back an incomplete block, and a whole block that may be the last. The others must
-//! see the end of the message first: XTS with AES-256, KW, KWP, and [authenticated
+//! [Blocks] hold back an incomplete block, and the bytes that the end of the message may need. The
+//! others must see the end of the message first: XTS with AES-256, KW, KWP, and [authenticated
 //! ciphers](message) except for the encryption with GCM. `backend/modes` has the modes that this
 //! backend does not take from AWS-LC.
 
