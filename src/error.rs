@@ -4,8 +4,8 @@
 /// The result of every fallible function in the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a call failed: one variant per return value of PKCS#11 3.2 ("Function return
-/// values") that the core uses.
+/// The reason why a call failed. Each variant is a return value of PKCS#11 3.2 ("Function return
+/// values").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The caller's arguments contradict each other or are outside what the function accepts.
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// The application called `C_Initialize` twice.
     AlreadyInitialized,
-    /// `C_Initialize` was not called yet, or the process has forked since.
+    /// Jeton is not initialised: before `C_Initialize`, after `C_Finalize` or after a fork.
     NotInitialized,
     /// The token does not support the curve.
     CurveNotSupported,
@@ -42,10 +42,9 @@ pub enum Error {
     DeviceError,
     /// The store has no space left.
     DeviceMemory,
-    /// Another process initialised the token again. The sessions and objects of this process belong
-    /// to the old token.
+    /// Another process initialised the token again, or the token's file was removed or replaced.
     DeviceRemoved,
-    /// The domain parameters are malformed.
+    /// The domain parameters are invalid.
     DomainParamsInvalid,
     /// The decryption of the ciphertext fails.
     EncryptedDataInvalid,
@@ -55,9 +54,9 @@ pub enum Error {
     FunctionNotSupported,
     /// The result that the standard requires from the legacy parallel functions.
     FunctionNotParallel,
-    /// An unexpected failure; the log has the reason.
+    /// The configuration is refused, or Jeton itself failed.
     GeneralError,
-    /// There is not enough memory.
+    /// There is not enough memory, or another limited resource is used up.
     HostMemory,
     /// The attributes of the key do not permit this use.
     KeyFunctionNotPermitted,
@@ -130,9 +129,9 @@ pub enum Error {
     TemplateIncomplete,
     /// The attributes of the template contradict each other, the key or the function.
     TemplateInconsistent,
-    /// The slot holds no initialised token.
+    /// The slot is empty.
     TokenNotPresent,
-    /// The token's file is damaged or has a newer format.
+    /// The token was never initialised, or its file is damaged or has an unknown format.
     TokenNotRecognized,
     /// The token cannot be written.
     TokenWriteProtected,

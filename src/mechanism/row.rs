@@ -111,7 +111,7 @@ pub enum Action {
     GenerateParameters,
     /// Generates and verifies one-time passwords.
     Otp,
-    /// Generates a secret key from a password. Its type is `key_type`, or the one in the template.
+    /// Generates a secret key from a password. The template names its type.
     GenerateFromPassword,
     /// Generates a TLS pre-master secret. It begins with the version from the parameter.
     GeneratePreMaster,

@@ -24,7 +24,8 @@ use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
 use crate::token::Token;
 
-/// Maximum number of threads at the same time. Beyond it, the calling thread generates the key.
+/// Maximum number of threads at the same time. Beyond it, the calling thread generates the key
+/// pair.
 const MAX_THREADS: usize = 16;
 
 /// A function that can return `CKR_PENDING`.

@@ -91,7 +91,7 @@ enum Files {
     SomeFailed,
 }
 
-/// Where a header was read.
+/// The token file while its header was read.
 enum Source {
     Closed(Stamp),
     Open(SqliteStore),

@@ -104,8 +104,8 @@ fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
 /// Parses a private key from the parts that are known.
 ///
 /// If `e` is unknown, computes it from `p` and `dp`. If these are unknown too, tries the usual
-/// exponents. Fails with `KeyTypeInconsistent` if no exponent fits, because without an exponent the
-/// key would work without blinding and checks.
+/// exponents. Fails with `KeyTypeInconsistent` if none of them fits, because without an exponent
+/// the key would work without blinding and checks.
 pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
     // This checks n first, with an exponent that fits every modulus.
     let any = public_key(&parts.n, &BoxedUint::from(65537u32))?;
@@ -161,7 +161,7 @@ fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)
     let (n, params) = (public.n(), public.n_params());
     let one = BoxedMontyForm::one(params);
     let minus_one = one.neg();
-    // (de - 1) = 2^t r is a multiple of the order of every number modulo n.
+    // (de - 1) = 2^t r is a multiple of the order of every number that is coprime to n.
     let order = Zeroizing::new(d.concatenating_mul(public.e()).checked_sub(&BoxedUint::one()).into_option()?);
     let t = order.trailing_zeros();
     let r = Zeroizing::new(order.shr(t));
