@@ -23,7 +23,7 @@ const MOST_CRASHES: usize = 60;
 pub struct Subject {
     /// The arguments that come before the options when the program starts itself.
     pub verb: &'static [&'static str],
-    /// A name that [`Known`] has, or the path of a shared object.
+    /// The name of a [`Known`] module, or the path of a shared object.
     pub module: String,
     /// The backend of Jeton.
     pub backend: Option<String>,

@@ -13,7 +13,7 @@ use super::{Attack, Attacker, Attempt, Setup, attack, flag, mechanism};
 const BARDOU: &str = "Bardou et al. 2012";
 const CLULOW: &str = "Clulow 2003";
 const M5: &str = "Review, M5";
-/// The number of valid ciphertexts that an attack tries, and the number of invalid ones.
+/// The largest number of ciphertexts of one kind (valid, random or altered) in an attack.
 const TRIES: usize = 24;
 
 pub fn attacks() -> Vec<Attack> {
@@ -73,8 +73,8 @@ pub fn attacks() -> Vec<Attack> {
         "AES_CBC_PAD, C_UnwrapKey distinguishes bad padding from a bad key",
         &[CKM_AES_CBC_PAD],
         |a| {
-            // The plaintext is an AES key of 32 bytes. A plaintext of another length and wrong
-            // padding must have the same return code.
+            // The plaintext is an AES key of 32 bytes. A key of another length and a wrong padding
+            // must give the same return code.
             let key = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP, CKA_UNWRAP], &[]).setup()?;
             let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
             let wrapped = a.wrapped(&cbc(CKM_AES_CBC_PAD), key, victim)?;
