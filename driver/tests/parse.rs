@@ -21,7 +21,7 @@ fn all_libraries_read_the_roots_of_mozilla_and_the_certificates_of_the_pipeline(
     // The roots, ten algorithms, the CRL and the OCSP response.
     assert_eq!(sets.len(), 13);
     assert!(sets[0]["count"].as_u64().expect("a number") > 100);
-    assert_eq!(sets[0]["rows"].as_array().map(Vec::len), Some(6));
+    assert_eq!(sets[0]["rows"].as_array().map(Vec::len), Some(9));
     for row in sets.iter().flat_map(|set| set["rows"].as_array().expect("a list")) {
         assert!(row["seconds"]["median"].as_f64().expect("a number") > 0.0, "{row}");
         assert_eq!(

@@ -1,15 +1,13 @@
 //! The CA: it receives a request and returns a certificate.
 
-use der::Decode;
-use der::referenced::OwnedToRef;
-use x509_cert::request::CertReqInfo;
+use der::Encode;
 
 use super::load::{Clock, Phase};
 use super::policy::Policy;
 use super::pool::Pool;
 use crate::Error;
 use crate::pipeline::{Engine, PublicKey, Stored};
-use crate::pki::{Algorithm, Authority, Signed};
+use crate::pki::{Algorithm, Authority, Request, Signed};
 
 /// A CA with its key and its database.
 pub(super) struct Ca<'a> {
@@ -35,7 +33,7 @@ impl Ca<'_> {
 
         let refused = |refusal| Error::Failed(format!("the request with serial {serial}: {refusal}"));
         let names = self.policy.check(&info, days).map_err(refused)?;
-        let tbs = self.authority.requested_tbs(serial, info.subject, &names, info.public_key, days)?;
+        let tbs = self.authority.requested_tbs(serial, info.subject, names, info.public_key, days)?;
         clock.lap(Phase::Policy);
 
         let certificate = self.authority.assemble(&tbs, &self.engine.sign(&tbs)?)?;
@@ -50,13 +48,13 @@ impl Ca<'_> {
 
 /// Verifies the signature of a request with the key in the request. Returns the content of the
 /// request.
-pub(super) fn verified(request: &[u8]) -> Result<CertReqInfo, Error> {
+pub(super) fn verified(request: &[u8]) -> Result<Request<'_>, Error> {
     let signed = Signed::parse(request)?;
-    let info = CertReqInfo::from_der(signed.tbs)?;
+    let info = Request::parse(signed.tbs)?;
     let wrong = |what: &str| Error::Failed(format!("a certificate request: {what}"));
     let algorithm =
         Algorithm::of_public_key(&info.public_key).ok_or_else(|| wrong("its type of key is unknown"))?;
-    if signed.algorithm != algorithm.signature.to_owned().owned_to_ref() {
+    if signed.algorithm != algorithm.signature.to_owned().to_der()? {
         return Err(wrong("the algorithm of its signature is not that of its key"));
     }
     if !PublicKey::parse(algorithm, &info.public_key)?.verify(signed.tbs, signed.signature) {

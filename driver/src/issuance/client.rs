@@ -1,17 +1,14 @@
 //! A client: it makes a key and a certificate request, and verifies the certificate.
 
-use der::{Decode, Encode};
+use der::Encode;
 use spki::SubjectPublicKeyInfoOwned;
-use x509_cert::Certificate;
-use x509_cert::ext::pkix::SubjectAltName;
-use x509_cert::ext::pkix::name::GeneralName;
 
 use super::ca::Ca;
 use super::load::{Clock, Phase};
 use crate::Error;
 use crate::certificate::{Holder, request_tbs};
 use crate::pipeline::{KeyPair, PublicKey};
-use crate::pki::{Algorithm, Signed};
+use crate::pki::{Algorithm, AlternativeName, Content, SUBJECT_ALT_NAME, Signed, alternative_names};
 
 /// The validity that clients ask for.
 const DAYS: u32 = 7;
@@ -57,14 +54,16 @@ fn verify(der: &[u8], ca: &PublicKey, key: &SubjectPublicKeyInfoOwned, name: &st
     if !ca.verify(signed.tbs, signed.signature) {
         return Err(wrong("the signature does not verify"));
     }
-    let certificate = Certificate::from_der(der)?.tbs_certificate;
-    if certificate.subject_public_key_info != *key {
+    let content = Content::parse(signed.tbs)?;
+    if content.public_key != key.to_der()? {
         return Err(wrong("it has another key"));
     }
-    let names = certificate.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
-    match names.as_slice() {
-        [GeneralName::DnsName(only)] if only.as_str() == name => Ok(()),
-        _ => Err(wrong("it has other names")),
+    let extension = content.extensions.iter().find(|extension| extension.oid == SUBJECT_ALT_NAME);
+    let names = extension.map(|extension| alternative_names(extension.value)).transpose()?;
+    if names.as_deref() == Some(&[AlternativeName::Dns(name)]) {
+        Ok(())
+    } else {
+        Err(wrong("it has other names"))
     }
 }
 

@@ -1,14 +1,8 @@
 //! The policy of the CA: the rules that a request must keep.
 
-use const_oid::AssociatedOid;
-use const_oid::db::rfc5912::ID_EXTENSION_REQ;
-use der::{Decode, Encode};
-use x509_cert::ext::Extensions;
-use x509_cert::ext::pkix::SubjectAltName;
-use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::request::CertReqInfo;
-
-use crate::pki::Algorithm;
+use crate::pki::{
+    Algorithm, AlternativeName, EXTENSION_REQUEST, Request, SUBJECT_ALT_NAME, alternative_names, extensions,
+};
 
 /// The rules of a CA.
 #[derive(Clone, Debug)]
@@ -47,8 +41,9 @@ pub enum Refusal {
 }
 
 impl Policy {
-    /// Checks the content of a request. Returns the names for the certificate.
-    pub fn check(&self, request: &CertReqInfo, days: u32) -> Result<SubjectAltName, Refusal> {
+    /// Checks the content of a request. Returns the names for the certificate: the value of the
+    /// extension subjectAltName.
+    pub fn check<'a>(&self, request: &Request<'a>, days: u32) -> Result<&'a [u8], Refusal> {
         let algorithm = Algorithm::of_public_key(&request.public_key).ok_or(Refusal::KeyType)?;
         if !self.key_types.iter().any(|allowed| allowed.name == algorithm.name) {
             return Err(Refusal::KeyType);
@@ -56,20 +51,21 @@ impl Policy {
         if !(1..=self.max_days).contains(&days) {
             return Err(Refusal::Validity);
         }
-        let names = requested_names(request)?;
-        if !(1..=self.max_names).contains(&names.0.len()) {
+        let value = requested_names(request)?;
+        let names = alternative_names(value).map_err(|_| Refusal::Names)?;
+        if !(1..=self.max_names).contains(&names.len()) {
             return Err(Refusal::Names);
         }
         let common = common_name(request).ok_or(Refusal::Subject)?;
         let mut has_common = false;
-        for name in &names.0 {
-            let GeneralName::DnsName(name) = name else { return Err(Refusal::Names) };
-            if !self.is_inside(name.as_str()) {
+        for name in names {
+            let AlternativeName::Dns(name) = name else { return Err(Refusal::Names) };
+            if !self.is_inside(name) {
                 return Err(Refusal::Domain);
             }
-            has_common |= name.as_str() == common;
+            has_common |= name == common;
         }
-        if has_common { Ok(names) } else { Err(Refusal::Subject) }
+        if has_common { Ok(value) } else { Err(Refusal::Subject) }
     }
 
     /// Returns whether a name is in the CA's domain, and all its labels are letters, digits and
@@ -85,25 +81,21 @@ impl Policy {
     }
 }
 
-/// Returns the names that a request asks for. Fails if it asks for anything else.
-fn requested_names(request: &CertReqInfo) -> Result<SubjectAltName, Refusal> {
-    let mut attributes = request.attributes.iter();
-    let attribute = attributes.next().ok_or(Refusal::Names)?;
-    if attribute.oid != ID_EXTENSION_REQ || attributes.next().is_some() {
-        return Err(Refusal::Extension);
-    }
+/// Returns the value of the extension subjectAltName that a request asks for. Fails if the request
+/// asks for anything else.
+fn requested_names<'a>(request: &Request<'a>) -> Result<&'a [u8], Refusal> {
+    let [attribute] = request.attributes.as_slice() else {
+        return Err(if request.attributes.is_empty() { Refusal::Names } else { Refusal::Extension });
+    };
     let [value] = attribute.values.as_slice() else { return Err(Refusal::Extension) };
-    let extensions = value.to_der().and_then(|der| Extensions::from_der(&der));
-    match extensions.as_deref() {
-        Ok([extension]) if extension.extn_id == SubjectAltName::OID => {
-            SubjectAltName::from_der(extension.extn_value.as_bytes()).map_err(|_| Refusal::Names)
-        }
+    match extensions(value).as_deref() {
+        Ok([only]) if attribute.oid == EXTENSION_REQUEST && only.oid == SUBJECT_ALT_NAME => Ok(only.value),
         _ => Err(Refusal::Extension),
     }
 }
 
 /// Returns the only attribute of the subject if it is a common name.
-fn common_name(request: &CertReqInfo) -> Option<String> {
+fn common_name(request: &Request<'_>) -> Option<String> {
     let text = request.subject.to_string();
     let common = text.strip_prefix("CN=")?;
     (request.subject.0.len() == 1 && !common.contains(['+', ','])).then(|| common.to_owned())
@@ -111,7 +103,7 @@ fn common_name(request: &CertReqInfo) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use x509_cert::request::CertReqInfo;
+    use der::Encode;
 
     use super::*;
     use crate::certificate::{Holder, request_tbs};
@@ -129,8 +121,9 @@ mod tests {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let holder = Holder::parse(subject, &names).expect("a subject");
         let request = request_tbs(&key, &holder).expect("a request");
-        let request = CertReqInfo::from_der(&request).expect("a request");
-        policy().check(&request, days).map(|names| names.0.len())
+        let request = Request::parse(&request).expect("a request");
+        let count = |value| alternative_names(value).map(|names| names.len()).expect("names");
+        policy().check(&request, days).map(count)
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use std::hint::black_box;
 
-use der::Decode;
+use der::{Decode, Encode};
 use synta::Encoding;
 use x509_parser::prelude::FromDer;
+
+use crate::pki::Signed;
 
 /// A library that reads certificates.
 pub(super) struct Library {
@@ -16,9 +18,13 @@ pub(super) struct Library {
     /// as text, the validity, the public key and the signature. Returns the length of all texts and
     /// byte strings, or 0 if it fails.
     pub(super) fields: fn(&[u8]) -> usize,
+    /// Returns the length of the parts that a verification needs (the signed bytes and the
+    /// signature), or 0 if it fails.
+    pub(super) parts: fn(&[u8]) -> usize,
 }
 
-/// The library that the pipeline uses. It is the baseline of the ratios.
+/// The library with which the pipeline builds certificates and CRLs. It is the baseline of the
+/// ratios.
 pub(super) const OURS: &str = "x509-cert";
 
 /// All libraries. The first one is the baseline.
@@ -27,16 +33,19 @@ pub(super) const LIBRARIES: [Library; 3] = [
         name: OURS,
         parse: |der| x509_cert(der).is_some(),
         fields: |der| x509_cert_fields(der).unwrap_or(0),
+        parts: |der| x509_cert_parts(der).unwrap_or(0),
     },
     Library {
         name: "x509-parser",
         parse: |der| x509_parser(der).is_some(),
         fields: |der| x509_parser_fields(der).unwrap_or(0),
+        parts: |der| x509_parser_parts(der).unwrap_or(0),
     },
     Library {
         name: "synta-certificate",
         parse: |der| synta_certificate(der).is_some(),
         fields: |der| synta_fields(der).unwrap_or(0),
+        parts: |der| synta_parts(der).unwrap_or(0),
     },
 ];
 
@@ -52,6 +61,13 @@ fn x509_cert_fields(der: &[u8]) -> Option<usize> {
     let texts = tbs.issuer.to_string().len() + tbs.subject.to_string().len();
     let key = tbs.subject_public_key_info.subject_public_key.raw_bytes();
     Some(texts + tbs.serial_number.as_bytes().len() + key.len() + certificate.signature.raw_bytes().len())
+}
+
+/// This library does not keep the signed bytes, so it encodes them again.
+fn x509_cert_parts(der: &[u8]) -> Option<usize> {
+    let certificate = x509_cert(der)?;
+    let tbs = black_box(certificate.tbs_certificate.to_der().ok()?);
+    Some(tbs.len() + certificate.signature.raw_bytes().len())
 }
 
 fn x509_parser(der: &[u8]) -> Option<x509_parser::certificate::X509Certificate<'_>> {
@@ -70,6 +86,11 @@ fn x509_parser_fields(der: &[u8]) -> Option<usize> {
     Some(texts + tbs.raw_serial().len() + key.len() + certificate.signature_value.data.len())
 }
 
+fn x509_parser_parts(der: &[u8]) -> Option<usize> {
+    let certificate = x509_parser(der)?;
+    Some(certificate.tbs_certificate.as_ref().len() + certificate.signature_value.data.len())
+}
+
 fn synta_certificate(der: &[u8]) -> Option<synta_certificate::Certificate<'_>> {
     black_box(synta::Decoder::new(der, Encoding::Der).decode().ok())
 }
@@ -84,4 +105,10 @@ fn synta_fields(der: &[u8]) -> Option<usize> {
     let key = tbs.subject_public_key_info.subject_public_key.as_bytes();
     let serial = tbs.serial_number.as_bytes().len();
     Some(issuer.len() + subject.len() + serial + key.len() + certificate.signature_value.as_bytes().len())
+}
+
+/// The code of the pipeline, which decodes nothing of the signed bytes.
+fn synta_parts(der: &[u8]) -> Option<usize> {
+    let signed = black_box(Signed::parse(der).ok()?);
+    Some(signed.tbs.len() + signed.signature.len())
 }

@@ -35,7 +35,7 @@ pub struct MeasuredSet {
 pub struct Row {
     /// The library.
     pub library: &'static str,
-    /// `parse`, `fields` or `build`.
+    /// `parse`, `fields`, `parts` or `build`.
     pub operation: &'static str,
     /// The number of items that the library refuses.
     pub refused: usize,
@@ -64,12 +64,13 @@ pub fn measure(
             begins(&set.name);
             let all = &set.certificates;
             let mut rows = Vec::new();
-            for operation in ["parse", "fields"] {
+            for operation in ["parse", "fields", "parts"] {
                 // `black_box` is in the libraries' functions.
                 let works = LIBRARIES.each_ref().map(|library| {
                     let work = move |der: &[u8]| match operation {
                         "parse" => (library.parse)(der),
-                        _ => (library.fields)(der) > 0,
+                        "fields" => (library.fields)(der) > 0,
+                        _ => (library.parts)(der) > 0,
                     };
                     let work = move || Ok(all.iter().filter(|der| !work(der)).count());
                     (library.name, Box::new(work) as Work<'_>)

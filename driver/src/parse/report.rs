@@ -111,9 +111,10 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{table}")?;
     writeln!(
         out,
-        "time: for one item, the median of the rounds. ratio: time divided by that of the library that the\n\
-         pipeline uses, in the same round; ~: its 95 % interval is wider than 10 % of it. fields: parse, and\n\
-         read all fields, names as text. count: the items that the library accepts."
+        "time: for one item, the median of the rounds. ratio: time divided by that of x509-cert (x509-ocsp for\n\
+         responses) in the same round; ~: its 95 % interval is wider than 10 % of it. fields: parse, and read all\n\
+         fields, names as text. parts: the signed bytes and the signature, for a verification. count: the items\n\
+         that the library accepts."
     )?;
     for set in &report.sets {
         if let Some(chains) = set.chains {

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use der::Decode;
-use der::referenced::OwnedToRef;
+use der::{Decode, Encode};
 use rayon::prelude::*;
+use spki::AlgorithmIdentifierRef;
 use x509_cert::Certificate;
 
 use super::database::{Batch, Database, Row, Table};
@@ -39,6 +39,7 @@ fn verify_batch(database: &Database, engine: &mut dyn Engine, batch: Batch) -> R
         Ok(algorithm) => algorithm,
         Err(error) => return Ok(Verdict { batch, good: 0, failures: vec![error] }),
     };
+    let expected = algorithm.signature.to_owned().to_der()?;
     let mut results = Vec::new();
     let tables = [
         (Table::Certificates, Document::Certificate),
@@ -47,7 +48,7 @@ fn verify_batch(database: &Database, engine: &mut dyn Engine, batch: Batch) -> R
     ];
     for (table, document) in tables {
         let rows = database.read(table, batch.id)?;
-        let verify = |row: &Row| verify_one(&*engine, algorithm, document, row);
+        let verify = |row: &Row| verify_one(&*engine, &expected, document, row);
         results.par_extend(rows.par_iter().map(verify));
     }
     engine.clear()?;
@@ -73,31 +74,31 @@ pub(super) fn verify_all(
     document: Document,
     rows: &[Row],
 ) -> Result<(), Error> {
-    let failed = rows.par_iter().find_map_first(|row| verify_one(engine, algorithm, document, row).err());
+    let expected = algorithm.signature.to_owned().to_der()?;
+    let failed = rows.par_iter().find_map_first(|row| verify_one(engine, &expected, document, row).err());
     failed.map_or(Ok(()), Err)
 }
 
-/// Verifies one stored document.
-pub(super) fn verify_one(
+/// Verifies one stored document. `expected` is the algorithm of its signature in DER.
+fn verify_one(
     engine: &dyn Engine,
-    algorithm: &Algorithm,
+    expected: &[u8],
     document: Document,
     (serial, der): &Row,
 ) -> Result<(), Error> {
     let serial = *serial;
     let malformed = |reason: String| Error::Malformed { document, serial, reason };
-    let payload;
     let der = match document {
         Document::Certificate | Document::Crl => der.as_slice(),
-        Document::OcspResponse => {
-            payload = ocsp_payload(der).map_err(|error| malformed(error.to_string()))?;
-            payload.as_bytes()
-        }
+        Document::OcspResponse => ocsp_payload(der).map_err(|error| malformed(error.to_string()))?,
     };
     let signed = Signed::parse(der).map_err(|error| malformed(error.to_string()))?;
-    let expected = algorithm.signature.to_owned();
-    if signed.algorithm != expected.owned_to_ref() {
-        return Err(malformed(format!("signed with algorithm {}", signed.algorithm.oid)));
+    if signed.algorithm != expected {
+        let reason = match AlgorithmIdentifierRef::from_der(signed.algorithm) {
+            Ok(other) => format!("signed with algorithm {}", other.oid),
+            Err(error) => format!("the signature's algorithm: {error}"),
+        };
+        return Err(malformed(reason));
     }
     if engine.verify(signed.tbs, signed.signature)? {
         Ok(())

@@ -14,7 +14,7 @@ use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::crl::{RevokedCert, TbsCertList};
 use x509_cert::ext::Extension;
-use x509_cert::ext::pkix::{KeyUsages, SubjectAltName};
+use x509_cert::ext::pkix::KeyUsages;
 use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
@@ -120,13 +120,13 @@ impl Authority {
         self.tbs_certificate(serial, subject, key, self.validity, extensions).to_der()
     }
 
-    /// Returns the certificate that a subscriber asked for, as bytes to sign. It is valid for this
-    /// number of days.
+    /// Returns the certificate that a subscriber asked for, as bytes to sign. `names` is the value
+    /// of the extension subjectAltName. The certificate is valid for this number of days.
     pub fn requested_tbs(
         &self,
         serial: u64,
         subject: Name,
-        names: &SubjectAltName,
+        names: &[u8],
         key: SubjectPublicKeyInfoOwned,
         days: u32,
     ) -> der::Result<Vec<u8>> {

@@ -31,8 +31,9 @@ pub(super) fn authority_key_identifier(id: &[u8]) -> der::Result<Extension> {
     encoded(false, &AuthorityKeyIdentifier { key_identifier, ..Default::default() })
 }
 
-pub(super) fn subject_alt_name(names: &SubjectAltName) -> der::Result<Extension> {
-    encoded(false, names)
+/// `names` is the value of the extension.
+pub(super) fn subject_alt_name(names: &[u8]) -> der::Result<Extension> {
+    Ok(Extension { extn_id: SubjectAltName::OID, critical: false, extn_value: OctetString::new(names)? })
 }
 
 pub(super) fn crl_number(number: u64) -> der::Result<Extension> {

@@ -1,21 +1,24 @@
 //! The common structure of certificates, CRLs and basic OCSP responses: signed bytes, algorithm,
 //! signature.
 
+use const_oid::db::rfc6960::ID_PKIX_OCSP_BASIC;
 use der::asn1::{AnyRef, BitStringRef, OctetString};
 use der::referenced::OwnedToRef;
-use der::{Decode, Encode, Reader, Sequence, SliceReader, Tagged};
+use der::{Decode, Encode, Sequence};
 use spki::{AlgorithmIdentifierOwned, AlgorithmIdentifierRef};
+use synta::{OctetStringRef, Tag};
 use x509_ocsp::{OcspResponse, OcspResponseStatus, ResponseBytes};
 
-use const_oid::db::rfc6960::ID_PKIX_OCSP_BASIC;
+use super::elements::{Elements, SEQUENCE};
+use crate::Error;
 
 /// The parts of a signed structure.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a> {
     /// The bytes that were signed, with their tag and length.
     pub tbs: &'a [u8],
-    /// The signature's algorithm.
-    pub algorithm: AlgorithmIdentifierRef<'a>,
+    /// The signature's algorithm in DER.
+    pub algorithm: &'a [u8],
     /// The signature in its X.509 form.
     pub signature: &'a [u8],
 }
@@ -29,20 +32,19 @@ struct Encoded<'a> {
 
 impl<'a> Signed<'a> {
     /// Splits DER into the parts, without decoding the signed bytes.
-    pub fn parse(der: &'a [u8]) -> der::Result<Self> {
-        let mut outer = SliceReader::new(der)?;
-        let body = AnyRef::decode(&mut outer)?;
-        outer.finish(())?;
-        body.tag().assert_eq(der::Tag::Sequence)?;
-        let mut reader = SliceReader::new(body.value())?;
-        let tbs = reader.tlv_bytes()?;
-        let algorithm = AlgorithmIdentifierRef::decode(&mut reader)?;
-        let signature = BitStringRef::decode(&mut reader)?;
-        let signature = signature.as_bytes().ok_or_else(|| der::Tag::BitString.value_error())?;
+    pub fn parse(der: &'a [u8]) -> synta::Result<Self> {
+        let mut parts = Elements::of(der, SEQUENCE)?;
+        let (tbs, algorithm) = (parts.raw()?, parts.raw()?);
+        let signature: synta::BitStringRef<'_> = parts.next()?;
+        if signature.unused_bits() != 0 {
+            let (position, tag) = (der.len(), Tag::universal(synta::tag::TAG_BIT_STRING));
+            let reason = "a signature has whole bytes".to_owned();
+            return Err(synta::Error::InvalidEncoding { position, tag, reason });
+        }
         // A basic OCSP response may have certificates after the signature. Those of the pipeline do
         // not.
-        reader.finish(())?;
-        Ok(Self { tbs, algorithm, signature })
+        parts.end()?;
+        Ok(Self { tbs, algorithm, signature: signature.as_bytes() })
     }
 
     /// Encodes the parts.
@@ -63,15 +65,74 @@ pub fn ocsp_response(basic: Vec<u8>) -> der::Result<Vec<u8>> {
 }
 
 /// Returns the basic response of a successful OCSPResponse.
-pub fn ocsp_payload(der: &[u8]) -> der::Result<OctetString> {
-    let response = OcspResponse::from_der(der)?;
-    match response.response_bytes {
-        Some(bytes)
-            if response.response_status == OcspResponseStatus::Successful
-                && bytes.response_type == ID_PKIX_OCSP_BASIC =>
-        {
-            Ok(bytes.response)
+pub fn ocsp_payload(der: &[u8]) -> Result<&[u8], Error> {
+    /// DER of the status `successful`.
+    const SUCCESSFUL: &[u8] = b"\x0a\x01\x00";
+    /// DER of id-pkix-ocsp-basic.
+    const BASIC: &[u8] = b"\x06\x09\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
+    let mut response = Elements::of(der, SEQUENCE)?;
+    let status = response.raw()?;
+    let mut explicit = response.open(Tag::context_specific_constructed(0))?;
+    let mut bytes = explicit.open(SEQUENCE)?;
+    let (kind, basic): (_, OctetStringRef<'_>) = (bytes.raw()?, bytes.next()?);
+    for elements in [response, explicit, bytes] {
+        elements.end()?;
+    }
+    if status == SUCCESSFUL && kind == BASIC {
+        Ok(basic.as_bytes())
+    } else {
+        Err(Error::Failed("not a successful basic OCSP response".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A structure with one byte in each part.
+    const SMALL: &[u8] = b"\x30\x0b\x30\x01\x01\x30\x02\x05\x00\x03\x02\x00\x2a";
+
+    #[test]
+    fn a_structure_is_split_into_its_bytes() {
+        let Signed { tbs, algorithm, signature } = Signed::parse(SMALL).expect("DER");
+        assert_eq!((tbs, algorithm, signature), (&SMALL[2..5], &SMALL[5..9], &SMALL[12..]));
+    }
+
+    #[test]
+    fn each_malformed_structure_is_refused() {
+        let changed = |offset: usize, byte: u8| {
+            let mut der = SMALL.to_vec();
+            der[offset] = byte;
+            der
+        };
+        let longer = [SMALL, &[0]].concat();
+        // Another tag, other lengths, unused bits of the signature, bytes after the structure and
+        // after the signature.
+        let wrong = [
+            changed(0, 0x31),
+            changed(1, 0x0a),
+            changed(9, 0x04),
+            changed(10, 1),
+            changed(11, 1),
+            longer.clone(),
+            [&[0x30, 0x0c], &longer[2..]].concat(),
+            SMALL[..12].to_vec(),
+            b"\x30\x81\x0b".iter().chain(&SMALL[2..]).copied().collect(),
+        ];
+        for der in wrong {
+            assert!(Signed::parse(&der).is_err(), "{der:x?}");
         }
-        _ => Err(der::Tag::Enumerated.value_error()),
+    }
+
+    #[test]
+    fn the_payload_of_a_response_is_the_octets_that_were_encoded() {
+        let response = ocsp_response(SMALL.to_vec()).expect("DER");
+        assert_eq!(ocsp_payload(&response).expect("a response"), SMALL);
+        for offset in 0..response.len() - SMALL.len() {
+            let mut other = response.clone();
+            other[offset] ^= 1;
+            assert!(ocsp_payload(&other).is_err(), "{offset}");
+        }
+        assert!(ocsp_payload(b"\x30\x03\x0a\x01\x01").is_err());
     }
 }
