@@ -9,9 +9,9 @@ use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{length, narrow, session};
 
-/// The number of handles in one batch. The application may ask for any number of handles. This
-/// buffer has a fixed size on our stack. A longer buffer would be cleared by a call of `memset`,
-/// which costs more than longer batches save.
+/// The number of handles in one batch. The application may ask for any number of handles, but the
+/// buffer on our stack has a fixed size. A longer buffer would be cleared by a call of `memset`,
+/// which takes more time than longer batches save.
 const CHUNK: usize = 16;
 
 /// # Safety

@@ -64,9 +64,9 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
 }
 
 /// Returns the library parameters that NSS passes. NSS's struct has one more field before the last:
-/// `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`. The
-/// sixth is therefore the standard's `pReserved`, `NULL`, or a string that ends with NUL. The
-/// seventh is never read, because the standard's struct does not have it.
+/// `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`. So the
+/// sixth field is the `pReserved` of the standard's struct. It is `NULL`, or NSS's string that ends
+/// with NUL. The seventh is never read, because the standard's struct does not have it.
 ///
 /// # Safety
 ///

@@ -9,10 +9,10 @@
 //! # Safety
 //!
 //! Every exported function takes the pointers of its PKCS#11 declaration. The application
-//! guarantees that a pointer other than `NULL` points to memory of the type and length in the call,
-//! readable or writable as the specification says, and that no other thread writes there until the
-//! call returns. Alignment is not required, and input may overlap output. The `SAFETY` comments
-//! call this *the contract of PKCS#11*.
+//! guarantees that a pointer other than `NULL` points to memory of the type and length in the call.
+//! This memory is readable or writable as the specification says, and no other thread writes there
+//! until the call returns. Alignment is not required, and input may overlap output. The `SAFETY`
+//! comments call this *the contract of PKCS#11*.
 
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 

@@ -124,7 +124,7 @@ pub(crate) unsafe extern "C" fn C_SetAttributeValue(
 
 /// Processes every attribute of the template even after a failure (PKCS#11 3.2,
 /// C_GetAttributeValue: the call "MUST nonetheless have processed every attribute"). Returns the
-/// worst result.
+/// most useful result (see [`worse`]).
 ///
 /// # Safety
 ///

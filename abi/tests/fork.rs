@@ -14,8 +14,8 @@ use cryptoki_sys::*;
 fn main() {
     let directory = std::env::temp_dir().join(format!("jeton-fork-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    // The PINs have a cheap key derivation, because 32 children log in at once. Each waits 20 s at
-    // most, and Valgrind is slow.
+    // The PINs have a cheap key derivation, because 32 children log in at once. A login waits at
+    // most 20 s for other logins, and Valgrind is slow.
     let configuration = directory.join("jeton.toml");
     std::fs::write(&configuration, "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
     // SAFETY: no other thread runs.

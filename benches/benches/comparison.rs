@@ -1,5 +1,5 @@
 //! Runs every row of every group for `cargo bench`. A word on the command line selects the groups
-//! whose names contain it. `--quick` or `JETON_BENCH_SHORT=1` ends within ten minutes.
+//! whose names contain it. With `--quick` or `JETON_BENCH_SHORT=1` the run ends within ten minutes.
 
 use jeton_benches::run;
 

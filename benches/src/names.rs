@@ -5,9 +5,9 @@
 pub const JETON: &str = "jeton";
 /// The row with the null backend.
 pub const NULL: &str = "jeton-null";
-/// The peer that has a column in every table.
+/// The peer with which the tables compare the speed of our module.
 pub const SOFTHSM: &str = "softhsm2";
-/// The row of the baseline. Every ratio is relative to it.
+/// The row of the baseline.
 pub const BASELINE: &str = "floor";
 /// The baseline again, after the other rows. If the two times of the baseline differ, the load of
 /// the machine changed meanwhile.

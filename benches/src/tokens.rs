@@ -22,8 +22,8 @@ const ROUND: usize = 100;
 const SIGNATURES: usize = 20_000;
 /// The number of measured processes, of which the median counts.
 const RUNS: usize = 5;
-/// The pause before a measured process. A file that was written a moment ago costs more, because
-/// the clock of the file system cannot tell whether it changed again.
+/// The pause before a measured process. A file that was just written takes more time to check,
+/// because its modification time is too coarse to show whether it changed again.
 const REST: Duration = Duration::from_millis(500);
 /// The number of slot lists, of which the median counts.
 const LISTS: usize = 21;

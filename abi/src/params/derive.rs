@@ -150,7 +150,7 @@ pub(super) unsafe fn cbc_data(parameter: &[u8]) -> Result<Params> {
     Ok(Params::CbcData { iv: given.iv, data })
 }
 
-/// Reads a `CK_OBJECT_HANDLE`. The session checks later that it names a key.
+/// Reads a `CK_OBJECT_HANDLE`. The module checks later that it is the handle of a key.
 pub(super) fn key(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer.
     unsafe { read::<CK_OBJECT_HANDLE>(parameter) }.map(|handle| Params::Key(object(handle)))

@@ -54,7 +54,7 @@ pub fn attribute<T: ?Sized>(type_: CK_ATTRIBUTE_TYPE, value: &T) -> CK_ATTRIBUTE
     CK_ATTRIBUTE { type_, pValue: mutable(value).cast(), ulValueLen: size_of_val(value) as CK_ULONG }
 }
 
-/// An attribute to be filled.
+/// An attribute that the module fills.
 pub fn room<T: ?Sized>(type_: CK_ATTRIBUTE_TYPE, value: &mut T) -> CK_ATTRIBUTE {
     let len = size_of_val(value) as CK_ULONG;
     CK_ATTRIBUTE { type_, pValue: std::ptr::from_mut(value).cast(), ulValueLen: len }
@@ -81,7 +81,7 @@ pub fn two_calls(call: impl Fn(*mut CK_BYTE, *mut CK_ULONG) -> CK_RV) -> Vec<u8>
     bytes
 }
 
-/// A pointer that C declares without `const`.
+/// Returns a pointer without `const`, because the declarations of PKCS#11 lack it.
 pub fn mutable<T: ?Sized>(value: &T) -> *mut T {
     std::ptr::from_ref(value).cast_mut()
 }

@@ -165,8 +165,9 @@ impl Findable {
     }
 }
 
-/// The values of successive searches. Their order jumps over the whole token, so that a cache helps
-/// little. They are contiguous in memory, so that reading them takes little time.
+/// The values of successive searches. Two successive values belong to objects that are far apart in
+/// the token, so that a cache helps little. The values are contiguous in memory, so that reading
+/// them takes little time.
 pub(super) struct Values {
     bytes: Vec<u8>,
     len: usize,

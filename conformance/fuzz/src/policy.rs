@@ -1,5 +1,5 @@
 //! The results that a run must not achieve: an output with the value of a key that may not leave
-//! the token, a key with less protection than before, a trusted key without the SO.
+//! the token, a key with less protection than before, a key that becomes trusted without the SO.
 
 use cryptoki_sys::*;
 

@@ -15,7 +15,7 @@ use crate::token::Token;
 
 const COLUMNS: [&str; 9] =
     ["serial", "slot", "label", "so_pin", "so_failures", "user_pin", "user_failures", "change", "summary"];
-/// The head of a public record: format, kind, nonce; its tag follows.
+/// The length of the head of a public record: format, kind, nonce. The tag follows.
 const HEAD: usize = 2 + 24;
 const TAG: usize = 16;
 
@@ -50,7 +50,7 @@ fn alter(file: &Path, source: &mut Source<'_>) {
             1 => replace(&database, source),
             2 | 3 => set(&database, source),
             4 => row(&database, source),
-            // Any type in any column.
+            // Replaces the table by one whose columns accept values of any type.
             _ => database.execute_batch(
                 "CREATE TABLE loose AS SELECT * FROM token; DROP TABLE token; ALTER TABLE loose RENAME TO token",
             ),

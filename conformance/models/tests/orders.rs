@@ -42,8 +42,8 @@ fn a_handle_belongs_to_one_session_only() {
             .map(|_| {
                 let table = Arc::clone(&table);
                 thread::spawn(move || {
-                    // The slot of the shared session becomes free, and one of these threads takes
-                    // it again.
+                    // The slot of the shared session becomes free, and one of these threads may
+                    // take it again.
                     let closed = table.close(shared).is_ok();
                     let own = open(&table);
                     assert_eq!(used(&table, own), Ok(1));
