@@ -296,7 +296,7 @@ impl Attributes {
         }
     }
 
-    /// Removes and wipes the values for which `keep` is false.
+    /// Removes and wipes the values for which `keep` is false. Flags stay.
     pub(crate) fn retain(&mut self, keep: impl Fn(A) -> bool) {
         self.values.retain(|(id, _)| keep(*id));
     }

@@ -9,8 +9,8 @@ use crate::config::strict::{DH_BITS, PAIRS, ROLES, RSA_BITS, RSA_EXPONENT, SECRE
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 
-/// Returns the template with each usage that it does not contain set to false, so that no usage is
-/// true by default. `forced` is the template of the base key, which may contain usages too.
+/// Returns the template with each usage set to false that neither it nor `forced` contains, so that
+/// no usage is true by default. `forced` is the template of the base key.
 pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
     let class = match template.bytes(A::CLASS).map(value::number) {
         Some(Ok(class)) => ObjectClass(class),
@@ -46,7 +46,7 @@ pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()
     if PAIRS.iter().any(both) { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }
 
-/// Fails if the policy does not allow any use of a key. A key of an older store, or one that was
+/// Fails if the policy allows no use of this key. A key of an older store, or one that was
 /// made under *compatible*, may have several roles. Such a key is unusable until the user removes
 /// all roles but one.
 pub(crate) fn usable(object: &Object) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Separate stacks for computations that need much stack and leave secrets on it.
 //!
 //! A computation of RustCrypto takes up to several hundred KiB of stack. A caller's thread may have
-//! less. After the computation, its stack could be wiped only to a guessed depth. A separate stack
-//! solves both problems. It ends in a guard page, so that an overflow cannot reach other memory.
+//! less, and its stack could be wiped only to a guessed depth. A separate stack solves both
+//! problems. It ends in guard pages, so that an overflow cannot reach other memory.
 //! Its whole used part is wiped when the computation returns or panics.
 #![allow(unsafe_code)]
 
@@ -35,7 +35,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// The most free stacks that are kept.
+    /// The maximum number of free stacks that are kept.
     const KEPT: usize = 32;
 
     /// Creates an empty list. `size` is a multiple of 64 KiB.

@@ -2,7 +2,7 @@
 
 use crate::id::ObjectHandle;
 
-/// The results of a search that the caller has not received yet. They are the objects that existed
+/// The results of a search that the caller has not received yet. They are the objects that matched
 /// when the search began.
 pub(crate) struct Find {
     found: std::vec::IntoIter<ObjectHandle>,

@@ -40,7 +40,7 @@ impl Message {
         }
     }
 
-    /// Returns the progress.
+    /// Returns the state after the parts so far.
     pub(super) fn save(&self) -> Result<Progress> {
         match self.hash {
             None => Secret::try_copy(&self.collected).map(Progress::Collected),
@@ -48,7 +48,7 @@ impl Message {
         }
     }
 
-    /// Continues from that progress.
+    /// Continues from a saved state.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         match progress {
             Progress::Collected(message) => self.collected = Secret::try_copy(message)?,
@@ -60,7 +60,7 @@ impl Message {
         Ok(())
     }
 
-    /// Calls `work` with the signer's input for a message that comes in a single part.
+    /// Calls `work` with the input for a message that comes in a single part.
     pub(super) fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(data) };
         let mut digest = [0; Hash::MAX_LEN];
@@ -68,7 +68,7 @@ impl Message {
         work(&digest[..hash.len()])
     }
 
-    /// Calls `work` with the signer's input for the parts so far.
+    /// Calls `work` with the input for the parts so far.
     pub(super) fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(&self.collected) };
         let Some(hasher) = &mut self.hasher else { return self.whole(&[], work) };

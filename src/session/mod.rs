@@ -428,9 +428,10 @@ fn mac(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<sign::Ma
     sign::MacEngine::new(mac, request.len)
 }
 
-/// Fails with `KeySizeRange` if a sensitive key is too short for a MAC. NIST SP 800-131A asks for
-/// 112 bits in a key of HMAC. The MAC under a shorter key reveals the key to a caller who tries all
-/// values: 256 attempts find one byte. A verification confirms a guess in the same way.
+/// Fails with `KeySizeRange` if a sensitive key is too short to make a MAC, a digest or another
+/// key. NIST SP 800-131A asks for 112 bits in a key of HMAC. The MAC under a shorter key reveals
+/// the key to a caller who tries all values: 256 attempts find one byte. A verification confirms a
+/// guess in the same way.
 pub(crate) fn strong_enough(object: &Object) -> Result<()> {
     let short = || key::secret(object.attributes()).map(|value| value.len() < MIN_SENSITIVE);
     if object.flag(Flag::SENSITIVE) && short()? { Err(Error::KeySizeRange) } else { Ok(()) }

@@ -340,7 +340,7 @@ impl<E: Engine> Lifecycle for Operation<E> {
     }
 }
 
-/// The algorithm of an operation with its key and its progress.
+/// The algorithm of an operation with its key and its state after the parts so far.
 pub trait Engine {
     /// Discards all parts of the message.
     fn forget(&mut self);
@@ -352,15 +352,16 @@ pub trait Absorb: Engine {
     fn update(&mut self, data: &[u8]) -> Result<()>;
 }
 
-/// An engine whose progress can be saved.
+/// An engine whose state can be saved.
 pub trait Resume: Engine {
-    /// Returns the progress. Fails with `StateUnsaveable` if it cannot be saved.
+    /// Returns the state after the parts so far. Fails with `StateUnsaveable` if it cannot be
+    /// saved.
     fn save(&self) -> Result<Progress>;
-    /// Continues from that progress.
+    /// Continues from a saved state.
     fn resume(&mut self, progress: &Progress) -> Result<()>;
 }
 
-/// Returns the progress of a digest.
+/// Returns the state of a digest.
 pub(super) fn save_hasher(hasher: Option<&dyn Hasher>) -> Result<Progress> {
     hasher.map(Hasher::duplicate).transpose().map(Progress::Hasher)
 }

@@ -89,9 +89,8 @@ impl Otp {
         STRUCT + 2 * PARAM + COUNTER + self.digits
     }
 
-    /// Writes a `CK_OTP_SIGNATURE_INFO` of `info_len` bytes with the password and its counter. If
-    /// the parameter has no counter, uses and increments the counter of the key. For a token
-    /// object, the new value is on disk before the caller gets the password.
+    /// Writes a `CK_OTP_SIGNATURE_INFO` of `info_len` bytes with the password and its counter. A
+    /// counter that comes from the key is incremented first: for a token object, on disk.
     pub(crate) fn write(&self, out: &mut [u8]) -> Result<()> {
         let counter = match self.counter {
             Some(counter) => counter,

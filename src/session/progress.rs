@@ -7,11 +7,11 @@ use crate::secret::Secret;
 
 /// The state of a digest, a MAC or a cipher after a part of the message.
 pub enum Progress {
-    /// The progress of a digest, or `None` if it has no data yet.
+    /// A digest, or `None` if it has no data yet.
     Hasher(Option<Box<dyn Hasher>>),
-    /// The progress of a MAC.
+    /// A MAC.
     Mac(Box<dyn Mac>),
-    /// The progress of a cipher.
+    /// A cipher.
     Cipher(SavedCipher),
     /// The message so far, for a mechanism that collects it.
     Collected(Secret),
@@ -33,6 +33,6 @@ pub(crate) struct Saved {
     pub(crate) mechanism: Mechanism,
     /// The handle of the key, or 0.
     pub(crate) key: ObjectHandle,
-    /// The progress, or `None` before the first part.
+    /// The state after the parts so far, or `None` before the first part.
     pub(crate) progress: Option<Progress>,
 }

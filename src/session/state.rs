@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Starts a saved operation and continues from its progress.
+    /// Starts a saved operation and continues from its saved state.
     fn resume(
         &mut self,
         savable: &Savable,

@@ -1,8 +1,8 @@
 //! The sessions of a process. They are in fixed slots, each on its own cache lines. The low bits of
 //! a handle give the slot.
 //!
-//! A call locks only the slot of its own session. It shares no other lock, count or map with other
-//! sessions. The exceptions are the calls that open, close or log out sessions.
+//! In this table, a call locks only the slot of its own session, and shares no other lock, count or
+//! map with other sessions. The exceptions are the calls that open, close or log out sessions.
 //!
 //! The upper bits of a handle are the generation of the slot. So the handle of a closed session
 //! stays invalid until 2^31 further sessions have used the slot.
@@ -103,7 +103,7 @@ impl SessionTable {
         Some((index, &segment[index % SEGMENT]))
     }
 
-    /// Returns a slot. Allocates its group if it is the first one of the group.
+    /// Returns a slot. Allocates its group if no slot of the group was used before.
     fn slot(&self, index: usize) -> &Slot {
         let segment = self.segments[index / SEGMENT]
             .get_or_init(|| std::iter::repeat_with(Slot::default).take(SEGMENT).collect());

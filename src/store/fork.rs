@@ -116,7 +116,7 @@ pub unsafe extern "C" fn release() {
     }
 }
 
-/// Runs in the child, because the files that were open belong to the parent.
+/// Counts a fork, in the child. The files that were open belong to the parent.
 pub fn count() {
     #[cfg(target_os = "linux")]
     locks::forget_parent();

@@ -53,7 +53,7 @@ pub(super) fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -CACHE)
 }
 
-/// Returns SQLite's version of the schema. Every change of the schema changes it.
+/// Returns SQLite's number of the schema, which every change of the schema increments.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
 }

@@ -69,8 +69,8 @@ impl Token {
         outcome
     }
 
-    /// Loads the changes of other processes. Fails once with `DeviceRemoved` if another process
-    /// initialised the token or gave it a new key: the login ends.
+    /// Loads the changes of other processes. If one of them initialised the token or gave it a new
+    /// key, ends the login and fails once with `DeviceRemoved`.
     pub(super) fn load_changes(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let (seen, key, incarnation) = {
             let state = self.state();

@@ -377,8 +377,8 @@ impl Token {
         modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(key::bit_size(modulus)))
     }
 
-    /// Returns a template for a new key. Under the policy *strict*, sets the usages that the
-    /// template does not contain to false. `forced` is the template of the base key.
+    /// Returns a template for a new key. Under the policy *strict*, each usage is set to false that
+    /// neither the template nor `forced` contains. `forced` is the template of the base key.
     pub(crate) fn named_usages<'t, 'a>(
         &self,
         template: &'t Template<'a>,

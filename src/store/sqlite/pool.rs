@@ -45,8 +45,8 @@ impl Pool {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes a place for a file that the caller opens. If no place is free, closes another file.
-    /// Waits if all files are in use.
+    /// Takes a place for a file that the caller opens. If no place is free, closes an unused file.
+    /// If all files are in use, waits for one, but not longer than `file_lock::LIMIT`.
     pub(super) fn take_place(&self) -> Result<()> {
         let end = Instant::now() + file_lock::LIMIT;
         let mut places = self.lock();
