@@ -19,7 +19,8 @@ mod signatures;
 /// Proves that a mechanism works.
 type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
 
-/// A family of mechanisms, and their names without `CKM_`.
+/// The name of a family of mechanisms, and its proofs with the names of their mechanisms without
+/// `CKM_`.
 type Family = (&'static str, &'static [(Proof, &'static [&'static str])]);
 
 /// All 182 mechanisms of these modules.
@@ -119,7 +120,7 @@ fn hmac(fixture: &Fixture<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Fa
     signed(fixture, &Mechanism::new(CKM_SHA256_HMAC), key, message)
 }
 
-/// Returns a signature or MAC in a single part.
+/// Signs a message in a single part. Returns the signature or MAC.
 fn signed(
     fixture: &Fixture<'_>,
     mechanism: &Mechanism,

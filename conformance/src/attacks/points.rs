@@ -1,5 +1,6 @@
-//! Public values that reveal the private key: points off the curve (Biehl, Meyer, Müller 2000;
-//! Jager, Schwenk, Somorovsky 2015), and points and numbers of small order (Lim, Lee 1997).
+//! Public values of the attacker that can reveal the private key: points off the curve (Biehl,
+//! Meyer, Müller 2000; Jager, Schwenk, Somorovsky 2015), and points and numbers of small order
+//! (Lim, Lee 1997).
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, ObjectHandle};

@@ -6,7 +6,7 @@ use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Str
 use super::{Attacker, Setup, Stop, flag, mechanism};
 use crate::fixture::P256;
 
-/// The value of the secret victims.
+/// The value of the victims that are secret keys.
 pub const VICTIM: [u8; 32] = *b"the victim is thirty-two bytes..";
 /// The value of a key that the attacker knows.
 pub const KNOWN: [u8; 32] = *b"the attacker knows these bytes !";
@@ -107,7 +107,7 @@ pub fn wrapper(kind: CK_MECHANISM_TYPE) -> Mechanism {
     }
 }
 
-/// The mechanisms with which an AES key wraps.
+/// The wrapping mechanisms of AES keys that the attacks try.
 pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] = [
     CKM_AES_ECB,
     CKM_AES_CBC,
@@ -118,7 +118,7 @@ pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] = [
     CKM_AES_KEY_WRAP_KWP,
     CKM_AES_KEY_WRAP_PAD,
 ];
-/// The mechanisms with which an RSA key wraps.
+/// The wrapping mechanisms of RSA keys that the attacks try.
 pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] =
     [CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_X_509, CKM_RSA_AES_KEY_WRAP];
 

@@ -23,7 +23,7 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Attacks that wrap a key with `CKA_WRAP_WITH_TRUSTED` under a key of the attacker.
+/// Attacks that wrap a key that has `CKA_WRAP_WITH_TRUSTED` under a key of the attacker.
 fn untrusted() -> Vec<Attack> {
     let mut all = Vec::new();
     for kind in AES_WRAPS.into_iter().chain(RSA_WRAPS) {

@@ -44,9 +44,9 @@ const UNSUPPORTED_EARLY: &[CK_RV] =
 const UNSUPPORTED_STRANGE: &[CK_RV] =
     &[CKR_SESSION_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_FUNCTION_NOT_PARALLEL];
 
-/// Returns the allowed codes. Optional functions may always return that they are not supported:
-/// those of parallel management, those in `OPTIONAL`, and those that PKCS#11 2.40 does not have.
-/// The suite expects all other functions in every module.
+/// Returns the allowed codes: `tolerant` for optional functions, which a module may lack, and
+/// `usual` for the others. Optional are those of parallel management, those in `OPTIONAL`, and
+/// those that PKCS#11 2.40 does not have.
 fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_RV]) -> &'static [CK_RV] {
     const OPTIONAL: &[&str] = &[
         "C_GetOperationState",

@@ -17,7 +17,8 @@ const NO_PARTS: &[CK_RV] =
 /// PKCS#11 3.2, "Common key attributes", `CKA_ALLOWED_MECHANISMS`: "A list of mechanisms allowed to
 /// be used with this key".
 const NOT_ALLOWED: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_KEY_FUNCTION_NOT_PERMITTED];
-/// PKCS#11 3.2, "Common key attributes": the default depends on the mechanism or the token.
+/// PKCS#11 3.2, "Common key attributes": the default of `CKA_SENSITIVE` depends on the mechanism or
+/// the token.
 const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID];
 /// PKCS#11 3.2, "Key derivation by data encryption": the data is at least as long as the key.
 const TOO_SHORT: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];

@@ -114,7 +114,8 @@ fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(),
     ensure("C_DeriveKey", made == known)
 }
 
-/// Checks four keys, and also two initialisation vectors except for the safe derivation.
+/// Checks that the module derives four different keys. Except for `CKM_TLS12_KEY_SAFE_DERIVE`, also
+/// checks that it derives two different initialisation vectors.
 fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let safe = kind == CKM_TLS12_KEY_SAFE_DERIVE;
     let (client, server) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
@@ -139,7 +140,7 @@ fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fai
     ensure("C_DeriveKey", keys.len() == 4 && keys[0] != 0 && vectors)
 }
 
-/// Checks the MAC of a finished message.
+/// Checks the MAC of a Finished message of TLS.
 fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mechanism = match kind {
         CKM_TLS12_MAC | CKM_TLS_MAC => Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 1]),

