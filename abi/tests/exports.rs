@@ -1,5 +1,5 @@
-//! The shared object exports only `C_*`, and does not use the host's allocator. Its copies of
-//! AWS-LC and SQLite must not mix with those of the host.
+//! The shared object exports only `C_*`, because its copies of AWS-LC and SQLite must not mix with
+//! those of the host. It frees memory with the allocator that allocated it.
 
 #![cfg(target_os = "linux")]
 

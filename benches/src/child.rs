@@ -13,7 +13,7 @@ const ROLE: &str = "JETON_BENCH_ROLE";
 /// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
-    /// Measures all groups.
+    /// Measures the groups that the command line selects.
     Compare {
         /// The directory of the tokens.
         directory: PathBuf,

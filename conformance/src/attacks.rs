@@ -47,7 +47,7 @@ type Attempt = Result<bool, Stop>;
 
 /// Why an attack ended early.
 enum Stop {
-    /// The owner of the victim could not create it, so this module cannot be attacked in this way.
+    /// A step of the victim's owner failed, so this module cannot be attacked in this way.
     Setup(Failure),
     /// The module refused a step of the attacker.
     Refused(Failure),

@@ -110,7 +110,7 @@ fn created(session: Session, attributes: &[CK_ATTRIBUTE]) -> Object {
     key
 }
 
-/// Creates an AES key of 256 bits with all usages.
+/// Creates an extractable AES key of 256 bits that encrypts, decrypts, wraps and unwraps.
 fn aes_key(session: Session) -> Object {
     let attributes = [
         attribute(CKA_VALUE_LEN, &(32 as CK_ULONG)),

@@ -127,7 +127,7 @@ impl Token {
         }
     }
 
-    /// Returns all objects that a session finds, or no objects if the search fails.
+    /// Returns the first 64 objects that a session finds, or no objects if the search fails.
     pub(crate) fn found(&self, session: CK_SESSION_HANDLE) -> Vec<CK_OBJECT_HANDLE> {
         let (mut found, mut count) = ([0; 64], 0);
         // SAFETY: no template, and the list has room for `count` handles.
