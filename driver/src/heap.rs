@@ -1,5 +1,5 @@
-//! Counters of the heap: an allocator that counts each call and passes it to the allocator of the
-//! system.
+//! Counters of the heap: an allocator that counts allocations and bytes, and passes each call to
+//! the allocator of the system.
 //!
 //! It counts the allocations of the tool's own Rust code. A module and the libraries in C have
 //! other allocators; [`Resident`] has the memory of the whole process.
@@ -99,7 +99,8 @@ pub fn reset_peak() {
     PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Returns the largest number of bytes that were allocated at one time since [`reset_peak`].
+/// Returns approximately the largest number of bytes that were allocated at one time since
+/// [`reset_peak`], because threads add their counts in steps.
 pub fn peak() -> i64 {
     flush();
     PEAK.load(Ordering::Relaxed)
