@@ -62,7 +62,7 @@ impl Finding {
         Self { repairable: true, repair: Some(repair), ..self }
     }
 
-    /// Mends it, if that is safe. Returns whether it did.
+    /// Mends the problem if that is safe. Returns whether it is mended.
     pub fn repair(&self) -> Result<bool, Error> {
         let (Some(repair), Some(file)) = (&self.repair, &self.file) else { return Ok(false) };
         match repair {
@@ -160,7 +160,8 @@ fn is_free(path: &Path) -> bool {
     sqlite.is_ok() && file.try_lock().is_ok()
 }
 
-/// Returns whether the directory is shared in a group on purpose: new files get its group.
+/// Returns whether the directory is shared with a group: the group may write to it, and new files
+/// belong to the group.
 fn is_shared(directory: &Metadata) -> bool {
     directory.mode() & 0o2020 == 0o2020
 }

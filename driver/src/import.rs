@@ -20,12 +20,12 @@ pub struct Naming {
     pub duplicates: Duplicates,
 }
 
-/// Objects of the same class with the same ID.
+/// What happens if the token has an object of the same class with the same ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// They are refused.
+    /// The import fails.
     Refused,
-    /// They are allowed.
+    /// The import creates another object with this ID.
     Allowed,
 }
 

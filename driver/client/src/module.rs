@@ -48,7 +48,7 @@ impl Module {
     /// `reserved` is the library-parameter string that NSS introduced, passed through `pReserved`.
     pub fn initialize(&self, reserved: Option<&str>) -> Result<(), Failure> {
         let initialize = entry("C_Initialize", self.functions().C_Initialize)?;
-        // A NUL within would end the string for the module too, so cutting there loses nothing.
+        // A module reads the string up to the first NUL, so a cut at this NUL loses nothing.
         let reserved =
             reserved.map(|text| CString::new(text.split('\0').next().unwrap_or("")).unwrap_or_default());
         let mut arguments = CK_C_INITIALIZE_ARGS {
@@ -229,7 +229,7 @@ impl Drop for Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId(pub CK_SLOT_ID);
 
-/// Major and minor.
+/// A version: the major and the minor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u8, pub u8);
 

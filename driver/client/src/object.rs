@@ -160,7 +160,7 @@ impl Session {
     /// lengths.
     fn attribute_value(&self, object: ObjectHandle, raw: &mut [CK_ATTRIBUTE]) -> Result<(), Failure> {
         let get = entry("C_GetAttributeValue", self.module().functions().C_GetAttributeValue)?;
-        // SAFETY: the callers in this file keep to this contract.
+        // SAFETY: the callers in this file pass only such templates.
         let code = unsafe { get(self.handle(), object.0, raw.as_mut_ptr(), raw.len() as CK_ULONG) };
         check("C_GetAttributeValue", code, "reading an object's attributes")
     }

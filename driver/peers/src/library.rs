@@ -76,7 +76,7 @@ impl Known {
         }
     }
 
-    /// Returns the directories of distributions, below each of [`LIBRARY_ROOTS`].
+    /// Returns the subdirectories of each of [`LIBRARY_ROOTS`] in which distributions put the file.
     const fn below(self) -> &'static [&'static str] {
         match self {
             Self::Jeton | Self::Kryoptic | Self::Craton => &["", "pkcs11"],

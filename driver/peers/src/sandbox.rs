@@ -142,8 +142,8 @@ pub fn free_slot(module: &Module) -> Result<SlotId, Error> {
     Err(Error::Message("the module has no slot with an uninitialised token".to_owned()))
 }
 
-/// Calls `C_InitToken`, then sets the user PIN. The slot may change in between, because SoftHSM
-/// renumbers its slots.
+/// Calls `C_InitToken`, then sets the user PIN. Returns the slot of the token, which may be another
+/// one: SoftHSM renumbers its slots.
 pub fn initialise(
     module: &Module,
     slot: SlotId,
@@ -162,8 +162,8 @@ fn serials(module: &Module) -> Result<Vec<(SlotId, String)>, Failure> {
     module.slots(true)?.into_iter().map(|slot| Ok((slot, module.token_info(slot)?.serial))).collect()
 }
 
-/// Finds the token that was initialised in `slot`: in this slot if the label fits, else in the new
-/// slot.
+/// Finds the token that was initialised in `slot`: in this slot if its token has the label, else in
+/// a slot whose token was not there before.
 fn slot_after(
     module: &Module,
     slot: SlotId,

@@ -30,7 +30,7 @@
 //! | key | signature schemes | TLS |
 //! |---|---|---|
 //! | RSA | PSS and PKCS #1 with SHA-256, SHA-384, SHA-512 | 1.2 and 1.3 (1.3: PSS only) |
-//! | P-256, P-384, P-521 | ECDSA, a hash of the same size | 1.2 and 1.3 |
+//! | P-256, P-384, P-521 | ECDSA with SHA-256, SHA-384, SHA-512, in this order | 1.2 and 1.3 |
 //! | Ed25519 | Ed25519 | 1.2 and 1.3 |
 //! | ML-DSA-44, -65, -87 | ML-DSA | 1.3 |
 //!

@@ -12,7 +12,7 @@ pub(crate) enum KeyType {
     P384,
     P521,
     Ed25519,
-    /// With `CKA_PARAMETER_SET`.
+    /// ML-DSA with this `CKA_PARAMETER_SET`.
     MlDsa(CK_ULONG),
 }
 

@@ -55,7 +55,7 @@ pub struct Shared<'a> {
     pub keep: Option<&'a Path>,
 }
 
-/// The user has pressed Ctrl-C.
+/// Whether the user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.

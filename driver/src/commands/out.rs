@@ -49,7 +49,7 @@ impl Output {
         }
     }
 
-    /// Writes bytes that are not text. Fails if standard output is a terminal.
+    /// Writes bytes that are not text. Fails if they would go to a terminal.
     pub fn binary(&self, bytes: &[u8]) -> Result<(), Error> {
         if self.out.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::Usage(

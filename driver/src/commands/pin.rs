@@ -1,4 +1,5 @@
-//! PINs: from the command line, a file, a file descriptor, the environment, or a prompt.
+//! PINs: from the command line, a file, a file descriptor, a systemd credential, the environment,
+//! or a prompt.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +11,7 @@ use jeton_driver::Error;
 use jeton_driver::client::Module;
 use zeroize::Zeroizing;
 
-/// A shorter PIN is allowed, with a warning.
+/// The tool warns about a new PIN with fewer bytes.
 const SHORT: usize = 8;
 /// The number of bytes that are read from a file with a PIN. The file may be a device without an
 /// end.
@@ -37,17 +38,17 @@ pub struct PinFiles {
 }
 
 impl PinFiles {
-    /// The security officer's PIN.
+    /// Returns the security officer's PIN, and asks for it if nothing gives it.
     pub fn so(&self) -> Result<Zeroizing<String>, Error> {
         ask(self.given_so()?, "SO")
     }
 
-    /// The user's PIN.
+    /// Returns the user's PIN, and asks for it if nothing gives it.
     pub fn user(&self) -> Result<Zeroizing<String>, Error> {
         ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "User")
     }
 
-    /// A new PIN of the security officer.
+    /// Returns a new PIN of the security officer, and asks for it twice if nothing gives it.
     pub fn new_so(&self) -> Result<Zeroizing<String>, Error> {
         ask_new(self.given_so()?, "SO")
     }

@@ -90,7 +90,7 @@ const MAX_THREADS: u64 = 1024;
 /// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
 const INTERRUPTED_STATUS: u8 = 130;
 
-/// The user has pressed Ctrl-C.
+/// Whether the user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 fn interrupted() -> bool {

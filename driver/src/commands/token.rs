@@ -1,4 +1,5 @@
-//! `token`: initialise, list, delete, rename. The options are those of `softhsm2-util`.
+//! `token`: initialise, list, delete, rename and show tokens. The first three have the options of
+//! `softhsm2-util`.
 
 use std::process::ExitCode;
 

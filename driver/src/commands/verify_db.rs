@@ -63,8 +63,8 @@ impl VerifyDb {
         self.verify_through(library(known)?, reserved.as_deref(), &token)
     }
 
-    /// Runs the tool again with the environment of a fresh token, because a module reads its
-    /// environment when it is loaded.
+    /// Runs the tool again with the environment of a fresh token, because a process must not change
+    /// its own environment.
     fn run_in_sandbox(&self, known: Known, backend: Option<Backend>) -> Result<ExitCode, Error> {
         // The library is looked up here, so that one clear message says that a module is absent.
         library(known)?;

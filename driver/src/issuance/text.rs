@@ -53,7 +53,7 @@ pub struct ModuleLoads {
     pub not_available: Vec<(String, String)>,
     /// The failures.
     pub failures: Vec<String>,
-    /// Notes.
+    /// Notes that are not failures.
     pub notes: Vec<String>,
 }
 

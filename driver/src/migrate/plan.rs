@@ -278,7 +278,7 @@ impl Plan {
                 let header = [0x04, bytes.len() as u8];
                 Attribute::bytes(kind, [&header[..], bytes].concat())
             }
-            // An empty value is the default everywhere.
+            // The value is empty by default, so the template omits it.
             Value::Bytes(bytes) if bytes.is_empty() && kind != CKA_VALUE => return,
             Value::Bytes(bytes) => Attribute::bytes(kind, bytes.to_vec()),
             Value::Mechanisms(mechanisms) if mechanisms.is_empty() => return,

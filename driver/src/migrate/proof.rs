@@ -47,7 +47,7 @@ struct Subject {
 pub(super) enum Verdict {
     /// The key fits. The text says how that was shown.
     Proved(String),
-    /// Nothing could be compared. The text says why.
+    /// There was no way to prove the key. The text says why.
     Unproved(String),
 }
 
@@ -238,7 +238,7 @@ impl Prover<'_> {
         signature: &[u8],
     ) -> Result<bool, Failure> {
         self.session.verify_init(mechanism, key)?;
-        // A signature that causes any failure is not valid.
+        // If the verification fails with any code, the signature is not valid.
         Ok(self.session.verify(data, signature).unwrap_or(false))
     }
 

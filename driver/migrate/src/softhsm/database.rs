@@ -1,8 +1,8 @@
 //! The SQLite backend of SoftHSMv2: one table for each kind of value. The first object describes
 //! the token.
 //!
-//! `DBObject.cpp` writes templates and lists of mechanisms as the C program has them in memory: the
-//! numbers are little-endian on every supported platform.
+//! `DBObject.cpp` writes templates and lists of mechanisms as the program has them in memory. So
+//! the numbers are little-endian, as every supported platform has them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

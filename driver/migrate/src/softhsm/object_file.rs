@@ -26,8 +26,8 @@ fn attributes(bytes: &[u8]) -> Result<Attributes, String> {
     Ok(read)
 }
 
-/// The place of an attribute: in the object, or in a template of it. A template contains no
-/// template.
+/// Whether an attribute is in the object itself, or in a template of the object. A template
+/// contains no template.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Object,
