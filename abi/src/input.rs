@@ -188,8 +188,8 @@ pub(crate) unsafe fn template<'a>(attributes: *const CK_ATTRIBUTE, count: CK_ULO
     Ok(template)
 }
 
-/// If the values of a template have more bytes than this, the available memory is checked. Usually
-/// only data objects have such long values.
+/// If the values of a template have more bytes than this, [`template`] checks that there is memory
+/// for their copies. Usually only data objects have such long values.
 const LONG: usize = 64 << 10;
 /// The greatest number of copies of a template's values in memory while the object is created.
 const COPIES: usize = 8;

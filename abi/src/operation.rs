@@ -1,7 +1,7 @@
 //! The common part of the functions that start, continue and end an operation of a session.
 //!
-//! `operation` selects the operation in the session. A call that continues or ends the operation,
-//! and whose arguments are refused, ends it.
+//! `operation` selects the operation in the session. If the arguments of a call that continues the
+//! operation are refused, the call ends the operation.
 
 use cryptoki_sys::*;
 use jeton::error::Result;

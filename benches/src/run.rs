@@ -34,7 +34,7 @@ fn filter() -> Option<String> {
 }
 
 /// Measures the groups that the command line asks for in one child, with a temporary directory for
-/// its tokens. Without a filter, also measures the start, instructions and many tokens.
+/// its tokens. Without a filter, also measures loading, memory, instructions and many tokens.
 pub fn compare() -> Result<(), String> {
     let artefacts = Artefacts::build()?;
     let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());

@@ -88,7 +88,7 @@ uri() { printf 'pkcs11:token=%s;object=all-%s;type=%s' "$TOKEN" "$1" "${2-privat
 printf 'a message\n' >message
 head -c 100000 /dev/urandom >long
 
-# Makes a key pair in the token (label all-NAME) and another one in a file (file-NAME), without the provider.
+# Makes a key pair in the token (label all-NAME). OpenSSL without the provider makes another one in a file (file-NAME).
 pair() {
   local name=$1 place="pkcs11_uri:pkcs11:token=$TOKEN;object=all-$1"
   if ((made % 2)); then

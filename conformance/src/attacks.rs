@@ -2,9 +2,9 @@
 //! an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
-//! not be readable, or a use of a key that was not permitted. An attack for bytes usually compares
-//! them with the known value of the victim. An attack for a use succeeds if the module verifies the
-//! forged signature, or accepts a call that it must refuse.
+//! not be readable, or a use of a key that was not permitted. An attack that reads bytes usually
+//! compares them with the known value of the victim. An attack that uses a key succeeds if the
+//! module verifies the forged signature, or accepts a call that it must refuse.
 //!
 //! Denial of service and changes to the files of a token are not part of the table.
 

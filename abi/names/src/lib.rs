@@ -22,8 +22,8 @@ mod source {
     /// NSS defined this number. The standard has no number for it.
     pub(crate) const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
 
-    /// Marks a secret key that contains bytes of an unreadable key. It is 1 after a concatenation,
-    /// and 2 after another derivation that copies bytes. Only Jeton's core sets it
+    /// Marks a secret key that contains bytes of an unreadable key. It is 1 if the key comes from a
+    /// concatenation, and 2 after other derivations that copy bytes. Only Jeton's core sets it
     /// (`src/module/derive/guard.rs`).
     pub(crate) const CKA_JETON_COPIED: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0001;
 }

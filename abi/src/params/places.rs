@@ -1,5 +1,5 @@
-//! The output pointers of `C_DeriveKey`: `phKey`, and those inside parameter structs. Through the
-//! latter it returns further keys, a version, initialisation vectors or bytes.
+//! The output pointers of `C_DeriveKey`: `phKey`, and the pointers inside parameter structs for
+//! further keys, a version, initialisation vectors or bytes.
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};

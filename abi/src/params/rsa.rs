@@ -9,8 +9,7 @@ use super::{MAX_DATA, copy, hash, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// Maximum length of a salt in bytes. RSA keys have at most 8192 bits, so no signature has room for
-/// a longer salt.
+/// Maximum length of a salt in bytes: the length of a modulus of 8192 bits.
 const MAX_SALT: u64 = 8192 / 8;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").

@@ -30,7 +30,7 @@ pub mod table;
 #[path = "../../../src/token/epoch.rs"]
 mod epoch;
 
-/// Models have no secrets.
+/// Replaces the module for secrets, because the models have no secrets.
 pub mod secret {
     pub fn forget_parent() {}
 }
