@@ -1,7 +1,7 @@
-//! A write, sync, truncation, deletion or opening of a file fails, with ENOSPC, EIO or EROFS, once
-//! or permanently. The test tries such faults in random order until its time is over. Afterwards
-//! acknowledged changes exist, a failed call has its full effect or no effect, and the correct PIN
-//! opens the token.
+//! A write, sync, truncation, deletion, opening or mapping of a file fails, with ENOSPC, EIO or
+//! EROFS, once or permanently. The test tries such faults in random order until its time is over.
+//! Afterwards acknowledged changes exist, a failed call has its full effect or no effect, and the
+//! correct PIN opens the token.
 
 use std::fmt::Debug;
 use std::path::Path;

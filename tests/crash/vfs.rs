@@ -1,5 +1,5 @@
 //! A VFS of SQLite (<https://sqlite.org/vfs.html>) that passes calls to the default VFS. It records
-//! writes, truncations, deletions and syncs. It can also let chosen calls fail.
+//! writes, truncations, deletions and syncs. It can also make chosen calls fail.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Checks every rule of the attribute table with every function that takes a template. A function
+//! Checks every rule of the attribute table with every function that makes, copies, changes or
+//! reads an object. A function
 //! does what the rule allows, and refuses what it forbids with the right error. Rules outside the
 //! table have their own tests.
 

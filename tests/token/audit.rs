@@ -91,7 +91,7 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
             "C_Login CKU_USER - 0 PinIncorrect",
             "C_Login CKU_USER - 0 Ok",
             "C_GenerateKeyPair - CKM_EC_KEY_PAIR_GEN 2 Ok",
-            // The use of a public key is not recorded.
+            // `C_VerifyInit` is not recorded, because its key is public.
             "C_SignInit - CKM_ECDSA_SHA256 1 Ok",
             "C_DecryptInit - CKM_AES_ECB 1 KeyTypeInconsistent",
             "C_DestroyObject - - 1 Ok",

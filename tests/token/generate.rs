@@ -33,7 +33,7 @@ const SECRETS: [(M, KeyType, &[u64], &[u64]); 21] = [
     (M::BLAKE2B_512_KEY_GEN, KeyType::BLAKE2B_512_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
 ];
 
-/// The mechanisms that generate keys, each with a test here or in another file.
+/// The mechanisms that generate keys, except those of TLS and passwords.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
     // Diffie-Hellman and one-time passwords have their own files.

@@ -1,5 +1,5 @@
-//! Keys of every type for the tests: how each is generated, and an RSA key pair that all tests
-//! share.
+//! Key pairs of every type and some secret keys for the tests: how each is generated, and an RSA
+//! key pair that most tests share.
 
 use std::sync::LazyLock;
 

@@ -265,7 +265,7 @@ fn a_template_attribute_is_read_back_unchanged() {
             };
             let ids: Vec<_> = view.iter().map(|(id, _)| *id).collect();
             assert_eq!(ids, [A::LABEL, A::SIGN], "{id}");
-            // A search finds it by its whole value.
+            // A search finds the key by the whole template.
             let mut wanted = Template::default();
             wanted.0.push(Given { id, value: Raw::Template(within.template()) });
             client.module.find_init(session, &wanted).expect("a search");

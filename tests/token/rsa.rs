@@ -11,8 +11,8 @@ use crate::ciphers::{Way, message};
 use crate::keys::{Kind, pair};
 use crate::support::{Client, each_backend, none, plain};
 
-/// The mechanisms that encrypt or wrap, and do not sign. The second one only wraps, and the tests
-/// of wrapping cover it.
+/// The RSA mechanisms that encrypt or wrap, and do not sign. The second one only wraps, and the
+/// tests of wrapping cover it.
 pub const COVERED: [M; 2] = [M::RSA_PKCS_OAEP, M::RSA_AES_KEY_WRAP];
 
 pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {

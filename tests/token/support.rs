@@ -298,7 +298,7 @@ impl Attributes {
         self.bytes(A::LABEL, label.as_bytes())
     }
 
-    /// Makes it a token object.
+    /// Sets `CKA_TOKEN`.
     pub fn stored(self) -> Self {
         self.flag(A::TOKEN, true)
     }
