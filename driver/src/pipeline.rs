@@ -9,7 +9,7 @@
 //! - `rounds`: the modules take turns, and each figure is compared with the baseline of its round.
 //!   [`crate::issuance`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
-//!   module is a row of the report and does not end the run.
+//!   module is a failure in the report and does not end the run.
 
 mod batch;
 mod child;

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::{Error, Secret};
 
-/// The largest object file. The largest useful object is a certificate with its chain.
+/// The largest object file in bytes. Useful objects are much shorter.
 const MAX_FILE: u64 = 16 << 20;
 
 /// The largest number of bytes of all objects together.

@@ -27,7 +27,7 @@ pub enum TokenAccess {
     Nss,
     /// An existing token.
     Existing {
-        /// The label. If it is absent, the module must have one token only.
+        /// The label. If it is absent, the module must have only one initialised token.
         label: Option<String>,
         /// The user's PIN.
         pin: String,

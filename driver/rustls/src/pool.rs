@@ -15,7 +15,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Opens the first session and logs in. Succeeds if the process is already logged in.
+    /// Opens the first session, and logs in if there is a PIN. Succeeds if the process is already
+    /// logged in.
     pub(crate) fn open(module: &Module, slot: SlotId, pin: Option<&str>) -> Result<Self, Failure> {
         let session = module.open_session(slot, Access::ReadOnly)?;
         if let Some(pin) = pin {

@@ -18,9 +18,9 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Takes chains, each with the end-entity certificate first. Fails if such a certificate
-    /// belongs to another key. Does not check this if the token has no public key for the private
-    /// key.
+    /// Takes chains, each with the end-entity certificate first. Fails if there is no chain, or if
+    /// such a certificate is missing, malformed or belongs to another key. Does not compare the
+    /// keys if the token has no public key for the private key.
     pub fn new(
         chains: impl IntoIterator<Item = (Vec<CertificateDer<'static>>, Arc<SigningKey>)>,
     ) -> Result<Self, Error> {

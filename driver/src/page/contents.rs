@@ -251,8 +251,8 @@ struct BackendView<'a> {
     module: &'static str,
 }
 
-/// Compares the backends of Jeton: those of the newest measurement, or else the newest measurement
-/// with each.
+/// Compares the backends of Jeton in the newest measurement. If it has only one of them, compares
+/// the newest measurement of each backend.
 fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
     let together = measurements.last().map(both_backends).unwrap_or_default();
     let text = match together.is_empty() {

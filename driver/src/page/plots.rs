@@ -17,7 +17,7 @@ pub(super) const STYLE: &str =
 pub(super) const JETON: RGBColor = RGBColor(30, 136, 200);
 /// The colour of AWS-LC called directly, and of keys in memory.
 pub(super) const MEMORY: RGBColor = RGBColor(128, 128, 128);
-/// The other modules that the tool knows.
+/// The colours of the other modules that the tool knows, and of the baseline.
 const KNOWN: [(&str, RGBColor); 7] = [
     ("in-process", MEMORY),
     ("softhsm2", RGBColor(213, 94, 0)),

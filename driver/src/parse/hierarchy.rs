@@ -26,7 +26,7 @@ pub(super) struct Hierarchy {
 
 struct Node {
     der: Vec<u8>,
-    /// The index of the issuer in the level above, or of a root itself.
+    /// The index of the issuer in the level above. For a root, its own index.
     issuer: usize,
 }
 

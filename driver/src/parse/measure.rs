@@ -12,7 +12,7 @@ use crate::Error;
 
 /// The least number of rounds, so that there is an interval.
 const MIN_ROUNDS: usize = 6;
-/// The seconds of a turn.
+/// The planned seconds of a turn.
 const TURN: f64 = 0.01;
 
 /// The result of a set, or of a document that is built.

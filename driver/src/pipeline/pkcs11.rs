@@ -231,8 +231,8 @@ fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) ->
     }
 }
 
-/// Returns the attributes of a key pair template besides its flags. There are several variants if
-/// modules differ. The specification's variant is first.
+/// Returns the attributes of a public key template that depend on the algorithm. There are several
+/// variants if modules differ. The specification's variant is first.
 fn key_parameters(algorithm: &Algorithm) -> Vec<Vec<Attribute>> {
     match algorithm.key {
         Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P256_PARAMS)]],

@@ -66,9 +66,9 @@ pub struct Signing {
 pub enum Input {
     /// The message.
     Message,
-    /// The SHA-256 digest of the message, computed by the driver.
+    /// The SHA-256 digest of the message, computed by the tool.
     Sha256,
-    /// The SHA-384 digest of the message, computed by the driver.
+    /// The SHA-384 digest of the message, computed by the tool.
     Sha384,
 }
 

@@ -18,7 +18,8 @@ pub(crate) const P256_PARAMS: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07
 pub(crate) const P384_PARAMS: &[u8] = b"\x06\x05\x2b\x81\x04\x00\x22";
 /// DER of the OID of Ed25519, `CKA_EC_PARAMS`.
 pub(crate) const ED25519_PARAMS: &[u8] = b"\x06\x03\x2b\x65\x70";
-/// The curve's name. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts no other form.
+/// The name of Ed25519, `CKA_EC_PARAMS`. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts
+/// no other form.
 pub(crate) const ED25519_NAME_PARAMS: &[u8] = b"\x13\x0cedwards25519";
 
 /// RSAPublicKey of RFC 8017.

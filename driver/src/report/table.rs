@@ -50,7 +50,8 @@ fn print_batch(
     columns: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    // A module that failed before its first size has no column. The notes name the failure.
+    // A module without a result has no column, unless it lacks the algorithm. The notes name its
+    // failure.
     let modules: Vec<_> = report
         .modules
         .iter()

@@ -21,7 +21,7 @@ const TABLE: &str = "
 
 /// The largest number of rows of the table that a report reads.
 const MOST_ROWS: usize = 5_000_000;
-/// The largest number of a round that a report reads.
+/// The largest round number that a report reads.
 const MOST_ROUNDS: usize = 100_000;
 
 impl Results {
