@@ -179,10 +179,10 @@ pub trait PrivateKey: Send + Sync {
         Err(Error::KeyTypeInconsistent)
     }
     /// Decrypts RSAES-PKCS1-v1_5 and returns a message of a length that `fits` accepts. If the
-    /// padding is wrong or `fits` refuses the length, the result is a synthetic message, which
-    /// takes the same time. Errors depend only on public facts. Fails with `EncryptedDataLenRange`
-    /// if the input is not as long as the modulus. Fails with `EncryptedDataInvalid` if the input
-    /// is not below the modulus, and with `KeySizeRange` if `fits` accepts no possible length.
+    /// padding is wrong or `fits` refuses the length, returns a synthetic message in the same time.
+    /// Errors depend only on public facts. Fails with `EncryptedDataLenRange` if the input is not
+    /// as long as the modulus. Fails with `EncryptedDataInvalid` if the input is not below the
+    /// modulus, and with `KeySizeRange` if `fits` accepts no possible length.
     fn decrypt_pkcs1(&self, _input: &[u8], _fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }

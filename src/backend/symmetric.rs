@@ -377,7 +377,7 @@ impl CipherScheme {
     }
 
     /// Becomes a copy of `other`. This is faster than a clone if both are authenticated ciphers
-    /// that differ only in the nonce and the additional data.
+    /// with the same additional data.
     pub(crate) fn assign(&mut self, other: &Self) {
         if let (
             Self::Aead { cipher, nonce, aad, tag_len, data_len },
@@ -430,7 +430,7 @@ impl CipherScheme {
     }
 
     /// Returns the same scheme without PKCS #7 padding, and the length of its blocks. Returns
-    /// `None` if the scheme has no padding.
+    /// `None` if the scheme has no such padding.
     pub fn without_padding(&self) -> Option<(Self, usize)> {
         match *self {
             Self::AesCbc { iv, padded: true } => Some((Self::AesCbc { iv, padded: false }, 16)),

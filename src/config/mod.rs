@@ -5,7 +5,7 @@
 //! and of the user, and the one that `JETON_CONF` names (`files.rs`); the library parameters of
 //! `C_Initialize`; `JETON_DIR` for the token directory. The parameters are the inside of a TOML
 //! inline table: `token-dir = "/a", backend = "rustcrypto"`. A process with raised privileges
-//! (setuid) ignores its environment and the files of the user: there the file of the machine or the
+//! (setuid) ignores its environment and the files of the user. Then the file of the machine or the
 //! library parameters must name the token directory.
 
 use std::ops::RangeInclusive;

@@ -34,8 +34,8 @@ pub const ROLES: [Role; 5] = [
 ];
 
 /// Usages of a public key, and of its private key, that exclude each other when a pair is
-/// generated. Otherwise the pair could wrap a key and decrypt it, or unwrap a known key that was
-/// encrypted.
+/// generated. Otherwise the pair could wrap a key and decrypt it, or encrypt known bytes and unwrap
+/// them as a key.
 pub const PAIRS: [(A, A); 2] = [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)];
 
 /// The smallest RSA modulus in bits (SP 800-131A: 112 bits of security), for keys that are
@@ -87,12 +87,12 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         // SP 800-131A forbids signatures with SHA-1. HMAC and OAEP do not depend on the property
         // that SHA-1 lost, so they remain allowed.
         Action::Sign(_, Some(Hash::Sha1)) => ALL,
-        // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
-        // the padding (Clulow: key conjuring; Bardou et al. 2012).
         Action::Cipher(CipherMode::Aead(_)) => 0,
         Action::Cipher(mode) if mode.is_key_wrap() => 0,
         // SP 800-131A forbids encryption with triple DES.
         Action::Cipher(CipherMode::Des3Ecb | CipherMode::Des3Cbc | CipherMode::Des3CbcPad) => ALL,
+        // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
+        // the padding (Clulow: key conjuring; Bardou et al. 2012).
         Action::Cipher(_) => WRAPS,
         // These reveal parts of keys, or make related keys (Clulow).
         Action::Derive(

@@ -250,8 +250,8 @@ impl Params {
         matches!((self, other), (Self::None, Self::None)) || self == other
     }
 
-    /// Becomes a copy of `other`. This is faster than a clone if both belong to an authenticated
-    /// cipher.
+    /// Becomes a copy of `other`. This is faster than a clone if both belong to authenticated
+    /// ciphers with the same additional data.
     pub(crate) fn assign(&mut self, other: &Self) {
         if let (Self::Cipher(scheme), Self::Cipher(other)) = (&mut *self, other) {
             scheme.assign(other);

@@ -218,8 +218,8 @@ const RULES: &[Rule] = &[
     text(A::APPLICATION, ObjectTypes::DATA),
     text(A::OBJECT_ID, ObjectTypes::DATA),
     text(A::VALUE, ObjectTypes::DATA),
-    // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": only ID, ISSUER and
-    // SERIAL_NUMBER change.
+    // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": of their own attributes,
+    // only ID, ISSUER and SERIAL_NUMBER change.
     Rule::new(A::CERTIFICATE_TYPE, Kind::Number, ObjectTypes::CERTIFICATES)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),

@@ -29,7 +29,8 @@ pub(crate) enum Mode {
     Ccm,
 }
 
-/// An owned `EVP_CIPHER_CTX` with its key. Every message begins with [`start`](Self::start).
+/// An owned `EVP_CIPHER_CTX` with its key. Except with ECB, every message begins with
+/// [`start`](Self::start).
 pub(crate) struct CipherCtx {
     context: NonNull<aws::EVP_CIPHER_CTX>,
     mode: Mode,
@@ -91,7 +92,8 @@ impl CipherCtx {
             aws::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), key.as_ptr(), ptr::null(), -1)
         };
         check("EVP_CipherInit_ex", code)?;
-        // SAFETY: the context is ours. The input is whole blocks, because we pad ourselves.
+        // SAFETY: the context is ours. The input of ECB and CBC is whole blocks, because we pad
+        // ourselves.
         check("EVP_CIPHER_CTX_set_padding", unsafe { aws::EVP_CIPHER_CTX_set_padding(context, 0) })?;
         Ok(self)
     }
@@ -237,8 +239,8 @@ impl CipherCtx {
     /// needs.
     fn control(&self, command: c_int, len: usize, pointer: *mut u8) -> Result<()> {
         let len = c_int::try_from(len).map_err(|_| Error::MechanismParamInvalid)?;
-        // SAFETY: the callers in this file pass tags of `len` bytes that are readable, or writable
-        // for GET_TAG. The library touches at most these bytes and at most 16.
+        // SAFETY: the callers in this file pass null, or a tag of `len` bytes that is readable, or
+        // writable for GET_TAG. The library touches at most these bytes and at most 16.
         check("EVP_CIPHER_CTX_ctrl", unsafe {
             aws::EVP_CIPHER_CTX_ctrl(self.context.as_ptr(), command, len, pointer.cast())
         })
