@@ -1,5 +1,5 @@
-//! Checks that both crypto libraries verify the signatures of every row. So a library that did not
-//! make a signature verifies it too.
+//! Checks that both crypto libraries verify the signature of a row. So a library that did not make
+//! the signature verifies it too.
 
 use jeton::backend::{Provider, PublicParts};
 

@@ -130,8 +130,7 @@ fn usage_of(kind: CK_KEY_TYPE) -> &'static [CK_ATTRIBUTE_TYPE] {
     }
 }
 
-/// Attacks that wrap a key which is not extractable, with each wrapping mechanism, or a key that
-/// `CKA_WRAP_TEMPLATE` excludes.
+/// Attacks that wrap a key which is not extractable, or a key that `CKA_WRAP_TEMPLATE` excludes.
 fn exports() -> Vec<Attack> {
     let mut all = Vec::new();
     for kind in AES_WRAPS.into_iter().chain(RSA_WRAPS) {
