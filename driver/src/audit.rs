@@ -39,7 +39,7 @@ pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report>
                     Some(fault) => report.breaks.push((line, fault)),
                 }
                 // The next line is compared with the hash and number that this line states, so that
-                // a fault is reported only once.
+                // one changed line is not a fault of all later lines.
                 let told = hex(&hash);
                 report.known |= noted == Some(&told);
                 report.last = Some(told);

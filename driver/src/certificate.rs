@@ -61,7 +61,8 @@ impl Signer {
             },
             EC => {
                 let curve = info.algorithm.parameters_oid().map(|oid| oid.to_string()).unwrap_or_default();
-                // More modules have CKM_ECDSA than mechanisms that also hash. So the tool hashes.
+                // More modules have CKM_ECDSA than the mechanisms that also hash, so the tool
+                // hashes.
                 let (digest, number) = match curve.as_str() {
                     P384 => (&SHA384, "1.2.840.10045.4.3.3"),
                     P521 => (&SHA512, "1.2.840.10045.4.3.4"),

@@ -41,7 +41,7 @@ pub struct Mechanism {
     pub kind: CK_MECHANISM_TYPE,
     /// The parameter. If it is empty, the pointer is NULL.
     pub parameter: Vec<u8>,
-    /// The memory that pointers in the parameter lead to, if
+    /// The memory that the pointers in `parameter` point to. It is empty unless
     /// [`Structure::mechanism`](super::Structure::mechanism) made the mechanism.
     pub(super) held: Vec<Memory>,
 }

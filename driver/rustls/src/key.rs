@@ -182,7 +182,7 @@ fn key_type(session: &Session, key: ObjectHandle) -> Result<KeyType, Error> {
 }
 
 /// Returns `CKA_PUBLIC_KEY_INFO` of the private key, or of the only public key with the same
-/// `CKA_ID`. `None` if the module has neither, as some old modules.
+/// `CKA_ID`. `None` if the token has neither: old modules lack the attribute.
 fn public_key(session: &Session, key: ObjectHandle) -> Result<Option<Vec<u8>>, Error> {
     let of = |object| Ok::<_, Error>(optional(session, object, CKA_PUBLIC_KEY_INFO)?);
     if let Some(info) = of(key)? {
