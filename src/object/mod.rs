@@ -5,7 +5,7 @@
 //! `make` builds the attributes of new objects. `key` converts between attributes and the parts
 //! of a key, and `curve` does this for keys on curves. `computed` computes attributes from
 //! other attributes. `built_in` makes the objects that describe the token itself. `policy`
-//! decides which session may see and change an object. `strict` applies the policy *strict*.
+//! decides which session may write an object. `strict` applies the policy *strict*.
 
 use std::sync::{Arc, OnceLock};
 

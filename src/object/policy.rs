@@ -1,5 +1,5 @@
-//! Which session may see and change which object (PKCS#11 3.2, "Session types" and "Access to
-//! objects").
+//! Which session may create, change, copy or destroy which object (PKCS#11 3.2, "Session types" and
+//! "Access to objects").
 
 use super::bits::Flag;
 use super::{Attributes, Object};
@@ -37,8 +37,8 @@ pub(crate) struct Rights {
 
 impl Rights {
     /// Checks that a session may create, change or destroy an object with these attributes. PKCS#11
-    /// allows a public session to write public token objects. Here each write needs the token key,
-    /// which authenticates the file and which only a login unwraps.
+    /// allows a public session to write public token objects. Here such a write needs the token
+    /// key, which authenticates the file and which only a login unwraps.
     pub(crate) fn write(self, attributes: &Attributes) -> Result<()> {
         let is = |flag| attributes.flag(flag) == Some(true);
         let (token, private) = (is(A::TOKEN), is(A::PRIVATE));

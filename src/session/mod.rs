@@ -354,7 +354,8 @@ pub(crate) fn usable(
     if object.flag(Flag::ALWAYS_AUTHENTICATE) { Err(Error::UserNotLoggedIn) } else { Ok(object) }
 }
 
-/// Looks up the key, but does not look for changes of other processes.
+/// Like [`usable`], but does not load changes first, and accepts keys with
+/// `CKA_ALWAYS_AUTHENTICATE`.
 fn find_permitted(
     token: &Token,
     rights: Rights,

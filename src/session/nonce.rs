@@ -12,8 +12,8 @@ use crate::backend::Random;
 use crate::error::{Error, Result};
 use crate::mechanism::message::{Generator, MessageParams};
 
-/// Minimum number of random bits. With 64 bits, two of 2^32 messages are likely to get the same
-/// nonce.
+/// Minimum number of random bits. With 64 bits, the probability that two of 2^32 messages get the
+/// same nonce is 39 %.
 const LEAST_RANDOM_BITS: usize = 64;
 
 /// The state of the generators of one operation.
@@ -21,8 +21,9 @@ const LEAST_RANDOM_BITS: usize = 64;
 pub(crate) struct Nonces {
     counted: Counting,
     /// The state of `CKG_GENERATE`, which counts from a random start. Two messages of an operation
-    /// never get the same nonce while the number of fixed bits stays the same. Messages of two
-    /// operations get the same nonce only as rarely as with random nonces (SP 800-38D, 8.2.2).
+    /// never get the same nonce while its length and number of fixed bits stay the same. Messages
+    /// of two operations get the same nonce only as rarely as with random nonces (SP 800-38D,
+    /// 8.2.2).
     any: Counting,
 }
 
@@ -41,7 +42,7 @@ struct Base {
 
 impl Nonces {
     /// Generates the bits of the nonce that are not fixed. Fails with `MechanismParamInvalid` if no
-    /// unused nonce is left.
+    /// unused nonce is left, or if the parameter breaks a rule of its generator.
     pub(crate) fn generate(&mut self, random: &dyn Random, params: &mut MessageParams) -> Result<()> {
         let fixed_bits = params.fixed_bits();
         let generator = params.generator();

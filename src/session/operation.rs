@@ -254,8 +254,8 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// PKCS#11 3.2, "Private key objects": each use of such a key needs its own login. Without the
-    /// login the operation ends.
+    /// PKCS#11 3.2, "Private key objects": each use of a key with `CKA_ALWAYS_AUTHENTICATE` needs
+    /// its own login. Without the login the operation ends.
     fn refuse_without_login<T>(&mut self) -> Result<T> {
         self.clear();
         Err(Error::UserNotLoggedIn)

@@ -50,7 +50,8 @@ impl MacEngine {
         Ok(Self { mac, len, any_len: false, whole })
     }
 
-    /// Returns a MAC that is as long as the caller's buffer. `mac` must be able to fill any length.
+    /// Returns a MAC that is as long as the caller's buffer, up to `MAX_MAC`. `mac` must be able to
+    /// fill any length.
     pub(crate) fn of_any_length(mac: Box<dyn Mac>) -> Result<Self> {
         Ok(Self { any_len: true, ..Self::new(mac, None)? })
     }

@@ -4,8 +4,8 @@
 //! The application gets a random number that identifies the state. The state itself stays in the
 //! module. This has three effects:
 //!
-//! - No part of the state leaves the token: neither digested data (a key, by `C_DigestKey`) nor the
-//!   round keys of a cipher.
+//! - No part of the state leaves the module: neither digested data (a key, by `C_DigestKey`) nor
+//!   the round keys of a cipher.
 //! - An attacker cannot alter or forge a state.
 //! - Every state that a crypto library can copy can be saved.
 //!

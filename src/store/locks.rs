@@ -5,7 +5,7 @@
 //! are dropped. A backup inside the process does this, for example. And two copies of SQLite in one
 //! process never conflict: each believes that no other process uses the file.
 //!
-//! Here each file that SQLite has open gets one more descriptor, which is used only for locking:
+//! Here each file that SQLite locks gets one more descriptor, which is used only for locking:
 //! its *lock*. All connections of this copy lock through it with `F_OFD_SETLK`. To SQLite such a
 //! lock looks like a lock of the process, because its connections share it. To other processes, and
 //! to other copies of SQLite, it is the lock of another process.
@@ -241,8 +241,8 @@ fn open_lock(path: &CStr, flags: c_int) -> std::io::Result<c_int> {
     if lock < 0 { Err(Error::last_os_error()) } else { Ok(lock) }
 }
 
-/// Returns whether the system supports these locks. Linux 3.15 and later do. Some systems that
-/// imitate Linux do not.
+/// Returns whether the system has locks of an open file description. Linux 3.15 and later do. Some
+/// systems that imitate Linux do not.
 fn supported(lock: c_int) -> bool {
     let mut all = full_range(libc::F_RDLCK);
     // SAFETY: `all` is live.

@@ -39,7 +39,8 @@ fn change(data: &Metadata) -> Change {
     (data.len(), data.ctime(), data.ctime_nsec())
 }
 
-/// The clock of a file system has steps of up to 10 ms.
+/// The age at which a change is settled: several steps of a file system's clock, which has steps of
+/// up to 10 ms.
 const STEP: Duration = Duration::from_millis(50);
 
 /// Returns whether a change was some steps of the file system's clock before that moment.

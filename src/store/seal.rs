@@ -253,8 +253,8 @@ impl Unwrapping {
 }
 
 /// The memory of Argon2id. `of` waits at the gate until there is room, and touches all of its
-/// pages. If memory is short, the system kills the process before a failure is counted. The memory
-/// is wiped when it is dropped.
+/// pages. So if memory is short, `of` fails or the system kills the process, before a failure is
+/// counted. The memory is wiped when it is dropped.
 struct Memory {
     blocks: Vec<Block>,
     // Dropped after the blocks are freed.

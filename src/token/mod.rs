@@ -577,7 +577,7 @@ impl Token {
     }
 
     /// Reads and verifies a record. Before a login no record can be verified: a public object is
-    /// read unverified, and is read again at the login.
+    /// read unverified, and is forgotten at the login.
     fn read(&self, id: i64, tag: Tag) -> Result<Option<Arc<Object>>> {
         let Some(record) = self.store.record(id)? else { return Ok(None) };
         if seal::tag(&record) != Some(tag) {

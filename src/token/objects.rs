@@ -1,7 +1,7 @@
 //! The objects of a token in memory. They are indexed by handle, by row, by session, and by the
 //! index keys that callers search for.
 //!
-//! A token object has only its row in memory until its first use.
+//! A token object that is loaded from the store has only its row in memory until its first use.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -51,7 +51,7 @@ pub(super) struct Entry {
     pub(super) tag: Tag,
     /// The index keys that a search finds the object by.
     pub(super) index_keys: IndexKeys,
-    /// The object, after its first use.
+    /// The object; `None` until its record is read.
     pub(super) object: Option<Arc<Object>>,
 }
 
@@ -262,8 +262,8 @@ impl Objects {
         going.into_iter().for_each(|handle| self.remove(handle));
     }
 
-    /// Keeps only the row in memory of each key in the store. The secret parts of these keys are
-    /// wiped.
+    /// Of each private or secret key in the store, keeps only the row in memory. The secret parts
+    /// are wiped.
     pub(super) fn forget_keys(&self) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         let stored: Vec<_> = walk.iter().filter(|place| place.token()).map(Place::handle).collect();
@@ -271,7 +271,7 @@ impl Objects {
         stored.into_iter().for_each(|handle| self.forget_key(handle));
     }
 
-    /// Keeps only the row in memory of this object, if it is a key in the store.
+    /// Keeps only the row in memory of this object, if it is a private or secret key in the store.
     pub(super) fn forget_key(&self, handle: ObjectHandle) {
         if let Some(mut entry) = self.by_handle.get_mut(&handle)
             && matches!(entry.home, Home::Token(_))

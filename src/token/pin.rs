@@ -414,8 +414,8 @@ impl Token {
         self.tallies[role as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the PIN that has the record `old`. Fails with `PinIncorrect` if another process has
-    /// replaced that PIN in the meantime.
+    /// Replaces the PIN that has the record `old`, or any PIN if `old` is `None`. Fails with
+    /// `PinIncorrect` if another process has replaced that PIN in the meantime.
     fn wrap(&self, key: (&TokenKey, i64), role: Role, old: Option<&[u8]>, pin: &[u8]) -> Result<()> {
         let sealing = self.sealing_key()?;
         let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref())?;

@@ -42,7 +42,7 @@ impl Reader {
     /// Returns the header of the token file at `path`, which has no write-ahead log with content.
     ///
     /// Returns `None` if only SQLite can tell: the file has an unusual form, changed a moment ago,
-    /// or is open in this process. In the last case, closing another descriptor of it would release
+    /// or is open in this process. In the last case, closing another descriptor of it could release
     /// the locks of the process (`src/store/locks.rs`).
     pub(crate) fn read(&mut self, path: &Path) -> Option<Found> {
         self.pages.resize(2 * PAGE, 0);
@@ -56,8 +56,8 @@ impl Reader {
     }
 }
 
-/// Returns whether two first pages differ only in counts: of changes, pages and free pages, and the
-/// version of SQLite that wrote last.
+/// Returns whether two first pages differ only in the counts of changes, pages and free pages, the
+/// first free page, and the version of SQLite that wrote last.
 fn has_same_schema(one: &[u8], other: &[u8]) -> bool {
     const COUNTS: [Range<usize>; 2] = [24..40, 92..FILE_HEADER];
     let same = |range: Range<usize>| one.get(range.clone()) == other.get(range);
@@ -204,7 +204,7 @@ fn field(code: u64, bytes: &[u8]) -> Option<Field<'_>> {
 }
 
 /// Reads a number of variable length, most significant bits first. `None` for one of nine bytes,
-/// which no length and no row number of our tables has.
+/// which no length and no row number in these two pages has.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     for (place, byte) in bytes.iter().take(8).enumerate() {

@@ -59,7 +59,7 @@ struct OpenFile {
     writer: Mutex<Connection>,
     /// A second connection, so that reads do not wait for a writer's sync.
     reader: Mutex<Connection>,
-    // Dropped after the connections: closing any handle of a file releases their locks.
+    // Dropped after the connections: closing any handle of a file can release their locks.
     probe: Probe,
     /// The state of a file that is open read-only. Locked after the connections.
     still: Mutex<Option<Still>>,
@@ -243,7 +243,7 @@ impl OpenFile {
 
     fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
         let work = |transaction: &Transaction<'_>| run_writes(transaction, writes, summarise);
-        // Only a write that frees space may use the reserve.
+        // Of these writes, only removals may use the reserve.
         let committed = if writes.iter().all(|write| matches!(write, Write::Delete(..))) {
             self.write_with_reserve("commit", work)?
         } else {
