@@ -23,7 +23,7 @@ fn quick(more: &[&str]) -> Command {
     command
 }
 
-/// A measurement with P-256 that takes ten minutes.
+/// A measurement with P-256 that takes at least twenty minutes.
 fn slow(more: &[&str]) -> Command {
     let mut command = measure(&["--keys", "p256", "--min-seconds", "600"]);
     command.args(more);

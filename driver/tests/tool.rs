@@ -1,4 +1,4 @@
-//! Runs the tool's commands for administrators as a user does, and checks their results with other
+//! Runs the tool's commands for administrators as a user does, and checks some results with other
 //! programs.
 
 mod common;
@@ -14,13 +14,13 @@ use serde_json::Value;
 const PIN: &str = "87654321";
 const SO_PIN: &str = "12345678";
 
-/// A directory with a token of Jeton, labelled `mine`.
+/// A directory for the tokens of a test.
 struct Tool {
     scratch: Scratch,
 }
 
 impl Tool {
-    /// Returns `None` if the module is not built.
+    /// Creates a token labelled `mine`. Returns `None` if the module is not built.
     fn new() -> Option<Self> {
         let tool = Self::empty()?;
         tool.ok(&["token", "init", "--label", "mine"]);
@@ -406,7 +406,7 @@ fn damaged_files_are_refused_and_leave_no_object() {
     );
     tool.fails(1, &["key", "import", "both.pem"]);
     assert_eq!(tool.json(&["object", "list", "--json"]).as_array().map(Vec::len), Some(0));
-    // A second import fails at the certificate, whose ID is taken. The key that it created is
+    // The import of the key fails at the certificate, whose ID is taken. The key that it created is
     // removed.
     tool.ok(&["cert", "import", "cert.pem"]);
     tool.shell("cat key.pem cert.pem > both.pem");

@@ -1,6 +1,6 @@
-//! The mechanism table, with one row per mechanism and one file per family. Mechanism lists,
-//! mechanism info, permission checks, dispatch and key sizes read the row. `row.rs` has the
-//! columns, `params.rs` the parameters, and `scheme.rs` makes schemes of the backend from both.
+//! The mechanism table, with one row per mechanism and one file per family. A row gives the info,
+//! the permissions, the key sizes and the computation of its mechanism. `row.rs` has the columns,
+//! `params.rs` the parameters, and `scheme.rs` makes schemes of the backend from both.
 
 use std::sync::LazyLock;
 

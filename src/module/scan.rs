@@ -91,7 +91,7 @@ enum Files {
     SomeFailed,
 }
 
-/// The token file while its header was read.
+/// Whether a token file is open after its header was read.
 enum Source {
     Closed(Stamp),
     Open(SqliteStore),

@@ -242,7 +242,7 @@ impl Case {
         Ok(self.result(sides))
     }
 
-    /// Returns the medians. `None` if no round was measured.
+    /// Returns the result of the case; `None` if no round was measured.
     fn result(&self, [memory, token]: [Turns; 2]) -> Option<MeasuredCase> {
         let rounds = memory.rounds.len();
         let pairs = memory.rounds.iter().zip(&token.rounds);
