@@ -3,7 +3,7 @@
 //!
 //! - `case`: the types of keys, versions, key exchanges and handshakes, and the combinations that
 //!   exist.
-//! - `key`: a key in memory and a key in a token, each with a self-signed certificate.
+//! - `key`: a key in memory or in a token, with its certificate.
 //! - `handshake`: one handshake between two connections that exchange buffers.
 //! - `measure`: both servers take turns; a ratio compares turns of the same round.
 //! - `report`: the tables and JSON.

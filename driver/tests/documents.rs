@@ -1,5 +1,5 @@
-//! The certificates, CRLs and OCSP responses of the pipeline are valid: OpenSSL accepts those whose
-//! algorithm it supports, and the baseline `in-process` verifies all of them.
+//! The certificates, CRLs and OCSP responses of the pipeline are valid: OpenSSL accepts those with
+//! classical algorithms, and the baseline `in-process` verifies all of them.
 
 mod common;
 
@@ -125,8 +125,8 @@ fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
     batches.iter().filter_map(|batch| batch["algorithm"].as_str()).collect()
 }
 
-/// Verifies the whole database with `in-process`. Verifies the kept files with OpenSSL, for the
-/// algorithms that it supports.
+/// Verifies the whole database with `in-process`. Verifies the kept files of the classical
+/// algorithms with OpenSSL.
 fn check(scratch: &Scratch, module: &str, algorithms: &[&str]) {
     succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &scratch.file("db")]));
     if !has("openssl", "version") {

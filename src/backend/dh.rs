@@ -130,8 +130,8 @@ impl<I: Integers> PrivateKey for Private<I> {
     }
 }
 
-/// A checked public key of a key agreement. It has no operation. A private key uses its value as
-/// the public key of the peer.
+/// A public key of a key agreement. It has no operation: a private key takes the bytes of the
+/// peer's public key.
 pub(super) struct PeerKey;
 
 impl PublicKey for PeerKey {}

@@ -34,8 +34,8 @@ impl Module {
             let needed = ciphertext_len(&public)?;
             let Output::Buffer(out) = out else { return Ok((needed, None)) };
             let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-            // PKCS#11 3.2, C_EncapsulateKey: "If any attribute conflict occurs …". For
-            // C_DecapsulateKey the specification has another error.
+            // PKCS#11 3.2, C_EncapsulateKey, has this error for a conflict of attributes.
+            // C_DecapsulateKey has another.
             if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
                 return Err(Error::KeyHandleInvalid);
             }

@@ -9,7 +9,7 @@ use super::random;
 use crate::backend::{Hash, Hasher as _, Scheme};
 use crate::error::{Error, Result};
 
-/// An encoding for one modulus, with its scratch memory.
+/// An encoding for moduli of one size.
 pub(super) enum Encoding {
     Raw,
     Pkcs1 { hash: Option<Hash>, prefix: &'static [u8] },
