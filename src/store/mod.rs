@@ -104,8 +104,8 @@ pub trait Store: Send + Sync {
     fn changed_since(&self, seen: Change) -> Result<bool>;
 
     /// Returns whether another process wrote since the rows were loaded, and left the state as it
-    /// was. The cause is a wrong PIN in another process, or altered rows. Returns `false` for
-    /// some time after a load, so that a process does not load all the time.
+    /// was. The cause is a PIN attempt or a new label in another process, or altered rows. Returns
+    /// `false` for some time after a load, so that a process does not load all the time.
     fn suspicious_since(&self, seen: Change) -> Result<bool>;
 
     /// Copies one state into the empty file at `path`. Other processes may write meanwhile: the

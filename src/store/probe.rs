@@ -18,9 +18,9 @@ pub(super) struct Probe {
     seen: Mutex<Option<Header>>,
 }
 
-/// The index files that this process has open. Closing a file releases all locks that the process
-/// has on it, including SQLite's. So the process has one handle for each file, and closes it after
-/// the last connection.
+/// The index files that this process has open. Closing a file can release all locks that the
+/// process has on it, including SQLite's. So the process has one handle for each file, and closes
+/// it after the last connection.
 static OPEN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 struct Known {

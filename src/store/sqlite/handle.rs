@@ -13,7 +13,8 @@ use crate::store::place::{FileId, Stamp};
 /// The file of a store, open or closed.
 pub(super) struct Handle {
     pub(super) path: PathBuf,
-    /// The path without symbolic links: SQLite puts its journal beside the file itself.
+    /// The path of the file itself, even if `path` is a symbolic link: SQLite puts its journal
+    /// there.
     pub(super) real: PathBuf,
     pub(super) file: FileId,
     pub(super) probing: Probing,

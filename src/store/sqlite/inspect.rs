@@ -1,5 +1,5 @@
-//! Looks for damage in a token's file: everything that is wrong without a PIN, and with the token
-//! key every altered record.
+//! Looks for damage in a token's file: all that can be seen without a PIN, and with the token key
+//! every altered record.
 
 use rusqlite::{Connection, OptionalExtension};
 
