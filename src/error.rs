@@ -60,7 +60,7 @@ pub enum Error {
     HostMemory,
     /// The attributes of the key do not permit this use.
     KeyFunctionNotPermitted,
-    /// The handle does not name a key.
+    /// The handle does not name a key, or a template such as `CKA_WRAP_TEMPLATE` excludes the key.
     KeyHandleInvalid,
     /// The key cannot be digested.
     KeyIndigestible,

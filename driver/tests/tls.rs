@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Scratch, has, jeton, peer, run, succeed};
 use jeton_peers::Known;
 
-/// Measures one kind of handshake.
+/// A measurement of one kind of handshake.
 fn measure(more: &[&str]) -> Command {
     let mut command = jeton(["tls", "--threads", "1", "--versions", "1.3", "--exchanges", "x25519"]);
     command.args(["--handshakes", "full"]).args(more);

@@ -34,7 +34,7 @@ fn tool(scratch: &Scratch, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the tool with both PINs.
+/// Returns a command of the tool with both PINs.
 fn with_pins(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = tool(scratch, arguments);
     command.args(["--so-pin-file", &scratch.file("so"), "--pin-file", &scratch.file("user")]);

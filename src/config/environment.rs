@@ -2,7 +2,8 @@
 //!
 //! The user who starts a setuid program chooses its environment. Such a program would read a
 //! configuration of this user's choice. It would write log files to a place of their choice, with
-//! rights that they lack. So the module reads no variable in such a program, as p11-kit and NSS do.
+//! rights that they lack. So the module reads no variable in such a program, and p11-kit and NSS
+//! read none either.
 
 use std::env;
 use std::ffi::OsString;

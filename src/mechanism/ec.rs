@@ -75,8 +75,8 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
     }
 }
 
-/// Builds a row. Both ECDH mechanisms do the same, because every curve has the cofactor 1 or a
-/// function that clears it. They also accept keys of Montgomery curves.
+/// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
+/// and X25519 and X448 clear the cofactor. They also accept keys of Montgomery curves.
 const fn ecdh(id: MechanismType) -> MechanismRow {
     MechanismRow {
         id,
