@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The caller's arguments contradict each other or are outside what the function accepts.
     ArgumentsBad,
-    /// The attribute cannot be changed, or not to this value.
+    /// The caller cannot set the attribute, or not to this value.
     AttributeReadOnly,
     /// The attribute's value is secret.
     AttributeSensitive,
@@ -60,7 +60,7 @@ pub enum Error {
     HostMemory,
     /// The attributes of the key do not permit this use.
     KeyFunctionNotPermitted,
-    /// The handle does not name a key, or a template such as `CKA_WRAP_TEMPLATE` excludes the key.
+    /// The handle does not name a key, or a template such as `CKA_WRAP_TEMPLATE` forbids the call.
     KeyHandleInvalid,
     /// The key cannot be digested.
     KeyIndigestible,
