@@ -17,8 +17,8 @@ use crate::store::seal::TokenKey;
 use crate::store::summary::Summary;
 use crate::store::{Change, Header, Row};
 
-/// A login reads and verifies every record of a token with at most this number of objects. So the
-/// log names altered records at once. Records of larger tokens are verified at their first use.
+/// If a login sees at most this number of objects, it reads and verifies all of their records. So
+/// the log names altered records at once. Other records are verified at their first use.
 const FEW: usize = 256;
 
 /// The pause after a check for changes is at least this number of times as long as the check. A
@@ -167,7 +167,7 @@ impl Token {
         }
     }
 
-    /// Ends the login if the token's file was removed or replaced while it was closed.
+    /// Ends the login after the token's file was removed or replaced while it was closed.
     pub(super) fn end_removed_login(&self, change: &ChangeGuard<'_>) {
         if self.login_state() != Login::Public {
             self.end_login(change, &mut self.state());

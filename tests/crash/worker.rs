@@ -9,8 +9,8 @@ use crate::keys::Kind;
 use crate::process::{Random, client, directory, number};
 use crate::support::{Attributes, Client, none};
 
-/// The maximum number of objects. A process that has this number creates no object until it has
-/// destroyed one.
+/// The maximum number of labels with objects. At this number, a process only destroys objects and
+/// changes the PIN.
 const OBJECTS: usize = 12;
 
 /// Returns the user PIN with this number.
