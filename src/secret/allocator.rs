@@ -9,9 +9,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::wipe;
 
-/// The system's allocator, which wipes every block before it frees it. The shared library (`abi/`),
-/// the tool (`driver/`) and a test that searches memory for secrets install it
-/// (`#[global_allocator]`). Another program that links the core chooses its own allocator.
+/// The system's allocator, which wipes every block before it frees it. The shared library installs
+/// it (`#[global_allocator]` in `abi/`), and so does a test that searches memory for secrets. A
+/// program that links the core chooses its own allocator.
 ///
 /// A block that changes its size always moves: the default `realloc` allocates, copies and frees.
 pub struct WipingAllocator;

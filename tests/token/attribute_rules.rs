@@ -1,7 +1,6 @@
 //! Checks every rule of the attribute table with every function that makes, copies, changes or
-//! reads an object. A function
-//! does what the rule allows, and refuses what it forbids with the right error. Rules outside the
-//! table have their own tests.
+//! reads an object. A function does what the rule allows, and refuses what it forbids with the
+//! right error. Rules outside the table have their own tests.
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};

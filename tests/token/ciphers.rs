@@ -20,7 +20,7 @@ pub struct Case {
     pub messages: Vec<usize>,
     /// The number of bytes by which the ciphertext is longer than a message of the first length.
     pub growth: usize,
-    /// The error for a ciphertext with one flipped bit.
+    /// The error for a ciphertext with one flipped bit; `None` if the cipher cannot detect it.
     pub flipped: Option<Error>,
     /// Message lengths that it refuses.
     pub refused: Vec<usize>,

@@ -270,7 +270,7 @@ fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
         assert_eq!(module.decrypt_init(session, &ecb, by), Err(Error::KeyFunctionNotPermitted));
         let copy = client.copy(session, by, &none().flag(A::DECRYPT, true));
         assert_eq!(copy, Err(Error::TemplateInconsistent));
-        // The copy may gain the usage, but it does not wrap a key with CKA_WRAP_WITH_TRUSTED.
+        // A copy is not trusted, so it does not wrap a key with CKA_WRAP_WITH_TRUSTED.
         let copy = client.copy(session, by, &none()).expect("a copy");
         let refused = module.wrap_key(session, &ecb, copy, key, Output::Buffer(&mut [0; 16]));
         assert_eq!(refused, Err(Error::KeyNotWrappable));

@@ -201,7 +201,7 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
         let extract = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0));
         assert_eq!(derive(&client, session, extract.clone(), long, &len(16)), Err(Error::KeySizeRange));
         assert!(derive(&client, session, extract.clone(), long, &len(32)).is_ok());
-        // RFC 2409, appendix B.
+        // RFC 2409, appendix B: a shorter key consists of the first bytes of the base key.
         let generic = len(16).number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0);
         assert!(derive(&client, session, extended(None), long, &generic).is_ok());
         let refused = derive(&client, session, extended(None), long, &len(1));

@@ -113,7 +113,7 @@ fn every_operation_with_always_authenticate_waits_for_the_pin() {
         module.message_sign_init(session, &pkcs1, rsa).expect("an operation");
         assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), refused);
         assert_eq!(module.sign_message_begin(session), Err(Error::UserNotLoggedIn));
-        // The state is not saved, because it would be restored without the PIN.
+        // The state of a message-based operation is never saved.
         let state = module.operation_state(session, Output::Length);
         assert!(state.is_err());
         module.message_sign_cancel(session).expect("a session");

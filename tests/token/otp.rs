@@ -11,7 +11,7 @@ use jeton::module::{Access, Output};
 use crate::keys::key_object;
 use crate::support::{Attributes, Client, each_backend, none, plain};
 
-/// RFC 4226, appendix D: the passwords of the counters 0 to 9.
+/// RFC 4226, appendix D: the secret, and the passwords of the counters 0 to 9.
 const SECRET: &[u8] = b"12345678901234567890";
 const KNOWN: [&str; 10] =
     ["755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"];

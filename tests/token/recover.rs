@@ -111,7 +111,7 @@ fn dual_functions_equal_the_single_operations() {
                 true => module.sign_encrypt_update(session, &data, out),
                 false => module.digest_encrypt_update(session, &data, out),
             };
-            // Neither the length query nor the short buffer digests data.
+            // Neither the length query nor the short buffer signs or digests data.
             assert_eq!(update(Output::Length), Ok(96));
             assert_eq!(update(Output::Buffer(&mut [0; 95])), Err(Error::BufferTooSmall { needed: 96 }));
             assert_eq!(update(Output::Buffer(&mut out)), Ok(96));

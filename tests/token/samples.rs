@@ -1,4 +1,4 @@
-//! A sample of every object type in the attribute table, and a value for every attribute.
+//! A sample of every object type that applications create, and a value for every attribute.
 
 use jeton::backend::Provider;
 use jeton::error::{Error, Result};

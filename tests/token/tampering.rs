@@ -157,8 +157,8 @@ fn added_duplicated_or_renamed_rows_are_refused() {
     }
 }
 
-/// Schemas that a token does not have: triggers that undo each PIN failure or delete each new row,
-/// and every other part of a schema.
+/// Statements that give a token file another schema: triggers that undo each PIN failure or delete
+/// each new row, views, indexes, and tables that are added, changed or dropped.
 const PLANTED: [&str; 11] = [
     "CREATE TRIGGER planted AFTER UPDATE OF user_failures ON token WHEN NEW.user_failures > 0
      BEGIN UPDATE token SET user_failures = 0; END",
@@ -543,7 +543,7 @@ fn restore(path: &Path, files: &Files) {
     }
 }
 
-/// The number of flips in each file that CI tries, spread over the file.
+/// The approximate number of flips in each file that CI tries, spread over the file.
 const FLIPS: usize = 60;
 /// The number of bytes in the header of the index ("WAL-mode File Format", 2.1) and a few bytes
 /// after it.
