@@ -1,7 +1,8 @@
 //! The objects of a token in memory. They are indexed by handle, by row, by session, and by the
 //! index keys that callers search for.
 //!
-//! A token object that is loaded from the store has only its row in memory until its first use.
+//! A token object that is loaded from the store has only its row in memory until its record is
+//! read.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -139,7 +139,7 @@ fn every_kind() -> Vec<Kind> {
     kinds
 }
 
-/// Generates a key of this kind and uses it for each of its purposes.
+/// Generates a key of this kind and uses it.
 fn use_key(client: &Client, kind: Kind) {
     let session = client.open();
     client.module.login(session, User::User, PIN).expect("the user");

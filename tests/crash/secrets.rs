@@ -1,5 +1,5 @@
 //! Keys and PINs in the memory of a process: none remains after `C_Logout` and after `C_Finalize`,
-//! for every type of key and every use.
+//! for every type of key and every mechanism.
 //!
 //! A parent generates the keys and passes them to a child in a form that the scan does not find.
 //! The child logs in, uses one key with one mechanism, must find the key in its memory, logs out,

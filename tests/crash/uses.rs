@@ -1,4 +1,4 @@
-//! Every use of a key: each row of the mechanism table, with each of its functions.
+//! The uses of a key with each row of the mechanism table.
 
 use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Direction, Hash};
 use jeton::error::{Error, Result};
@@ -40,8 +40,8 @@ pub fn shown() -> Attributes {
 }
 
 impl Fixture<'_> {
-    /// Runs every function of a mechanism with the key. Returns the error of the first function
-    /// that failed.
+    /// Uses the key with the functions of a mechanism. Returns the error of the first function that
+    /// failed.
     pub fn work(&mut self, row: &'static MechanismRow) -> Result<()> {
         let mechanism = Mechanism { info: row, params: self.params(row) };
         match row.action {
