@@ -82,7 +82,7 @@ impl Kind {
         Kind::BrainpoolP384t1,
         Kind::Dsa,
     ];
-    /// The pairs that agree on a secret.
+    /// The pairs on curves that agree on a secret.
     pub const AGREEING: [Kind; 11] = [
         Kind::P224,
         Kind::P256,
