@@ -3,9 +3,9 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // The module stays mapped after `dlclose`. Its libraries have thread-locals, whose
-        // destructors run at the end of each thread that called the module. The fork handler stays
-        // registered too.
+        // The module must stay mapped after `dlclose`, because the process can still call its code.
+        // Its libraries have thread-locals, whose destructors run at the end of each thread that
+        // called the module. Its fork handler stays registered.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         // AWS-LC calls `sdallocx` and the `OPENSSL_memory_…` functions if any library in the
         // process has them. A program may use jemalloc and load modules with `RTLD_DEEPBIND`, as

@@ -1,11 +1,11 @@
 //! Two copies of the module in one process lose no object. Neither does a process that reads its
 //! own token directory.
 //!
-//! Locks of fcntl(2) belong to a process. Two copies in one process never conflict, and closing any
-//! descriptor of a file drops every lock of the process on it. So the module takes locks that
-//! belong to an open file description.
+//! Locks of fcntl(2) belong to a process. Two copies in one process would both get the same lock.
+//! Closing any descriptor of a file would drop every lock of the process on the file. So the module
+//! takes locks that belong to an open file description.
 //!
-//! `JETON_COPIES_OBJECTS` is the number of objects that each thread creates (150).
+//! `JETON_COPIES_OBJECTS` is the number of objects that each thread creates, by default 150.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or POSIX")]
@@ -161,12 +161,13 @@ fn objects_per_thread() -> usize {
     std::env::var("JETON_COPIES_OBJECTS").map_or(150, |text| text.parse().expect("a number"))
 }
 
-/// Reads every file of the token directory, as a backup does.
+/// Opens every file of the token directory, reads one byte and closes the file. A backup program
+/// also opens and closes these files.
 fn back_up() {
     let tokens = PathBuf::from(std::env::var_os("JETON_DIR").expect("the token directory"));
     for entry in std::fs::read_dir(tokens).expect("the directory") {
-        // A journal may be gone by now. Reading one byte is enough, because closing the file caused
-        // the loss.
+        // A journal may be gone by now. One byte is enough, because closing the file would already
+        // drop locks of fcntl(2).
         let file = std::fs::File::open(entry.expect("a file").path());
         let _ = file.and_then(|mut file| file.read_exact(&mut [0]));
     }

@@ -35,7 +35,7 @@ fn count(document: &Document<'_>, name: &str) -> usize {
     document.descendants().filter(|node| node.tag_name().name() == name).count()
 }
 
-/// Fails if a page loads or runs something, or has an element that no page of ours has.
+/// Fails if a page loads or runs something, or has an element that is not in this list.
 fn loads_nothing(document: &Document<'_>) {
     const ELEMENTS: [&str; 37] = [
         "html",

@@ -45,8 +45,9 @@ pub struct MessageParams {
 }
 
 impl MessageParams {
-    /// Builds the parameter with a complete nonce and a tag of zeros. Fails with
-    /// `MechanismParamInvalid` if the cipher does not support a length.
+    /// Builds the parameter with this nonce, no generator, and a tag of zeros. Fails with
+    /// `MechanismParamInvalid` if the cipher does not support the length of the nonce or of the
+    /// tag.
     pub fn new(scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<Self> {
         if !scheme.takes(nonce.len(), tag_len) {
             return Err(Error::MechanismParamInvalid);

@@ -2,9 +2,9 @@
 //! older ones.
 //!
 //! Each row has a hash, a keyed 128-bit hash of its content. The low bits of the row's number
-//! select one of 64 sums, to which the hash is added. The sums are sealed under the token key with
-//! their state. Source of this multiset hash by addition: Clarke, Devadas, van Dijk, Gassend, Suh,
-//! "Incremental Multiset Hash Functions", 2003.
+//! select one of 64 sums, to which the hash is added. The sums are sealed under the token key,
+//! together with the state of the store that they belong to. Source of this multiset hash by
+//! addition: Clarke, Devadas, van Dijk, Gassend, Suh, "Incremental Multiset Hash Functions", 2003.
 //!
 //! A write only subtracts and adds the hashes of its own row, so its cost does not depend on the
 //! number of rows. A login adds all hashes again. A wrong sum identifies a group of rows, not a
@@ -49,7 +49,8 @@ impl RowHasher {
     /// Returns the hash of a row.
     pub(crate) fn hash(&self, row: &Row) -> RowHash {
         let mut hasher = SipHasher24::new_with_key(self.key());
-        // The integer methods of Hasher depend on the machine's byte order; hashes are stored.
+        // The integer methods of Hasher depend on the machine's byte order. The sums are stored, so
+        // they must be the same on every machine.
         hasher.write(&row.id.to_le_bytes());
         hasher.write(&[row.private.into()]);
         hasher.write(&row.tag);
@@ -82,8 +83,8 @@ impl Summary {
         self.sums[hash.sum] = self.sums[hash.sum].wrapping_sub(hash.value);
     }
 
-    /// Returns whether the row with this number belongs to a sum that differs from the sum of
-    /// `other`.
+    /// Returns whether the two summaries have different sums for the group of the row with this
+    /// number.
     pub(crate) fn group_differs(&self, other: &Self, id: i64) -> bool {
         self.sums[bucket(id)] != other.sums[bucket(id)]
     }
@@ -98,7 +99,7 @@ impl Summary {
         postcard::to_allocvec(self).map_err(|_| Error::GeneralError)
     }
 
-    /// Decodes a summary; `None` if it is malformed or of another version.
+    /// Decodes a summary. Returns `None` if it is malformed or has another number of sums.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let summary: Self = postcard::from_bytes(bytes).ok()?;
         (summary.sums.len() == SUMS).then_some(summary)

@@ -70,8 +70,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns the index key of a private session object. It is the inverted index key of a public
-/// object with the same value, so that only a search of the user finds private objects.
+/// Returns the index key of a private session object: the inverted `key` of a public object with
+/// the same value. Only a logged-in user's searches look for inverted keys, so other searches do
+/// not find private objects.
 pub(super) fn in_session(key: u64) -> u64 {
     !key
 }

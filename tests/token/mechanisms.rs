@@ -1,5 +1,5 @@
 //! Every mechanism that signs: in one part, in several parts, in a second operation, and with wrong
-//! signatures. A row of the mechanism table without a case fails a test.
+//! signatures. A test fails if a row of the mechanism table has no case.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -150,7 +150,8 @@ const HMACS: [(M, M, Hash); 15] = [
     (M::BLAKE2B_512_HMAC, M::BLAKE2B_512_HMAC_GENERAL, Hash::Blake2b512),
 ];
 
-/// MACs. One byte is too short for a test that expects two MACs to differ.
+/// MACs. The shortest has 4 bytes: in tests that expect two MACs to differ, two MACs of one byte
+/// could be equal by chance.
 fn codes() -> Vec<Case> {
     let code = |id, kinds, params| Case { repeats: true, ..parameterized(id, kinds, params) };
     let mut cases = Vec::new();
@@ -328,7 +329,8 @@ fn refuses_parts(
     module.verify_signature_init(session, mechanism, public, signature).expect("an operation");
     assert_eq!(module.verify_signature_update(session, data), Err(refused));
     assert_eq!(module.verify_signature_final(session), Err(refused));
-    // The dual functions have parts too. The other operation continues.
+    // A dual function is also refused, because it processes a part. It ends the signature
+    // operation, and the encryption operation continues.
     let aes = pair(client, session, Kind::Aes, &none()).0;
     module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
     module.sign_init(session, mechanism, private).expect("an operation");

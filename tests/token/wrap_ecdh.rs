@@ -1,5 +1,5 @@
-//! Wrapping by key agreement: keys that Python's `cryptography` wrapped, and keys of every type
-//! wrapped and unwrapped.
+//! Wrapping by key agreement. The tests unwrap keys that Python's `cryptography` wrapped, and wrap
+//! and unwrap keys with pairs of every type that can agree on a secret.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -45,8 +45,8 @@ fn wrap(
 
 #[test]
 fn keys_wrapped_by_another_library_are_unwrapped() {
-    // Every byte of the private keys is 11, and every byte of the fresh private keys is 22. The
-    // wrapped key has the bytes 00 to 27. All numbers are hexadecimal.
+    // Every byte of the token's private key is 11. Every byte of the sender's ephemeral private key
+    // is 22. The wrapped key has the bytes 00 to 27. All numbers are hexadecimal.
     let p256 = "04d65a93977caa3d1b081852ff57a79e465f1660577304baead505dd3a48589cf3\
                 50185e895372df6221ea3a137557e473fddb6755f05bd507c3c533fce9c91285";
     let cases = [
@@ -152,7 +152,7 @@ fn keys_of_the_wrong_type_or_size_are_refused() {
         let (p224, _) = pair_of(&client, session, Kind::P224);
         let (x25519, _) = pair_of(&client, session, Kind::X25519);
         let (ed25519, _) = pair(&client, session, Kind::Ed25519, &none());
-        // A public key without CKA_WRAP, which is its default.
+        // The CKA_WRAP of this public key has its default, false.
         let (idle, _) = pair(&client, session, Kind::P256, &none());
         let out = |mechanism: &Mechanism, by| wrap(&client, session, mechanism, by, key).err();
         let kdf = |id| with(id, 256, Some(Hash::Sha256), b"");

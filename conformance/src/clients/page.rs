@@ -1,16 +1,16 @@
 //! A guide of `docs/clients`, which is also the test of a client.
 //!
-//! It begins with an HTML comment that holds TOML ([`Matter`]). Its fenced blocks are run or
-//! written:
+//! It begins with an HTML comment that holds TOML ([`Matter`]). The words after the backquotes of a
+//! fenced block say how the test uses the block:
 //!
-//! - ```` ```sh ````: run by bash. One of the words `needs`, `jeton` and `soak` may follow (see
-//!   [`When`]).
-//! - ```` ```LANGUAGE file=NAME ````: written to the file;
-//! - any other block with at most one word after the backquotes is only for the reader. Other words
-//!   are an error.
+//! - ```` ```sh ````: bash runs the block. One of the words `needs`, `jeton` and `soak` may follow
+//!   (see [`When`]).
+//! - ```` ```LANGUAGE file=NAME ````: the test writes the block to the file.
+//! - Any other block with at most one word is only for the reader. Other words are an error.
 //!
 //! The first block of the language `bash` exports the variables that the guide needs. Readers see
-//! the blocks outside HTML comments, and paste those in the languages `sh` and `bash` into a shell.
+//! the blocks outside HTML comments. They set these variables, and then paste the other `bash`
+//! blocks and the `sh` blocks into a shell, without the `soak` blocks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Page {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Matter {
-    /// What the guide does with the client, for the table.
+    /// What the guide does with the client, for the table of all clients.
     pub done: String,
     /// A shell command that prints the client's version.
     pub version: String,
@@ -180,8 +180,9 @@ fn block(info: &str, text: String) -> Option<Option<Block>> {
     })
 }
 
-/// Returns the variables that the first `bash` block exports, and the script that readers paste:
-/// the other blocks that they see.
+/// Returns the variables that the first `bash` block exports, and the script that readers paste.
+/// The script has the other `bash` blocks, the `sh` blocks except `soak`, and commands that write
+/// the files. It leaves out blocks inside HTML comments.
 fn pasted(body: &str) -> (Vec<String>, String) {
     let (mut variables, mut script) = (None, String::new());
     let mut hidden = false;

@@ -4,8 +4,8 @@
 //! which are authenticated), `sftkpwd.c` and `lowpbe.c` (encryption).
 //!
 //! The column of an attribute has the name `a`, followed by the attribute's number in hexadecimal.
-//! The table `metaData` of `key4.db` has the password record, and the MACs of authenticated
-//! attributes.
+//! The table `metaData` of `key4.db` has the password record, and the MACs of encrypted and of
+//! authenticated attributes.
 
 mod pbe;
 
@@ -27,8 +27,8 @@ pub(crate) const KEYS: &str = "key4.db";
 /// The database of certificates and public keys.
 const CERTIFICATES: &str = "cert9.db";
 
-/// The bytes that NSS stores for an empty value. SQLite cannot distinguish an empty value from an
-/// absent one (`SQLITE_EXPLICIT_NULL`).
+/// The bytes that NSS stores for an empty value (`SQLITE_EXPLICIT_NULL`). NULL in a column means
+/// that the object does not have the attribute.
 const EMPTY: &[u8] = &[0xa5, 0x00, 0x5a];
 
 /// The decrypted content of the password record if the password is correct.
@@ -121,7 +121,7 @@ impl Side {
     }
 }
 
-/// The MACs of authenticated attributes, by their names in the table.
+/// The MACs of encrypted and of authenticated attributes, by their names in the table.
 struct Codes(BTreeMap<String, Vec<u8>>);
 
 impl Codes {
@@ -244,8 +244,8 @@ fn bad(path: &Path, object: u32, kind: CK_ATTRIBUTE_TYPE, what: &str) -> Error {
     Error::damaged(path, format!("object {object:08x}: attribute 0x{kind:X} {what}"))
 }
 
-/// Returns the attributes that a table has columns for. rusqlite's `column_names` panics if a name
-/// is not UTF-8.
+/// Returns the attributes that a table has columns for. It asks for the names with a statement,
+/// because rusqlite's `column_names` panics if a name is not UTF-8.
 fn columns(connection: &Connection, side: Side) -> rusqlite::Result<Vec<CK_ATTRIBUTE_TYPE>> {
     let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
     let mut rows = statement.query([side.table()])?;

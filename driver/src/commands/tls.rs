@@ -97,7 +97,7 @@ fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Runs the hidden command of the process of the module.
+/// Runs the hidden command `tls-child`, in the process that loads the module.
 pub fn child() -> Result<ExitCode, Error> {
     // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
     // only if there is already a handler, and this process has none.

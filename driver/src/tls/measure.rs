@@ -16,12 +16,12 @@ use crate::Error;
 
 /// The least number of rounds of a case, so that there is a confidence interval.
 const MIN_ROUNDS: usize = 6;
-/// The seconds of a turn. Other work disturbs a short turn less often, and short turns leave time
-/// for more rounds.
+/// The intended length of a turn in seconds, unless [`Plan::min_seconds`] requires shorter turns.
+/// Other work disturbs a short turn less often, and short turns leave time for more rounds.
 const TURN: f64 = 0.05;
 /// The largest number of handshakes of a thread in a turn.
 const MOST: f64 = 2000.0;
-/// The number of handshakes of the turns before the measurement.
+/// The number of handshakes of each thread in the turns before the measurement.
 const WARM_UP: usize = 4;
 
 /// The cases of a measurement, and its limits.
@@ -106,8 +106,8 @@ pub struct Latency {
     pub p999: f64,
     /// The longest time.
     pub max: f64,
-    /// Points `(number, seconds)` of the distribution: on average, one of this number of handshakes
-    /// takes at least these seconds.
+    /// Points `(number, seconds)` of the distribution: on average, one in `number` handshakes takes
+    /// at least `seconds`.
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -220,8 +220,8 @@ impl Case {
             turn(pair, self.threads, WARM_UP)?;
         }
         let one = start.elapsed().as_secs_f64() / (2 * WARM_UP) as f64;
-        // The clamp makes it a number from 2 to MOST, which fits.
         let seconds = TURN.min(min_seconds / MIN_ROUNDS as f64);
+        // The clamp returns a number from 2 to MOST, which fits in a `usize`.
         let count = (seconds / one).clamp(2.0, MOST) as usize;
         let mut sides = [Turns::default(), Turns::default()];
         for round in 0.. {

@@ -38,8 +38,8 @@ pub(in crate::backend) struct Xts<B> {
 }
 
 impl<B: BlockCipher<N>> Xts<B> {
-    /// Builds the chain from the data cipher, which has the same direction, and the encrypted
-    /// tweak.
+    /// Builds the chain. `cipher` has the half of the key for the data, and works in `direction`.
+    /// `tweak` is already encrypted.
     pub(in crate::backend) fn new(cipher: B, direction: Direction, tweak: [u8; N]) -> Self {
         let first = u128::from_le_bytes(tweak);
         Self { cipher, direction, first, tweak: first, len: 0 }

@@ -43,7 +43,8 @@ fn decrypt(scheme: &S, key: &[u8], input: &[u8]) -> Result<Vec<u8>> {
     run(&mut *cipher(scheme, Direction::Decrypt, key)?, input, usize::MAX)
 }
 
-/// Checks both directions, in one part and in odd parts, repeatedly with one cipher.
+/// Checks both directions. In each direction, one cipher processes the message again and again, in
+/// parts of different lengths. After each time, it is reset in the middle of a message.
 fn check(scheme: &S, key: &[u8], plain: &[u8], ciphertext: &[u8]) {
     for (direction, input, expected) in
         [(Direction::Encrypt, plain, ciphertext), (Direction::Decrypt, ciphertext, plain)]
