@@ -98,7 +98,8 @@ fn a_page_has_the_tables_and_plots_of_the_newest_measurement() {
     loads_nothing(&document);
     // Modules, algorithms, sizes, and the throughput of two algorithms.
     assert_eq!(count(&document, "svg"), 5);
-    // Modules, signatures, two of algorithms, sizes, and the stages of two algorithms.
+    // Modules, signatures, algorithms (two tables), sizes, and the stages of each of two
+    // algorithms.
     assert_eq!(count(&document, "table"), 7);
     let text: String = document.descendants().filter_map(|node| node.text()).collect::<Vec<_>>().join("\n");
     for wanted in [
@@ -220,8 +221,8 @@ fn a_store_of_another_version_and_a_wrong_output_are_refused() {
     assert_eq!(code, 2);
 }
 
-/// Opens the page in Chromium in light and dark mode, if it is installed
-/// (`apt-get install chromium`; CI does not, because of its size).
+/// Opens the page in Chromium in light and dark mode, if Chromium is installed
+/// (`apt-get install chromium`). CI does not install it, because of its size.
 #[test]
 fn chromium_shows_the_page_in_light_and_dark_mode() {
     if !has("chromium", "--version") {

@@ -1,5 +1,5 @@
 //! Wrapping by key agreement. The tests unwrap keys that Python's `cryptography` wrapped, and wrap
-//! and unwrap keys with pairs of every type that can agree on a secret.
+//! and unwrap keys with a key pair of each kind in `Kind::AGREEING`.
 
 use jeton::backend::Hash;
 use jeton::error::Error;

@@ -244,8 +244,8 @@ fn bad(path: &Path, object: u32, kind: CK_ATTRIBUTE_TYPE, what: &str) -> Error {
     Error::damaged(path, format!("object {object:08x}: attribute 0x{kind:X} {what}"))
 }
 
-/// Returns the attributes that a table has columns for. It asks for the names with a statement,
-/// because rusqlite's `column_names` panics if a name is not UTF-8.
+/// Returns the attributes that a table has columns for. It does not use rusqlite's `column_names`,
+/// which panics if a name is not UTF-8.
 fn columns(connection: &Connection, side: Side) -> rusqlite::Result<Vec<CK_ATTRIBUTE_TYPE>> {
     let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
     let mut rows = statement.query([side.table()])?;

@@ -222,7 +222,8 @@ struct Progress {
 impl Progress {
     fn new() -> Self {
         let bar = if io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        // The template is a constant that parses. Without it the bar would only look plainer.
+        // This constant template is valid, so there is no error. Without the style, the bar would
+        // only look plainer.
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
             bar.set_style(style);
         }

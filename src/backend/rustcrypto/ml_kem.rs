@@ -125,7 +125,7 @@ struct Public<P: Set>(P::EncapsulationKey);
 impl<P: Set> PublicKey for Public<P> {
     fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
         // The crate requires a generator that cannot fail. `fill` returns an error if the generator
-        // fails now. If it fails later, it panics.
+        // fails now. If the generator fails only later, `encapsulate_with_rng` panics.
         random::fill(&mut [0; 32])?;
         let (ciphertext, secret) = self.0.encapsulate_with_rng(&mut UnwrapErr(SysRng));
         Ok((ciphertext.to_vec(), Secret::from(&Zeroizing::new(secret)[..])))

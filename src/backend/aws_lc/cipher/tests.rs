@@ -4,7 +4,8 @@ use crate::error::Error;
 
 type S = CipherScheme;
 
-/// SP 800-38A, F: the keys, the initialisation vector, and the four blocks of plaintext.
+/// SP 800-38A, F: the keys, the initialisation vector, the first counter block, and the four blocks
+/// of plaintext.
 const KEY_128: &str = "2b7e151628aed2a6abf7158809cf4f3c";
 const KEY_192: &str = "8e73b0f7da0e6452c810f32b809079e562f8ead2522c6b7b";
 const KEY_256: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";
@@ -44,7 +45,7 @@ fn decrypt(scheme: &S, key: &[u8], input: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Checks both directions. In each direction, one cipher processes the message again and again, in
-/// parts of different lengths. After each time, it is reset in the middle of a message.
+/// parts of different lengths. In between, the cipher processes half of the message and is reset.
 fn check(scheme: &S, key: &[u8], plain: &[u8], ciphertext: &[u8]) {
     for (direction, input, expected) in
         [(Direction::Encrypt, plain, ciphertext), (Direction::Decrypt, ciphertext, plain)]
@@ -506,7 +507,7 @@ fn a_wrapped_key_needs_its_own_initial_value() {
     let wrapped = encrypt(&own, &key, &[1; 24]).unwrap();
     check(&own, &key, &[1; 24], &wrapped);
     assert_eq!(decrypt(&S::AesKw { iv: None }, &key, &wrapped), Err(Error::EncryptedDataInvalid));
-    // KW and KWP cannot unwrap each other's output.
+    // KWP refuses this output of KW.
     assert_eq!(decrypt(&S::AesKwp { iv: None }, &key, &wrapped), Err(Error::EncryptedDataInvalid));
 
     for (scheme, bad, bad_wrapped) in [
