@@ -77,9 +77,7 @@ struct Create {
     #[command(flatten)]
     passphrase: Passphrase,
     #[command(flatten)]
-    pin: UserPin,
-    #[command(flatten)]
-    so_pin: SoPin,
+    pins: EitherPin,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
@@ -100,7 +98,7 @@ impl Create {
         }
         let protection = self.protection()?;
         let token = self.which.open()?;
-        let known = KnownPin::given(&self.pin, &self.so_pin)?;
+        let known = self.pins.given()?;
         let login = known.as_ref().map(KnownPin::login);
         let existing = if self.force { Existing::Replace } else { Existing::Keep };
         let output = if stream {
@@ -190,9 +188,7 @@ struct Verify {
     #[command(flatten)]
     backup: Decryption,
     #[command(flatten)]
-    pin: UserPin,
-    #[command(flatten)]
-    so_pin: SoPin,
+    pins: EitherPin,
     /// Write JSON.
     #[arg(long)]
     json: bool,
@@ -202,7 +198,7 @@ impl Verify {
     fn run(self) -> Result<ExitCode, Error> {
         // SQLite reads files only. The directory and its file are private, and removed at the end.
         let folder = tempfile::tempdir().map_err(Error::io(std::env::temp_dir()))?;
-        let known = KnownPin::given(&self.pin, &self.so_pin)?;
+        let known = self.pins.given()?;
         let opened = self.backup.open(folder.path())?;
         if let Some(known) = &known {
             opened.check(known.login())?;
@@ -229,9 +225,7 @@ struct RestoreCommand {
     #[arg(long)]
     as_it_is: bool,
     #[command(flatten)]
-    pin: UserPin,
-    #[command(flatten)]
-    so_pin: SoPin,
+    pins: EitherPin,
     /// Write JSON.
     #[arg(long)]
     json: bool,
@@ -244,18 +238,18 @@ impl RestoreCommand {
         let (facts, path) = if self.as_it_is {
             opened.restore(Restore::AsItIs)?
         } else if self.new_serial {
-            let so = given_or_asked(self.so_pin.given()?, "SO")?;
+            let so = pin::ask(self.pins.so.given()?, "SO")?;
             let user = match opened.facts.has_user_pin {
-                true => Some(given_or_asked(self.pin.given()?, "User")?),
+                true => Some(pin::ask(self.pins.user.given()?, "User")?),
                 false => None,
             };
             let pins = Pins { so: so.as_bytes(), user: user.as_ref().map(|pin| pin.as_bytes()) };
             opened.restore(Restore::NewSerial(&pins))?
         } else {
-            let known = match KnownPin::given(&self.pin, &self.so_pin)? {
+            let known = match self.pins.given()? {
                 Some(known) => known,
-                None if opened.facts.has_user_pin => KnownPin::user(given_or_asked(None, "User")?),
-                None => KnownPin::so(given_or_asked(None, "SO")?),
+                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "User")?),
+                None => KnownPin::so(pin::ask(None, "SO")?),
             };
             opened.restore(Restore::NewState(known.login()))?
         };
@@ -270,6 +264,25 @@ impl RestoreCommand {
     }
 }
 
+/// The options with the PINs that open the records of a token.
+#[derive(Args)]
+struct EitherPin {
+    #[command(flatten)]
+    user: UserPin,
+    #[command(flatten)]
+    so: SoPin,
+}
+
+impl EitherPin {
+    /// Returns the PIN that an option or a variable gives: the user's, or else the SO's.
+    fn given(&self) -> Result<Option<KnownPin>, Error> {
+        if let Some(pin) = self.user.given()? {
+            return Ok(Some(KnownPin::user(pin)));
+        }
+        Ok(self.so.given()?.map(KnownPin::so))
+    }
+}
+
 /// The PIN that opens the records: the user's, or else the SO's.
 struct KnownPin {
     role: Role,
@@ -277,13 +290,6 @@ struct KnownPin {
 }
 
 impl KnownPin {
-    fn given(user: &UserPin, so: &SoPin) -> Result<Option<Self>, Error> {
-        if let Some(pin) = user.given()? {
-            return Ok(Some(Self::user(pin)));
-        }
-        Ok(so.given()?.map(Self::so))
-    }
-
     fn user(pin: Zeroizing<String>) -> Self {
         Self { role: Role::User, pin }
     }
@@ -295,10 +301,6 @@ impl KnownPin {
     fn login(&self) -> Login<'_> {
         Login { role: self.role, pin: self.pin.as_bytes() }
     }
-}
-
-fn given_or_asked(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
-    pin::ask(given, whose)
 }
 
 /// A backup in `--json`.

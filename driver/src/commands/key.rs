@@ -15,6 +15,7 @@ use jeton_driver::key_type::Usage;
 use self::export::Export;
 use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
+use super::target::id_of;
 
 pub use self::import::Import;
 pub use self::wrap::rsa_oaep;
@@ -53,15 +54,46 @@ impl Key {
     }
 }
 
-/// Reads `--usage`.
-fn usages(names: &[String], default: &[Usage]) -> Result<Vec<Usage>, Error> {
-    if names.is_empty() {
-        return Ok(default.to_vec());
-    }
-    names.iter().map(|name| Usage::parse(name)).collect()
+/// The options for what a new key permits.
+#[derive(Args)]
+struct Permissions {
+    /// What the key may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
+    /// type.
+    #[arg(long, value_delimiter = ',')]
+    usage: Vec<String>,
+    /// Allow the private or secret key to be wrapped.
+    #[arg(long)]
+    extractable: bool,
 }
 
-fn random_id(session: &Session) -> Result<Vec<u8>, Error> {
+impl Permissions {
+    /// Reads `--usage`.
+    fn usages(&self, default: &[Usage]) -> Result<Vec<Usage>, Error> {
+        if self.usage.is_empty() {
+            return Ok(default.to_vec());
+        }
+        self.usage.iter().map(|name| Usage::parse(name)).collect()
+    }
+}
+
+/// The options for a new key that has no names yet.
+#[derive(Args)]
+struct NewKey {
+    /// The label.
+    #[arg(long)]
+    label: String,
+    /// The ID in hexadecimal digits. Without it, 8 random bytes.
+    #[arg(long, value_name = "HEX")]
+    id: Option<String>,
+    #[command(flatten)]
+    permissions: Permissions,
+}
+
+/// Reads `--id`. Without it, returns 8 random bytes of the token.
+fn id_or_random(id: Option<&str>, session: &Session) -> Result<Vec<u8>, Error> {
+    if let Some(id) = id {
+        return id_of(id);
+    }
     let mut id = vec![0; 8];
     session.random(&mut id)?;
     Ok(id)

@@ -9,10 +9,10 @@ use jeton_driver::client::{Access, Attribute};
 use jeton_driver::key_type::{self, KeyType, Shape};
 use jeton_driver::object::describe;
 
-use super::{random_id, usages};
+use super::{NewKey, id_or_random};
 use crate::commands::object::show;
 use crate::commands::pin::UserPin;
-use crate::commands::target::{Need, Target, id_of};
+use crate::commands::target::{Need, Target};
 
 #[derive(Args)]
 pub(super) struct Generate {
@@ -23,41 +23,27 @@ pub(super) struct Generate {
     /// The type of the key.
     #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES)]
     kind: String,
-    /// The label.
-    #[arg(long)]
-    label: String,
-    /// The ID in hexadecimal digits. Without it, 8 random bytes.
-    #[arg(long, value_name = "HEX")]
-    id: Option<String>,
-    /// What the key may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
-    /// type.
-    #[arg(long, value_delimiter = ',')]
-    usage: Vec<String>,
-    /// Allow the private or secret key to be wrapped.
-    #[arg(long)]
-    extractable: bool,
+    #[command(flatten)]
+    key: NewKey,
 }
 
 impl Generate {
     /// Runs the command.
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let kind = KeyType::parse(&self.kind)?;
-        let usages = usages(&self.usage, kind.usages)?;
+        let usages = self.key.permissions.usages(kind.usages)?;
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
-        let id = match &self.id {
-            Some(id) => id_of(id)?,
-            None => random_id(&session)?,
-        };
+        let id = id_or_random(self.key.id.as_deref(), &session)?;
         let common = [
             Attribute::flag(CKA_TOKEN, true),
-            Attribute::bytes(CKA_LABEL, self.label.as_bytes()),
+            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
             Attribute::bytes(CKA_ID, id),
         ];
         let secret = [
             Attribute::flag(CKA_PRIVATE, true),
             Attribute::flag(CKA_SENSITIVE, true),
-            Attribute::flag(CKA_EXTRACTABLE, self.extractable),
+            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
         ];
         let made = match kind.shape {
             Shape::Secret => {

@@ -17,7 +17,7 @@ use jeton_driver::object::describe;
 use jeton_driver::{Error, token_file};
 use zeroize::Zeroizing;
 
-use super::{random_id, usages};
+use super::{Permissions, id_or_random};
 use crate::commands::object::show;
 use crate::commands::out;
 use crate::commands::pin::{self, FilePin, UserPin};
@@ -41,6 +41,9 @@ enum ImportType {
 /// Private keys are read in PKCS#8 (plain or encrypted), PKCS#1, SEC1, PKCS#12, OpenSSH's format
 /// and BIND's `.private` format; certificates and public keys in X.509; each in PEM or DER.
 #[derive(Args)]
+#[command(mut_arg("usage", |arg| {
+    arg.help("What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the type")
+}))]
 pub struct Import {
     /// The file, or - for standard input.
     file: PathBuf,
@@ -62,13 +65,8 @@ pub struct Import {
     /// The same as --type aes.
     #[arg(long)]
     aes: bool,
-    /// What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
-    /// type.
-    #[arg(long, value_delimiter = ',')]
-    usage: Vec<String>,
-    /// Allow the private or secret key to be wrapped.
-    #[arg(long)]
-    extractable: bool,
+    #[command(flatten)]
+    permissions: Permissions,
     /// Import the private key without its public key.
     #[arg(long, alias = "no-public-key")]
     private_only: bool,
@@ -140,7 +138,7 @@ impl Import {
         match &found.contents {
             Contents::Pair(pair) => {
                 let kind = pair_kind(&pair.public);
-                let usages = usages(&self.usage, kind)?;
+                let usages = self.permissions.usages(kind)?;
                 let public = !self.private_only;
                 let private = import::key_pair(session, pair, &naming, self.protection(), &usages, public)?;
                 let beside = if public { jeton_driver::object::partner(session, private) } else { None };
@@ -162,7 +160,7 @@ impl Import {
     }
 
     fn protection(&self) -> Protection {
-        if self.extractable { Protection::Extractable } else { Protection::Sensitive }
+        if self.permissions.extractable { Protection::Extractable } else { Protection::Sensitive }
     }
 
     fn secret(&self, file: &[u8], kind: ImportType) -> Result<ExitCode, Error> {
@@ -175,13 +173,10 @@ impl Import {
         let value = formats::secret_key(file, lengths).map_err(refused)?;
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
-        let id = match &self.id {
-            Some(id) => id_of(id)?,
-            None => random_id(&session)?,
-        };
+        let id = id_or_random(self.id.as_deref(), &session)?;
         let duplicates = if self.force { Duplicates::Allowed } else { Duplicates::Refused };
         let naming = Naming { label: self.label.clone().unwrap_or_default(), id, duplicates };
-        let usages = usages(&self.usage, default)?;
+        let usages = self.permissions.usages(default)?;
         let key = import::secret_key(&session, class, &value, &naming, self.protection(), &usages)?;
         show(&describe(&session, &opened.info, key))?;
         Ok(ExitCode::SUCCESS)

@@ -12,11 +12,11 @@ use jeton_driver::key_type::Usage;
 use jeton_driver::object::{describe, number};
 use jeton_driver::text::hex;
 
-use super::{random_id, usages};
+use super::{NewKey, id_or_random};
 use crate::commands::object::show;
 use crate::commands::out::{self, Output};
 use crate::commands::pin::UserPin;
-use crate::commands::target::{Chosen, Need, Objects, Opened, Target, id_of};
+use crate::commands::target::{Chosen, Need, Objects, Opened, Target};
 
 /// The key that wraps, and how.
 #[derive(Args)]
@@ -95,6 +95,10 @@ impl Wrap {
 }
 
 #[derive(Args)]
+#[command(
+    mut_arg("usage", |arg| arg.help("What the key may do: sign, decrypt, wrap, derive, decapsulate")),
+    mut_arg("extractable", |arg| arg.help("Allow the key to be wrapped again"))
+)]
 pub(super) struct Unwrap {
     /// The file with the wrapped key.
     file: PathBuf,
@@ -107,18 +111,8 @@ pub(super) struct Unwrap {
     /// The type of the key: rsa, ec, ed, x, ml-dsa, ml-kem, slh-dsa, aes or generic.
     #[arg(long = "type", value_name = "TYPE")]
     kind: String,
-    /// The label.
-    #[arg(long)]
-    label: String,
-    /// The ID in hexadecimal digits. Without it, 8 random bytes.
-    #[arg(long, value_name = "HEX")]
-    id: Option<String>,
-    /// What the key may do: sign, decrypt, wrap, derive, decapsulate.
-    #[arg(long, value_delimiter = ',')]
-    usage: Vec<String>,
-    /// Allow the key to be wrapped again.
-    #[arg(long)]
-    extractable: bool,
+    #[command(flatten)]
+    key: NewKey,
 }
 
 impl Unwrap {
@@ -137,22 +131,19 @@ impl Unwrap {
             "generic" => (CKO_SECRET_KEY, CKK_GENERIC_SECRET, &[Usage::Sign, Usage::Derive]),
             other => return Err(Error::Usage(format!("unknown key type {other:?}"))),
         };
-        let usages = usages(&self.usage, default)?;
+        let usages = self.key.permissions.usages(default)?;
         let opened: Opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
         let (unwrapping, mechanism) = self.with.find(&session, &["secret-key", "private"])?;
-        let id = match &self.id {
-            Some(id) => id_of(id)?,
-            None => random_id(&session)?,
-        };
+        let id = id_or_random(self.key.id.as_deref(), &session)?;
         let mut template = vec![
             Attribute::number(CKA_CLASS, class),
             Attribute::number(CKA_KEY_TYPE, kind),
             Attribute::flag(CKA_TOKEN, true),
             Attribute::flag(CKA_PRIVATE, true),
             Attribute::flag(CKA_SENSITIVE, true),
-            Attribute::flag(CKA_EXTRACTABLE, self.extractable),
-            Attribute::bytes(CKA_LABEL, self.label.as_bytes()),
+            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
+            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
             Attribute::bytes(CKA_ID, id.clone()),
         ];
         for usage in usages {
