@@ -23,6 +23,13 @@ struct Stored {
     pairs: usize,
 }
 
+const SOFTHSM: Stored = Stored {
+    name: "softhsm-2.6.1-sqlite",
+    file: None,
+    files: &["a70bf21c-227a-201b-903a-7836a6e82063/sqlite3.db"],
+    objects: OBJECTS,
+    pairs: 5,
+};
 const NSS: Stored =
     Stored { name: "nss-3.132", file: None, files: &["key4.db", "cert9.db"], objects: 33, pairs: 15 };
 const KRYOPTIC: Stored =
@@ -46,7 +53,7 @@ fn stored(name: &str) -> PathBuf {
 }
 
 fn store() -> PathBuf {
-    stored("softhsm-2.6.1-sqlite")
+    stored(SOFTHSM.name)
 }
 
 /// Returns the database of the one token in a store.
@@ -92,7 +99,7 @@ fn every_object_of_newer_nss_and_of_kryoptic_is_migrated_once() {
 
 #[test]
 fn a_wrong_pin_of_a_stored_token_is_refused() {
-    for stored in [NSS, KRYOPTIC] {
+    for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
         let pin = migration.scratch.file("pin");
         fs::write(&pin, "wrong").expect("a file");
@@ -102,7 +109,7 @@ fn a_wrong_pin_of_a_stored_token_is_refused() {
 
 #[test]
 fn a_damaged_file_of_a_stored_token_is_named() {
-    for stored in [NSS, KRYOPTIC] {
+    for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
         for file in stored.files {
             let path = Path::new(&migration.old()).join(file);
@@ -160,6 +167,12 @@ fn a_file_that_is_no_token_is_refused() {
 }
 
 #[test]
+fn a_killed_migration_of_the_sqlite_backend_leaves_no_half_token() {
+    let Some(migration) = SOFTHSM.migration() else { return };
+    migration.leaves_no_half_token_when_it_is_killed(&ALONE[2..], SOFTHSM.objects);
+}
+
+#[test]
 fn a_killed_migration_of_nss_leaves_no_half_token() {
     let Some(migration) = NSS.migration() else { return };
     migration.leaves_no_half_token_when_it_is_killed(&ALONE[2..], NSS.objects);
@@ -172,8 +185,8 @@ fn a_killed_migration_of_kryoptic_leaves_no_half_token() {
 }
 
 #[test]
-fn a_full_disk_leaves_no_half_token_of_nss_or_kryoptic() {
-    for stored in [NSS, KRYOPTIC] {
+fn a_full_disk_leaves_no_half_token_of_a_stored_token() {
+    for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
         migration.leaves_no_half_token_on_a_full_disk("400k");
     }
@@ -200,6 +213,30 @@ fn the_reader_of_kryoptic_survives_damaged_databases() {
         fs::write(&path, &content[..length]).expect("a file");
         assert!(read().is_err(), "{length} bytes");
     }
+}
+
+#[test]
+fn a_thousand_objects_of_the_sqlite_backend_are_migrated() {
+    let Some(migration) = SOFTHSM.migration() else { return };
+    let connection = rusqlite::Connection::open(database(Path::new(&migration.old()))).expect("a database");
+    // Object 1 is the token. One key encrypts all objects, so a copy of the rows is another object.
+    connection.execute_batch("BEGIN").expect("a transaction");
+    for index in 0..1000 - OBJECTS {
+        connection.execute("INSERT INTO object DEFAULT VALUES", []).expect("an object");
+        let (copy, from) = (connection.last_insert_rowid(), 2 + index % OBJECTS);
+        for table in ["boolean", "integer", "binary", "array"].map(|table| format!("attribute_{table}")) {
+            let rows = format!(
+                "INSERT INTO {table} (value, type, object_id) SELECT value, type, {copy} FROM {table} WHERE object_id = {from}"
+            );
+            connection.execute(&rows, []).expect("attributes");
+        }
+    }
+    connection.execute_batch("COMMIT").expect("the objects");
+    drop(connection);
+    let text = succeed(&mut migration.command(&ALONE));
+    assert!(text.contains("1000 of 1000 objects are migrated"), "{text}");
+    let text = succeed(&mut migration.command(&ALONE));
+    assert!(text.contains("all 1000 objects already"), "{text}");
 }
 
 #[test]
