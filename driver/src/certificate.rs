@@ -8,6 +8,7 @@ use cryptoki_sys::*;
 use der::asn1::{BitString, GeneralizedTime, Ia5String, OctetString, SetOfVec, UintRef, UtcTime};
 use der::{Any, DateTime, Decode, Encode, Sequence};
 use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
+use x509_cert::TbsCertificate;
 use x509_cert::attr::Attribute as RequestAttribute;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages, SubjectAltName, SubjectKeyIdentifier};
@@ -16,7 +17,6 @@ use x509_cert::name::Name;
 use x509_cert::request::{CertReq, CertReqInfo};
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
-use x509_cert::{Certificate, TbsCertificate};
 
 use crate::Error;
 use crate::client::{Mechanism, ObjectHandle, Session, User};
@@ -180,59 +180,6 @@ fn ecdsa_raw(der: &[u8], point_bits: usize) -> Option<Vec<u8>> {
         raw[start..at].copy_from_slice(part);
     }
     Some(raw)
-}
-
-/// The names in a certificate. Subject, issuer and serial number are in DER.
-pub struct Names {
-    /// The subject.
-    pub subject: Vec<u8>,
-    /// The issuer.
-    pub issuer: Vec<u8>,
-    /// The serial number as a DER integer.
-    pub serial: Vec<u8>,
-    /// The common name, or the whole subject.
-    pub title: String,
-}
-
-/// Reads the names in a certificate.
-pub fn names(der: &[u8]) -> Result<Names, Error> {
-    let certificate = Certificate::from_der(der)?.tbs_certificate;
-    let subject = certificate.subject.to_string();
-    let common = subject.split(',').find_map(|part| part.strip_prefix("CN=")).map(str::to_owned);
-    Ok(Names {
-        subject: certificate.subject.to_der()?,
-        issuer: certificate.issuer.to_der()?,
-        serial: certificate.serial_number.to_der()?,
-        title: common.unwrap_or(subject),
-    })
-}
-
-/// The fields of a certificate that a listing shows.
-pub struct Summary {
-    /// The subject in the form of RFC 4514.
-    pub subject: String,
-    /// The issuer in the same form.
-    pub issuer: String,
-    /// The serial number in hexadecimal digits.
-    pub serial: String,
-    /// The last second of its validity.
-    pub not_after: String,
-}
-
-/// Summarises a certificate.
-pub fn summary(der: &[u8]) -> Result<Summary, Error> {
-    let certificate = Certificate::from_der(der)?.tbs_certificate;
-    Ok(Summary {
-        subject: certificate.subject.to_string(),
-        issuer: certificate.issuer.to_string(),
-        serial: crate::text::hex(certificate.serial_number.as_bytes()),
-        not_after: certificate.validity.not_after.to_date_time().to_string(),
-    })
-}
-
-/// Returns the public key of a certificate as SubjectPublicKeyInfo.
-pub fn public_key_of(der: &[u8]) -> Result<Vec<u8>, Error> {
-    Ok(Certificate::from_der(der)?.tbs_certificate.subject_public_key_info.to_der()?)
 }
 
 /// Returns the key identifier of RFC 5280, 4.2.1.2, method 1. An import sets `CKA_ID` to it by

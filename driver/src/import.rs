@@ -3,8 +3,8 @@
 use cryptoki_sys::*;
 
 use crate::Error;
-use crate::certificate;
 use crate::client::{Attribute, ObjectHandle, Session};
+use crate::formats::certificate;
 use crate::key_type::Usage;
 use crate::text::hex;
 use crate::token_file::{KeyPair, PrivateTemplate};

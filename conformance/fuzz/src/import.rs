@@ -1,7 +1,7 @@
 //! The importers: a file is read in a form that the first byte selects. Each private key is then
-//! decoded, as `jeton key import` does.
+//! decoded, as `jeton key import` does. The fields of each certificate are read.
 
-use jeton_formats::{Item, Password, PublicForm, public_key, secret_key};
+use jeton_formats::{Item, Password, PublicForm, certificate, public_key, secret_key};
 use zeroize::Zeroizing;
 
 /// The labels of PEM files. The target encodes the content, so that the fuzzer need not produce
@@ -42,8 +42,17 @@ fn file(content: &[u8]) {
         match entry.item {
             Item::PrivateKey(key) => drop(jeton::admin::keys::read_private_key(&key)),
             Item::PublicKey(key) => public(&key),
-            Item::Certificate(_) => {}
+            Item::Certificate(der) => read_certificate(&der),
         }
+    }
+}
+
+/// Reads a certificate as an import, a listing and an export do.
+fn read_certificate(der: &[u8]) {
+    drop(certificate::names(der));
+    drop(certificate::summary(der));
+    if let Ok(key) = certificate::public_key_of(der) {
+        public(&key);
     }
 }
 

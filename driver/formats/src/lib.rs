@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bind;
+pub mod certificate;
 mod error;
 mod keys;
 mod openssh;

@@ -7,10 +7,11 @@ use cryptoki_sys::{CKA_ID, CKA_VALUE};
 use jeton_driver::Error;
 use jeton_driver::certificate::{self, Holder, Login, Role, Signer};
 use jeton_driver::client::{Access, ObjectHandle, Session};
+use jeton_driver::formats::certificate::summary;
 use jeton_driver::formats::certificate_pem;
 use jeton_driver::import::{self, Duplicates, Naming};
 use jeton_driver::object::{bytes, describe, public_key_info};
-use jeton_driver::text::shown;
+use jeton_driver::text::{hex, shown};
 use serde::Serialize;
 
 use super::key::Import;
@@ -112,13 +113,13 @@ impl List {
         for object in self.chosen.objects.find(&session, &["cert"])? {
             let described = describe(&session, &opened.info, object);
             let damaged = |_| Error::Failed(format!("the certificate {} is damaged", described.uri));
-            let summary = certificate::summary(&bytes(&session, object, CKA_VALUE)).map_err(damaged)?;
+            let summary = summary(&bytes(&session, object, CKA_VALUE)).map_err(damaged)?;
             rows.push(Row {
                 label: described.label,
                 id: described.id,
                 subject: summary.subject,
                 issuer: summary.issuer,
-                serial: summary.serial,
+                serial: hex(&summary.serial),
                 not_after: summary.not_after,
                 uri: described.uri,
             });

@@ -226,8 +226,8 @@ impl Found {
                 (Contents::Pair(Box::new(pair)), info, None)
             }
             Item::Certificate(der) => {
-                let info = jeton_driver::certificate::public_key_of(&der)?;
-                let title = jeton_driver::certificate::names(&der)?.title;
+                let info = formats::certificate::public_key_of(&der)?;
+                let title = formats::certificate::names(&der)?.title;
                 (Contents::Certificate(der), info, Some(title))
             }
             Item::PublicKey(_) => {
