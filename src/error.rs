@@ -129,8 +129,6 @@ pub enum Error {
     TemplateIncomplete,
     /// The attributes of the template contradict each other, the key or the function.
     TemplateInconsistent,
-    /// The slot is empty.
-    TokenNotPresent,
     /// The token was never initialised, or its file is damaged or has an unknown format.
     TokenNotRecognized,
     /// The token cannot be written.

@@ -258,7 +258,6 @@ const fn return_value(error: Error) -> CK_RV {
         Error::SlotIdInvalid => CKR_SLOT_ID_INVALID,
         Error::TemplateIncomplete => CKR_TEMPLATE_INCOMPLETE,
         Error::TemplateInconsistent => CKR_TEMPLATE_INCONSISTENT,
-        Error::TokenNotPresent => CKR_TOKEN_NOT_PRESENT,
         Error::TokenNotRecognized => CKR_TOKEN_NOT_RECOGNIZED,
         Error::TokenWriteProtected => CKR_TOKEN_WRITE_PROTECTED,
         Error::UserAlreadyLoggedIn => CKR_USER_ALREADY_LOGGED_IN,

@@ -98,7 +98,7 @@ pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -
         arguments.push(match kind {
             Kind::Number => Arg::Number(first.take().unwrap_or(0)),
             Kind::Bytes => Arg::Bytes(b"harmless"),
-            Kind::Fill => Arg::NullBytes(0),
+            Kind::Fill | Kind::Handles => Arg::NullBytes(0),
             Kind::Template => Arg::Template(&[]),
             Kind::Mechanism => Arg::Mechanism(&digest),
             // PKCS#11 3.2, C_Finalize: "pReserved … should be NULL_PTR".

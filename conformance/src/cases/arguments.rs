@@ -126,7 +126,7 @@ fn null_call(output: &Fixture<'_>, function: &'static Function) -> Result<(), Fa
     for kind in function.arguments() {
         arguments.push(match kind {
             Kind::Number => Arg::Number(first.take().unwrap_or(0)),
-            Kind::Bytes | Kind::Fill | Kind::Template => Arg::NullBytes(8),
+            Kind::Bytes | Kind::Fill | Kind::Handles | Kind::Template => Arg::NullBytes(8),
             Kind::Buffer | Kind::List => Arg::NoLength(None),
             Kind::Mechanism | Kind::Output | Kind::Length | Kind::Callback => Arg::Null,
         });

@@ -64,6 +64,8 @@ pub enum Kind {
     Bytes,
     /// [`Arg::Fill`] or [`Arg::NullBytes`]. A `Length` follows.
     Fill,
+    /// [`Arg::NullBytes`], for the handles that `C_FindObjects` writes. A `Length` follows.
+    Handles,
     /// [`Arg::Buffer`], [`Arg::NoBuffer`] or [`Arg::NoLength`], for bytes. A `Length` follows.
     Buffer,
     /// Like `Buffer`, for a list of slots, mechanism types or interfaces.
@@ -126,7 +128,7 @@ fn fits(kind: Kind, argument: &Arg<'_>) -> bool {
     match argument {
         Arg::Number(_) => kind == Kind::Number,
         Arg::Bytes(_) | Arg::Structure(_) => kind == Kind::Bytes,
-        Arg::NullBytes(_) => matches!(kind, Kind::Bytes | Kind::Template | Kind::Fill),
+        Arg::NullBytes(_) => matches!(kind, Kind::Bytes | Kind::Template | Kind::Fill | Kind::Handles),
         Arg::Fill(_) => kind == Kind::Fill,
         Arg::Buffer(buffer, length) => match kind {
             Kind::Buffer => buffer.len() as CK_ULONG >= **length,

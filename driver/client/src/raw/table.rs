@@ -15,6 +15,9 @@ macro_rules! kind {
     (f) => {
         Kind::Fill
     };
+    (h) => {
+        Kind::Handles
+    };
     (o) => {
         Kind::Buffer
     };
@@ -108,7 +111,7 @@ functions! {
         C_GetAttributeValue(n n t .);
         C_SetAttributeValue(n n t .);
         C_FindObjectsInit(n t .);
-        C_FindObjects(n f . p);
+        C_FindObjects(n h . p);
         C_FindObjectsFinal(n);
         C_EncryptInit(n m n);
         C_Encrypt(n b . o .);
