@@ -207,7 +207,8 @@ fn free_space(directory: &Path) -> Result<Option<Finding>, Error> {
     let space = rustix::fs::statvfs(directory).map_err(|reason| Error::io(directory)(reason.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let problem = format!("{} KiB are free; a token needs {} KiB", free >> 10, LEAST_FREE >> 10);
-    let remedy = "free space on this file system, or move the directory (`token-dir` in the configuration)".to_owned();
+    let remedy =
+        "free space on this file system, or move the directory (`token-dir` in the configuration)".to_owned();
     Ok((free < LEAST_FREE).then(|| Finding::new("free-space", Some(directory), problem, remedy)))
 }
 

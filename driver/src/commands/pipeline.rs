@@ -34,7 +34,8 @@ pub struct Pipeline {
     /// Batch sizes.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
-    /// Repeat each size for at least this number of seconds.
+    /// Repeat each size for at least this number of seconds, and 25 times if that takes at most 12
+    /// times as long and at most 6 seconds.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
     /// Threads of the parallel stages. Default: the number of cores.
