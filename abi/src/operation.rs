@@ -54,8 +54,8 @@ pub(crate) unsafe fn transform<E: Engine>(
     unsafe { transform_in(handle, &operation, input, output, work) }
 }
 
-/// Runs a function with an input and an output that uses the session, like
-/// `C_DigestEncryptUpdate`.
+/// Like [`transform`], but passes the whole session to `work`, because functions such as
+/// `C_DigestEncryptUpdate` use two operations.
 ///
 /// # Safety
 ///

@@ -26,7 +26,7 @@ use cryptoki_sys::*;
 
 const PIN: &[u8] = b"a pin of a test";
 const OPENSSL: &CStr = c"libcrypto.so.3";
-/// The number of orders. Each bit of an order's number is one choice.
+/// The number of orders. The bits of an order's number are its choices.
 const ORDERS: u32 = 128;
 
 fn main() {

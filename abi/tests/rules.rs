@@ -87,7 +87,7 @@ fn pair(
     (rv, public_key, private_key)
 }
 
-/// "RSA PKCS #1 RSA key pair generation": the token limits the size. `min-rsa-bits` sets the limit.
+/// "PKCS #1 RSA key pair generation": the token limits the size. `min-rsa-bits` sets the limit.
 fn short_rsa_keys_are_refused(session: CK_SESSION_HANDLE) {
     let generate = |bits: CK_ULONG| {
         pair(session, CKM_RSA_PKCS_KEY_PAIR_GEN, &[attribute(CKA_MODULUS_BITS, &bits)], &[]).0

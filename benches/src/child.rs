@@ -87,7 +87,7 @@ pub fn of_role(role: &Role) -> Command {
     command
 }
 
-/// Returns the same command, run by a program that measures it.
+/// Like [`of_role`], but a program that measures the child starts it.
 pub fn below(program: &str, arguments: &[&OsStr], role: &Role) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(env::current_exe().unwrap_or_default());

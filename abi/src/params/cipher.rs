@@ -24,7 +24,7 @@ const CHACHA20_POLY1305_NONCE: u64 = 12;
 /// 3.2, "ChaCha20: Nonce and block counter lengths").
 const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
 
-/// `CK_GCM_PARAMS` as in the text of 2.40, before it included the field `ulIvBits` of the header.
+/// `CK_GCM_PARAMS` as in the first text of 2.40, which lacks the header's field `ulIvBits`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct GcmWithoutBits {
@@ -49,7 +49,7 @@ pub(super) unsafe fn cipher(mode: CipherMode, parameter: &[u8]) -> Result<Params
             CipherMode::Aead(AeadScheme::AesGcm) => gcm(parameter),
             CipherMode::Aead(AeadScheme::AesCcm) => ccm(parameter),
             CipherMode::Aead(AeadScheme::ChaCha20Poly1305) => chacha20_poly1305(parameter),
-            // The parameter is the initialisation vector itself.
+            // The parameter is the initialisation vector itself, or empty.
             mode => mode.scheme(parameter),
         }
     }?;
@@ -207,7 +207,7 @@ unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<CipherScheme> {
 }
 
 /// Returns the length of a ChaCha20-Poly1305 nonce in bytes. PKCS#11 3.2 passes it in bits, but
-/// clients pass bytes. No valid length is ambiguous.
+/// some clients pass it in bytes. No valid length is ambiguous.
 pub(super) fn poly1305_nonce_len(given: CK_ULONG) -> Result<u64> {
     match given {
         NONCE_BYTES | NONCE_BITS => Ok(CHACHA20_POLY1305_NONCE),

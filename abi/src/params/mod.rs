@@ -1,6 +1,6 @@
 //! Reads `CK_MECHANISM` and its parameter. Only this folder reads C parameter structs. This file
-//! finds the parameter of a mechanism and has the functions that all structs need. Each kind of
-//! mechanism has its own file for its structs.
+//! finds the parameter of a mechanism and has the functions that the other files share. Each kind
+//! of mechanism has its own file for its structs.
 //!
 //! An invalid parameter fails with `MechanismParamInvalid`, except where the specification requires
 //! another error. The data that a parameter points to is copied after its length was checked

@@ -156,7 +156,7 @@ unsafe fn connection<'a>(mechanism: &Mechanism, out: *mut CK_SSL3_KEY_MAT_OUT) -
 ///
 /// # Safety
 ///
-/// The memory that it points to is writable for the initialisation vectors.
+/// The memory that `out` points to is writable for the initialisation vectors.
 unsafe fn write_ivs(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_KEY_MAT_OUT {
     // SAFETY: the caller's promise. Not null if there is a vector.
     unsafe {

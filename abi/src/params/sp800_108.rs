@@ -100,7 +100,7 @@ unsafe fn field(kdf: Kdf, given: &CK_PRF_DATA_PARAM) -> Result<Field> {
         // "For all other KDF types, pValue must be set to NULL_PTR and ulValueLen must be set to
         // 0."
         CK_SP800_108_ITERATION_VARIABLE if value.is_empty() => Ok(Field::Iteration(None)),
-        // "This data field type is invalid for this KDF type."
+        // In counter mode: "This data field type is invalid for this KDF type."
         CK_SP800_108_COUNTER if kdf != Kdf::Counter => counter(&value).map(Field::Counter),
         CK_SP800_108_DKM_LENGTH => length(&value),
         CK_SP800_108_BYTE_ARRAY if !value.is_empty() => Ok(Field::Bytes(value)),

@@ -61,7 +61,8 @@ fn token() -> CK_SLOT_ID {
     slot
 }
 
-/// Returns the first slot. It has the token, because the free slot is the last one.
+/// Returns the first slot. After `C_InitToken` it has the token, because the free slot is the last
+/// one.
 fn slot() -> CK_SLOT_ID {
     let (mut slots, mut count) = ([0; 4], 4);
     ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
@@ -523,8 +524,8 @@ fn dual_functions_reverse_each_other() {
     ok!(C_VerifyFinal(session, pointer(&code_of), len(&code_of)));
 }
 
-/// PKCS#11 3.2, `CKR_OPERATION_ACTIVE`: during a TLS handshake, pkcs11-provider saves the state of
-/// a digest. Then it starts the next digest in the same session, without ending the first one.
+/// During a TLS handshake, pkcs11-provider saves the state of a digest. Then it starts the next
+/// digest in the same session, without ending the first one.
 #[test]
 fn digest_init_replaces_a_digest_whose_state_was_saved() {
     let session = session();

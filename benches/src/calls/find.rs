@@ -36,7 +36,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Sets another value for the attribute at this index of the template.
+    /// Sets another value of the same length for the attribute at this index of the template.
     pub fn look_for(&mut self, at: usize, value: &[u8]) {
         self.template.overwrite(at, value);
     }

@@ -156,7 +156,7 @@ fn added(data: &Data) -> String {
     format!("The bench has these operations, but this run is older:\n\n{names}\n")
 }
 
-/// Returns a table with one line for each row and reason, and the groups.
+/// Returns a table with one line for each pair of row and reason. The line lists the groups.
 fn left_out(all: &[LeftOut]) -> String {
     let mut groups: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for LeftOut { group, row, reason } in all {

@@ -116,7 +116,8 @@ const FRONT_PAGE: [&str; 6] = [
     "search/session/label/1000000",
 ];
 
-/// The summary of the page: our module, the baseline, and the faster configuration of each peer.
+/// The summary of the page: our module, the baseline, and SoftHSMv2 and NSS in their faster
+/// configurations.
 pub fn summary(data: &Data) -> String {
     chosen(data, &SUMMARY)
 }
