@@ -1,7 +1,7 @@
 //! The errors of the core. The C interface maps each to its `CKR_*` value. Details go to the log
 //! where the error occurs.
 
-/// The result of every fallible function in the core.
+/// The result of most fallible functions in the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a call failed. Each variant is a return value of PKCS#11 3.2 ("Function return

@@ -24,7 +24,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads hexadecimal digits, also with colons between the bytes.
+/// Reads hexadecimal digits. Ignores colons.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<_> = text.chars().filter(|letter| *letter != ':').collect();
     let pairs = digits.chunks_exact(2);

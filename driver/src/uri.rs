@@ -45,7 +45,7 @@ impl Uri {
         text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
     }
 
-    /// Reads a URI. Attributes of the library and of vendors are ignored, as RFC 7512 allows.
+    /// Reads a URI. Ignores attributes that [`Uri`] has no field for, as RFC 7512 allows.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |reason: &str| Error::Usage(format!("{text:?} is not a PKCS#11 URI: {reason}"));
         if !Self::is(text) {

@@ -95,8 +95,7 @@ fn the_page_has_each_environment_variable() {
     assert_eq!(read, documented);
 }
 
-/// Adds the names in string literals of Rust files that look like environment variables of Jeton or
-/// of a module.
+/// Adds the names in string literals of Rust files that look like environment variables.
 fn collect(folder: &Path, found: &mut BTreeSet<String>) {
     const STARTS: [&str; 7] = ["JETON_", "XDG_", "SOFTHSM2_", "NSS_", "KRYOPTIC_", "CRATON_", "CREDENTIALS_"];
     for entry in fs::read_dir(folder).expect("a folder").flatten() {

@@ -73,8 +73,8 @@ fn each_backend_of_jeton_verifies_what_the_other_signed() {
         let mut command =
             jeton(["verify-db", "--module", "jeton", "--backend", verifies, "--db", &scratch.file("db")]);
         let text = succeed(&mut command);
-        // Four certificates, a CRL and four OCSP responses of Jeton, and the same number of the
-        // baseline.
+        // For each of the five algorithms: four certificates, a CRL and four OCSP responses of
+        // Jeton, and as many of the baseline.
         assert_eq!(text.matches("9 verify").count(), 10, "{text}");
     }
 }

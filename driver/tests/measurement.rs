@@ -1,4 +1,4 @@
-//! The measurement of `jeton pipeline`: turns, the result store, interrupts and outputs.
+//! The measurement of `jeton pipeline`: ratios, the result store, interrupts and outputs.
 
 mod common;
 
@@ -109,7 +109,7 @@ fn stages_outside_the_module_have_no_ratio() {
     assert!(of_signing.trim_start_matches('~').parse::<f64>().is_ok_and(|ratio| ratio > 0.0), "{text}");
 }
 
-/// Waits until the store has a run.
+/// Waits until the store has a sample.
 fn wait_for_samples(store: &str, child: &mut Child) {
     let end = Instant::now() + Duration::from_secs(120);
     while Instant::now() < end {

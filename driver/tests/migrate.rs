@@ -11,7 +11,7 @@ use common::migration::{Migration, PIN, copy, fingerprint};
 use common::{Scratch, has, jeton, peer, run, succeed};
 use jeton_peers::Known;
 
-/// The keys of the store: the type for pkcs11-tool, and more options.
+/// The key pairs of the store: the type for pkcs11-tool, and more options.
 const PAIRS: [(&str, &[&str]); 9] = [
     ("rsa:1024", &[]),
     ("rsa:2048", &["--always-auth"]),

@@ -1,4 +1,4 @@
-//! `jeton migrate`: stores that the installed modules make, with every type of key that they have.
+//! `jeton migrate`: stores that the installed modules make, with the types of keys listed below.
 //! The attributes of each object are read through both modules and compared.
 //!
 //! With `JETON_KEEP_STORES=DIRECTORY` the tests leave the stores there; `stores/README.md` says
@@ -62,7 +62,7 @@ struct Old {
 }
 
 impl Old {
-    /// Initialises a token. `None` if a program is absent.
+    /// Initialises a token. `None` if a program is absent, or if the module makes no token.
     fn new(module: Known, backend: &str) -> Option<Self> {
         peer(Known::Jeton)?;
         peer(module)?;

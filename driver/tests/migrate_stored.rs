@@ -1,4 +1,4 @@
-//! `jeton migrate`: stores of programs that are not installed, from `tests/stores`.
+//! `jeton migrate`: stores of other versions than the installed ones, from `tests/stores`.
 
 mod common;
 
@@ -192,7 +192,7 @@ fn a_full_disk_leaves_no_half_token_of_a_stored_token() {
     }
 }
 
-/// Reads databases with flipped bits: a panic fails the test.
+/// Reads databases with flipped bits, and truncated ones. A panic fails the test.
 #[test]
 fn the_reader_of_kryoptic_survives_damaged_databases() {
     let scratch = Scratch::new();
@@ -253,7 +253,7 @@ fn a_list_of_mechanisms_of_the_sqlite_backend_is_read() {
     assert_eq!(lists, [&Value::Mechanisms(vec![cryptoki_sys::CKM_SHA512_RSA_PKCS])]);
 }
 
-/// Reads databases with flipped bits: a panic fails the test.
+/// Reads databases with flipped bits, and truncated ones. A panic fails the test.
 #[test]
 fn the_reader_of_the_sqlite_backend_survives_damaged_databases() {
     let scratch = Scratch::new();

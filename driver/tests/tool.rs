@@ -355,7 +355,7 @@ fn private_keys_of_every_format_are_imported_and_sign() {
     assert_eq!(line.split(' ').nth(1), own.split(' ').nth(1));
 }
 
-/// RFC 8080, 6.1: the example with Ed25519.
+/// RFC 8080, 6.1: the first example with Ed25519.
 #[test]
 fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
     let Some(tool) = Tool::new() else { return };

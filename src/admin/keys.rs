@@ -1,7 +1,7 @@
 //! Keys outside of tokens: the attributes of a private key in PKCS #8, and the encoding of a public
 //! key.
 //!
-//! `C_UnwrapKey`, `C_WrapKey` and `CKA_PUBLIC_KEY_INFO` use the same code.
+//! `C_UnwrapKey` and `CKA_PUBLIC_KEY_INFO` use the same code.
 
 use crate::backend::{Provider, PublicParts};
 use crate::error::{Error, Result};

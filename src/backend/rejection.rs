@@ -11,7 +11,7 @@ use super::{Digest, Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The length of `00 02`, eight or more nonzero bytes, and `00`.
+/// The least length of the padding: `00 02`, eight nonzero bytes, and `00`.
 const OVERHEAD: usize = 11;
 /// The lowest index of the zero that ends the padding.
 const FIRST_END: u16 = 10;

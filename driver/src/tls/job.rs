@@ -13,7 +13,7 @@ use crate::pipeline::{ModuleDescription, Target};
 /// be on a command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The module. `InProcess` if both keys are in memory.
+    /// The module. `InProcess` if all keys are in memory.
     pub target: Target,
     /// The work.
     pub work: Work,

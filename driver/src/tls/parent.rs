@@ -1,4 +1,4 @@
-//! The parent's end: starts the child process of the module, gives it the job, and reads its
+//! The parent process: starts the child process of the module, gives it the job, and reads its
 //! events.
 
 use std::ffi::OsString;

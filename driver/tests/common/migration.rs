@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Scratch, jeton, run, succeed};
 
-/// The user's PIN of every old store.
+/// The user's PIN of every old store that has one.
 pub const PIN: &str = "87654321";
 
 /// A copy of the store, and a directory for tokens of Jeton.
@@ -64,7 +64,7 @@ impl Migration {
         entries.find(object).expect("an object")
     }
 
-    /// Returns the tool, with the PINs in the environment.
+    /// Returns a `jeton migrate` command with the PINs in the environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = jeton(["migrate".as_ref(), self.from.as_os_str()]);
         command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// The digests of "abc" in the examples for FIPS 180-4 and FIPS 202.
+    /// The digests of "abc" (FIPS 180-4 and FIPS 202).
     const ABC: [(Hash, &str); Hash::ALL.len()] = [
         (Hash::Sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
         (Hash::Sha224, "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7"),

@@ -76,7 +76,7 @@ impl Form {
                 Err(Error::MechanismParamInvalid)
             }
             Scheme::Ed25519Context { prehash: true, context } => Ok(Self::Prehash(context.clone())),
-            // RFC 8032, 8.3: Ed25519ctx without a context is not to be used.
+            // RFC 8032, 5.1: the context of Ed25519ctx should not be empty.
             Scheme::Ed25519Context { context, .. } if context.is_empty() => Err(Error::MechanismParamInvalid),
             Scheme::Ed25519Context { context, .. } => Ok(Self::Context(context.clone())),
             _ => Err(Error::KeyTypeInconsistent),

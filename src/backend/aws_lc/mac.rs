@@ -167,8 +167,8 @@ struct Chain {
 }
 
 impl Chain {
-    /// The number of bytes that one CBC call encrypts. The output goes to scratch memory, because
-    /// only its last block is needed.
+    /// The largest number of bytes that one CBC call encrypts. The output goes to scratch memory,
+    /// because only its last block is needed.
     const BATCH: usize = 32 * BLOCK;
 
     fn boxed(context: CipherCtx, masks: Option<Secret>) -> Result<Box<dyn Mac>> {
@@ -254,7 +254,7 @@ mod tests {
         AllMacs.mac(scheme, key)
     }
 
-    /// Checks the MAC in one part and in odd parts, repeatedly, and after a reset.
+    /// Checks the MAC in one part and in parts of several lengths, each time after a reset.
     fn check(scheme: &MacScheme, key: &[u8], data: &[u8], expected: &[u8]) {
         let mut mac = mac(scheme, key).unwrap();
         assert_eq!(mac.mac_len(), expected.len());

@@ -53,8 +53,8 @@ impl Primes for Numbers {
 
 pub(super) fn safe_prime(bits: usize) -> Result<Vec<u8>> {
     let bits = u32::try_from(bits).map_err(|_| Error::KeySizeRange)?;
-    // The crate requires a generator that cannot fail. The first call tests the generator; a
-    // failure after that panics.
+    // The crate requires a generator that cannot fail. `fill` returns an error if the generator
+    // fails now. If the generator fails only later, `random_prime` panics.
     random::fill(&mut [0; 32])?;
     let prime: BoxedUint = random_prime(&mut UnwrapErr(SysRng), Flavor::Safe, bits);
     Ok(prime.to_be_bytes_trimmed_vartime().into_vec())

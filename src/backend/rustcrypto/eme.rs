@@ -38,7 +38,7 @@ pub(super) fn decode(scheme: &Encryption, em: &mut [u8], out: &mut [u8]) -> Resu
     Ok(message.len())
 }
 
-/// The length of `00 02`, eight or more random bytes, and `00`.
+/// The least length of the padding: `00 02`, eight random bytes, and `00`.
 const PKCS1_OVERHEAD: usize = 11;
 
 fn pkcs1_encode(input: &[u8], em: &mut [u8]) -> Result<()> {

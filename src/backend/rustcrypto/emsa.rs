@@ -76,7 +76,7 @@ fn pad_with_zeros(input: &[u8], em: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The length of `00 01`, eight or more `ff`, and `00`.
+/// The least length of the padding: `00 01`, eight `ff`, and `00`.
 const PKCS1_OVERHEAD: usize = 11;
 
 /// Encodes with EMSA-PKCS1-v1_5 (RFC 8017, 9.2): `00 01 ff .. ff 00 || prefix || input`.

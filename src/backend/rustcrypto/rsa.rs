@@ -35,8 +35,8 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
         return Err(Error::KeySizeRange);
     }
     let e = exponent(public_exponent)?;
-    // The crate requires a generator that cannot fail. The first call tests the generator; a
-    // failure after that panics.
+    // The crate requires a generator that cannot fail. `fill` returns an error if the generator
+    // fails now. If the generator fails only later, `new_with_exp` panics.
     random::fill(&mut [0; 32])?;
     let made = RsaPrivateKey::new_with_exp(&mut UnwrapErr(SysRng), bits, e.clone())
         .map_err(|error| failed("RSA key generation")(&error))?;

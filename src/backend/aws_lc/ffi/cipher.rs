@@ -193,8 +193,8 @@ impl CipherCtx {
 
     fn part(&mut self, part: &[u8], out: &mut [u8]) -> c_int {
         let mut written = 0;
-        // SAFETY: `fits` has checked that the context holds nothing back. So the function writes as
-        // many bytes as it reads: the length of both slices, which fits an `int`.
+        // SAFETY: `fits` has checked the lengths, so the context holds nothing back. The function
+        // writes as many bytes as it reads: the length of both slices, which fits an `int`.
         unsafe {
             aws::EVP_CipherUpdate(
                 self.context.as_ptr(),

@@ -1,5 +1,5 @@
-//! Powers modulo an odd number, and safe primes. AWS-LC's `DH_*` functions are not used, because
-//! `backend/dh.rs` has the rules of Diffie-Hellman for both libraries.
+//! Powers modulo an odd number, primality tests, and safe primes. AWS-LC's `DH_*` functions are not
+//! used, because `backend/dh.rs` has the rules of Diffie-Hellman for both libraries.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};

@@ -1,9 +1,9 @@
 //! Owned values and slices around AWS-LC's C functions. Code outside this folder can call all of it
 //! safely.
 //!
-//! AWS-LC reports a failure as 0 or null, with details in an error queue of the thread. [`failed`]
-//! logs and clears the queue. [`refused`] only clears the queue. It is for failures that are an
-//! expected result, such as a bad signature or a malformed key.
+//! Most functions report a failure as 0 or null, with details in an error queue of the thread.
+//! [`failed`] logs and clears the queue. [`refused`] only clears the queue. It is for failures that
+//! are an expected result, such as a bad signature or a malformed key.
 #![allow(unsafe_code)]
 
 mod cipher;

@@ -1,4 +1,4 @@
-//! Symmetric ciphers: AES in its modes and ChaCha20.
+//! Symmetric ciphers: AES in its modes, ChaCha20 and Triple DES.
 //!
 //! The modes are composed from the crates' block cipher, keystream and universal hashes, here and
 //! in `backend/modes`. No crate supports counters of any width, ciphertext stealing, GCM with every
