@@ -119,7 +119,7 @@ mod tests {
             for (place, byte) in lines()[line].bytes().enumerate() {
                 let mut edited = lines();
                 let mut text = edited[line].as_bytes().to_vec();
-                // Replace a digit or letter by another one, so that the line stays JSON.
+                // The new byte is never the old one.
                 text[place] = if byte == b'1' { b'2' } else { b'1' };
                 let text = String::from_utf8(text).expect("text");
                 edited[line] = &text;

@@ -1,4 +1,4 @@
-//! Creates objects from files: key pairs, secret keys, public keys, certificates.
+//! Creates objects from files: key pairs, secret keys, certificates.
 
 use cryptoki_sys::*;
 

@@ -191,7 +191,7 @@ pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8
     token_file::public_key_info(&parts).ok_or_else(none)
 }
 
-/// Returns the public key object with the same ID and type as a private key.
+/// Returns the only public key object with the same ID and type as a private key.
 pub fn partner(session: &Session, private: ObjectHandle) -> Option<ObjectHandle> {
     let id = bytes(session, private, CKA_ID);
     let template = [

@@ -1,7 +1,7 @@
 //! X.509: the algorithms as a table, and certificates, CRLs and OCSP responses as bytes to sign.
 //!
 //! This module does not sign or verify. `x509-cert` and `x509-ocsp` build the structures and their
-//! DER; synta reads them.
+//! DER. synta reads them, except the subject and the public key of a request.
 
 mod algorithm;
 mod authority;

@@ -132,7 +132,7 @@ impl Results {
 pub struct Cell {
     /// The module's name in the report.
     pub module: String,
-    /// The CA algorithm.
+    /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
     /// The batch size.
     pub size: u64,

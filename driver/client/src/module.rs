@@ -148,8 +148,8 @@ impl Module {
         Ok(MechanismInfo { key_sizes: (info.ulMinKeySize, info.ulMaxKeySize), flags: info.flags })
     }
 
-    /// `C_InitToken`: erases the token in `slot` and initialises it. The label is cut to 32 bytes,
-    /// or padded with blanks.
+    /// `C_InitToken`: erases the token in `slot` and initialises it. The label is cut to at most 32
+    /// bytes, and padded with blanks.
     pub fn init_token(&self, slot: SlotId, so_pin: &str, label: &str) -> Result<(), Failure> {
         let init = entry("C_InitToken", self.functions().C_InitToken)?;
         let mut padded = [b' '; 32];

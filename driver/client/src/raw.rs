@@ -23,7 +23,7 @@ pub enum Arg<'a> {
     Number(CK_ULONG),
     /// Input bytes and their number.
     Bytes(&'a [u8]),
-    /// `NULL` for bytes or a template, with this length.
+    /// `NULL` for bytes, handles or a template, with this length.
     NullBytes(CK_ULONG),
     /// The parameter of a message function, and its length.
     Structure(&'a Structure),

@@ -21,7 +21,7 @@ const NSS_KEY_SLOT: SlotId = SlotId(2);
 /// How to get a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TokenAccess {
-    /// `C_InitToken` in the first slot without an initialised token, then the PINs.
+    /// `C_InitToken` in the first slot whose token is not initialised, then `C_InitPIN`.
     Initialise,
     /// NSS: the slot for keys exists, and the SO logs in with an empty PIN.
     Nss,

@@ -47,7 +47,7 @@
 //! [`Token`], [`SigningKey`] and [`Resolver`] can be shared by all threads. PKCS#11 gives a session
 //! one signature at a time, so a token keeps a pool of sessions. A signature takes an idle session,
 //! or opens a new one. The pool grows to the largest number of signatures that ran at the same
-//! time. It shrinks only if a signature fails.
+//! time. It shrinks only if a signature or a lookup fails.
 //!
 //! `C_Sign` blocks its thread. An asynchronous server with a slow token (a smart card, a network
 //! HSM) needs several threads. A process that forks must load the module after `fork`, not before.

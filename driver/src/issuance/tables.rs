@@ -375,7 +375,7 @@ fn mib(bytes: f64) -> String {
     number(bytes / f64::from(1 << 20))
 }
 
-/// Formats a number with three digits.
+/// Formats a number with at least three digits.
 fn number(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),

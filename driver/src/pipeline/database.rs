@@ -34,7 +34,7 @@ pub struct Batch {
     pub id: i64,
     /// The module that signed.
     pub module: String,
-    /// The CA's algorithm.
+    /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
     /// The number of certificates.
     pub size: u64,
@@ -45,7 +45,7 @@ pub struct Batch {
 /// The length of the longest document of a kind, over the batches of an algorithm and size.
 #[derive(Clone, Debug)]
 pub struct DocumentSize {
-    /// The CA's algorithm.
+    /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
     /// The number of certificates of the batch.
     pub size: u64,

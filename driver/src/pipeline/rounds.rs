@@ -41,7 +41,7 @@ pub enum Answer<S> {
     Ran(S),
     /// The module lacks what the algorithm needs, for this reason.
     NotAvailable(String),
-    /// The turn failed, with this message. The module can take other turns.
+    /// The turn failed, with this message. The module takes turns again in the next group.
     Failed(String),
     /// The module takes no more turns, for this reason.
     Lost(String),
@@ -131,7 +131,7 @@ impl<W: Work> Default for Outcome<W> {
 /// The times of a batch size with one algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasuredBatch {
-    /// The CA algorithm.
+    /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
     /// The batch size.
     pub size: u64,

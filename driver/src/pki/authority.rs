@@ -1,6 +1,6 @@
 //! A CA without its private key: its name, its key identifier, and the bytes that it signs.
 //!
-//! Parts that all certificates of a batch share are encoded once. The baseline and the modules use
+//! Parts that all certificates of a batch share are built once. The baseline and the modules use
 //! the same code, so this code causes no difference between their times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,8 +27,8 @@ use super::algorithm::Algorithm;
 use super::{Signed, extension, ocsp_response};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// RFC 6960 4.3: every client supports SHA-1 in a CertID. The hashes there identify the issuer.
-/// They are not a protection.
+/// RFC 5019, 2.1.1: clients use SHA-1 in a CertID. The hashes there identify the issuer. They are
+/// not a protection.
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// A CA.

@@ -52,8 +52,9 @@ pub fn subject_public_key(
     })
 }
 
-/// Returns templates that create a public key object from a certificate's key, without class and
-/// flags. There are several if modules accept different forms. The specification's form is first.
+/// Returns templates that create a public key object from a certificate's key, without class, key
+/// type and flags. There are several if modules accept different forms. The specification's form is
+/// first.
 pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<Vec<Attribute>>, Error> {
     let wrapped = || OctetStringRef::new(bits).and_then(|point| point.to_der());
     let ec = |params: &[u8], point: Vec<u8>| {

@@ -80,7 +80,7 @@ pub struct ModuleRow {
 /// The size of a signed document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// The CA algorithm.
+    /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
     /// The batch size.
     pub size: u64,

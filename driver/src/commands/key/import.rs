@@ -148,8 +148,8 @@ impl Import {
         }
     }
 
-    /// Returns the label and the ID of an item. The options --label and --id apply to the first key
-    /// and its certificate only. Without an option, the label is the name that the file gives, and
+    /// Returns the label and the ID of an item. The options --label and --id apply only to the
+    /// items that `named` chose. Without an option, the label is the name that the file gives, and
     /// the ID is the identifier of the public key.
     fn naming(&self, found: &Found) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
@@ -183,7 +183,8 @@ impl Import {
     }
 }
 
-/// Decides which items --label and --id are for: the first key, and the certificate of this key.
+/// Decides which items --label and --id are for: the first key and its certificate. If the file has
+/// no key: the first certificate.
 fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
     let leader = found.iter().find(|one| !one.is_certificate()).or(found.first());
     let Some(leader) = leader.map(|one| one.key_id.clone()) else {
