@@ -1,4 +1,4 @@
-//! "Decryption functions". This file copies data only if input and output overlap.
+//! "Decryption functions". Data is copied for the core only if input and output overlap.
 
 use cryptoki_sys::*;
 use jeton::session::{Crypting, Operation, Session};

@@ -1,4 +1,4 @@
-//! "Signing and MACing functions". This file copies data only if input and output overlap.
+//! "Signing and MACing functions". Data is copied for the core only if input and output overlap.
 
 use cryptoki_sys::*;
 use jeton::session::{Operation, Session, Signing};

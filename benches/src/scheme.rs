@@ -39,7 +39,7 @@ pub struct Pair {
     pub kind: Kind,
     /// The schemes that sign with it.
     pub schemes: &'static [Scheme],
-    /// Whether making one takes so long that the short mode leaves it out.
+    /// Whether making one takes so long that the short mode does not time it.
     pub slow_to_make: bool,
 }
 

@@ -290,8 +290,9 @@ impl ModuleToken {
         calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), set.ciphertext_len())
     }
 
-    /// Makes AES keys with the numbers of `range`, in sessions of `threads` threads, until all
-    /// exist or `enough` returns true. Returns how many were made.
+    /// Makes AES keys with the numbers of `range` until all exist or `enough` returns true. One
+    /// thread makes session objects, `threads` threads make token objects. Returns how many were
+    /// made.
     pub fn fill(
         &self,
         range: std::ops::Range<usize>,
