@@ -26,7 +26,7 @@ pub fn attribute(id: CK_ATTRIBUTE_TYPE) -> String {
     name.map_or_else(|| unnamed("CKA", sys::CKA_VENDOR_DEFINED, id), str::to_owned)
 }
 
-/// Returns all attributes of the standard.
+/// Returns all attributes that have a name.
 pub fn attributes() -> impl Iterator<Item = CK_ATTRIBUTE_TYPE> {
     let mut all: Vec<_> = AttributeType::NAMES.iter().map(|(_, id)| id.0 as CK_ATTRIBUTE_TYPE).collect();
     all.sort_unstable();

@@ -14,9 +14,9 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it. Only its name or `--module all` selects it.
+    /// Kryoptic. No Debian package has it. The tool uses it only for its name or `--module all`.
     Kryoptic,
-    /// Craton HSM. No Debian package has it. Only its name or `--module all` selects it.
+    /// Craton HSM. No Debian package has it. The tool uses it only for its name or `--module all`.
     Craton,
 }
 
