@@ -14,9 +14,11 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it. The tool uses it only for its name or `--module all`.
+    /// Kryoptic. No Debian package has it. `jeton pipeline` runs it only if `--module` names it or is
+    /// `all`.
     Kryoptic,
-    /// Craton HSM. No Debian package has it. The tool uses it only for its name or `--module all`.
+    /// Craton HSM. No Debian package has it. `jeton pipeline` runs it only if `--module` names it or
+    /// is `all`.
     Craton,
 }
 
