@@ -41,7 +41,7 @@ const MASK: u64 = 0x5f3c_a1b7_0e92_d846;
 /// Finds parts of the secrets in memory.
 pub(crate) struct Watch {
     windows: Vec<u64>,
-    /// Whether some window begins with these two bytes.
+    /// For each two bytes, whether a window begins with them.
     beginnings: Box<[bool]>,
 }
 

@@ -114,7 +114,7 @@ impl Run<'_> {
         let handles = places.iter().map(|place| unsafe { place.read_unaligned() });
         let handles: Vec<_> = handles.filter(|handle| *handle != 0).collect();
         match name {
-            // Handles of sessions, and of other tokens.
+            // These functions return no object handles.
             "C_OpenSession" | "C_InitToken" | "C_Finalize" => {}
             _ => self.judge(name, &asked, &handles),
         }

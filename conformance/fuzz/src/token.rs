@@ -1,4 +1,4 @@
-//! The token of the runs: one key of each type, with the user logged in. It is restored after a run
+//! The token of the runs: keys of many types, with the user logged in. It is restored after a run
 //! that changed it.
 
 use std::ffi::OsString;
@@ -51,7 +51,7 @@ macro_rules! ok {
 }
 
 impl Token {
-    /// Creates a token with one key of each type, or with a few that load fast.
+    /// Creates a token with all keys of [`keys`], or only with those that are fast to read.
     pub(crate) fn new(all: bool) -> Self {
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };

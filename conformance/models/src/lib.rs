@@ -150,7 +150,7 @@ pub mod functions {
         call::guarded(call::finalize)
     }
 
-    /// Returns the result, and whether the module was still initialised when the call ended.
+    /// Returns the result, and whether the module was initialised while the call used it.
     pub fn other() -> (CK_RV, bool) {
         let up = Cell::new(false);
         let rv = call::call(|module| {

@@ -293,7 +293,7 @@ fn pins() -> Vec<Attack> {
     all
 }
 
-/// Attacks that use key agreement and encapsulation with a key that needs its PIN.
+/// Attacks that use key agreement, key encapsulation or a copy of a key that needs its PIN.
 fn agreements() -> Vec<Attack> {
     let shared = || readable_of(CKK_GENERIC_SECRET, 32);
     let mut all = vec![
@@ -363,7 +363,8 @@ fn agreements() -> Vec<Attack> {
     all
 }
 
-/// Attacks that obtain a usage which the template refused, through a related usage.
+/// Attacks that obtain a usage which the template refused, through a related usage or a change of
+/// the key.
 fn refusals() -> Vec<Attack> {
     vec![
         attack(H2, "forge with a key that may only unwrap, RSA_X_509", &[CKM_RSA_X_509], |a| {
