@@ -15,7 +15,8 @@ use crate::task::{Task, Work};
 use crate::vectors;
 use crate::{attacks, cases, functions, mechanisms};
 
-/// Runs the tasks on the module called `name`. `sandbox` says how to create its token.
+/// Runs the tasks on the module called `name`. `sandbox` says how to initialise the module and how
+/// to create its token.
 pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {
     let (reserved, token) = serde_json::from_str::<(Option<String>, _)>(sandbox)
         .map_err(|error| Error::Message(format!("--sandbox: {error}")))?;
@@ -78,7 +79,7 @@ fn report(number: usize, task: &Task, work: impl FnOnce() -> Verdict) {
 }
 
 fn say(line: &Line) {
-    // Without a reader the run has no purpose, so the process ends.
+    // If no process reads the output, this process ends.
     let text = serde_json::to_string(line).unwrap_or_default();
     let mut out = stdout().lock();
     if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {

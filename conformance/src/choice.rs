@@ -4,7 +4,7 @@
 pub struct Choice {
     /// The number of the first task.
     pub from: usize,
-    /// Only tasks whose names contain one of these strings. If empty, all tasks.
+    /// Only tasks whose `section subject name` contains one of these strings. If empty, all tasks.
     pub only: Vec<String>,
     /// True to run only a part of long sets of vectors.
     #[cfg(feature = "vectors")]

@@ -173,7 +173,8 @@ pub fn ensure(function: &'static str, right: bool) -> Result<(), Failure> {
     if right { Ok(()) } else { Err(unexpected(function)) }
 }
 
-/// Returns the name of a return code without its number.
+/// Returns the name of a return code without its number, or "another result" for the code of
+/// [`unexpected`].
 pub fn code_name(code: CK_RV) -> String {
     if code == CKR_VENDOR_DEFINED {
         return "another result".to_owned();

@@ -1,7 +1,9 @@
-//! Checks the conformance of any PKCS#11 module through its C interface only.
+//! Checks the conformance of any PKCS#11 module through its C interface. Some attacks also read the
+//! files of the token.
 //!
 //! Each check of functions, cases, mechanisms, vectors and attacks leaves a record of its result.
-//! The tool shows the deviations of every module. If Jeton deviates, the tool exits with an error.
+//! The tool shows the deviations of every module. If Jeton has a deviation without a known reason,
+//! the tool exits with an error.
 //!
 //! The program `conformance` of this package and the verb `jeton conformance` of the tool have the
 //! same options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool

@@ -1,5 +1,5 @@
 //! The standard mechanisms of SoftHSMv2, NSS, Kryoptic and Craton HSM. Each has a proof that it
-//! works: a known answer, a round trip, or a comparison with other mechanisms.
+//! works, such as a known answer, a round trip, or a comparison with other mechanisms.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, names};
@@ -114,7 +114,7 @@ fn derived_from(
     fixture.session.attribute(made, CKA_VALUE)
 }
 
-/// Computes HMAC-SHA256 with the module. The key derivations are compared with it.
+/// Computes HMAC-SHA256 with the module. Several key derivations are compared with it.
 fn hmac(fixture: &Fixture<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
     let key = import(fixture, CKK_GENERIC_SECRET, key, &[CKA_SIGN])?;
     signed(fixture, &Mechanism::new(CKM_SHA256_HMAC), key, message)

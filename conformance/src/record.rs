@@ -48,7 +48,7 @@ pub enum Verdict {
     Answer(String),
     /// The mechanism works.
     Works,
-    /// The module has the mechanism, but it does not work.
+    /// The mechanism does not work, or the check could not begin. The text says why.
     Fails(String),
     /// The module does not have the mechanism or function, or the set-up of an attack failed.
     Absent(String),

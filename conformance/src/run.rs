@@ -31,7 +31,7 @@ pub struct Subject {
     pub policy: Option<String>,
     /// True if Jeton offers the legacy mechanisms.
     pub legacy: bool,
-    /// Only tasks whose names contain one of these strings. If empty, all tasks.
+    /// Only tasks whose `section subject name` contains one of these strings. If empty, all tasks.
     pub only: Vec<String>,
     /// True to run only a part of long sets of vectors.
     pub quick: bool,
@@ -108,8 +108,8 @@ fn attempt(
     Ok(Ended::At(number))
 }
 
-/// Starts this tool again with the environment of a new token. A module reads its environment when
-/// it is loaded.
+/// Starts this tool again with the environment of a new token. A module reads the environment of
+/// its process.
 fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Error> {
     let sandbox = match Known::named(&subject.module) {
         Some(known) => {

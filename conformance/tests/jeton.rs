@@ -31,7 +31,7 @@ const ANSWERS: [(&str, &str, &str); 36] = [
     // "Key derivation by data encryption": the data is at least as long as the key.
     ("C_DeriveKey", "with CKM_AES_ECB_ENCRYPT_DATA and too little data", "CKR_DATA_LEN_RANGE"),
     ("C_DeriveKey", "with CKM_AES_CBC_ENCRYPT_DATA and too little data", "CKR_DATA_LEN_RANGE"),
-    // CK_MECHANISM_INFO: ulMinKeySize and ulMaxKeySize are the sizes that work.
+    // CK_MECHANISM_INFO: keys from ulMinKeySize to ulMaxKeySize work.
     ("C_GenerateKeyPair", "of RSA with 1024 bits", "CKR_OK"),
     ("C_GenerateKeyPair", "of RSA with 3088 bits", "CKR_OK"),
     ("C_CreateObject", "of an RSA key with 1024 bits", "CKR_OK"),
@@ -70,7 +70,7 @@ fn jeton_conforms_with_rustcrypto() {
     conforms("rustcrypto");
 }
 
-/// Here only a part of long sets of vectors runs. The program runs all vectors.
+/// Here only a part of long sets of vectors runs. Without `--quick`, the program runs all vectors.
 fn conforms(backend: &str) {
     let Some(module) = support::module() else { return };
     let said = run(&module, &["--quick", "--backend", backend]);

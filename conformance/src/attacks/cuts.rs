@@ -298,7 +298,7 @@ fn chains(oracle: Oracle, how: &str) -> Vec<Attack> {
 }
 
 /// Attacks that pass a second key in a parameter although its attributes forbid this, and attacks
-/// in which the derived key has more rights than the base key.
+/// in which the derived object has more rights than one of the keys that it comes from.
 fn second_key_rules() -> Vec<Attack> {
     let mut all = Vec::new();
     let concatenated = |a: &Attacker<'_>, victim: ObjectHandle| -> Attempt {

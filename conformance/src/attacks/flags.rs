@@ -471,7 +471,7 @@ fn limited(
 }
 
 /// Attacks on `CKA_ALLOWED_MECHANISMS`, on the templates for unwrapped and derived keys, on the
-/// protection of derived keys, and on usages.
+/// protection of derived keys, on usages, and on the parameters of an EC key.
 fn limits() -> Vec<Attack> {
     let ecb = || mechanism(CKM_AES_ECB);
     vec![

@@ -13,7 +13,7 @@ use super::{Attack, Attacker, Attempt, Setup, attack, flag, mechanism};
 const BARDOU: &str = "Bardou et al. 2012";
 const CLULOW: &str = "Clulow 2003";
 const M5: &str = "Review, M5";
-/// The largest number of ciphertexts of one kind (valid, random or altered) in an attack.
+/// The largest number of RSA ciphertexts of one kind (valid, random or altered) in an attack.
 const TRIES: usize = 24;
 
 pub fn attacks() -> Vec<Attack> {
@@ -168,8 +168,8 @@ fn finds_last_byte(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
             accepted.push(guess);
         }
     }
-    // The initialisation vector is zero, so the last byte of the plaintext is the accepted guess ^
-    // padding.
+    // The initialisation vector is zero, so the last byte of the victim's first block is an
+    // accepted guess ^ its padding byte.
     Ok(accepted.iter().any(|guess| guess ^ 1 == VICTIM[15]) && accepted.len() < 64)
 }
 
@@ -242,8 +242,8 @@ fn raw() -> Vec<Attack> {
             move |a| {
                 let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
                 let wrapped = a.wrapped(&super::tools::wrapper(with), public_key(a, &[1])?, victim)?;
-                // With the exponent 1, RSA_PKCS does not encrypt the key either: it only adds
-                // random padding.
+                // With the exponent 1, RSA_X_509 and RSA_PKCS do not encrypt the key. RSA_PKCS only
+                // adds random padding.
                 Ok(with == CKM_RSA_PKCS_OAEP || wrapped.ends_with(&VICTIM))
             },
         ));

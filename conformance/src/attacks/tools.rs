@@ -350,8 +350,8 @@ impl Attacker<'_> {
     }
 
     /// Returns whether this ciphertext under [`KNOWN`] contains the victim. If the module refuses
-    /// to unwrap it, returns true for any ciphertext that is not empty: the attacker can decrypt it
-    /// outside the token.
+    /// to unwrap it or to return the value, returns true for any ciphertext that is not empty: the
+    /// attacker can decrypt it outside the token.
     pub fn is_victim_under_known(&self, with: &Mechanism, wrapped: &[u8]) -> Result<bool, Failure> {
         match self.opened(with, wrapped) {
             Ok(value) => Ok(value == VICTIM),
@@ -361,7 +361,7 @@ impl Attacker<'_> {
     }
 }
 
-/// Returns a template in which later attributes replace earlier ones.
+/// Returns the template, in which the attributes in `more` replace those of the same types.
 pub fn replaced(template: Vec<Attribute>, more: &[Attribute]) -> Vec<Attribute> {
     let kept = template.into_iter().filter(|one| !more.iter().any(|other| other.kind == one.kind));
     kept.chain(more.iter().cloned()).collect()

@@ -185,8 +185,8 @@ fn kem(
     a.generate_key_pair(&mechanism(CKM_ML_KEM_KEY_PAIR_GEN), &public, &private)
 }
 
-/// Attacks with `CKA_TRUSTED` in a template attribute of a key, for every function that applies
-/// such a template. Three more attacks have another read-only flag in `CKA_UNWRAP_TEMPLATE`.
+/// Attacks with `CKA_TRUSTED` in a template attribute of a key that unwraps, derives, encapsulates
+/// or decapsulates. Three more attacks have another read-only flag in `CKA_UNWRAP_TEMPLATE`.
 fn nested_templates() -> Vec<Attack> {
     let inner = || nested(&[flag(CKA_TRUSTED, true)]);
     let mut all = vec![

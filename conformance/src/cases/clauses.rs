@@ -1,8 +1,8 @@
-//! Clauses that modules read differently: single-part mechanisms, the defaults of attributes,
-//! restricted keys, and the flags of the token.
+//! Clauses that modules read differently, such as those on single-part mechanisms, the defaults of
+//! attributes, restricted keys, and the flags of the token.
 //!
 //! Where the standard leaves the choice to the token, both answers are right, and the result shows
-//! the answer. `conformance/tests/jeton.rs` expects one answer of Jeton.
+//! the answer. `conformance/tests/jeton.rs` expects a fixed answer from Jeton.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};

@@ -30,7 +30,7 @@ fn agreed(fixture: &Fixture<'_>, mechanism: &Mechanism, more: &[Attribute]) -> R
     fixture.session.derive_key(mechanism, fixture.key(Key::Ec)?, &template).map(drop)
 }
 
-/// Returns the raw point of the token's EC pair.
+/// Returns the point of the fixture's EC pair without its DER encoding.
 fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
     let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(point[2..].to_vec())

@@ -23,7 +23,7 @@ fn secret() -> Vec<Attribute> {
 
 /// The code for an attribute that cannot change.
 const FIXED: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY];
-/// The codes for a template with an error in one attribute or in their combination.
+/// The codes for a template with an invalid attribute, or with attributes that do not fit together.
 const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 
 pub const CASES: &[Case] = &[

@@ -1,7 +1,8 @@
 //! Runs the guides of `docs/clients`, each of which tests a client of another project. Prints the
 //! results.
 //!
-//! Each guide runs with Jeton and with SoftHSMv2, each time in a new directory with a new token.
+//! Each guide runs with Jeton and with SoftHSMv2, unless the options choose other modules. Each
+//! time, the guide has a new directory with a new token.
 //! The table shows all failures. If a guide fails with Jeton, the program exits with an error.
 
 use std::path::{Path, PathBuf};

@@ -40,7 +40,7 @@ pub struct Runner {
 pub enum Outcome {
     /// The sections that passed, and those that failed with their last output.
     Done(Vec<String>, Vec<(String, String)>),
-    /// The guide needs something that is not on this machine.
+    /// The guide did not run. The text says why.
     Absent(String),
 }
 
@@ -188,8 +188,8 @@ pub fn free_port() -> Result<String, Error> {
     Ok(address.map_err(Error::io("a port of the loopback interface"))?.port().to_string())
 }
 
-/// Creates a token by running this program again, because a module reads its environment when it is
-/// loaded. `prepare` may change the environment before `environment` is added.
+/// Creates a token by running this program again, because a module reads the environment of its
+/// process. `prepare` may change the environment before `environment` is added.
 pub fn make_token(
     module: &Path,
     prepare: impl FnOnce(&mut Command) -> &mut Command,

@@ -32,7 +32,7 @@ pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
         Attribute::flag(CKA_SENSITIVE, false),
         Attribute::flag(CKA_EXTRACTABLE, true),
     ];
-    // PKCS#11 3.2, "ChaCha20 key generation": all its keys have the same length.
+    // PKCS#11 3.2, "ChaCha20 key generation": all ChaCha20 keys have the same length.
     if kind != CKM_CHACHA20_KEY_GEN {
         template.push(Attribute::number(CKA_VALUE_LEN, 32));
     }

@@ -114,8 +114,8 @@ fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(),
     ensure("C_DeriveKey", made == known)
 }
 
-/// Checks that the module derives four different keys. Except for `CKM_TLS12_KEY_SAFE_DERIVE`, also
-/// checks that it derives two different initialisation vectors.
+/// Checks that the module returns the handles of four keys. Except for `CKM_TLS12_KEY_SAFE_DERIVE`,
+/// also checks that it derives two different initialisation vectors.
 fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let safe = kind == CKM_TLS12_KEY_SAFE_DERIVE;
     let (client, server) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
