@@ -286,7 +286,7 @@ const RULES: &[Rule] = &[
         .needs(Need::Never, Need::Never)
         .changes(Change::Fixed)
         .or(Default::Computed),
-    // The uses of a key: true by default if the key type supports them.
+    // The uses of a key, with the key types that have them by default.
     usage(
         A::ENCRYPT,
         ObjectTypes::PUBLIC.or(ObjectTypes::SECRET),

@@ -149,7 +149,8 @@ fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Returns the content of a DER octet string. Returns bytes in any other form unchanged.
+/// Returns the content of a DER octet string. Returns bytes in any other form unchanged, but fails
+/// with `AttributeValueInvalid` if there are none.
 pub(crate) fn octets(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::AttributeValueInvalid);

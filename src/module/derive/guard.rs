@@ -122,9 +122,9 @@ impl<'a> Copied<'a> {
     }
 }
 
-/// Fails with `KeySizeRange` if a derived or decapsulated key is unreadable and short enough to be
-/// guessed. A derivation gives the same first bytes at every length. A caller could guess them one
-/// by one, although they could never read the full key.
+/// Fails with `KeySizeRange` if a derived, encapsulated or decapsulated key is unreadable and short
+/// enough to be guessed. A derivation gives the same first bytes at every length. A caller could
+/// guess them one by one, although they could never read the full key.
 pub(in crate::module) fn check_received(attributes: &Attributes) -> Result<()> {
     let readable =
         attributes.flag(A::SENSITIVE) != Some(true) && attributes.flag(A::EXTRACTABLE) != Some(false);

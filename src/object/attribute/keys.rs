@@ -115,7 +115,7 @@ pub(super) const RULES: &[Rule] = &[
     text(A::OTP_SERVICE_LOGO_TYPE, ObjectTypes::HOTP),
 ];
 
-/// A public part of a key, which the mechanism computes.
+/// A public part of a key, which the mechanism sets.
 const fn made(id: A, kind: Kind, on: ObjectTypes) -> Rule {
     Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
 }
