@@ -147,28 +147,23 @@ mod tests {
     use x509_cert::ext::pkix::SubjectAltName;
 
     use super::*;
-    use crate::certificate::{Holder, request_tbs};
-    use crate::pipeline::KeyPair;
     use crate::pki::{Algorithm, Authority};
     use der::Encode;
 
     const NAME: &str = "a.issue.test";
+    /// The signed part of a request with this name and an Ed25519 key, which OpenSSL made.
+    const REQUEST: &[u8] = include_bytes!("request.der");
+    /// The position of the public key in it, and the length of the key.
+    const KEY: (usize, usize) = (30, 44);
 
     fn key() -> SubjectPublicKeyInfoOwned {
-        let algorithm = Algorithm::named("ed25519").expect("it is known");
-        KeyPair::generate(algorithm).and_then(|pair| pair.public_key()).expect("a key")
-    }
-
-    fn request(key: &SubjectPublicKeyInfoOwned) -> Vec<u8> {
-        let holder = Holder::parse(&format!("CN={NAME}"), &[format!("dns:{NAME}")]).expect("a subject");
-        request_tbs(&key.to_der().expect("DER"), &holder).expect("a request")
+        SubjectPublicKeyInfoOwned::from_der(&REQUEST[KEY.0..][..KEY.1]).expect("a key")
     }
 
     #[test]
     fn the_fields_of_a_request_are_those_that_were_encoded() {
         let key = key();
-        let der = request(&key);
-        let request = Request::parse(&der).expect("a request");
+        let request = Request::parse(REQUEST).expect("a request");
         assert_eq!((request.subject.to_string(), request.public_key), (format!("CN={NAME}"), key));
         let [attribute] = request.attributes.as_slice() else { panic!("one attribute") };
         assert_eq!(attribute.oid, EXTENSION_REQUEST);
@@ -180,8 +175,7 @@ mod tests {
     #[test]
     fn the_fields_of_a_certificate_are_those_that_were_encoded() {
         let key = key();
-        let der = request(&key);
-        let request = Request::parse(&der).expect("a request");
+        let request = Request::parse(REQUEST).expect("a request");
         let names = extensions(request.attributes[0].values[0]).expect("extensions")[0].value;
         let authority = Authority::new(Algorithm::named("ed25519").expect("it is known"), key.clone());
         let authority = authority.expect("a CA");
@@ -195,20 +189,18 @@ mod tests {
 
     #[test]
     fn a_shorter_or_longer_request_or_certificate_is_refused() {
-        let key = key();
-        let request = request(&key);
         let algorithm = Algorithm::named("ed25519").expect("it is known");
-        let authority = Authority::new(algorithm, key).expect("a CA");
+        let authority = Authority::new(algorithm, key()).expect("a CA");
         let certificate = authority.certificate_tbs().expect("a certificate");
-        for end in 0..request.len() {
-            assert!(Request::parse(&request[..end]).is_err(), "{end}");
+        for end in 0..REQUEST.len() {
+            assert!(Request::parse(&REQUEST[..end]).is_err(), "{end}");
         }
         for end in 0..certificate.len() {
             assert!(Content::parse(&certificate[..end]).is_err(), "{end}");
         }
-        assert!(Request::parse(&[&request[..], &[0]].concat()).is_err());
+        assert!(Request::parse(&[REQUEST, &[0]].concat()).is_err());
         assert!(Content::parse(&[&certificate[..], &[0]].concat()).is_err());
-        assert!(Content::parse(&request).is_err() && Request::parse(&certificate).is_err());
+        assert!(Content::parse(REQUEST).is_err() && Request::parse(&certificate).is_err());
     }
 
     #[test]
