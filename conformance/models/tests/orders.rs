@@ -93,10 +93,10 @@ fn a_session_that_cannot_be_created_frees_its_slot() {
         let table = Arc::new(SessionTable::default());
         let refused = {
             let table = Arc::clone(&table);
-            thread::spawn(move || table.open(|_| Err(Error::TokenNotPresent)).err())
+            thread::spawn(move || table.open(|_| Err(Error::DeviceRemoved)).err())
         };
         let own = open(&table);
-        assert_eq!(refused.join().expect("a thread"), Some(Error::TokenNotPresent));
+        assert_eq!(refused.join().expect("a thread"), Some(Error::DeviceRemoved));
         assert_eq!(used(&table, own), Ok(1));
         assert_ne!(open(&table), own);
     });
