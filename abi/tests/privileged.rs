@@ -21,7 +21,8 @@ use std::ptr::null_mut;
 use cryptoki_sys::*;
 
 const UNPRIVILEGED: u32 = 65534;
-/// The environment variable with the library parameters that the copy passes to the module.
+/// The environment variable with the library parameters that the started program passes to the
+/// module.
 const PARAMETERS: &str = "JETON_TEST_PARAMETERS";
 
 fn main() {

@@ -1,5 +1,6 @@
 //! The timed calls, with all arguments prepared. A repetition calls the functions of the module.
-//! Before that it sets at most a nonce or the lengths of buffers. All other work goes through the
+//! Before that it sets at most a nonce, a key handle, values of a template or the lengths of
+//! buffers. All other work goes through the
 //! safe client, which builds structures and vectors for each call.
 
 use cryptoki_sys::{
