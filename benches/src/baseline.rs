@@ -11,6 +11,8 @@ mod ec;
 #[allow(unsafe_code)]
 mod ed25519;
 #[allow(unsafe_code)]
+mod internal;
+#[allow(unsafe_code)]
 mod ml_dsa;
 #[allow(unsafe_code)]
 mod ml_kem;

@@ -4,19 +4,23 @@
 //! It counts the allocations of the tool's own Rust code. A module and the libraries in C have
 //! other allocators; [`Resident`] has the memory of the whole process.
 //!
-//! Each thread collects its counts and adds them to the totals in steps, because threads that write
-//! to one counter at each allocation would slow down each other.
+//! It counts only after [`start`], which the processes of `jeton issue` call. In all other
+//! processes an allocation costs one more load. Each thread collects its counts and adds them to
+//! the totals in steps, because threads that write to one counter at each allocation would slow
+//! down each other.
 
 #![allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// The allocator. The tool names it as its global allocator.
 pub struct Counting;
 
+/// Whether allocations are counted.
+static COUNTS: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
@@ -51,7 +55,19 @@ thread_local! {
     static PENDING: Cell<Pending> = const { Cell::new(Pending::NONE) };
 }
 
+/// Begins to count. The tool calls it before its first allocation.
+pub fn start() {
+    COUNTS.store(true, Ordering::Relaxed);
+}
+
+#[inline]
 fn record(requested: usize, freed: usize) {
+    if COUNTS.load(Ordering::Relaxed) {
+        count(requested, freed);
+    }
+}
+
+fn count(requested: usize, freed: usize) {
     PENDING.with(|cell| {
         let Pending { live, requested: total, allocations } = cell.get();
         let pending = Pending {

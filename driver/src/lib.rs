@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod about;
 pub mod audit;
 pub mod backup;
 pub mod certificate;

@@ -165,6 +165,10 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    // Before the command line is parsed, so that the counts begin with the process.
+    if std::env::args_os().nth(1).is_some_and(|first| first == commands::issue::CHILD_COMMAND) {
+        jeton_driver::heap::start();
+    }
     let arguments = as_subcommand(std::env::args_os().collect());
     Arguments::parse_from(arguments).command.run().unwrap_or_else(|error| report(&error))
 }

@@ -16,7 +16,7 @@ pub use html::html;
 pub use markdown::markdown;
 
 use crate::Error;
-use crate::results::{IssuanceMeasurement, Measurement};
+use crate::results::Newest;
 
 /// The contents of a page, before they are written as HTML or Markdown.
 #[derive(Debug)]
@@ -55,19 +55,17 @@ struct Plot {
 }
 
 impl Page {
-    /// Builds the page of a store from its measurements, which are ordered from the oldest to the
-    /// newest. The newest is shown in full. Fails if there is none.
-    pub fn of(measurements: &[Measurement]) -> Result<Self, Error> {
-        contents::page(measurements)
-    }
-
-    /// Builds the page of a measurement of `jeton issue`. Fails if it has no run.
-    pub fn of_issuance(measurement: &IssuanceMeasurement) -> Result<Self, Error> {
-        issuance::page(measurement)
+    /// Builds the page of the newest measurement of a store. Fails if the store has none.
+    pub fn of(newest: &Newest) -> Result<Self, Error> {
+        match newest {
+            Newest::Pipeline(measurements) => contents::page(measurements),
+            Newest::Issuance(measurement) => issuance::page(measurement),
+            Newest::Tls(measurement) => tls::page(contents::facts(&measurement.about), &measurement.cases),
+        }
     }
 
     /// Builds the page of a measurement of `jeton tls`. Fails if it has no case.
     pub fn of_tls(report: &crate::tls::Report) -> Result<Self, Error> {
-        tls::page(report)
+        tls::page(tls::facts(report), &report.cases)
     }
 }

@@ -2,30 +2,22 @@
 
 mod table;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
-
-use jeton_peers::Machine;
 use serde::Serialize;
 
 pub(crate) use crate::figure::ratio_text;
 pub(crate) use table::{MOVED, has_rsa_subscribers, rate, rsa_keys, time};
 pub use table::{comparison, print};
 
-use crate::Error;
+use crate::about::About;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};
 use crate::selection::IN_PROCESS;
 
 /// A run of the pipeline over all modules.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The machine.
-    pub machine: Machine,
-    /// The command line.
-    pub command: Vec<String>,
-    /// The version of the tool.
-    pub version: &'static str,
+    /// The machine, the command and the tool.
+    #[serde(flatten)]
+    pub about: About,
     /// The stages. The times of each batch are in the same order.
     pub stages: Vec<&'static str>,
     /// The CA algorithms asked for.
@@ -81,19 +73,11 @@ pub struct FailureReport {
     pub message: String,
 }
 
-/// Returns the load averages of 1, 5 and 15 minutes.
-pub(crate) fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
-}
-
 impl Report {
     /// Starts a report of this machine.
     pub fn new(algorithms: Vec<String>, sizes: Vec<u64>, threads: usize, rsa_key_pool: u64) -> Self {
         Self {
-            machine: Machine::this(),
-            command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
+            about: About::this(),
             stages: STAGES.iter().map(|row| row.name).collect(),
             algorithms,
             sizes,
@@ -130,12 +114,6 @@ impl Report {
     /// failure.
     pub fn failed(&self) -> bool {
         self.modules.iter().any(|module| !module.failures.is_empty())
-    }
-
-    /// Writes the report to `file` as JSON. An error message names `path`.
-    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
-        writeln!(file, "{text}").map_err(Error::io(path))
     }
 
     fn baseline(&self) -> Option<&ModuleReport> {

@@ -1,6 +1,7 @@
 //! The result store of `--results`: an SQLite file that receives each run as it is measured, so
 //! that an interrupted measurement keeps the runs so far.
 
+mod handshake;
 mod issuance;
 mod measurement;
 
@@ -13,7 +14,8 @@ use rusqlite::{Connection, OpenFlags, params};
 use crate::Error;
 use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, Seconds, Turn};
 
-pub use issuance::{IssuanceMeasurement, newest_issuance};
+pub use handshake::TlsMeasurement;
+pub use issuance::IssuanceMeasurement;
 pub use measurement::{Document, Measurement, ModuleRow, measurements};
 
 /// `application_id` of the file: "JRES".
@@ -180,6 +182,37 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
     let connection = open(path)?;
     let newest = connection.query_row("SELECT max(id) FROM measurement", [], |row| row.get(0))?;
     intervals(&connection, SECONDS, newest)
+}
+
+/// The newest measurement of a store, for `jeton report`.
+#[derive(Debug)]
+pub enum Newest {
+    /// `jeton pipeline` made it. The older measurements of the pipeline are before it.
+    Pipeline(Vec<Measurement>),
+    /// `jeton issue` made it.
+    Issuance(IssuanceMeasurement),
+    /// `jeton tls` made it.
+    Tls(TlsMeasurement),
+}
+
+/// Reads the newest measurement of a store.
+pub fn newest(path: &Path) -> Result<Newest, Error> {
+    let connection = open(path)?;
+    let last = |table: &str| -> Result<Option<i64>, Error> {
+        let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        if connection.query_row(known, [table], |row| row.get::<_, i64>(0))? == 0 {
+            return Ok(None);
+        }
+        Ok(connection.query_row(&format!("SELECT max(measurement) FROM {table}"), [], |row| row.get(0))?)
+    };
+    let (sample, issued, shaken) = (last("sample")?, last("issuance")?, last("handshake")?);
+    match (issued, shaken) {
+        (Some(id), _) if issued > sample && issued > shaken => {
+            issuance::read(&connection, id).map(Newest::Issuance)
+        }
+        (_, Some(id)) if shaken > sample => handshake::read(&connection, id).map(Newest::Tls),
+        _ => measurements(path).map(Newest::Pipeline),
+    }
 }
 
 /// Opens a store to read it.

@@ -24,7 +24,7 @@ pub enum Selection {
 /// The name of the baseline.
 pub const IN_PROCESS: &str = "in-process";
 /// The name of OpenSSL, called directly.
-const OPENSSL: &str = "openssl";
+pub(crate) const OPENSSL: &str = "openssl";
 /// The name of Jeton with its RustCrypto backend, as in the benches.
 const RUSTCRYPTO: &str = "jeton-rc";
 

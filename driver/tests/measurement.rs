@@ -61,9 +61,11 @@ fn outputs_are_opened_before_the_work_begins() {
 #[test]
 fn an_interrupt_keeps_and_prints_what_was_measured() {
     let scratch = Scratch::new();
-    let store = scratch.file("store");
+    let (store, temporary) = (scratch.file("store"), scratch.file("tmp"));
+    std::fs::create_dir(&temporary).expect("the directory is fresh");
     let mut command = measure("600", &["--results", &store]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the tool starts");
+    let mut child =
+        command.env("TMPDIR", &temporary).stdout(Stdio::piped()).spawn().expect("the tool starts");
     wait_for_samples(&store, &mut child);
     let pid = child.id().to_string();
     succeed(std::process::Command::new("sh").args(["-c", "kill -INT $0", &pid]));
@@ -72,6 +74,8 @@ fn an_interrupt_keeps_and_prints_what_was_measured() {
     assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(text.contains("interrupted: ") && text.contains("cert_gen"), "{text}");
     assert!(count(&store, "SELECT count(*) FROM sample") >= 15);
+    let left: Vec<_> = std::fs::read_dir(&temporary).expect("the directory").collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

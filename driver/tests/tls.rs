@@ -156,8 +156,16 @@ fn a_full_disk_is_reported() {
 
 #[test]
 fn an_interrupt_prints_what_was_measured() {
-    let mut command = slow(&["--module", "in-process"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the tool starts");
+    let scratch = Scratch::new();
+    let (store, temporary) = (scratch.file("store"), scratch.file("tmp"));
+    std::fs::create_dir(&temporary).expect("the directory is fresh");
+    let mut command = slow(&["--module", "in-process", "--results", &store]);
+    let mut child = command
+        .env("TMPDIR", &temporary)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the tool starts");
     std::thread::sleep(Duration::from_secs(1));
     assert!(child.try_wait().is_ok_and(|status| status.is_none()), "the tool ended early");
     succeed(Command::new("sh").args(["-c", "kill -INT $0", &child.id().to_string()]));
@@ -165,6 +173,11 @@ fn an_interrupt_prints_what_was_measured() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(text.contains("p256 1.3 x25519 full"), "{text}");
+    let page = scratch.file("page.md");
+    succeed(&mut jeton(["report", &store, "--markdown", &page]));
+    let page = std::fs::read_to_string(&page).expect("the page");
+    assert!(page.contains("p256 1.3 x25519 full"), "{page}");
+    assert_eq!(std::fs::read_dir(&temporary).expect("the directory").count(), 0);
 }
 
 /// A server process. Dropping this value ends it.

@@ -1,12 +1,9 @@
 //! Hedged ML-DSA, with the internal functions that AWS-LC's EVP interface calls. The internal
 //! functions read the expanded key in place; the EVP interface copies it for each signature.
-//! AWS-LC's archive exports these functions, but aws-lc-sys has no bindings for them.
 
-use std::ffi::c_int;
-
-use aws_lc_sys as aws;
 use jeton::backend::{MlDsa, PublicParts};
 
+use super::internal::{internal_functions, random};
 use super::one;
 
 /// The public key and the expanded private key.
@@ -24,7 +21,7 @@ impl MlDsaPair {
     pub(super) fn generate(set: MlDsa) -> Self {
         let functions = functions(set);
         let (mut public, mut private) = (vec![0; set.public_len()], vec![0; set.private_len()]);
-        let seed = random_32();
+        let seed = random::<32>();
         // SAFETY: the three buffers have the lengths of the parameter set.
         one(unsafe { (functions.keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) });
         Self { set, public, private, functions }
@@ -36,7 +33,7 @@ impl MlDsaPair {
 
     pub(super) fn sign(&self, message: &[u8], out: &mut [u8]) -> usize {
         assert!(out.len() >= self.set.signature_len());
-        let random = random_32();
+        let random = random::<32>();
         let mut len = 0;
         // SAFETY: key and output have the lengths of the parameter set, `random` has 32 bytes; the
         // others are passed with their lengths.
@@ -72,87 +69,42 @@ impl MlDsaPair {
     }
 }
 
-fn random_32() -> [u8; 32] {
-    let mut bytes = [0; 32];
-    // SAFETY: the length is that of `bytes`.
-    one(unsafe { aws::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) });
-    bytes
-}
-
-type Keypair = unsafe extern "C" fn(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
-type Sign = unsafe extern "C" fn(
-    private: *const u8,
-    signature: *mut u8,
-    signature_len: *mut usize,
-    message: *const u8,
-    message_len: usize,
-    prefix: *const u8,
-    prefix_len: usize,
-    random: *const u8,
-) -> c_int;
-type Verify = unsafe extern "C" fn(
-    public: *const u8,
-    signature: *const u8,
-    signature_len: usize,
-    message: *const u8,
-    message_len: usize,
-    prefix: *const u8,
-    prefix_len: usize,
-) -> c_int;
-
-/// The functions of one parameter set.
-#[derive(Clone, Copy)]
-struct Functions {
-    keypair: Keypair,
-    sign: Sign,
-    verify: Verify,
-}
-
-/// Declares the functions of a parameter set under their names in the archive, and collects them.
-macro_rules! functions {
-    ($keypair:literal, $sign:literal, $verify:literal) => {{
-        unsafe extern "C" {
-            #[link_name = $keypair]
-            fn keypair(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
-            #[link_name = $sign]
-            fn sign(
-                private: *const u8,
-                signature: *mut u8,
-                signature_len: *mut usize,
-                message: *const u8,
-                message_len: usize,
-                prefix: *const u8,
-                prefix_len: usize,
-                random: *const u8,
-            ) -> c_int;
-            #[link_name = $verify]
-            fn verify(
-                public: *const u8,
-                signature: *const u8,
-                signature_len: usize,
-                message: *const u8,
-                message_len: usize,
-                prefix: *const u8,
-                prefix_len: usize,
-            ) -> c_int;
-        }
-        Functions { keypair, sign, verify }
-    }};
+internal_functions! { $
+    keypair(public: *mut u8, private: *mut u8, seed: *const u8),
+    sign(
+        private: *const u8,
+        signature: *mut u8,
+        signature_len: *mut usize,
+        message: *const u8,
+        message_len: usize,
+        prefix: *const u8,
+        prefix_len: usize,
+        random: *const u8,
+    ),
+    verify(
+        public: *const u8,
+        signature: *const u8,
+        signature_len: usize,
+        message: *const u8,
+        message_len: usize,
+        prefix: *const u8,
+        prefix_len: usize,
+    ),
 }
 
 fn functions(set: MlDsa) -> Functions {
     match set {
-        MlDsa::MlDsa44 => functions!(
+        MlDsa::MlDsa44 => functions_of!(
             "aws_lc_0_47_0_ml_dsa_44_keypair_internal",
             "aws_lc_0_47_0_ml_dsa_44_sign_internal",
             "aws_lc_0_47_0_ml_dsa_44_verify_internal"
         ),
-        MlDsa::MlDsa65 => functions!(
+        MlDsa::MlDsa65 => functions_of!(
             "aws_lc_0_47_0_ml_dsa_65_keypair_internal",
             "aws_lc_0_47_0_ml_dsa_65_sign_internal",
             "aws_lc_0_47_0_ml_dsa_65_verify_internal"
         ),
-        MlDsa::MlDsa87 => functions!(
+        MlDsa::MlDsa87 => functions_of!(
             "aws_lc_0_47_0_ml_dsa_87_keypair_internal",
             "aws_lc_0_47_0_ml_dsa_87_sign_internal",
             "aws_lc_0_47_0_ml_dsa_87_verify_internal"

@@ -1,12 +1,9 @@
-//! ML-KEM, with the internal functions that AWS-LC's EVP interface calls, as in `ml_dsa.rs`. These
-//! functions return 0 for success.
+//! ML-KEM, with the internal functions that AWS-LC's EVP interface calls. These functions return 0
+//! for success.
 
-use std::ffi::c_int;
-
-use aws_lc_sys as aws;
 use jeton::backend::MlKem;
 
-use super::one;
+use super::internal::{internal_functions, random};
 
 /// The encapsulation key and the decapsulation key.
 pub struct MlKemPair {
@@ -23,9 +20,7 @@ impl MlKemPair {
         let (public, private) = (vec![0; set.public_len()], vec![0; set.private_len()]);
         let mut pair = Self { set, functions, public, private };
         let (mut public_len, mut private_len) = (pair.public.len(), pair.private.len());
-        let mut seed = [0; MlKem::SEED_LEN];
-        // SAFETY: the length is that of `seed`.
-        one(unsafe { aws::RAND_bytes(seed.as_mut_ptr(), seed.len()) });
+        let seed = random::<{ MlKem::SEED_LEN }>();
         // SAFETY: the keys are passed with their lengths; the seed has the required length.
         let code = unsafe {
             (functions.keypair)(
@@ -75,80 +70,42 @@ impl MlKemPair {
     }
 }
 
-type Keypair = unsafe extern "C" fn(
-    public: *mut u8,
-    public_len: *mut usize,
-    private: *mut u8,
-    private_len: *mut usize,
-    seed: *const u8,
-) -> c_int;
-type Encapsulate = unsafe extern "C" fn(
-    ciphertext: *mut u8,
-    ciphertext_len: *mut usize,
-    secret: *mut u8,
-    secret_len: *mut usize,
-    public: *const u8,
-) -> c_int;
-type Decapsulate = unsafe extern "C" fn(
-    secret: *mut u8,
-    secret_len: *mut usize,
-    ciphertext: *const u8,
-    private: *const u8,
-) -> c_int;
-
-/// The functions of one parameter set.
-#[derive(Clone, Copy)]
-struct Functions {
-    keypair: Keypair,
-    encapsulate: Encapsulate,
-    decapsulate: Decapsulate,
-}
-
-/// Declares the functions of a parameter set under their names in the archive, and collects them.
-macro_rules! functions {
-    ($keypair:literal, $encapsulate:literal, $decapsulate:literal) => {{
-        unsafe extern "C" {
-            #[link_name = $keypair]
-            fn keypair(
-                public: *mut u8,
-                public_len: *mut usize,
-                private: *mut u8,
-                private_len: *mut usize,
-                seed: *const u8,
-            ) -> c_int;
-            #[link_name = $encapsulate]
-            fn encapsulate(
-                ciphertext: *mut u8,
-                ciphertext_len: *mut usize,
-                secret: *mut u8,
-                secret_len: *mut usize,
-                public: *const u8,
-            ) -> c_int;
-            #[link_name = $decapsulate]
-            fn decapsulate(
-                secret: *mut u8,
-                secret_len: *mut usize,
-                ciphertext: *const u8,
-                private: *const u8,
-            ) -> c_int;
-        }
-        Functions { keypair, encapsulate, decapsulate }
-    }};
+internal_functions! { $
+    keypair(
+        public: *mut u8,
+        public_len: *mut usize,
+        private: *mut u8,
+        private_len: *mut usize,
+        seed: *const u8,
+    ),
+    encapsulate(
+        ciphertext: *mut u8,
+        ciphertext_len: *mut usize,
+        secret: *mut u8,
+        secret_len: *mut usize,
+        public: *const u8,
+    ),
+    decapsulate(
+        secret: *mut u8,
+        secret_len: *mut usize,
+        ciphertext: *const u8,
+        private: *const u8,
+    ),
 }
 
 fn functions(set: MlKem) -> Functions {
     match set {
-        MlKem::MlKem512 => functions!(
+        MlKem::MlKem512 => functions_of!(
             "aws_lc_0_47_0_ml_kem_512_keypair_deterministic",
             "aws_lc_0_47_0_ml_kem_512_encapsulate",
             "aws_lc_0_47_0_ml_kem_512_decapsulate"
         ),
-        MlKem::MlKem768 => functions!(
+        MlKem::MlKem768 => functions_of!(
             "aws_lc_0_47_0_ml_kem_768_keypair_deterministic",
             "aws_lc_0_47_0_ml_kem_768_encapsulate",
             "aws_lc_0_47_0_ml_kem_768_decapsulate"
         ),
-        MlKem::MlKem1024 => functions!(
+        MlKem::MlKem1024 => functions_of!(
             "aws_lc_0_47_0_ml_kem_1024_keypair_deterministic",
             "aws_lc_0_47_0_ml_kem_1024_encapsulate",
             "aws_lc_0_47_0_ml_kem_1024_decapsulate"

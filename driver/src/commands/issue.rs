@@ -1,24 +1,24 @@
 //! `issue`: reads the options, starts a child process for each module, lets the modules take turns,
 //! and prints the report.
 
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use jeton_driver::Error;
+use jeton_driver::about::write_json;
 use jeton_driver::issuance::{
     IssueReport, Load, LoadChild, LoadTurn, Options, Storage, TablePlan, Values, distinct_loads,
     document_tables, ordinary_tables,
 };
-use jeton_driver::pipeline::{Group, Participant, Plan, Worker, measure};
+use jeton_driver::pipeline::{Group, Plan, Work, measure};
 use jeton_driver::pki::Algorithm;
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::Known;
 
-use super::modules::{self, Modules, Progress, Shared, named, terminal_columns};
+use super::modules::{self, Modules, Progress, Shared, finish, named, open_output, terminal_columns};
 use super::printing;
 
 /// Issue certificates to many clients at once, through modules side by side.
@@ -83,7 +83,10 @@ const MAX_CLIENTS: u64 = 1024;
 const MAX_POOL: u64 = 256;
 const MAX_REQUESTS: u64 = 1 << 20;
 
-/// Runs the hidden command of the process of a module.
+/// The name of the hidden command of the process of a module.
+pub const CHILD_COMMAND: &str = LoadTurn::CHILD_COMMAND;
+
+/// Runs this command.
 pub fn child() -> Result<ExitCode, Error> {
     modules::child::<LoadChild>()
 }
@@ -98,7 +101,10 @@ impl Issue {
         report.absent = absent;
         let selections = named(selections);
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let json = self.open_outputs()?;
+        if let Some(path) = &self.keep {
+            std::fs::create_dir_all(path).map_err(Error::io(path))?;
+        }
+        let json = open_output(self.json.as_deref())?;
         let threads = loads.iter().map(|load| load.clients).max().unwrap_or_default();
         let shared = Shared {
             threads,
@@ -106,19 +112,14 @@ impl Issue {
             database: directory.path().to_owned(),
             keep: self.keep.as_deref(),
         };
-        let results = self.results.as_ref().map(|path| Results::begin(path, &report.machine, threads, 0));
+        let results =
+            self.results.as_ref().map(|path| Results::begin(path, &report.about.machine, threads, 0));
         let mut results = results.transpose()?;
         let pin = self.modules.path_pin()?;
         modules::catch_interrupts();
-        let mut participants = Vec::new();
-        for (index, (name, selection)) in selections.iter().enumerate() {
-            let own = directory.path().join(index.to_string());
-            let participant = self.modules.start(name, selection, &shared, &own, pin.as_deref())?;
-            if let (Some(results), Some(description)) = (&results, &participant.outcome.description) {
-                results.describe(name, description)?;
-            }
-            participants.push(participant);
-        }
+        let directory = directory.path();
+        let mut participants =
+            self.modules.start_all(&selections, &shared, directory, pin.as_deref(), results.as_ref())?;
         let plan = self.plan(loads);
         let write = |module: &str, turn: &LoadTurn, values: &Values| match &mut results {
             Some(results) => results.add_load(module, turn, values),
@@ -127,8 +128,7 @@ impl Issue {
         let mut progress = Progress::new(&plan, work_name, write);
         let measured = measure(&mut participants, &plan, &mut progress);
         drop(progress);
-        for ((name, _), Participant { runner, mut outcome }) in selections.into_iter().zip(participants) {
-            outcome.notes.extend(runner.and_then(Worker::finish));
+        for (name, outcome) in finish(selections, participants) {
             report.add(name, outcome);
         }
         measured?;
@@ -136,7 +136,7 @@ impl Issue {
         report.make_tables(&tables);
         report.print(terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
-            report.write_json(file, path)?;
+            write_json(&report, file, path)?;
         }
         Ok(modules::status(report.failed()))
     }
@@ -179,15 +179,6 @@ impl Issue {
             }
         }
         Ok((selections, absent))
-    }
-
-    /// Opens the output files before the long work begins. Returns the file for JSON.
-    fn open_outputs(&self) -> Result<Option<(File, &Path)>, Error> {
-        if let Some(path) = &self.keep {
-            std::fs::create_dir_all(path).map_err(Error::io(path))?;
-        }
-        let Some(path) = &self.json else { return Ok(None) };
-        Ok(Some((File::create(path).map_err(Error::io(path))?, path)))
     }
 
     /// Groups the loads by the algorithm of the CA, which a module may lack.

@@ -1,6 +1,9 @@
-//! The code that `pipeline` and `issue` share: the options that choose modules, the start of a
-//! process for each module, the progress bar, and the handler of Ctrl-C.
+//! The code that the commands that measure share: the options that choose modules and tokens, the
+//! start of a process for each module, the progress bar, the output files, and the handler of
+//! Ctrl-C.
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +16,7 @@ use jeton_driver::Error;
 use jeton_driver::pipeline::{
     Job, Outcome, Participant, Plan, TakesTurns, Target, Watcher, Work, Worker, run_child,
 };
+use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
 
@@ -29,19 +33,30 @@ pub struct Modules {
     /// kryoptic and craton.
     #[arg(long)]
     module: Vec<String>,
-    /// The backend of jeton.
-    #[arg(long, value_enum)]
-    backend: Option<Backend>,
-    /// The label of the token, for a module that is given by its path.
-    #[arg(long)]
-    token_label: Option<String>,
-    /// The user PIN of this token. Default: a prompt.
-    #[arg(long, env = "JETON_PIN", hide_env_values = true)]
-    pin: Option<String>,
+    #[command(flatten)]
+    token: TokenOptions,
     /// End the process of a module that reports nothing for this number of seconds.
     #[arg(long, default_value_t = 900)]
     stall_seconds: u64,
 }
+
+/// The options that choose the token of a module.
+#[derive(Args)]
+pub struct TokenOptions {
+    /// The backend of jeton.
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// The label of an existing token, for a module that is given by its path. A module that is
+    /// given by its name gets a temporary token.
+    #[arg(long)]
+    pub token_label: Option<String>,
+    /// The user PIN of the existing token. Default: a prompt.
+    #[arg(long, env = "JETON_PIN", hide_env_values = true)]
+    pin: Option<String>,
+}
+
+/// Environment variables of the process of a module.
+pub type Environment = Vec<(String, OsString)>;
 
 /// Settings that the processes of all modules share.
 pub struct Shared<'a> {
@@ -59,7 +74,7 @@ pub struct Shared<'a> {
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
-const INTERRUPTED_STATUS: u8 = 130;
+pub const INTERRUPTED_STATUS: u8 = 130;
 
 /// The largest number of seconds that an option accepts: a day.
 const MAX_SECONDS: f64 = 86_400.0;
@@ -101,6 +116,11 @@ pub fn status(failed: bool) -> ExitCode {
         (false, true) => ExitCode::FAILURE,
         (false, false) => ExitCode::SUCCESS,
     }
+}
+
+/// Opens an output before the long work begins.
+pub fn open_output(path: Option<&Path>) -> Result<Option<(File, &Path)>, Error> {
+    path.map(|path| Ok((File::create(path).map_err(Error::io(path))?, path))).transpose()
 }
 
 /// Returns the width of the terminal at standard output.
@@ -164,12 +184,34 @@ impl Modules {
             _ => None,
         });
         let Some(path) = path else { return Ok(None) };
-        pin::ask_for_module(&path, self.pin.clone()).map(|pin| Some(pin.to_string()))
+        self.token.pin(&path).map(Some)
+    }
+
+    /// Starts the process of each module. Writes the modules' descriptions of themselves to the
+    /// result store. `directory` is for the tokens.
+    pub fn start_all<W: Work>(
+        &self,
+        selections: &[(String, Selection)],
+        shared: &Shared<'_>,
+        directory: &Path,
+        pin: Option<&str>,
+        results: Option<&Results>,
+    ) -> Result<Vec<Participant<Worker<W>, W>>, Error> {
+        let mut participants = Vec::new();
+        for (index, (name, selection)) in selections.iter().enumerate() {
+            let own = directory.join(index.to_string());
+            let participant = self.start(name, selection, shared, &own, pin)?;
+            if let (Some(results), Some(description)) = (results, &participant.outcome.description) {
+                results.describe(name, description)?;
+            }
+            participants.push(participant);
+        }
+        Ok(participants)
     }
 
     /// Starts the process of a module. A module that cannot be started takes no turns, and its
     /// outcome says why. `own` is a directory for its token.
-    pub fn start<W: Work>(
+    fn start<W: Work>(
         &self,
         name: &str,
         selection: &Selection,
@@ -185,22 +227,16 @@ impl Modules {
             Selection::InProcess => (Target::InProcess, Vec::new()),
             Selection::OpenSsl => (Target::OpenSsl, Vec::new()),
             Selection::Path(library) => {
-                let pin = pin.unwrap_or_default().to_owned();
-                let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
-                (Target::Module { library: library.clone(), reserved: None, token }, Vec::new())
+                (self.token.existing(library.clone(), pin.unwrap_or_default()), Vec::new())
             }
-            Selection::Known(_) | Selection::RustCrypto => {
-                let (known, backend) = match selection {
-                    Selection::Known(known) => (*known, self.backend),
-                    _ => (Known::Jeton, Some(Backend::Rustcrypto)),
-                };
-                let Some(library) = known.library() else {
-                    return Ok(absent(format!("the module {} was not found", known.name())));
-                };
-                let Sandbox { environment, reserved, token } =
-                    Sandbox::fresh(known, own, backend.map(Backend::name))?;
-                (Target::Module { library, reserved, token }, environment)
-            }
+            Selection::Known(known) => match known.library() {
+                Some(library) => self.token.fresh(selection, library, own)?,
+                None => return Ok(absent(format!("the module {} was not found", known.name()))),
+            },
+            Selection::RustCrypto => match Known::Jeton.library() {
+                Some(library) => self.token.fresh(selection, library, own)?,
+                None => return Ok(absent("the module jeton was not found".to_owned())),
+            },
         };
         let job = Job {
             name: name.to_owned(),
@@ -221,6 +257,46 @@ impl Modules {
     }
 }
 
+impl TokenOptions {
+    /// Returns the user PIN of an existing token. Looks at the module before it asks for the PIN.
+    pub fn pin(&self, library: &Path) -> Result<String, Error> {
+        Ok(pin::ask_for_module(library, self.pin.clone())?.to_string())
+    }
+
+    /// Returns a module with its existing token.
+    pub fn existing(&self, library: PathBuf, pin: &str) -> Target {
+        let token = TokenAccess::Existing { label: self.token_label.clone(), pin: pin.to_owned() };
+        Target::Module { library, reserved: None, token }
+    }
+
+    /// Returns the module with a fresh token in `directory`, and the environment of its process.
+    pub fn fresh(
+        &self,
+        selection: &Selection,
+        library: PathBuf,
+        directory: &Path,
+    ) -> Result<(Target, Environment), Error> {
+        let (known, backend) = match selection {
+            Selection::Known(known) => (*known, self.backend),
+            _ => (Known::Jeton, Some(Backend::Rustcrypto)),
+        };
+        let Sandbox { environment, reserved, token } =
+            Sandbox::fresh(known, directory, backend.map(Backend::name))?;
+        Ok((Target::Module { library, reserved, token }, environment))
+    }
+}
+
+/// Ends the processes. Returns the name and the result of each module.
+pub fn finish<W: Work>(
+    selections: Vec<(String, Selection)>,
+    participants: Vec<Participant<Worker<W>, W>>,
+) -> impl Iterator<Item = (String, Outcome<W>)> {
+    selections.into_iter().zip(participants).map(|((name, _), Participant { runner, mut outcome })| {
+        outcome.notes.extend(runner.and_then(Worker::finish));
+        (name, outcome)
+    })
+}
+
 /// Gives each selection its name in the report. If modules have the same file name, all but the
 /// first get a number.
 pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
@@ -235,6 +311,16 @@ pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
     named
 }
 
+/// Returns a bar, which is hidden if standard error is not a terminal.
+pub fn bar(total: u64) -> ProgressBar {
+    let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
+    // The template is a constant that parses. Without it the bar would only look plainer.
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// The progress of a measurement: shows a bar on a terminal, and records each run.
 pub struct Progress<N, R> {
     bar: ProgressBar,
@@ -247,12 +333,7 @@ pub struct Progress<N, R> {
 impl<N, R> Progress<N, R> {
     /// Shows the bar if standard error is a terminal.
     pub fn new<W>(plan: &Plan<W>, name: N, ran: R) -> Self {
-        let total = plan.len() as u64;
-        let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
-        // The template is a constant that parses. Without it the bar would only look plainer.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
-            bar.set_style(style);
-        }
+        let bar = bar(plan.len() as u64);
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, name, ran }
     }

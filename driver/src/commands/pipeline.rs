@@ -1,19 +1,21 @@
 //! `pipeline`: reads the options, starts a child process for each module, lets the modules take
 //! turns, and prints the report.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use jeton_driver::Error;
-use jeton_driver::pipeline::{BatchChild, Database, Participant, Plan, Seconds, Turn, Worker, measure};
+use jeton_driver::about::write_json;
+use jeton_driver::pipeline::{BatchChild, Database, Plan, Seconds, Turn, measure};
 use jeton_driver::pki::{ALGORITHMS, Profile};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
 
-use super::modules::{self, Modules, Progress, Shared, available, named, terminal_columns};
+use super::modules::{
+    self, Modules, Progress, Shared, available, finish, named, open_output, terminal_columns,
+};
 use super::printing;
 
 /// Run the X.509 PKI pipeline through modules side by side.
@@ -80,12 +82,18 @@ impl Pipeline {
         report.absent = absent;
         let selections = named(selections);
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let json = self.open_outputs()?;
+        if let Some(path) = &self.db {
+            Database::open(path)?;
+        }
+        if let Some(path) = &self.keep {
+            std::fs::create_dir_all(path).map_err(Error::io(path))?;
+        }
+        let json = open_output(self.json.as_deref())?;
         let results = self
             .results
             .as_ref()
-            .map(|path| Results::begin(path, &report.machine, report.threads, report.rsa_key_pool));
-        let results = results.transpose()?;
+            .map(|path| Results::begin(path, &report.about.machine, report.threads, report.rsa_key_pool));
+        let mut results = results.transpose()?;
         let pin = self.modules.path_pin()?;
         modules::catch_interrupts();
         let shared = Shared {
@@ -94,20 +102,14 @@ impl Pipeline {
             database: self.database(directory.path()),
             keep: self.keep.as_deref(),
         };
-        let mut participants = Vec::new();
-        for (index, (name, selection)) in selections.iter().enumerate() {
-            let own = directory.path().join(index.to_string());
-            participants.push(self.modules.start(name, selection, &shared, &own, pin.as_deref())?);
-        }
+        let mut participants = self.modules.start_all(
+            &selections,
+            &shared,
+            directory.path(),
+            pin.as_deref(),
+            results.as_ref(),
+        )?;
         let plan = Plan::batches(&report.algorithms, &report.sizes, self.min_seconds);
-        if let Some(results) = &results {
-            for ((name, _), participant) in selections.iter().zip(&participants) {
-                if let Some(description) = &participant.outcome.description {
-                    results.describe(name, description)?;
-                }
-            }
-        }
-        let mut results = results;
         let write = |module: &str, turn: &Turn, seconds: &Seconds| match &mut results {
             Some(results) => results.add(module, turn, seconds),
             None => Ok(()),
@@ -115,8 +117,7 @@ impl Pipeline {
         let mut progress = Progress::new(&plan, work_name, write);
         let measured = measure(&mut participants, &plan, &mut progress);
         drop(progress);
-        for ((name, _), Participant { runner, mut outcome }) in selections.into_iter().zip(participants) {
-            outcome.notes.extend(runner.and_then(Worker::finish));
+        for (name, outcome) in finish(selections, participants) {
             report.add(name, outcome);
         }
         measured?;
@@ -126,21 +127,9 @@ impl Pipeline {
         report.interrupted = modules::interrupted();
         report::print(&report, terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
-            report.write_json(file, path)?;
+            write_json(&report, file, path)?;
         }
         Ok(modules::status(report.failed()))
-    }
-
-    /// Opens the output files before the long work begins. Returns the file for JSON.
-    fn open_outputs(&self) -> Result<Option<(File, &Path)>, Error> {
-        if let Some(path) = &self.db {
-            Database::open(path)?;
-        }
-        if let Some(path) = &self.keep {
-            std::fs::create_dir_all(path).map_err(Error::io(path))?;
-        }
-        let Some(path) = &self.json else { return Ok(None) };
-        Ok(Some((File::create(path).map_err(Error::io(path))?, path)))
     }
 
     /// Returns the path of the database. `shared` is the directory of the run.

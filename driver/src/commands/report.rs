@@ -11,8 +11,8 @@ use jeton_driver::{Error, results};
 
 /// Write a page with tables and plots of a result store.
 ///
-/// `jeton pipeline --results` and `jeton issue --results` write such stores. The page shows the
-/// newest measurement of the store. It is one file that loads no other file.
+/// `jeton pipeline`, `jeton issue` and `jeton tls` write such stores with --results. The page shows
+/// the newest measurement of the store. It is one file that loads no other file.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("output").required(true).multiple(true))]
 pub struct Report {
@@ -29,10 +29,7 @@ pub struct Report {
 impl Report {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let page = match results::newest_issuance(&self.store)? {
-            Some(measurement) => Page::of_issuance(&measurement)?,
-            None => Page::of(&results::measurements(&self.store)?)?,
-        };
+        let page = Page::of(&results::newest(&self.store)?)?;
         if let Some(path) = &self.html {
             self.write(path, &html(&page))?;
         }

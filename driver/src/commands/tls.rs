@@ -1,25 +1,26 @@
 //! `tls`: reads the options, starts the process of the module, and prints the report.
 
-use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Write};
+use std::io::{self, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use jeton_driver::Error;
+use jeton_driver::about::write_json;
 use jeton_driver::page::{self, Page};
-use jeton_driver::pipeline::Target;
+use jeton_driver::pipeline::{ModuleDescription, Target};
+use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_driver::tls::{
-    Exchange, Job, KeyKind, Plan, Report, Resumption, Serve, TlsVersion, Watcher, Work, print, run, run_child,
+    Exchange, Job, KeyKind, MeasuredCase, Plan, Report, Resumption, Serve, TlsVersion, Watcher, Work, print,
+    run, run_child,
 };
-use jeton_peers::{Known, Sandbox, TokenAccess};
+use jeton_peers::Known;
 
-use super::backend::Backend;
-use super::{pin, printing};
+use super::modules::{self, Environment, INTERRUPTED_STATUS, TokenOptions, available, bar, open_output};
+use super::printing;
 
 /// Measure TLS handshakes of a server whose key is in a token.
 ///
@@ -49,7 +50,7 @@ pub struct Tls {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Vec<u64>,
     /// Measure each combination of these options for at least this number of seconds with each key.
-    #[arg(long, default_value_t = 0.3, value_parser = super::modules::seconds)]
+    #[arg(long, default_value_t = 0.3, value_parser = modules::seconds)]
     min_seconds: f64,
     /// Write the report to this file, as JSON.
     #[arg(long)]
@@ -57,16 +58,12 @@ pub struct Tls {
     /// Write a page with tables and plots of the latencies to this file.
     #[arg(long)]
     html: Option<PathBuf>,
-    /// The backend of jeton.
-    #[arg(long, value_enum)]
-    backend: Option<Backend>,
-    /// The label of an existing token. A module that is given by its name gets a temporary token
-    /// without this option.
-    #[arg(long)]
-    token_label: Option<String>,
-    /// The user PIN of this token. Default: a prompt.
-    #[arg(long, env = "JETON_PIN", hide_env_values = true)]
-    pin: Option<String>,
+    /// Write each combination to this file as it is measured: an SQLite database, which later
+    /// measurements may share. `jeton report` writes a page of the newest one.
+    #[arg(long, conflicts_with = "serve")]
+    results: Option<PathBuf>,
+    #[command(flatten)]
+    token: TokenOptions,
     /// Serve on this address instead of measuring, for example 127.0.0.1:4433. An HTTP request gets
     /// a text with the version of TLS, the cipher suite and the key exchange.
     #[arg(long, value_name = "ADDRESS")]
@@ -87,15 +84,6 @@ pub struct Tls {
 }
 
 const MAX_THREADS: u64 = 1024;
-/// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
-const INTERRUPTED_STATUS: u8 = 130;
-
-/// Whether the user has pressed Ctrl-C.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
-}
 
 /// Runs the hidden command `tls-child`, in the process that loads the module.
 pub fn child() -> Result<ExitCode, Error> {
@@ -111,11 +99,14 @@ impl Tls {
     pub fn run(self) -> Result<ExitCode, Error> {
         let plan = self.plan()?;
         let selection = Selection::parse(&self.module)?;
-        let json = open(self.json.as_deref())?;
-        let html = open(self.html.as_deref())?;
+        let json = open_output(self.json.as_deref())?;
+        let html = open_output(self.html.as_deref())?;
+        let mut report = Report::new(selection.name());
+        let results = self.results.as_deref().map(|path| report.store(path, &plan)).transpose()?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (target, environment) = self.target(&selection, directory.path())?;
-        let mut progress = Progress::new();
+        let mut progress =
+            Progress { bar: bar(0), module: selection.name(), results, description: None, cases: Vec::new() };
         if let Some(address) = self.serve {
             // This handler ends the process, so it also removes the temporary directory.
             let path = directory.path().to_owned();
@@ -126,28 +117,32 @@ impl Tls {
             let existing = self.key_label.clone().zip(self.chain.clone());
             let (certificates, connections) = (self.certificates, self.connections);
             let serve = Serve { address, keys: plan.keys, existing, certificates, connections };
-            run(&Job { target, work: Work::Serve(serve) }, &environment, &mut progress, interrupted)?;
+            run(
+                &Job { target, work: Work::Serve(serve) },
+                &environment,
+                &mut progress,
+                modules::interrupted,
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
-        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-        let mut report = Report::new(selection.name());
+        modules::catch_interrupts();
         let job = Job { target, work: Work::Measure(plan) };
-        let (description, measurement) = run(&job, &environment, &mut progress, interrupted)?;
-        drop(progress);
-        report.add(description, measurement.unwrap_or_default());
+        let end = run(&job, &environment, &mut progress, modules::interrupted)?;
+        progress.bar.finish_and_clear();
+        report.add(progress.description.take(), std::mem::take(&mut progress.cases), end);
         print(&report, &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
-            report.write_json(file, path)?;
+            write_json(&report, file, path)?;
         }
         if let Some((mut file, path)) = html {
             let text = page::html(&Page::of_tls(&report)?);
             file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::io(path))?;
         }
-        Ok(if report.interrupted { ExitCode::from(INTERRUPTED_STATUS) } else { ExitCode::SUCCESS })
+        Ok(modules::status(false))
     }
 
     fn plan(&self) -> Result<Plan, Error> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = available();
         let mut threads = match self.threads.as_slice() {
             [] => vec![1, cores, 2 * cores],
             // Each value is at most MAX_THREADS, so it fits.
@@ -167,31 +162,22 @@ impl Tls {
 
     /// Returns the module with a fresh token or with the token of the user, and the environment of
     /// its process.
-    fn target(
-        &self,
-        selection: &Selection,
-        directory: &Path,
-    ) -> Result<(Target, Vec<(String, std::ffi::OsString)>), Error> {
-        let existing = |library: PathBuf, reserved| {
-            let pin = pin::ask_for_module(&library, self.pin.clone())?.to_string();
-            let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
-            Ok((Target::Module { library, reserved, token }, Vec::new()))
+    fn target(&self, selection: &Selection, directory: &Path) -> Result<(Target, Environment), Error> {
+        let existing = |library: PathBuf| {
+            let pin = self.token.pin(&library)?;
+            Ok((self.token.existing(library, &pin), Vec::new()))
         };
         match selection {
             Selection::InProcess => Ok((Target::InProcess, Vec::new())),
-            Selection::Path(library) => existing(library.clone(), None),
+            Selection::Path(library) => existing(library.clone()),
             Selection::OpenSsl => Err(Error::Usage("openssl is not a PKCS#11 module".to_owned())),
             Selection::Known(_) | Selection::RustCrypto => {
-                let (known, backend) = match selection {
-                    Selection::Known(known) => (*known, self.backend.map(Backend::name)),
-                    _ => (Known::Jeton, Some("rustcrypto")),
-                };
+                let known = if let Selection::Known(known) = selection { *known } else { Known::Jeton };
                 let library = jeton_peers::library_of(known.name())?;
-                if self.token_label.is_some() {
-                    return existing(library, None);
+                match self.token.token_label {
+                    Some(_) => existing(library),
+                    None => self.token.fresh(selection, library, directory),
                 }
-                let Sandbox { environment, reserved, token } = Sandbox::fresh(known, directory, backend)?;
-                Ok((Target::Module { library, reserved, token }, environment))
             }
         }
     }
@@ -208,27 +194,14 @@ fn each<T: PartialEq>(names: &[String], parse: fn(&str) -> Result<T, Error>) -> 
     Ok(values)
 }
 
-/// Opens an output before the long work begins.
-fn open(path: Option<&Path>) -> Result<Option<(File, &Path)>, Error> {
-    let open = |path| Ok((File::create(path).map_err(Error::io(path))?, path));
-    path.map(open).transpose()
-}
-
-/// The progress of a measurement, shown by a bar on a terminal.
+/// The progress of a measurement: shows a bar on a terminal, and records each case.
 struct Progress {
     bar: ProgressBar,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let bar = if io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        // This constant template is valid, so there is no error. Without the style, the bar would
-        // only look plainer.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
-            bar.set_style(style);
-        }
-        Self { bar }
-    }
+    /// The name of the module.
+    module: String,
+    results: Option<Results>,
+    description: Option<ModuleDescription>,
+    cases: Vec<MeasuredCase>,
 }
 
 impl Watcher for Progress {
@@ -236,6 +209,17 @@ impl Watcher for Progress {
         self.bar.set_length(total as u64);
         self.bar.set_position(index as u64);
         self.bar.set_message(title.to_owned());
+    }
+
+    fn described(&mut self, description: &ModuleDescription) -> Result<(), Error> {
+        self.description = Some(description.clone());
+        self.results.as_ref().map_or(Ok(()), |results| results.describe(&self.module, description))
+    }
+
+    fn measured(&mut self, case: MeasuredCase) -> Result<(), Error> {
+        let added = self.results.as_ref().map_or(Ok(()), |results| results.add_case(&case));
+        self.cases.push(case);
+        added
     }
 
     fn line(&mut self, text: &str) -> Result<(), Error> {

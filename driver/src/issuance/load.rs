@@ -81,38 +81,46 @@ pub struct LoadTurn {
     pub round: usize,
 }
 
-/// A step of an issuance. Each is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The client generates a key pair.
-    Key,
-    /// The client builds and signs the certificate request.
-    Request,
-    /// The CA parses the request and verifies its signature.
-    RequestVerify,
-    /// The CA applies its policy and builds the bytes to sign.
-    Policy,
-    /// The CA signs with its key.
-    Sign,
-    /// The CA waits for a connection to the database and for its write lock.
-    DatabaseWait,
-    /// The CA stores the certificate.
-    Database,
-    /// The client parses the certificate and verifies it.
-    Verify,
+/// Declares an enumeration, and a table of its values with their names.
+macro_rules! named {
+    (
+        $(#[$about:meta])* $kind:ident,
+        $(#[$list:meta])* $table:ident { $($(#[$each:meta])* $value:ident = $name:literal,)* }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind {
+            $($(#[$each])* $value,)*
+        }
+
+        $(#[$list])*
+        pub const $table: &[($kind, &str)] = &[$(($kind::$value, $name),)*];
+    };
 }
 
-/// The phases with their names, in their order.
-pub const PHASES: [(Phase, &str); 8] = [
-    (Phase::Key, "key generation"),
-    (Phase::Request, "the certificate request"),
-    (Phase::RequestVerify, "verifying the request"),
-    (Phase::Policy, "policy and encoding"),
-    (Phase::Sign, "the CA's signature"),
-    (Phase::DatabaseWait, "waiting for the database"),
-    (Phase::Database, "the database"),
-    (Phase::Verify, "verifying the certificate"),
-];
+named! {
+    /// A step of an issuance. Each is timed.
+    Phase,
+    /// The phases with their names, in their order.
+    PHASES {
+        /// The client generates a key pair.
+        Key = "key generation",
+        /// The client builds and signs the certificate request.
+        Request = "the certificate request",
+        /// The CA parses the request and verifies its signature.
+        RequestVerify = "verifying the request",
+        /// The CA applies its policy and builds the bytes to sign.
+        Policy = "policy and encoding",
+        /// The CA signs with its key.
+        Sign = "the CA's signature",
+        /// The CA waits for a connection to the database and for its write lock.
+        DatabaseWait = "waiting for the database",
+        /// The CA stores the certificate.
+        Database = "the database",
+        /// The client parses the certificate and verifies it.
+        Verify = "verifying the certificate",
+    }
+}
 
 /// The time of each phase of one issuance.
 #[derive(Clone, Copy, Debug)]
@@ -151,101 +159,71 @@ impl Clock {
     }
 }
 
-/// A metric of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Certificates that were issued.
-    Issued,
-    /// Orders that failed because the database was busy.
-    Errors,
-    /// Seconds of the run.
-    Seconds,
-    /// Certificates per second.
-    Throughput,
-    /// The mean of the seconds of an issuance, from the key to the verified certificate.
-    Mean,
-    /// The median of these seconds.
-    P50,
-    /// Their 95th percentile.
-    P95,
-    /// Their 99th percentile.
-    P99,
-    /// The mean of the seconds between the request's arrival and the certificate's return.
-    Finalize,
-    /// The 99th percentile of these seconds.
-    FinalizeP99,
-    /// The mean of the seconds of [`Phase::Key`]. The other phases follow in their order.
-    Key,
-    /// [`Phase::Request`]
-    Request,
-    /// [`Phase::RequestVerify`]
-    RequestVerify,
-    /// [`Phase::Policy`]
-    Policy,
-    /// [`Phase::Sign`]
-    Sign,
-    /// [`Phase::DatabaseWait`]
-    DatabaseWait,
-    /// [`Phase::Database`]
-    Database,
-    /// [`Phase::Verify`]
-    Verify,
-    /// Seconds of processor time divided by seconds of the run.
-    BusyCores,
-    /// Bytes on the heap of the tool's code at the start of the process.
-    HeapStart,
-    /// Bytes on this heap before the run, after the warm-up.
-    HeapReady,
-    /// Bytes on this heap after the run.
-    HeapAfter,
-    /// The largest number of bytes on this heap during the run.
-    HeapPeak,
-    /// Bytes that the tool's code requests from the allocator for an issuance.
-    HeapRequested,
-    /// Allocations of the tool's code for an issuance.
-    Allocations,
-    /// Bytes of the process in memory at its start.
-    ResidentStart,
-    /// Bytes of the process in memory before the run, after the warm-up.
-    ResidentReady,
-    /// Bytes of the process in memory after the run.
-    ResidentAfter,
-    /// The largest number of bytes of the process in memory during the run.
-    ResidentPeak,
+named! {
+    /// A metric of a run.
+    Metric,
+    /// The metrics with their names in JSON and in the result store, in their order.
+    METRICS {
+        /// Certificates that were issued.
+        Issued = "issued",
+        /// Orders that failed because the database was busy.
+        Errors = "errors",
+        /// Seconds of the run.
+        Seconds = "seconds",
+        /// Certificates per second.
+        Throughput = "issuances_per_second",
+        /// The mean of the seconds of an issuance, from the key to the verified certificate.
+        Mean = "latency_mean_seconds",
+        /// The median of these seconds.
+        P50 = "latency_p50_seconds",
+        /// Their 95th percentile.
+        P95 = "latency_p95_seconds",
+        /// Their 99th percentile.
+        P99 = "latency_p99_seconds",
+        /// The mean of the seconds between the request's arrival and the certificate's return.
+        Finalize = "finalize_mean_seconds",
+        /// The 99th percentile of these seconds.
+        FinalizeP99 = "finalize_p99_seconds",
+        /// The mean of the seconds of [`Phase::Key`]. The other phases follow in their order.
+        Key = "phase_key_seconds",
+        /// [`Phase::Request`]
+        Request = "phase_request_seconds",
+        /// [`Phase::RequestVerify`]
+        RequestVerify = "phase_request_verify_seconds",
+        /// [`Phase::Policy`]
+        Policy = "phase_policy_seconds",
+        /// [`Phase::Sign`]
+        Sign = "phase_sign_seconds",
+        /// [`Phase::DatabaseWait`]
+        DatabaseWait = "phase_database_wait_seconds",
+        /// [`Phase::Database`]
+        Database = "phase_database_seconds",
+        /// [`Phase::Verify`]
+        Verify = "phase_verify_seconds",
+        /// Seconds of processor time divided by seconds of the run.
+        BusyCores = "busy_cores",
+        /// Bytes on the heap of the tool's code at the start of the process.
+        HeapStart = "heap_start_bytes",
+        /// Bytes on this heap before the run, after the warm-up.
+        HeapReady = "heap_ready_bytes",
+        /// Bytes on this heap after the run.
+        HeapAfter = "heap_after_bytes",
+        /// The largest number of bytes on this heap during the run.
+        HeapPeak = "heap_peak_bytes",
+        /// Bytes that the tool's code requests from the allocator for an issuance.
+        HeapRequested = "heap_requested_bytes_per_issuance",
+        /// Allocations of the tool's code for an issuance.
+        Allocations = "allocations_per_issuance",
+        /// Bytes of the process in memory at its start.
+        ResidentStart = "resident_start_bytes",
+        /// Bytes of the process in memory before the run, after the warm-up.
+        ResidentReady = "resident_ready_bytes",
+        /// Bytes of the process in memory after the run.
+        ResidentAfter = "resident_after_bytes",
+        /// The largest number of bytes of the process in memory during the run.
+        ResidentPeak = "resident_peak_bytes",
+    }
 }
-
-/// The metrics with their names in JSON and in the result store, in their order.
-pub const METRICS: [(Metric, &str); 29] = [
-    (Metric::Issued, "issued"),
-    (Metric::Errors, "errors"),
-    (Metric::Seconds, "seconds"),
-    (Metric::Throughput, "issuances_per_second"),
-    (Metric::Mean, "latency_mean_seconds"),
-    (Metric::P50, "latency_p50_seconds"),
-    (Metric::P95, "latency_p95_seconds"),
-    (Metric::P99, "latency_p99_seconds"),
-    (Metric::Finalize, "finalize_mean_seconds"),
-    (Metric::FinalizeP99, "finalize_p99_seconds"),
-    (Metric::Key, "phase_key_seconds"),
-    (Metric::Request, "phase_request_seconds"),
-    (Metric::RequestVerify, "phase_request_verify_seconds"),
-    (Metric::Policy, "phase_policy_seconds"),
-    (Metric::Sign, "phase_sign_seconds"),
-    (Metric::DatabaseWait, "phase_database_wait_seconds"),
-    (Metric::Database, "phase_database_seconds"),
-    (Metric::Verify, "phase_verify_seconds"),
-    (Metric::BusyCores, "busy_cores"),
-    (Metric::HeapStart, "heap_start_bytes"),
-    (Metric::HeapReady, "heap_ready_bytes"),
-    (Metric::HeapAfter, "heap_after_bytes"),
-    (Metric::HeapPeak, "heap_peak_bytes"),
-    (Metric::HeapRequested, "heap_requested_bytes_per_issuance"),
-    (Metric::Allocations, "allocations_per_issuance"),
-    (Metric::ResidentStart, "resident_start_bytes"),
-    (Metric::ResidentReady, "resident_ready_bytes"),
-    (Metric::ResidentAfter, "resident_after_bytes"),
-    (Metric::ResidentPeak, "resident_peak_bytes"),
-];
 
 /// The values of a run, in the order of [`METRICS`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,17 +1,14 @@
 //! The result of `jeton issue` as text for a terminal and as JSON.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
-use jeton_peers::Machine;
 use serde::Serialize;
 
 use super::load::{LoadTurn, MeasuredLoad};
 use super::tables::{ResultTable, TablePlan, TableRow, tables};
-use crate::Error;
+use crate::about::{About, module_text};
 use crate::figure::WIDE;
 use crate::pipeline::{ModuleDescription, Outcome};
 
@@ -22,12 +19,9 @@ const MOVED: f64 = 0.25;
 /// A measurement of issuance.
 #[derive(Debug, Serialize)]
 pub struct IssueReport {
-    /// The machine.
-    pub machine: Machine,
-    /// The command line.
-    pub command: Vec<String>,
-    /// The version of the tool.
-    pub version: &'static str,
+    /// The machine, the command and the tool.
+    #[serde(flatten)]
+    pub about: About,
     /// Certificates of a run.
     pub requests: u64,
     /// The result of each module. The baseline is the first.
@@ -61,9 +55,7 @@ impl IssueReport {
     /// Starts a report of this machine.
     pub fn new(requests: u64) -> Self {
         Self {
-            machine: Machine::this(),
-            command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
+            about: About::this(),
             requests,
             modules: Vec::new(),
             tables: Vec::new(),
@@ -92,7 +84,7 @@ impl IssueReport {
     pub fn make_tables(&mut self, plans: &[TablePlan]) {
         let modules: Vec<_> =
             self.modules.iter().map(|module| (module.name.as_str(), module.loads.as_slice())).collect();
-        self.tables = tables(plans, &modules, self.machine.cores);
+        self.tables = tables(plans, &modules, self.about.machine.cores);
     }
 
     /// Returns whether anything failed.
@@ -100,21 +92,13 @@ impl IssueReport {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }
 
-    /// Writes the report to `file` as JSON. An error message names `path`.
-    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
-        writeln!(file, "{text}").map_err(Error::io(path))
-    }
-
     /// Prints the tables and notes. A table that is wider than `columns` is printed as one table
     /// for each module.
     pub fn print(&self, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-        let machine = &self.machine;
-        writeln!(out, "{}, {} cores, {}", machine.cpu, machine.cores, machine.system)?;
+        writeln!(out, "{}", self.about.machine())?;
         for module in &self.modules {
             if let Some(about) = &module.description {
-                let (text, version) = (&about.description, &about.version);
-                writeln!(out, "{}: {text} {version} ({})", module.name, about.manufacturer)?;
+                writeln!(out, "{}: {}", module.name, module_text(about))?;
             }
         }
         for table in &self.tables {

@@ -34,7 +34,7 @@ pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
     sections.push(throughput(&view)?);
     sections.extend(documents(newest)?);
     sections.extend(view.algorithms.iter().map(|algorithm| stages(&view, algorithm)));
-    Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: facts(newest), sections })
+    Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: pipeline_facts(newest), sections })
 }
 
 /// A measurement with its lists of names.
@@ -105,27 +105,34 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     known
 }
 
+/// Returns the facts that every measurement has.
 pub(super) fn facts(measurement: &Measurement) -> Vec<(String, String)> {
     let memory = measurement.memory_kib.map(|kib| format!(", {} GiB of memory", kib.div_ceil(1 << 20)));
     let machine = format!("{}, {} cores{}", measurement.cpu, measurement.cores, memory.unwrap_or_default());
-    let pairs = match measurement.rsa_key_pool {
-        0 => "a new pair for each certificate".to_owned(),
-        pairs => format!("{pairs} pairs that a batch reuses"),
-    };
     let mut facts = vec![
         ("Machine".to_owned(), machine),
         ("System".to_owned(), measurement.system.clone()),
         ("Date".to_owned(), measurement.started.clone()),
         ("Tool".to_owned(), format!("jeton {}", measurement.version)),
         ("Command".to_owned(), measurement.command.join(" ")),
-        ("Threads".to_owned(), measurement.threads.to_string()),
-        ("RSA key pairs of subscribers".to_owned(), pairs),
     ];
     facts.extend(measurement.modules.iter().map(|module| {
         let file = module.library.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
         let text = format!("{} {} ({}){file}", module.description, module.version, module.manufacturer);
         (format!("Module {}", module.name), text)
     }));
+    facts
+}
+
+/// Returns the facts of a measurement of the pipeline.
+fn pipeline_facts(measurement: &Measurement) -> Vec<(String, String)> {
+    let pairs = match measurement.rsa_key_pool {
+        0 => "a new pair for each certificate".to_owned(),
+        pairs => format!("{pairs} pairs that a batch reuses"),
+    };
+    let mut facts = facts(measurement);
+    facts.push(("Threads".to_owned(), measurement.threads.to_string()));
+    facts.push(("RSA key pairs of subscribers".to_owned(), pairs));
     facts
 }
 

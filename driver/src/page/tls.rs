@@ -3,35 +3,34 @@
 use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};
 use crate::Error;
+use crate::about::module_text;
 use crate::report::{rate, time};
-use crate::tls::{MeasuredCase, Report, case_name, case_ratio};
+use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
 
-/// Builds the page.
-pub(super) fn page(report: &Report) -> Result<Page, Error> {
+/// Builds the page from facts about the measurement and its cases.
+pub(super) fn page(facts: Vec<(String, String)>, all: &[MeasuredCase]) -> Result<Page, Error> {
     let mut sections = Vec::new();
-    for threads in report.threads() {
-        let cases: Vec<_> = report.cases.iter().filter(|case| case.threads == threads).collect();
+    for threads in threads(all) {
+        let cases: Vec<_> = all.iter().filter(|case| case.threads == threads).collect();
         sections.push(section(threads, &cases)?);
     }
     if sections.is_empty() {
         return Err(Error::Failed("no case was measured".to_owned()));
     }
-    Ok(Page { title: "Jeton: TLS handshakes".to_owned(), facts: facts(report), sections })
+    Ok(Page { title: "Jeton: TLS handshakes".to_owned(), facts, sections })
 }
 
-fn facts(report: &Report) -> Vec<(String, String)> {
-    let machine = &report.machine;
-    let module = report.description.as_ref().map_or_else(
-        || "the second key is in memory, too".to_owned(),
-        |about| format!("{} {} ({})", about.description, about.version, about.manufacturer),
-    );
-    let [before, after] = &report.load;
+/// Returns the facts of a report.
+pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
+    let second = || "the second key is in memory, too".to_owned();
+    let module = report.description.as_ref().map_or_else(second, module_text);
+    let [before, after] = &report.about.load;
     [
-        ("machine", format!("{}, {} cores, {}", machine.cpu, machine.cores, machine.system)),
+        ("machine", report.about.machine()),
         ("load", format!("{before} before, {after} after")),
         ("rustls", format!("{} with aws-lc-rs", report.rustls)),
         (report.module.as_str(), module),
-        ("command", report.command.join(" ")),
+        ("command", report.about.command.join(" ")),
     ]
     .map(|(name, text)| (name.to_owned(), text))
     .into()

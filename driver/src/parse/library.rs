@@ -19,8 +19,8 @@ pub(super) struct Library {
     /// byte strings, or 0 if it fails.
     pub(super) fields: fn(&[u8]) -> usize,
     /// Returns the length of the parts that a verification needs (the signed bytes and the
-    /// signature), or 0 if it fails.
-    pub(super) parts: fn(&[u8]) -> usize,
+    /// signature), or 0 if it fails. `None` if the library does not return them.
+    pub(super) parts: Option<fn(&[u8]) -> usize>,
 }
 
 /// The library with which the pipeline builds certificates and CRLs. It is the baseline of the
@@ -28,24 +28,31 @@ pub(super) struct Library {
 pub(super) const OURS: &str = "x509-cert";
 
 /// All libraries. The first one is the baseline.
-pub(super) const LIBRARIES: [Library; 3] = [
+pub(super) const LIBRARIES: &[Library] = &[
     Library {
         name: OURS,
         parse: |der| x509_cert(der).is_some(),
         fields: |der| x509_cert_fields(der).unwrap_or(0),
-        parts: |der| x509_cert_parts(der).unwrap_or(0),
+        parts: Some(|der| x509_cert_parts(der).unwrap_or(0)),
     },
     Library {
         name: "x509-parser",
         parse: |der| x509_parser(der).is_some(),
         fields: |der| x509_parser_fields(der).unwrap_or(0),
-        parts: |der| x509_parser_parts(der).unwrap_or(0),
+        parts: Some(|der| x509_parser_parts(der).unwrap_or(0)),
     },
     Library {
         name: "synta-certificate",
         parse: |der| synta_certificate(der).is_some(),
         fields: |der| synta_fields(der).unwrap_or(0),
-        parts: |der| synta_parts(der).unwrap_or(0),
+        parts: Some(|der| synta_parts(der).unwrap_or(0)),
+    },
+    #[cfg(feature = "openssl")]
+    Library {
+        name: crate::selection::OPENSSL,
+        parse: |der| openssl::parse(der).is_some(),
+        fields: |der| openssl::fields(der).unwrap_or(0),
+        parts: None,
     },
 ];
 
@@ -111,4 +118,41 @@ fn synta_fields(der: &[u8]) -> Option<usize> {
 fn synta_parts(der: &[u8]) -> Option<usize> {
     let signed = black_box(Signed::parse(der).ok()?);
     Some(signed.tbs.len() + signed.signature.len())
+}
+
+/// OpenSSL of the system, through the crate `openssl`.
+#[cfg(feature = "openssl")]
+mod openssl {
+    use std::hint::black_box;
+
+    use openssl::x509::{X509, X509NameRef};
+
+    pub(super) fn parse(der: &[u8]) -> Option<X509> {
+        black_box(X509::from_der(der).ok())
+    }
+
+    pub(super) fn fields(der: &[u8]) -> Option<usize> {
+        let certificate = parse(der)?;
+        black_box((certificate.version(), certificate.not_before(), certificate.not_after()));
+        black_box(certificate.signature_algorithm().object().nid());
+        let texts = text(certificate.issuer_name())? + text(certificate.subject_name())?;
+        let serial = certificate.serial_number().to_bn().ok()?.num_bytes();
+        // The crate does not give access to the bytes of the key without decoding it, and OpenSSL
+        // before 3.5 cannot decode keys of ML-DSA and SLH-DSA.
+        let key = certificate.public_key().map_or(0, |key| key.bits());
+        let numbers = usize::try_from(serial).ok()? + usize::try_from(key).ok()?;
+        Some(texts + numbers + certificate.signature().as_slice().len())
+    }
+
+    /// Returns the length of a name as text: `CN = …` for each of its attributes.
+    fn text(name: &X509NameRef) -> Option<usize> {
+        let mut text = String::new();
+        for entry in name.entries() {
+            text += entry.object().nid().short_name().unwrap_or_default();
+            text += "=";
+            text += &entry.data().to_string().ok()?;
+            text += ",";
+        }
+        Some(black_box(text).len())
+    }
 }

@@ -6,7 +6,7 @@ use jeton_peers::Interval;
 use serde::Serialize;
 
 use super::build::{Builders, REVOKED};
-use super::library::{LIBRARIES, OURS};
+use super::library::{LIBRARIES, Library, OURS};
 use super::set::{Choice, sets};
 use crate::Error;
 
@@ -66,16 +66,25 @@ pub fn measure(
             let mut rows = Vec::new();
             for operation in ["parse", "fields", "parts"] {
                 // `black_box` is in the libraries' functions.
-                let works = LIBRARIES.each_ref().map(|library| {
-                    let work = move |der: &[u8]| match operation {
-                        "parse" => (library.parse)(der),
-                        "fields" => (library.fields)(der) > 0,
-                        _ => (library.parts)(der) > 0,
+                let works = LIBRARIES.iter().filter_map(|library| {
+                    let work: fn(&Library, &[u8]) -> bool = match operation {
+                        "parse" => |library, der| (library.parse)(der),
+                        "fields" => |library, der| (library.fields)(der) > 0,
+                        _ => {
+                            library.parts?;
+                            |library, der| library.parts.is_some_and(|parts| parts(der) > 0)
+                        }
                     };
-                    let work = move || Ok(all.iter().filter(|der| !work(der)).count());
-                    (library.name, Box::new(work) as Work<'_>)
+                    let work = move || Ok(all.iter().filter(|der| !work(library, der)).count());
+                    Some((library.name, Box::new(work) as Work<'_>))
                 });
-                rows.extend(turns(operation, all.len(), &works, min_seconds)?);
+                rows.extend(turns(
+                    operation,
+                    all.len(),
+                    &works.collect::<Vec<_>>(),
+                    min_seconds,
+                    interrupted,
+                )?);
             }
             let mut lengths: Vec<_> = all.iter().map(Vec::len).collect();
             lengths.sort_unstable();
@@ -85,12 +94,12 @@ pub fn measure(
     }
     if !interrupted() {
         begins("CRLs and OCSP responses");
-        results.extend(build(min_seconds)?);
+        results.extend(build(min_seconds, interrupted)?);
     }
     Ok(results)
 }
 
-fn build(min_seconds: f64) -> Result<[MeasuredSet; 2], Error> {
+fn build(min_seconds: f64, interrupted: &dyn Fn() -> bool) -> Result<[MeasuredSet; 2], Error> {
     let builders = Builders::new()?;
     let builders = &builders;
     let crl: [(_, Work<'_>); 2] = [
@@ -103,8 +112,16 @@ fn build(min_seconds: f64) -> Result<[MeasuredSet; 2], Error> {
     ];
     let set = |name: String, bytes, rows| MeasuredSet { name, count: 1, bytes, chains: None, rows };
     Ok([
-        set(format!("crl of {REVOKED}"), builders.own_crl()?.len(), turns("build", 1, &crl, min_seconds)?),
-        set("ocsp".to_owned(), builders.own_ocsp()?.len(), turns("build", 1, &ocsp, min_seconds)?),
+        set(
+            format!("crl of {REVOKED}"),
+            builders.own_crl()?.len(),
+            turns("build", 1, &crl, min_seconds, interrupted)?,
+        ),
+        set(
+            "ocsp".to_owned(),
+            builders.own_ocsp()?.len(),
+            turns("build", 1, &ocsp, min_seconds, interrupted)?,
+        ),
     ])
 }
 
@@ -117,6 +134,7 @@ fn turns(
     items: usize,
     works: &[(&'static str, Work<'_>)],
     min_seconds: f64,
+    interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<Row>, Error> {
     let start = Instant::now();
     let refused = works.iter().map(|(_, work)| work()).collect::<Result<Vec<_>, _>>()?;
@@ -127,7 +145,8 @@ fn turns(
     let mut seconds: Vec<Vec<f64>> = works.iter().map(|_| Vec::new()).collect();
     let began = Instant::now();
     for round in 0.. {
-        if round >= MIN_ROUNDS && began.elapsed().as_secs_f64() >= min_seconds * works.len() as f64 {
+        let enough = began.elapsed().as_secs_f64() >= min_seconds * works.len() as f64;
+        if (round >= MIN_ROUNDS && enough) || (round > 0 && interrupted()) {
             break;
         }
         for turn in 0..works.len() {

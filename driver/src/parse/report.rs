@@ -1,32 +1,24 @@
 //! The results, as a table for people and as JSON for scripts.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use jeton_peers::Machine;
 use serde::Serialize;
 
 use super::library::OURS;
 use super::measure::MeasuredSet;
-use crate::Error;
-use crate::report::{load, rate, ratio_text};
+use crate::about::About;
+use crate::report::{rate, ratio_text};
 
 /// A measurement with the machine that made it.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The machine.
-    pub machine: Machine,
-    /// The load averages of the machine at the beginning and at the end.
-    pub load: [String; 2],
-    /// The command line.
-    pub command: Vec<String>,
-    /// The version of the tool.
-    pub version: &'static str,
+    /// The machine, the command and the tool.
+    #[serde(flatten)]
+    pub about: About,
     /// The libraries and their versions.
-    pub libraries: Vec<(&'static str, &'static str)>,
+    pub libraries: Vec<(&'static str, String)>,
     /// The results.
     pub sets: Vec<MeasuredSet>,
     /// True if the user ended the measurement early.
@@ -42,31 +34,26 @@ const VERSIONS: [(&str, &str); 5] = [
     ("webpki-root-certs", "1.0.11"),
 ];
 
+/// Returns the name and the version of each library.
+fn libraries() -> Vec<(&'static str, String)> {
+    #[cfg_attr(not(feature = "openssl"), expect(unused_mut, reason = "OpenSSL is pushed"))]
+    let mut all: Vec<_> = VERSIONS.iter().map(|(name, version)| (*name, (*version).to_owned())).collect();
+    #[cfg(feature = "openssl")]
+    all.push((crate::selection::OPENSSL, openssl::version::version().to_owned()));
+    all
+}
+
 impl Report {
     /// Starts a report of this machine.
     pub fn new() -> Self {
-        Self {
-            machine: Machine::this(),
-            load: [load(), String::new()],
-            command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
-            libraries: VERSIONS.to_vec(),
-            sets: Vec::new(),
-            interrupted: false,
-        }
+        Self { about: About::this(), libraries: libraries(), sets: Vec::new(), interrupted: false }
     }
 
     /// Adds the results.
     pub fn add(&mut self, sets: Vec<MeasuredSet>, interrupted: bool) {
-        self.load[1] = load();
+        self.about.end();
         self.sets = sets;
         self.interrupted = interrupted;
-    }
-
-    /// Writes the report to `file` as JSON. An error message names `path`.
-    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
-        writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(Error::io(path))
     }
 }
 
@@ -78,13 +65,8 @@ impl Default for Report {
 
 /// Prints the table and the notes below it.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let machine = &report.machine;
-    let [before, after] = &report.load;
-    writeln!(
-        out,
-        "{}, {} cores, {}, load {before}, then {after}",
-        machine.cpu, machine.cores, machine.system
-    )?;
+    let [before, after] = &report.about.load;
+    writeln!(out, "{}, load {before}, then {after}", report.about.machine())?;
     let versions: Vec<_> =
         report.libraries.iter().map(|(name, version)| format!("{name} {version}")).collect();
     writeln!(out, "{}", versions.join(", "))?;
@@ -125,7 +107,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if report.interrupted {
-        writeln!(out, "interrupted: the last sets are missing")?;
+        writeln!(out, "interrupted: the last sets are missing or have few rounds")?;
     }
     Ok(())
 }

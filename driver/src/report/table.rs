@@ -9,6 +9,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use jeton_peers::Interval;
 
 use super::{ModuleReport, Report};
+use crate::about::module_text;
 use crate::figure::{WIDE, ratio_text};
 use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
 use crate::results::Comparison;
@@ -20,19 +21,10 @@ pub(crate) const MOVED: f64 = 0.25;
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
 /// one table for each module.
 pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-    let machine = &report.machine;
-    writeln!(
-        out,
-        "{}, {} cores, {}, {} threads",
-        machine.cpu, machine.cores, machine.system, report.threads
-    )?;
+    writeln!(out, "{}, {} threads", report.about.machine(), report.threads)?;
     for module in &report.modules {
         if let Some(about) = &module.description {
-            writeln!(
-                out,
-                "{}: {} {} ({})",
-                module.name, about.description, about.version, about.manufacturer
-            )?;
+            writeln!(out, "{}: {}", module.name, module_text(about))?;
         }
     }
     for algorithm in &report.algorithms {

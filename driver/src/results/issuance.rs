@@ -1,12 +1,10 @@
 //! The measurements of `jeton issue` in a result store. They are in a separate table, which the
 //! first of them creates.
 
-use std::path::Path;
-
 use rusqlite::{Connection, params};
 
+use super::Results;
 use super::measurement::{Measurement, described};
-use super::{Results, open};
 use crate::Error;
 use crate::issuance::{Load, LoadTurn, METRICS, MeasuredLoad, Metric, Storage, Values};
 use crate::selection::IN_PROCESS;
@@ -74,21 +72,9 @@ struct Runs {
     rounds: Vec<Option<Values>>,
 }
 
-/// Returns the newest measurement of a store if `jeton issue` made it.
-pub fn newest_issuance(path: &Path) -> Result<Option<IssuanceMeasurement>, Error> {
-    let connection = open(path)?;
-    let has_table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'issuance'";
-    if connection.query_row(has_table, [], |row| row.get::<_, i64>(0))? == 0 {
-        return Ok(None);
-    }
-    let newest = |table: &str| -> Result<Option<i64>, Error> {
-        Ok(connection.query_row(&format!("SELECT max(measurement) FROM {table}"), [], |row| row.get(0))?)
-    };
-    let Some(id) = newest("issuance")? else { return Ok(None) };
-    if newest("sample")?.is_some_and(|other| other > id) {
-        return Ok(None);
-    }
-    let runs = runs(&connection, id)?;
+/// Reads a measurement.
+pub(super) fn read(connection: &Connection, id: i64) -> Result<IssuanceMeasurement, Error> {
+    let runs = runs(connection, id)?;
     let mut loads: Vec<Load> = Vec::new();
     let mut modules: Vec<(String, Vec<MeasuredLoad>)> = Vec::new();
     for one in &runs {
@@ -103,7 +89,7 @@ pub fn newest_issuance(path: &Path) -> Result<Option<IssuanceMeasurement>, Error
             None => modules.push((one.module.clone(), vec![measured])),
         }
     }
-    Ok(Some(IssuanceMeasurement { about: described(&connection, id)?, loads, modules }))
+    Ok(IssuanceMeasurement { about: described(connection, id)?, loads, modules })
 }
 
 fn runs(connection: &Connection, id: i64) -> Result<Vec<Runs>, Error> {
@@ -155,6 +141,7 @@ mod tests {
     use jeton_peers::Machine;
 
     use super::*;
+    use crate::results::{Newest, newest};
 
     #[test]
     fn a_measurement_is_read_as_it_was_written() {
@@ -175,7 +162,7 @@ mod tests {
             }
         }
         drop(results);
-        let read = newest_issuance(&path).expect("a store").expect("a measurement");
+        let Newest::Issuance(read) = newest(&path).expect("a store") else { panic!("of another command") };
         assert_eq!(read.loads, [load]);
         let names: Vec<_> = read.modules.iter().map(|(name, loads)| (name.as_str(), loads[0].runs)).collect();
         assert_eq!(names, [(IN_PROCESS, 3), ("jeton", 3)]);

@@ -52,8 +52,10 @@ fn work(job: &Job, say: &(dyn Fn(&Event) + Sync)) -> Result<Event, Error> {
     match &job.work {
         Work::Measure(plan) => {
             let begins = |title, index, total| say(&Event::Case(title, index, total));
-            let watch = Watch { begins: &begins, interrupted: &|| CLOSED.load(Ordering::Relaxed) };
-            Ok(Event::Measured(Box::new(measure(plan, token.as_mut(), &watch)?)))
+            let measured = |case| say(&Event::Measured(Box::new(case)));
+            let interrupted = || CLOSED.load(Ordering::Relaxed);
+            let watch = Watch { begins: &begins, measured: &measured, interrupted: &interrupted };
+            Ok(Event::End(measure(plan, token.as_mut(), &watch)?))
         }
         Work::Serve(work) => {
             serve(work, token.as_mut(), &|line| say(&Event::Line(line)))?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::case::KeyKind;
-use super::measure::{Measurement, Plan};
+use super::measure::{End, MeasuredCase, Plan};
 use crate::pipeline::{ModuleDescription, Target};
 
 /// The work of the child, and its module. It comes through standard input, because a PIN must not
@@ -52,8 +52,10 @@ pub(super) enum Event {
     Case(String, usize, usize),
     /// A line for the user.
     Line(String),
+    /// A case is measured.
+    Measured(Box<MeasuredCase>),
     /// The end of a measurement.
-    Measured(Box<Measurement>),
+    End(End),
     /// The end of a server.
     Served,
     /// The work failed.

@@ -41,11 +41,9 @@ pub struct Plan {
     pub min_seconds: f64,
 }
 
-/// The result of a measurement.
+/// The end of a measurement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Measurement {
-    /// The cases.
-    pub cases: Vec<MeasuredCase>,
+pub struct End {
     /// Keys that the module lacks, and the reason.
     pub not_available: Vec<(KeyKind, String)>,
     /// True if the user ended the measurement early.
@@ -136,6 +134,8 @@ fn title(key: KeyKind, pair: (TlsVersion, Exchange), handshake: Resumption, thre
 pub(super) struct Watch<'a> {
     /// A case begins: its title, its index and the number of cases.
     pub(super) begins: &'a dyn Fn(String, usize, usize),
+    /// A case is measured.
+    pub(super) measured: &'a dyn Fn(MeasuredCase),
     /// Returns whether the user wants the measurement to end now.
     pub(super) interrupted: &'a dyn Fn() -> bool,
 }
@@ -145,8 +145,8 @@ pub(super) fn measure(
     plan: &Plan,
     mut token: Option<&mut TokenKeys>,
     watch: &Watch<'_>,
-) -> Result<Measurement, Error> {
-    let mut measurement = Measurement::default();
+) -> Result<End, Error> {
+    let mut end = End::default();
     let pairs: Vec<_> =
         plan.versions.iter().flat_map(|one| plan.exchanges.iter().map(move |other| (*one, *other))).collect();
     let of = |key: KeyKind| pairs.iter().filter(move |pair| exists(key, pair.0, pair.1)).copied();
@@ -156,7 +156,7 @@ pub(super) fn measure(
     for key in plan.keys.iter().copied() {
         let own = match token.as_deref_mut().map_or_else(|| in_memory(key), |token| token.generate(key)) {
             Err(Error::NotAvailable(reason)) => {
-                measurement.not_available.push((key, reason));
+                end.not_available.push((key, reason));
                 index += of(key).count() * each;
                 continue;
             }
@@ -169,16 +169,16 @@ pub(super) fn measure(
                     (watch.begins)(title(key, pair, handshake, threads), index, total);
                     index += 1;
                     let case = Case { key, pair, handshake, threads };
-                    measurement.cases.extend(case.measure(&keys, plan.min_seconds, watch)?);
+                    case.measure(&keys, plan.min_seconds, watch)?.map(watch.measured);
                     if (watch.interrupted)() {
-                        measurement.interrupted = true;
-                        return Ok(measurement);
+                        end.interrupted = true;
+                        return Ok(end);
                     }
                 }
             }
         }
     }
-    Ok(measurement)
+    Ok(end)
 }
 
 /// A case to measure.

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use super::job::{Event, Job};
-use super::measure::Measurement;
+use super::measure::{End, MeasuredCase};
 use crate::Error;
 use crate::pipeline::ModuleDescription;
 
@@ -18,6 +18,10 @@ const CHILD_COMMAND: &str = "tls-child";
 pub trait Watcher {
     /// A case begins: its title, its index and the number of cases.
     fn begins(&mut self, title: &str, index: usize, total: usize);
+    /// The module describes itself.
+    fn described(&mut self, description: &ModuleDescription) -> Result<(), Error>;
+    /// A case is measured. An error ends the measurement.
+    fn measured(&mut self, case: MeasuredCase) -> Result<(), Error>;
     /// A line for the user.
     fn line(&mut self, text: &str) -> Result<(), Error>;
 }
@@ -43,15 +47,14 @@ fn close_when(input: ChildStdin, interrupted: fn() -> bool) {
     });
 }
 
-/// Runs a job in a child process, whose environment gets `environment` too. Returns the module's
-/// description of itself and the measurement. A server has no measurement. `interrupted` returns
-/// whether the user wants the work to end now.
+/// Runs a job in a child process, whose environment gets `environment` too. The end of a server is
+/// empty. `interrupted` returns whether the user wants the work to end now.
 pub fn run(
     job: &Job,
     environment: &[(String, OsString)],
     watcher: &mut dyn Watcher,
     interrupted: fn() -> bool,
-) -> Result<(Option<ModuleDescription>, Option<Measurement>), Error> {
+) -> Result<End, Error> {
     let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
     let mut command = Command::new(&program);
     command.arg(CHILD_COMMAND).envs(environment.iter().cloned());
@@ -66,16 +69,16 @@ pub fn run(
     let Some(output) = running.0.stdout.take() else {
         return Err(Error::Failed("the module's process has no output".to_owned()));
     };
-    let mut description = None;
     // A module may write to standard output too: lines that are not events are skipped.
     let lines = BufReader::new(output).lines().map_while(Result::ok);
     for event in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
         match event {
-            Event::Described(about) => description = Some(about),
+            Event::Described(about) => watcher.described(&about)?,
             Event::Case(title, index, total) => watcher.begins(&title, index, total),
             Event::Line(text) => watcher.line(&text)?,
-            Event::Measured(measurement) => return Ok((description, Some(*measurement))),
-            Event::Served => return Ok((description, None)),
+            Event::Measured(case) => watcher.measured(*case)?,
+            Event::End(end) => return Ok(end),
+            Event::Served => return Ok(End::default()),
             Event::Failed(message) => return Err(Error::Failed(message)),
         }
     }

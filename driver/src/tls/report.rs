@@ -1,31 +1,26 @@
 //! The results of a measurement, as tables for people and as JSON for scripts.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use jeton_peers::Machine;
 use serde::Serialize;
 
 use super::case::KeyKind;
-use super::measure::{MeasuredCase, Measurement};
+use super::measure::{End, MeasuredCase, Plan};
 use crate::Error;
+use crate::about::{About, module_text};
 use crate::pipeline::ModuleDescription;
-use crate::report::{MOVED, load, rate, ratio_text, time};
+use crate::report::{MOVED, rate, ratio_text, time};
+use crate::results::Results;
 
 /// A measurement with the machine that made it.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The machine.
-    pub machine: Machine,
-    /// The load averages of the machine at the beginning and at the end.
-    pub load: [String; 2],
-    /// The command line.
-    pub command: Vec<String>,
-    /// The version of the tool.
-    pub version: &'static str,
+    /// The machine, the command and the tool.
+    #[serde(flatten)]
+    pub about: About,
     /// The version of the TLS library.
     pub rustls: &'static str,
     /// The name of the module.
@@ -47,10 +42,7 @@ impl Report {
     /// Starts a report of this machine.
     pub fn new(module: String) -> Self {
         Self {
-            machine: Machine::this(),
-            load: [load(), String::new()],
-            command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
+            about: About::this(),
             rustls: RUSTLS,
             module,
             description: None,
@@ -60,28 +52,37 @@ impl Report {
         }
     }
 
+    /// Begins a measurement in the result store at `path`, and describes the TLS library there.
+    pub fn store(&self, path: &Path, plan: &Plan) -> Result<Results, Error> {
+        let threads = plan.threads.iter().max().copied().unwrap_or_default();
+        let results = Results::begin(path, &self.about.machine, threads, 0)?;
+        let library = ModuleDescription {
+            description: "rustls".to_owned(),
+            manufacturer: "with aws-lc-rs".to_owned(),
+            version: self.rustls.to_owned(),
+            cryptoki: "-".to_owned(),
+            library: None,
+        };
+        results.describe("TLS library", &library)?;
+        Ok(results)
+    }
+
     /// Adds the results.
-    pub fn add(&mut self, description: Option<ModuleDescription>, measurement: Measurement) {
-        self.load[1] = load();
+    pub fn add(&mut self, description: Option<ModuleDescription>, cases: Vec<MeasuredCase>, end: End) {
+        self.about.end();
         self.description = description;
-        self.cases = measurement.cases;
-        self.not_available = measurement.not_available;
-        self.interrupted = measurement.interrupted;
+        self.cases = cases;
+        self.not_available = end.not_available;
+        self.interrupted = end.interrupted;
     }
+}
 
-    /// Writes the report to `file` as JSON. `path` is its name for an error.
-    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
-        writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(Error::io(path))
-    }
-
-    /// Returns the numbers of threads in ascending order.
-    pub(crate) fn threads(&self) -> Vec<usize> {
-        let mut threads: Vec<_> = self.cases.iter().map(|case| case.threads).collect();
-        threads.sort_unstable();
-        threads.dedup();
-        threads
-    }
+/// Returns the numbers of threads of these cases in ascending order.
+pub(crate) fn threads(cases: &[MeasuredCase]) -> Vec<usize> {
+    let mut threads: Vec<_> = cases.iter().map(|case| case.threads).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    threads
 }
 
 /// Returns the name of a case in a table, without its threads.
@@ -117,23 +118,14 @@ const LATENCIES: [Column; 5] = [
 
 /// Prints two tables for each number of threads, and the notes below them.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let machine = &report.machine;
-    let [before, after] = &report.load;
-    writeln!(
-        out,
-        "{}, {} cores, {}, load {before}, then {after}",
-        machine.cpu, machine.cores, machine.system
-    )?;
+    let [before, after] = &report.about.load;
+    writeln!(out, "{}, load {before}, then {after}", report.about.machine())?;
     writeln!(out, "rustls {} with aws-lc-rs", report.rustls)?;
     match &report.description {
-        Some(about) => writeln!(
-            out,
-            "{}: {} {} ({})",
-            report.module, about.description, about.version, about.manufacturer
-        )?,
+        Some(about) => writeln!(out, "{}: {}", report.module, module_text(about))?,
         None => writeln!(out, "{}: the second key is in memory, too", report.module)?,
     }
-    for threads in report.threads() {
+    for threads in threads(&report.cases) {
         let cases: Vec<_> = report.cases.iter().filter(|case| case.threads == threads).collect();
         let plural = if threads == 1 { "thread" } else { "threads" };
         writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time, medians)")?;

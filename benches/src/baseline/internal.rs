@@ -1,0 +1,40 @@
+//! Internal functions of AWS-LC: its archive exports them, but aws-lc-sys has no bindings for them.
+
+use aws_lc_sys as aws;
+
+use super::one;
+
+/// Declares `Functions`, the functions of a parameter set, and a macro `functions_of` that collects
+/// them by their names in the archive. The first argument is a dollar sign, which a macro cannot
+/// write for the macro that it declares.
+macro_rules! internal_functions {
+    ($d:tt $($function:ident($($argument:ident: $kind:ty),* $(,)?)),* $(,)?) => {
+        /// The functions of one parameter set.
+        #[derive(Clone, Copy)]
+        struct Functions {
+            $($function: unsafe extern "C" fn($($argument: $kind),*) -> std::ffi::c_int,)*
+        }
+
+        macro_rules! functions_of {
+            ($($d $function:literal),* $d (,)?) => {{
+                unsafe extern "C" {
+                    $(
+                        #[link_name = $d $function]
+                        fn $function($($argument: $kind),*) -> std::ffi::c_int;
+                    )*
+                }
+                Functions { $($function),* }
+            }};
+        }
+    };
+}
+
+pub(super) use internal_functions;
+
+/// Returns random bytes.
+pub(super) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // SAFETY: the length is that of `bytes`.
+    one(unsafe { aws::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) });
+    bytes
+}

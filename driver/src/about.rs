@@ -1,0 +1,69 @@
+//! The head of every report: the machine and its load, the command, and the version of the tool.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use jeton_peers::Machine;
+use serde::Serialize;
+
+use crate::Error;
+use crate::pipeline::ModuleDescription;
+
+/// Facts about a measurement. They are the first fields of its JSON.
+#[derive(Debug, Serialize)]
+pub struct About {
+    /// The machine.
+    pub machine: Machine,
+    /// The load averages of 1, 5 and 15 minutes, at the beginning and at the end.
+    pub load: [String; 2],
+    /// The command line.
+    pub command: Vec<String>,
+    /// The version of the tool.
+    pub version: &'static str,
+}
+
+impl About {
+    /// Describes a measurement that begins now.
+    pub fn this() -> Self {
+        Self {
+            machine: Machine::this(),
+            load: [load(), String::new()],
+            command: std::env::args().collect(),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// Records the load at the end.
+    pub fn end(&mut self) {
+        self.load[1] = load();
+    }
+
+    /// Returns the machine as text.
+    pub(crate) fn machine(&self) -> String {
+        let Machine { cpu, cores, system, .. } = &self.machine;
+        format!("{cpu}, {cores} cores, {system}")
+    }
+}
+
+/// Returns the load averages.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a module's description of itself as text.
+pub(crate) fn module_text(about: &ModuleDescription) -> String {
+    format!("{} {} ({})", about.description, about.version, about.manufacturer)
+}
+
+/// Writes a report to `file` as JSON. `path` is its name for an error.
+pub fn write_json(report: &impl Serialize, mut file: &File, path: &Path) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(report).map_err(|error| Error::Failed(error.to_string()))?;
+    let synced = writeln!(file, "{text}").and_then(|()| match file.sync_all() {
+        // A pipe or a terminal cannot be synchronised.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    });
+    synced.map_err(Error::io(path))
+}
