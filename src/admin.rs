@@ -22,10 +22,10 @@ use crate::secret::Secret;
 use crate::store::seal::{self, PinCost, pin_cost};
 use crate::store::sealing::{self, SealingKey};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{PinState, Store};
+use crate::store::{self, Header, PinState, Store};
 use crate::token::{Sealing, Token};
 
-/// A token file that is open for administration.
+/// A token file, or a token of a database, that is open for administration.
 pub struct TokenFile {
     path: PathBuf,
     token: Token,
@@ -78,11 +78,20 @@ pub enum SealingChange {
 }
 
 impl TokenFile {
-    /// Opens all tokens of the configured directory. Skips a file that cannot be read as a token,
-    /// and names it in the log. `parameters` are library parameters as `C_Initialize` takes them.
+    /// Opens all tokens of the configured directory or database. Skips a file that cannot be read
+    /// as a token, and names it in the log. `parameters` are library parameters as `C_Initialize`
+    /// takes them.
     pub fn all(parameters: Option<&str>) -> Result<Vec<Self>> {
         let settings = Arc::new(Settings::load(parameters, Threads::Forbidden)?);
         let mut tokens = Vec::new();
+        if let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) {
+            for Header { serial, slot, .. } in server.headers()? {
+                let store = Arc::clone(&server).open(&serial);
+                let token = Token::open(SlotId(slot), Arc::clone(&settings), store)?;
+                tokens.push(Self { path: Path::new(&rules.url).join(serial), token });
+            }
+            return Ok(tokens);
+        }
         for path in SqliteStore::files(&settings.token_dir)? {
             match Self::open(&settings, &path) {
                 Ok(token) => tokens.push(token),
@@ -99,7 +108,7 @@ impl TokenFile {
         Ok(Self { path: path.to_owned(), token })
     }
 
-    /// Returns the path of the token file.
+    /// Returns the path of the token file. In a database, the serial number follows the address.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -241,6 +250,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
         ("store.counter-dir", path(&settings.counter_dir)),
         ("store.sealing-key", if settings.sealing_key.is_some() { "set" } else { "none" }.to_owned()),
         ("store.shm-probe", settings.shm_probe.to_string()),
+        ("store.url", settings.database.as_ref().map_or("none", |rules| &rules.url).to_owned()),
         ("audit", if settings.audit.is_some() { "on" } else { "off" }.to_owned()),
     ])
 }

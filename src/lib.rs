@@ -10,8 +10,9 @@
 //! 2. [`session::Session`] is an open session. It has at most one active operation of each kind,
 //!    such as sign, decrypt and search.
 //! 3. [`token::Token`] is an initialised token: PINs, login, and its objects in memory.
-//! 4. [`store::Store`] keeps the objects on disk. [`store::sqlite`] is the implementation, and
-//!    [`store::seal`] the format of the sealed records.
+//! 4. [`store::Store`] keeps the objects on disk. [`store::sqlite`] is the implementation for
+//!    files, and [`store::seal`] the format of the sealed records. The feature `postgresql` adds an
+//!    implementation for a database.
 //! 5. [`object::Object`] is a list of attributes. [`object::attribute`] is the table of the rules
 //!    of every attribute.
 //! 6. [`mechanism::MechanismRow`] is a row of the mechanism table: what it computes, with which

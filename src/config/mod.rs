@@ -21,12 +21,14 @@ use crate::error::{Error, Result};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 use crate::mechanism::{self, MechanismRow};
 
+mod database;
 pub(crate) mod environment;
 mod files;
 mod log;
 mod sealing;
 pub mod strict;
 
+pub use database::{CommitLevel, DatabaseRules};
 pub(crate) use files::files;
 pub use sealing::SealingSource;
 pub(crate) use sealing::credentials;
@@ -68,6 +70,8 @@ pub struct Settings {
     pub shm_probe: bool,
     /// The largest number of token files that are open at the same time.
     pub open_tokens: usize,
+    /// The database that has the tokens; `None` if they are files.
+    pub database: Option<DatabaseRules>,
     /// The audit log; `None` if it is not configured.
     pub audit: Option<Audit>,
 }
@@ -181,6 +185,7 @@ impl Settings {
             min_rsa_bits: min_rsa_bits(&file.mechanisms)?,
             pins: checked(file.policy.pins(file.pin))?,
             policy: file.policy,
+            database: database::rules(&file.store)?,
             counter_dir: file.store.counter_dir,
             sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
             shm_probe: file.store.shm_probe,
@@ -248,11 +253,34 @@ struct StoreRules {
     sealing_key: Option<String>,
     shm_probe: bool,
     open_tokens: usize,
+    url: Option<String>,
+    schema: String,
+    password: Option<String>,
+    ca_file: Option<PathBuf>,
+    client_certificate: Option<PathBuf>,
+    client_key: Option<PathBuf>,
+    least_commit: CommitLevel,
+    outage_seconds: Option<u32>,
+    timeout_seconds: u32,
 }
 
 impl Default for StoreRules {
     fn default() -> Self {
-        Self { counter_dir: None, sealing_key: None, shm_probe: true, open_tokens: OPEN_TOKENS }
+        Self {
+            counter_dir: None,
+            sealing_key: None,
+            shm_probe: true,
+            open_tokens: OPEN_TOKENS,
+            url: None,
+            schema: database::SCHEMA.to_owned(),
+            password: None,
+            ca_file: None,
+            client_certificate: None,
+            client_key: None,
+            least_commit: CommitLevel::On,
+            outage_seconds: None,
+            timeout_seconds: database::TIMEOUT,
+        }
     }
 }
 

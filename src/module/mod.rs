@@ -20,6 +20,7 @@ use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
+use crate::store;
 use crate::store::sqlite::{Pool, SqliteStore};
 use crate::token::Token;
 
@@ -101,9 +102,12 @@ impl Module {
         }
         let settings = Arc::new(Settings::load(parameters, self.threads())?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
-        SqliteStore::check_directory(&settings.token_dir)?;
+        let server = store::server(&settings)?;
+        if server.is_none() {
+            SqliteStore::check_directory(&settings.token_dir)?;
+        }
         let (mut slots, mut look) = (Vec::new(), Look::default());
-        let home = Home { settings: Arc::clone(&settings), pool: Pool::new(settings.open_tokens) };
+        let home = Home { settings: Arc::clone(&settings), pool: Pool::new(settings.open_tokens), server };
         scan(&home, &mut slots, &mut look)?;
         let in_memory = |slot: &&Slot| slot.token.as_ref().is_some_and(|known| known.in_memory().is_some());
         let opened: Vec<_> = slots.iter().filter(in_memory).map(|slot| slot.id).collect();

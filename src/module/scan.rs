@@ -1,4 +1,4 @@
-//! Looks for the tokens of the directory, and gives each a slot.
+//! Looks for the tokens of the directory or of the database server, and gives each a slot.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use super::Slot;
 use super::tokens::{Home, Known};
 use crate::error::{Error, Result};
 use crate::id::SlotId;
-use crate::store::Store;
 use crate::store::place::{DirectoryStamp, FileId, Stamp};
 use crate::store::sqlite::{Entry, Found, Reader, SqliteStore};
+use crate::store::{Header, Store, TokenServer};
 
 /// What the last look at the directory found.
 #[derive(Default)]
@@ -49,9 +49,12 @@ struct Filling<'a> {
     reader: Reader,
 }
 
-/// Gives slots to the token files that have none. Makes sure that the last slot has no token. Fails
+/// Gives slots to the tokens that have none. Makes sure that the last slot has no token. Fails
 /// with `HostMemory` if the process has no descriptors left; the slots keep their tokens.
 pub(super) fn scan(home: &Home, slots: &mut Vec<Slot>, look: &mut Look) -> Result<()> {
+    if let Some(server) = &home.server {
+        return scan_server(server, slots);
+    }
     let dir = &home.settings.token_dir;
     if look.is_current(dir) {
         return Ok(());
@@ -66,7 +69,7 @@ pub(super) fn scan(home: &Home, slots: &mut Vec<Slot>, look: &mut Look) -> Resul
     let mut filling = Filling {
         home,
         slots,
-        files: known.iter().map(|token| token.file).collect(),
+        files: known.iter().filter_map(|token| token.file()).map(|(_, id)| id).collect(),
         serials: known.iter().map(|token| token.serial.clone()).collect(),
         taken: known.iter().map(|token| token.slot).collect(),
         present: HashSet::new(),
@@ -81,6 +84,33 @@ pub(super) fn scan(home: &Home, slots: &mut Vec<Slot>, look: &mut Look) -> Resul
         look.directory = directory;
     }
     Ok(())
+}
+
+/// Gives slots to the tokens of a server that have none. During an outage the slots stay as they
+/// are.
+fn scan_server(server: &Arc<dyn TokenServer>, slots: &mut Vec<Slot>) -> Result<()> {
+    let known: HashSet<_> =
+        slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial.clone())).collect();
+    let headers = match server.headers() {
+        Err(Error::DeviceError) if !known.is_empty() => return Ok(()),
+        headers => headers?,
+    };
+    let mut taken: HashSet<_> =
+        slots.iter().filter(|slot| slot.token.is_some()).map(|slot| slot.id).collect();
+    for header in headers.iter().filter(|header| !known.contains(&header.serial)) {
+        let id = slot_for(header, &taken, slots);
+        taken.insert(id);
+        let token = Known::on_server(id, server, header);
+        slots.push(Slot { id, token: Some(Arc::new(token)), event: true });
+    }
+    finish(slots);
+    Ok(())
+}
+
+/// Returns the slot that a token asks for, or the next free slot if another token has that slot.
+fn slot_for(header: &Header, taken: &HashSet<SlotId>, slots: &[Slot]) -> SlotId {
+    let wanted = SlotId(header.slot);
+    if taken.contains(&wanted) { next_free(slots) } else { wanted }
 }
 
 /// Whether every file could be read.
@@ -151,13 +181,12 @@ impl Filling<'_> {
             );
             return Err(Error::TokenNotRecognized);
         }
-        let wanted = SlotId(header.slot);
-        let id = if self.taken.contains(&wanted) { next_free(self.slots) } else { wanted };
+        let id = slot_for(&header, &self.taken, self.slots);
         let token = match source {
             Source::Closed(stamp) => Known::closed(id, &entry.path, stamp, &header),
             Source::Open(store) => Known::open(self.home, id, &entry.path, store, &header)?,
         };
-        self.files.insert(token.file);
+        self.files.extend(token.file().map(|(_, id)| id));
         self.serials.insert(header.serial);
         self.taken.insert(id);
         self.slots.push(Slot { id, token: Some(Arc::new(token)), event: true });
@@ -179,7 +208,7 @@ pub(super) fn finish(slots: &mut Vec<Slot>) {
 /// Returns the files that may be tokens and have no slot under their name.
 fn unknown(dir: &Path, slots: &[Slot]) -> Result<Vec<Entry>> {
     let tokens = slots.iter().filter_map(|slot| slot.token.as_ref());
-    let known: HashMap<&Path, FileId> = tokens.map(|token| (token.path.as_path(), token.file)).collect();
+    let known: HashMap<&Path, FileId> = tokens.filter_map(|token| token.file()).collect();
     let mut entries = SqliteStore::entries(dir)?;
     // The inode number in the directory entry shows that the name still has the same file.
     let has_slot =
@@ -193,7 +222,7 @@ pub(super) fn strangers(dir: &Path, slots: &[Slot], look: &Look) -> Result<Vec<(
     if look.is_current(dir) {
         return Ok(Vec::new());
     }
-    let files: HashSet<_> = slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.file)).collect();
+    let files: HashSet<_> = slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.file()?.1)).collect();
     let stamped = unknown(dir, slots)?.into_iter().filter_map(|entry| Some((entry.stamp()?, entry.path)));
     let new = stamped.filter(|(stamp, _)| !files.contains(&stamp.file) && !look.has(stamp));
     Ok(new.map(|(stamp, path)| (path, stamp)).collect())

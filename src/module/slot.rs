@@ -151,7 +151,12 @@ impl Module {
         let (mut before, mut looked_at) = (None, None);
         loop {
             let mut slots = state.slots();
-            let strangers = strangers(&state.settings.token_dir, &slots, &state.look())?;
+            let strangers = if state.home.server.is_some() {
+                scan(&state.home, &mut slots, &mut state.look())?;
+                Vec::new()
+            } else {
+                strangers(&state.settings.token_dir, &slots, &state.look())?
+            };
             // A new file is opened when it has not changed since the previous check. So this does
             // not disturb the process that creates it, and a file that is not a token does not fill
             // the log. The first check opens every file, so that the call has a result at once.
@@ -240,9 +245,17 @@ impl Module {
         let free = slots.iter().position(|known| known.id == slot && known.token.is_none());
         let free = free.ok_or(Error::SlotIdInvalid)?;
         let home = &state.home;
-        let (store, path) =
-            SqliteStore::create(&home.pool, &state.settings.token_dir, &header, home.probing())?;
-        let token = Known::open(home, slot, &path, store, &header)?;
+        let token = match &home.server {
+            Some(server) => {
+                server.create(&header)?;
+                Known::on_server(slot, server, &header)
+            }
+            None => {
+                let (store, path) =
+                    SqliteStore::create(&home.pool, &state.settings.token_dir, &header, home.probing())?;
+                Known::open(home, slot, &path, store, &header)?
+            }
+        };
         slots[free] = Slot { id: slot, token: Some(Arc::new(token)), event: false };
         finish(&mut slots);
         Ok(())

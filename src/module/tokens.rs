@@ -1,5 +1,6 @@
-//! The tokens of the directory. A token is read from its file when an application uses it. Until
-//! then, and after the token was removed from memory, only some facts about it are in memory.
+//! The tokens of the directory or of a database server. A token is read from its file when an
+//! application uses it. Until then, and after the token was removed from memory, only some facts
+//! about it are in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,23 +11,27 @@ use tracing::error;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::SlotId;
-use crate::store::Header;
 use crate::store::place::{FileId, Stamp};
 use crate::store::sqlite::{Pool, Probing, SqliteStore};
+use crate::store::{Header, Store, TokenServer};
 use crate::token::{Remains, Token};
 
 /// A token that has a slot.
 pub(super) struct Known {
     pub(super) slot: SlotId,
-    pub(super) path: PathBuf,
-    /// The file of the token.
-    pub(super) file: FileId,
+    place: Place,
     pub(super) serial: String,
     /// The token itself. Its lock is held while the file is opened.
     token: Mutex<Option<Arc<Token>>>,
     last: Mutex<LastRead>,
     /// Whether it is in the queue of tokens that may be removed from memory.
     is_queued: AtomicBool,
+}
+
+/// The place of a token.
+enum Place {
+    File { path: PathBuf, id: FileId },
+    Server(Arc<dyn TokenServer>),
 }
 
 /// What `C_GetTokenInfo` shows of a token's file.
@@ -47,10 +52,12 @@ struct LastRead {
     remains: Remains,
 }
 
-/// The settings and the pool that all tokens of a module share.
+/// The settings, the pool and the database server that all tokens of a module share.
 pub(super) struct Home {
     pub(super) settings: Arc<Settings>,
     pub(super) pool: Arc<Pool>,
+    /// The server that has the tokens; `None` if they are files.
+    pub(super) server: Option<Arc<dyn TokenServer>>,
 }
 
 impl Facts {
@@ -70,8 +77,8 @@ impl Home {
     }
 
     /// Makes the token of a store.
-    fn token(&self, slot: SlotId, store: SqliteStore, remains: Remains) -> Result<Arc<Token>> {
-        Token::resume(slot, Arc::clone(&self.settings), Box::new(store), remains).map(Arc::new)
+    fn token(&self, slot: SlotId, store: Box<dyn Store>, remains: Remains) -> Result<Arc<Token>> {
+        Token::resume(slot, Arc::clone(&self.settings), store, remains).map(Arc::new)
     }
 }
 
@@ -79,8 +86,15 @@ impl Known {
     /// Returns a token whose header was read from a file with this stamp.
     pub(super) fn closed(slot: SlotId, path: &Path, stamp: Stamp, header: &Header) -> Self {
         let remains = Remains::of_new(header.change);
+        let place = Place::File { path: path.to_owned(), id: stamp.file };
+        Self::new(slot, place, header, LastRead { facts: Facts::of(header), remains, stamp: Some(stamp) })
+    }
+
+    /// Returns a token of a database server.
+    pub(super) fn on_server(slot: SlotId, server: &Arc<dyn TokenServer>, header: &Header) -> Self {
+        let remains = Remains::of_new(header.change);
         let last = LastRead { facts: Facts::of(header), remains, stamp: None };
-        Self::new(slot, path, stamp.file, header, LastRead { stamp: Some(stamp), ..last })
+        Self::new(slot, Place::Server(Arc::clone(server)), header, last)
     }
 
     /// Returns a token whose store is open.
@@ -91,19 +105,19 @@ impl Known {
         store: SqliteStore,
         header: &Header,
     ) -> Result<Self> {
-        let (file, remains) = (store.file(), Remains::default());
-        let token = home.token(slot, store, remains)?;
+        let place = Place::File { path: path.to_owned(), id: store.file() };
+        let remains = Remains::default();
+        let token = home.token(slot, Box::new(store), remains)?;
         let known =
-            Self::new(slot, path, file, header, LastRead { facts: Facts::of(header), stamp: None, remains });
+            Self::new(slot, place, header, LastRead { facts: Facts::of(header), stamp: None, remains });
         *lock(&known.token) = Some(token);
         Ok(known)
     }
 
-    fn new(slot: SlotId, path: &Path, file: FileId, header: &Header, last: LastRead) -> Self {
+    fn new(slot: SlotId, place: Place, header: &Header, last: LastRead) -> Self {
         Self {
             slot,
-            path: path.to_owned(),
-            file,
+            place,
             serial: header.serial.clone(),
             token: Mutex::new(None),
             last: Mutex::new(last),
@@ -111,22 +125,42 @@ impl Known {
         }
     }
 
-    /// Returns the token. Opens its file if it is not in memory. Fails with `DeviceRemoved` if the
+    /// Returns the path and the identity of the token's file; `None` if it is on a server.
+    pub(super) fn file(&self) -> Option<(&Path, FileId)> {
+        match &self.place {
+            Place::File { path, id } => Some((path, *id)),
+            Place::Server(_) => None,
+        }
+    }
+
+    /// Opens the token's store.
+    fn store(&self, home: &Home) -> Result<Box<dyn Store>> {
+        match &self.place {
+            Place::File { path, id } => {
+                let store = SqliteStore::open_again(&home.pool, path, home.probing(), *id)?;
+                Ok(Box::new(store))
+            }
+            Place::Server(server) => Ok(Arc::clone(server).open(&self.serial)),
+        }
+    }
+
+    /// Returns the token. Opens its store if it is not in memory. Fails with `DeviceRemoved` if the
     /// file was removed or replaced since its slot was made.
     pub(super) fn token(&self, home: &Home) -> Result<Arc<Token>> {
         let mut place = lock(&self.token);
         if let Some(token) = &*place {
             return Ok(Arc::clone(token));
         }
-        let store = SqliteStore::open_again(&home.pool, &self.path, home.probing(), self.file);
-        let token = store
+        let token = self
+            .store(home)
             .and_then(|store| home.token(self.slot, store, lock(&self.last).remains))
             // `TokenNotRecognized` is the error for a slot whose token was never initialised.
             .map_err(
                 |reason| if reason == Error::TokenNotRecognized { Error::DeviceError } else { reason },
             )?;
         if token.serial() != self.serial {
-            error!(file = %self.path.display(), serial = self.serial, "the file has another token now");
+            let file = self.file().map(|(path, _)| path.display());
+            error!(?file, serial = self.serial, "the file has another token now");
             return Err(Error::DeviceRemoved);
         }
         *place = Some(Arc::clone(&token));
@@ -157,10 +191,11 @@ impl Known {
 
     /// Returns the facts of the file, with the changes of other processes.
     pub(super) fn facts(&self, home: &Home) -> Result<Facts> {
+        let Place::File { path, id } = &self.place else { return self.facts_on_server(home) };
         let open = self.in_memory().filter(|token| token.is_file_open());
         match open {
             Some(token) => Ok(Facts::of(&token.stored_header()?)),
-            None => match self.closed_facts() {
+            None => match self.closed_facts(path, *id) {
                 Some(facts) => Ok(facts),
                 None => Ok(Facts::of(&self.token(home)?.stored_header()?)),
             },
@@ -169,14 +204,14 @@ impl Known {
 
     /// Returns the facts of a file that is not open. Reads them only if the file changed. `None` if
     /// only SQLite can read them, or if the path has another file now.
-    fn closed_facts(&self) -> Option<Facts> {
-        let now = SqliteStore::stamp(&self.path)?;
+    fn closed_facts(&self, path: &Path, file: FileId) -> Option<Facts> {
+        let now = SqliteStore::stamp(path)?;
         let mut last = lock(&self.last);
         if last.stamp.as_ref().is_some_and(|stamp| now.has_content_of(stamp)) {
             return Some(last.facts);
         }
-        let (header, stamp) = SqliteStore::closed_header(&self.path)?;
-        if stamp.file != self.file || header.serial != self.serial {
+        let (header, stamp) = SqliteStore::closed_header(path)?;
+        if stamp.file != file || header.serial != self.serial {
             return None;
         }
         last.facts = Facts::of(&header);
@@ -185,12 +220,27 @@ impl Known {
         Some(last.facts)
     }
 
+    /// Returns the facts of a token on a server. During an outage, returns those that were read
+    /// last.
+    fn facts_on_server(&self, home: &Home) -> Result<Facts> {
+        match self.token(home).and_then(|token| token.stored_header()) {
+            Ok(header) => {
+                let mut last = lock(&self.last);
+                last.facts = Facts::of(&header);
+                Ok(last.facts)
+            }
+            Err(Error::DeviceError) => Ok(lock(&self.last).facts),
+            Err(reason) => Err(reason),
+        }
+    }
+
     /// Returns whether the token can only be read.
     pub(super) fn is_write_protected(&self, home: &Home) -> Result<bool> {
-        match self.in_memory() {
-            Some(token) => Ok(token.is_write_protected()),
-            None if SqliteStore::looks_writable(&self.path) => Ok(false),
-            None => Ok(self.token(home)?.is_write_protected()),
+        match (self.in_memory(), self.file()) {
+            (Some(token), _) => Ok(token.is_write_protected()),
+            (None, None) => Ok(false),
+            (None, Some((path, _))) if SqliteStore::looks_writable(path) => Ok(false),
+            (None, Some(_)) => Ok(self.token(home)?.is_write_protected()),
         }
     }
 

@@ -17,6 +17,8 @@
 #[cfg(target_os = "linux")]
 use std::ffi::c_void;
 use std::ffi::{c_char, c_int};
+#[cfg(feature = "postgresql")]
+use std::sync::atomic::AtomicI32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rusqlite::ffi;
@@ -120,7 +122,50 @@ pub unsafe extern "C" fn release() {
 pub fn count() {
     #[cfg(target_os = "linux")]
     locks::forget_parent();
+    #[cfg(feature = "postgresql")]
+    close_sockets();
     FORKS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// The sockets of connections to a database server; -1 in a free place.
+#[cfg(feature = "postgresql")]
+static SOCKETS: [AtomicI32; 64] = [const { AtomicI32::new(-1) }; 64];
+
+/// A socket that is closed in the child of a fork. Otherwise the child would keep the connection of
+/// a parent that was killed, and with it the transaction and its locks.
+#[cfg(feature = "postgresql")]
+pub(super) struct Socket(&'static AtomicI32);
+
+#[cfg(feature = "postgresql")]
+impl Socket {
+    /// Registers a descriptor. Drop the result before the descriptor is closed. Returns `None` if
+    /// all places are taken.
+    pub(super) fn register(descriptor: c_int) -> Option<Self> {
+        let free = |place: &&AtomicI32| {
+            place.compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        };
+        SOCKETS.iter().find(free).map(Self)
+    }
+}
+
+#[cfg(feature = "postgresql")]
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.0.store(-1, Ordering::Release);
+    }
+}
+
+/// Closes the sockets of the parent in the child of a fork. Async-signal-safe.
+#[cfg(feature = "postgresql")]
+fn close_sockets() {
+    for place in &SOCKETS {
+        let descriptor = place.swap(-1, Ordering::AcqRel);
+        if descriptor >= 0 {
+            // SAFETY: the child never uses the connections of its parent, so that no other code
+            // uses or closes this descriptor.
+            unsafe { libc::close(descriptor) };
+        }
+    }
 }
 
 /// Calls stat(2) for SQLite.

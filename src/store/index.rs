@@ -25,6 +25,16 @@ pub(crate) const INDEXER_KEY: usize = 16;
 /// a million objects, each pointer would cause a cache miss.
 pub(crate) type IndexKeys = SmallVec<[u64; 6]>;
 
+/// Encodes index keys for a store: 8 bytes each, least significant byte first.
+pub(super) fn encode(index_keys: &[u64]) -> Vec<u8> {
+    index_keys.iter().flat_map(|key| key.to_le_bytes()).collect()
+}
+
+/// Decodes index keys. Ignores a remainder that is too short for an index key.
+pub(super) fn decode(bytes: &[u8]) -> IndexKeys {
+    bytes.as_chunks().0.iter().map(|key| u64::from_le_bytes(*key)).collect()
+}
+
 /// Computes index keys with a secret key.
 pub(crate) struct Indexer(Secret);
 

@@ -2,13 +2,14 @@
 //! no secret.
 //!
 //! Several processes share a store, so each process asks the store whether another process has
-//! changed it. The interface has batches of writes and a number of the latest change, so a database
-//! server could implement it too.
+//! changed it. The interface has batches of writes and a number of the latest change. The processes
+//! of several hosts share a store on a database server ([`TokenServer`]).
 
 use std::path::Path;
+use std::sync::Arc;
 
+use crate::config::Settings;
 use crate::error::Result;
-use crate::file_lock::Mode;
 
 pub(crate) mod attempt_lock;
 pub mod counter;
@@ -19,6 +20,8 @@ pub(crate) mod index;
 #[cfg(target_os = "linux")]
 mod locks;
 pub(crate) mod place;
+#[cfg(feature = "postgresql")]
+mod postgresql;
 mod probe;
 mod reserve;
 mod schema;
@@ -28,7 +31,36 @@ pub mod sqlite;
 mod still;
 pub mod summary;
 
-use attempt_lock::AttemptLock;
+/// A PIN attempt that is counted. It ends when this value is dropped: after its failure was
+/// forgiven, or when the PIN was wrong.
+pub(crate) type Attempt = Box<dyn Send>;
+
+/// The tokens of a database server.
+pub(crate) trait TokenServer: Send + Sync {
+    /// Returns the headers of all tokens, in the order of their serial numbers.
+    fn headers(&self) -> Result<Vec<Header>>;
+
+    /// Opens the store of a token. Does not ask the server.
+    fn open(self: Arc<Self>, serial: &str) -> Box<dyn Store>;
+
+    /// Creates a token with this header.
+    fn create(&self, header: &Header) -> Result<()>;
+}
+
+/// Connects to the configured database server. `None` if the configuration names no server: then
+/// the tokens are files. Fails with `DeviceError` if the server cannot be used.
+#[cfg(feature = "postgresql")]
+pub(crate) fn server(settings: &Settings) -> Result<Option<Arc<dyn TokenServer>>> {
+    let Some(rules) = &settings.database else { return Ok(None) };
+    postgresql::Database::connect(rules).map(|database| Some(database as Arc<dyn TokenServer>))
+}
+
+/// Returns `None`: the tokens are files. The configuration of a build without a client for a
+/// database server names no server.
+#[cfg(not(feature = "postgresql"))]
+pub(crate) fn server(_: &Settings) -> Result<Option<Arc<dyn TokenServer>>> {
+    Ok(None)
+}
 
 /// The data of one token.
 ///
@@ -55,14 +87,11 @@ pub trait Store: Send + Sync {
         summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
     ) -> Result<Option<Change>>;
 
-    /// Takes the lock that is held while a PIN of this token is tried. `Mode::Exclusive` waits
-    /// until no other process and no other thread holds it.
-    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock>;
-
     /// Counts a failure *before* a PIN is tried, so that the attempt counts even if the process is
-    /// killed. Fails with `PinLocked` if the limit is already reached. [`forgive`](Self::forgive)
-    /// resets the count.
-    fn attempt(&self, role: Role, limit: u32) -> Result<()>;
+    /// killed. [`forgive`](Self::forgive) resets the count. If the limit is reached, waits until no
+    /// other attempt runs, because other attempts may succeed and reset the count. Fails with
+    /// `PinLocked` if the limit is still reached.
+    fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt>;
 
     /// Resets the failures of a PIN to zero.
     fn forgive(&self, role: Role) -> Result<()>;
@@ -83,6 +112,10 @@ pub trait Store: Send + Sync {
     /// Returns the record of a row; `None` if there is no such row.
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>>;
 
+    /// Announces that the records of these rows will be read. A store on a server reads them
+    /// together.
+    fn prefetch(&self, _: &[i64]) {}
+
     /// Writes in one transaction. An acknowledged write survives any crash. Skips a write whose row
     /// differs from the expected one.
     fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed>;
@@ -102,6 +135,18 @@ pub trait Store: Send + Sync {
     /// [suspicious](Self::suspicious_since) write. Cheap if there was no commit since the last
     /// call.
     fn changed_since(&self, seen: Change) -> Result<bool>;
+
+    /// Like [`changed_since`](Self::changed_since), for a caller that is about to use a key. Never
+    /// waits for a server: its answer may belong to the question of an earlier call.
+    fn noticed_since(&self, seen: Change) -> Result<bool> {
+        self.changed_since(seen)
+    }
+
+    /// Returns whether the store cannot be reached now, and the configuration allows the use of the
+    /// keys in memory meanwhile.
+    fn is_outage_allowed(&self) -> bool {
+        false
+    }
 
     /// Returns whether another process wrote since the rows were loaded, and left the state as it
     /// was. The cause is a PIN attempt or a new label in another process, or altered rows. Returns

@@ -33,15 +33,7 @@ impl SealingKey {
     /// Reads the key from its configured location. Fails with `DeviceError` if it cannot be read or
     /// is not safe to use; the log names the reason.
     pub(crate) fn read(source: &SealingSource) -> Result<Self> {
-        let read = match source {
-            SealingSource::File(path) => read_private(path),
-            SealingSource::Credential(name) => match credentials() {
-                Some(directory) => read_file(&directory.join(name)),
-                None => Err("CREDENTIALS_DIRECTORY is not set".to_owned()),
-            },
-            SealingSource::Keyring(name) => read_keyring(name),
-        };
-        read.and_then(Self::new).map_err(|reason| {
+        read_secret(source).and_then(Self::new).map_err(|reason| {
             error!("sealing key {source}: {reason}");
             Error::DeviceError
         })
@@ -82,6 +74,18 @@ impl SealingKey {
 /// Returns an ID in hexadecimal.
 pub(crate) fn text(id: SealingId) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads a secret from its configured location.
+pub(super) fn read_secret(source: &SealingSource) -> std::result::Result<Secret, String> {
+    match source {
+        SealingSource::File(path) => read_private(path),
+        SealingSource::Credential(name) => match credentials() {
+            Some(directory) => read_file(&directory.join(name)),
+            None => Err("CREDENTIALS_DIRECTORY is not set".to_owned()),
+        },
+        SealingSource::Keyring(name) => read_keyring(name),
+    }
 }
 
 /// Reads a file that no other user may read or write, as ssh demands of private keys.

@@ -64,7 +64,7 @@ impl Token {
     fn poll_due(&self) -> Result<()> {
         let began = Instant::now();
         // If no rows were loaded, there is nothing to update.
-        let outcome = if self.state().seen.is_some() { self.poll() } else { Ok(()) };
+        let outcome = if self.state().seen.is_some() { self.glance() } else { Ok(()) };
         self.next_poll.over(began);
         outcome
     }
@@ -235,6 +235,7 @@ impl Token {
             self.objects.retain_rows(|id| suspects.binary_search(&id).is_err());
         }
         if cached == Cached::Forget && present.len() <= FEW {
+            self.store.prefetch(&present);
             present.iter().for_each(|id| self.verify(*id));
         }
         Ok(())

@@ -45,6 +45,9 @@ use objects::{Entry, Known, Objects};
 use pin::Tally;
 use search::{Plan, in_session};
 
+/// The largest number of loads of all rows until the row of an object matches its record.
+const MOST_LOADS: usize = 1000;
+
 /// A token in its slot.
 pub struct Token {
     /// The slot ID.
@@ -510,6 +513,8 @@ impl Token {
     pub(crate) fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         self.object(rights, handle).map_err(|error| match error {
             Error::UserNotLoggedIn => error,
+            // The handle may be valid.
+            Error::DeviceError if self.store.is_outage_allowed() => error,
             _ => Error::KeyHandleInvalid,
         })
     }
@@ -535,11 +540,18 @@ impl Token {
         rights: Rights,
         handle: ObjectHandle,
     ) -> Result<(Tag, Arc<Object>)> {
-        for _ in 0..2 {
+        let mut loads = 0;
+        while loads < MOST_LOADS {
             if let Some(found) = self.look_up(rights, handle)? {
                 return Ok(found);
             }
+            let seen = self.state().seen;
             self.load_changes(change)?;
+            loads += 1;
+            // Other processes may write again and again between the row and the record.
+            if loads >= 2 && self.state().seen == seen {
+                break;
+            }
         }
         // Row and record contradict each other, although no process is writing.
         if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
@@ -650,8 +662,19 @@ impl Token {
 
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
     pub(crate) fn poll(&self) -> Result<()> {
+        self.follow(|seen| self.store.changed_since(seen))
+    }
+
+    /// Loads the changes of other processes that the store can name without waiting.
+    fn glance(&self) -> Result<()> {
+        self.follow(|seen| self.store.noticed_since(seen))
+    }
+
+    /// Loads the changes of other processes if `changed` says that there are any. During an outage
+    /// that the configuration allows, the rows in memory stay as they are.
+    fn follow(&self, changed: impl FnOnce(Change) -> Result<bool>) -> Result<()> {
         let seen = self.state().seen;
-        match seen.map_or(Ok(true), |seen| self.store.changed_since(seen)) {
+        let outcome = match seen.map_or(Ok(true), changed) {
             Ok(false) => Ok(()),
             Ok(true) => self.load_changes(&self.lock_changes()),
             Err(error) => {
@@ -660,6 +683,10 @@ impl Token {
                 }
                 Err(error)
             }
+        };
+        match outcome {
+            Err(Error::DeviceError) if seen.is_some() && self.store.is_outage_allowed() => Ok(()),
+            outcome => outcome,
         }
     }
 

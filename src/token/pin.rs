@@ -13,12 +13,10 @@ use tracing::{error, info, warn};
 use super::Token;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
-use crate::file_lock::Mode;
 use crate::object::policy::Login;
-use crate::store::attempt_lock::AttemptLock;
 use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::{self, SealingKey};
-use crate::store::{PinState, Role};
+use crate::store::{Attempt, PinState, Role};
 
 /// Another attempt is refused if the waiting attempts take longer than this.
 const LONGEST_QUEUE: Duration = Duration::from_secs(20);
@@ -26,7 +24,7 @@ const LONGEST_QUEUE: Duration = Duration::from_secs(20);
 /// Where the failure of an attempt is counted.
 enum Counted {
     /// On disk, in the store.
-    OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] AttemptLock),
+    OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] Attempt),
     /// Only in the memory of this process.
     InMemory,
 }
@@ -311,22 +309,12 @@ impl Token {
         }
     }
 
-    /// Counts a failure before the PIN is tried. At the limit, waits until no other attempt runs:
-    /// other attempts may succeed and reset the count.
+    /// Counts a failure before the PIN is tried.
     fn count(&self, role: Role, failures: u32) -> Result<Counted> {
         self.settle(role);
         let limit = self.settings.pins.retries.saturating_sub(self.tally(role).uncounted);
-        let lock = self.store.lock_attempt(Mode::Shared)?;
-        let outcome = match self.store.attempt(role, limit) {
-            Err(Error::PinLocked) => {
-                drop(lock);
-                let alone = self.store.lock_attempt(Mode::Exclusive)?;
-                self.store.attempt(role, limit).map(|()| alone)
-            }
-            outcome => outcome.map(|()| lock),
-        };
-        match outcome {
-            Ok(lock) => Ok(Counted::OnDisk(lock)),
+        match self.store.begin_attempt(role, limit) {
+            Ok(attempt) => Ok(Counted::OnDisk(attempt)),
             Err(reason @ (Error::DeviceMemory | Error::TokenWriteProtected)) => {
                 self.count_in_memory(role, failures, reason)?;
                 Ok(Counted::InMemory)

@@ -155,6 +155,7 @@ pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Cl
         directory.path().display(),
         provider.name
     );
+    let parameters = directory.with_server(&parameters);
     module.initialize(Some(&parameters)).expect("a module");
     let slot = module.slots().expect("slots").first().copied().unwrap_or(SlotId(0));
     Client { module, slot, directory: Arc::clone(directory) }

@@ -18,8 +18,11 @@ pub use jeton_vectors::hex;
 
 #[path = "functions.rs"]
 mod functions;
+#[path = "server.rs"]
+pub mod server;
 
 pub use functions::Functions;
+use server::Server;
 
 pub const SO_PIN: &[u8] = b"the officer's";
 pub const PIN: &[u8] = b"the user's";
@@ -43,7 +46,13 @@ pub fn release_later(holder: &File) {
     });
 }
 
-/// A directory of tokens, removed when it is dropped.
+/// The variable that makes the tests use another store than files: `postgresql`.
+const STORE: &str = "JETON_TEST_STORE";
+/// The file in a directory that has the address of the server.
+const URL: &str = "url";
+
+/// A directory of tokens, removed when it is dropped. If the tests use a database, a schema of the
+/// database has the tokens. Its name is that of the directory.
 pub struct Directory {
     path: PathBuf,
     ours: bool,
@@ -55,7 +64,22 @@ impl Directory {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("jeton-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a directory");
-        Arc::new(Self { path, ours: true })
+        let directory = Arc::new(Self { path, ours: true });
+        if std::env::var(STORE).is_ok_and(|store| store == "postgresql") {
+            directory.use_server(Server::shared().expect("PostgreSQL is installed"));
+        }
+        directory
+    }
+
+    /// Makes a server have the tokens.
+    pub fn use_server(&self, server: &Server) {
+        std::fs::write(self.path.join(URL), server.url()).expect("a file");
+    }
+
+    /// The schema that has the tokens.
+    pub fn schema(&self) -> String {
+        let name = self.path.file_name().expect("a name").to_string_lossy();
+        name.replace('-', "_").to_lowercase()
     }
 
     /// A directory of another process, which is not removed.
@@ -71,11 +95,22 @@ impl Directory {
     /// Returns the parameters of a module with tokens in this directory. Its PINs have the cheapest
     /// key derivation.
     pub fn parameters(&self, provider: &Provider, more: &str) -> String {
+        let more = &self.with_server(more);
         format!(
             "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = 3, uncounted-delay = 0 }} {more}",
             self.path.display(),
             provider.name
         )
+    }
+
+    /// Adds the server, if there is one, to the section `store` of a configuration.
+    pub fn with_server(&self, more: &str) -> String {
+        let Ok(url) = std::fs::read_to_string(self.path.join(URL)) else { return more.to_owned() };
+        let keys = format!("url = '{url}', schema = '{}'", self.schema());
+        match more.split_once("store = {") {
+            Some((before, after)) => format!("{before}store = {{ {keys}, {after}"),
+            None => format!("{more}, store = {{ {keys} }}"),
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use rusqlite::{ToSql, Transaction, TransactionBehavior, params};
 use tracing::{error, warn};
 
 use super::failure::log_failure;
-use super::rows::{bytes, index_keys, snapshot};
+use super::rows::{index_keys, snapshot};
 use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
+use crate::store::index::encode;
 use crate::store::{Change, Committed, Header, Rewriter, Row, Snapshot, Summarise, Write, reserve, schema};
 
 /// The number of records that are read together when all are rewritten.
@@ -162,13 +163,13 @@ fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<b
         Write::Insert(row, body) => {
             run(
                 "INSERT INTO object VALUES(?1, ?2, ?3, ?4)",
-                params![row.id, row.private, row.tag, bytes(&row.index_keys)],
+                params![row.id, row.private, row.tag, encode(&row.index_keys)],
             )?;
             run("INSERT INTO record VALUES(?1, ?2)", params![row.id, body])?
         }
         Write::Replace(old, row, body) => {
             let sql = "UPDATE object SET private = ?2, tag = ?3, names = ?4 WHERE id = ?1 AND tag = ?5";
-            match run(sql, params![row.id, row.private, row.tag, bytes(&row.index_keys), old])? {
+            match run(sql, params![row.id, row.private, row.tag, encode(&row.index_keys), old])? {
                 0 => 0,
                 _ => run("UPDATE record SET body = ?2 WHERE id = ?1", params![row.id, body])?,
             }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::{FORMAT, OLDEST};
-use crate::store::index::IndexKeys;
+use crate::store::index::{IndexKeys, decode};
 use crate::store::{Change, Header, PinState, Snapshot};
 
 /// Reads the header; `None` if the file has no token. Returns the format of the file as the error
@@ -45,12 +45,5 @@ pub(super) fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapsh
 
 /// Reads the index keys of an object, the fourth column of the row.
 pub(super) fn index_keys(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexKeys> {
-    let bytes = row.get_ref(3)?.as_blob()?;
-    // A remainder that is too short for an index key is ignored.
-    Ok(bytes.as_chunks().0.iter().map(|key| u64::from_le_bytes(*key)).collect())
-}
-
-/// Encodes index keys: 8 bytes each, least significant byte first.
-pub(super) fn bytes(index_keys: &[u64]) -> Vec<u8> {
-    index_keys.iter().flat_map(|key| key.to_le_bytes()).collect()
+    Ok(decode(row.get_ref(3)?.as_blob()?))
 }

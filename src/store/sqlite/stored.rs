@@ -20,7 +20,9 @@ use crate::file_lock::Mode;
 use crate::store::attempt_lock::AttemptLock;
 use crate::store::descriptors;
 use crate::store::place::{self, FileId};
-use crate::store::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
+use crate::store::{
+    Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write,
+};
 
 /// The store of one token in an SQLite file.
 pub struct SqliteStore {
@@ -143,6 +145,12 @@ impl SqliteStore {
         Ok(opened)
     }
 
+    /// Takes the lock that is held while a PIN is tried.
+    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock> {
+        let path = &self.handle.path;
+        AttemptLock::beside(path, mode).map_err(|reason| log_io_failure(path, "try a PIN", &reason))
+    }
+
     /// Calls `closed` with the known facts if the file is closed and has not changed since.
     /// Otherwise calls `open` with the file, which is opened if necessary.
     fn ask<T>(
@@ -228,13 +236,17 @@ impl Store for SqliteStore {
         self.file_in_use()?.set_pin(role, old, record, summarise)
     }
 
-    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock> {
-        let path = &self.handle.path;
-        AttemptLock::beside(path, mode).map_err(|reason| log_io_failure(path, "try a PIN", &reason))
-    }
-
-    fn attempt(&self, role: Role, limit: u32) -> Result<()> {
-        self.file_in_use()?.attempt(role, limit)
+    fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
+        let lock = self.lock_attempt(Mode::Shared)?;
+        let lock = match self.file_in_use()?.attempt(role, limit) {
+            Err(Error::PinLocked) => {
+                drop(lock);
+                let alone = self.lock_attempt(Mode::Exclusive)?;
+                self.file_in_use()?.attempt(role, limit).map(|()| alone)
+            }
+            outcome => outcome.map(|()| lock),
+        };
+        lock.map(|lock| Box::new(lock) as Attempt)
     }
 
     fn forgive(&self, role: Role) -> Result<()> {

@@ -1,0 +1,207 @@
+//! Opens connections to the server: finds the hosts of the address, checks who answers, and checks
+//! the settings of the server.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, NoTls};
+use tracing::{error, warn};
+
+use super::failure::{Fault, Outcome};
+use super::tls::{Connector, Tls};
+use super::wire::{Pending, Wire, drive};
+use crate::config::{CommitLevel, DatabaseRules, SealingSource};
+use crate::error::Error;
+use crate::store::fork::Socket;
+use crate::store::sealing::read_secret;
+
+/// The port of a server if the address names none.
+const PORT: u16 = 5432;
+
+/// An open connection.
+pub(super) struct Session {
+    // Dropped before the socket is closed.
+    _socket: Option<Socket>,
+    pub(super) client: Arc<Client>,
+    /// `None` after the server has closed the connection.
+    pub(super) wire: Option<Wire>,
+}
+
+/// The addresses of the configured hosts, in their order.
+pub(super) type Resolved = Arc<[Target]>;
+
+/// A socket to connect to.
+pub(super) enum Target {
+    Unix(PathBuf),
+    Tcp { name: String, address: SocketAddr },
+}
+
+/// The configured address, and how to log in there.
+pub(super) struct Address {
+    config: Config,
+    password: Option<SealingSource>,
+    least: CommitLevel,
+    timeout: Duration,
+    tls: Option<Tls>,
+}
+
+impl Address {
+    pub(super) fn new(rules: &DatabaseRules) -> Outcome<Self> {
+        let mut config: Config = rules.url.parse()?;
+        if config.get_hosts().is_empty() {
+            return Err(refuse("store.url names no host"));
+        }
+        let milliseconds = rules.timeout.as_millis();
+        // A function of another schema never replaces one of PostgreSQL. `begin` in
+        // `transaction.rs` says why there is no statement_timeout.
+        let options = format!(
+            "{} -c search_path=pg_catalog,{},pg_temp -c statement_timeout=0 -c lock_timeout={milliseconds} \
+             -c idle_in_transaction_session_timeout={milliseconds}",
+            config.get_options().unwrap_or_default(),
+            rules.schema
+        );
+        config.options(options);
+        if config.get_application_name().is_none() {
+            config.application_name("jeton");
+        }
+        let tls = Tls::new(rules).map_err(|reason| refuse(&reason))?;
+        let (password, least) = (rules.password.clone(), rules.least_commit);
+        Ok(Self { config, password, least, timeout: rules.timeout, tls })
+    }
+
+    /// Looks up the names of the hosts. Waits for the resolver of the system.
+    pub(super) fn resolve(&self) -> Outcome<Resolved> {
+        let (ports, mut targets) = (self.config.get_ports(), Vec::new());
+        for (number, host) in self.config.get_hosts().iter().enumerate() {
+            let port = ports.get(number).or(ports.first()).copied().unwrap_or(PORT);
+            match host {
+                Host::Unix(directory) => {
+                    targets.push(Target::Unix(directory.join(format!(".s.PGSQL.{port}"))));
+                }
+                Host::Tcp(name) => match (name.as_str(), port).to_socket_addrs() {
+                    Ok(found) => {
+                        targets.extend(found.map(|address| Target::Tcp { name: name.clone(), address }))
+                    }
+                    Err(reason) => warn!(name, "the host of the database is not found: {reason}"),
+                },
+            }
+        }
+        if targets.is_empty() {
+            return Err(Fault::Unreachable("no host of store.url is found".to_owned()));
+        }
+        Ok(targets.into())
+    }
+
+    /// Connects to the first of the hosts that accepts changes.
+    pub(super) fn establish(&self, targets: Resolved) -> Pending<Session> {
+        let mut config = self.config.clone();
+        let password = self.password.as_ref().map(read_secret).transpose();
+        let (least, limit, tls) = (self.least, self.timeout, self.tls.clone());
+        Box::pin(async move {
+            let password = password.map_err(|reason| refuse(&format!("store.password: {reason}")))?;
+            if let Some(password) = &password {
+                config.password(password.trim_ascii_end());
+            }
+            let share = limit / u32::try_from(targets.len()).unwrap_or(1);
+            let mut last = Fault::Unreachable("no host".to_owned());
+            for target in targets.iter() {
+                let opened = timeout(share, open(target, &config, tls.as_ref(), least)).await;
+                last = match opened {
+                    Ok(Ok(session)) => return Ok(session),
+                    Ok(Err(reason)) => reason,
+                    Err(_) => Fault::Unreachable(format!("no connection in {share:?}")),
+                };
+            }
+            Err(last)
+        })
+    }
+}
+
+/// Opens a connection and checks the server.
+async fn open(target: &Target, config: &Config, tls: Option<&Tls>, least: CommitLevel) -> Outcome<Session> {
+    let unreachable = |reason: std::io::Error| Fault::Unreachable(reason.to_string());
+    let mut config = config.clone();
+    let (socket, client, wire): (_, _, Wire) = match target {
+        Target::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+            let socket = Socket::register(stream.as_raw_fd());
+            let (client, wire) = config.ssl_mode(SslMode::Disable).connect_raw(stream, NoTls).await?;
+            (socket, client, Box::pin(wire))
+        }
+        Target::Tcp { name, address } => {
+            let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+            stream.set_nodelay(true).map_err(unreachable)?;
+            let socket = Socket::register(stream.as_raw_fd());
+            match connector(&config, address, tls, name)? {
+                None => {
+                    let (client, wire) = config.connect_raw(stream, NoTls).await?;
+                    (socket, client, Box::pin(wire))
+                }
+                Some(connector) => {
+                    let (client, wire) =
+                        config.ssl_mode(SslMode::Require).connect_raw(stream, connector).await?;
+                    (socket, client, Box::pin(wire))
+                }
+            }
+        }
+    };
+    let mut session = Session { _socket: socket, client: Arc::new(client), wire: Some(wire) };
+    let client = Arc::clone(&session.client);
+    drive(&mut session.wire, check(&client, least)).await?;
+    Ok(session)
+}
+
+/// Returns the TLS of a connection; `None` if the address disables it, which only a server on the
+/// same host may have.
+fn connector(
+    config: &Config,
+    address: &SocketAddr,
+    tls: Option<&Tls>,
+    name: &str,
+) -> Outcome<Option<Connector>> {
+    if config.get_ssl_mode() == SslMode::Disable {
+        return match address.ip().is_loopback() {
+            true => Ok(None),
+            false => Err(refuse("sslmode=disable is allowed for servers on the same host only")),
+        };
+    }
+    let tls = tls.ok_or_else(|| refuse("a connection over TCP needs TLS: set store.ca-file"))?;
+    tls.connector(name).map(Some).map_err(|reason| refuse(&reason))
+}
+
+/// Checks that the server accepts changes, and that an acknowledged change is as durable as the
+/// configuration demands.
+async fn check(client: &Client, least: CommitLevel) -> Outcome<()> {
+    // The setting is set to its own value, so that a later change of the server's configuration
+    // does not lower it in this session.
+    let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+                   set_config('synchronous_commit', current_setting('synchronous_commit'), false),
+                   coalesce(current_setting('fsync', true), 'on') = 'on'";
+    let row = client.query_typed_one(sql, &[]).await?;
+    let (is_standby, is_read_only): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    if is_standby || is_read_only {
+        return Err(Fault::Unreachable("the server is a standby, which accepts no changes".to_owned()));
+    }
+    let found: &str = row.try_get(2)?;
+    if CommitLevel::named(found).is_none_or(|found| found < least) {
+        return Err(refuse(&format!(
+            "the server has synchronous_commit = {found}, which is less than [store] least-commit"
+        )));
+    }
+    if !row.try_get::<_, bool>(3)? {
+        warn!("the server has fsync = off: a crash of its operating system loses changes");
+    }
+    Ok(())
+}
+
+/// Logs why the server is not used.
+fn refuse(reason: &str) -> Fault {
+    error!("database refused: {reason}");
+    Fault::Refused(Error::DeviceError)
+}

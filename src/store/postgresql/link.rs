@@ -1,0 +1,237 @@
+//! The connection of a process to the server. It is opened when it is needed, and again after a
+//! failure.
+
+use std::mem::replace;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use super::connect::{Address, Resolved, Session};
+use super::failure::{Fault, Outcome};
+use super::outage::Outage;
+use super::wire::{Pending, drive, listen, look};
+use crate::config::DatabaseRules;
+
+/// The pause before the first new try after a failure. Each later pause is twice as long, up to
+/// `LONGEST_PAUSE`.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A question to the server, which a later call reads the answer of.
+pub(super) struct Asked<T> {
+    /// The connection on which it was asked.
+    client: Arc<Client>,
+    answer: Pending<T>,
+    since: Instant,
+}
+
+/// The connection, open or not.
+pub(super) struct Link {
+    /// Runs the client library, in the thread of the caller. It has no thread of its own.
+    runtime: Runtime,
+    address: Address,
+    /// The addresses of the last look-up of the host names.
+    resolved: Option<Resolved>,
+    state: State,
+    /// The pause after the next failure.
+    pause: Duration,
+    timeout: Duration,
+    outage: Arc<Outage>,
+}
+
+enum State {
+    /// There is no connection. A new one is tried after this moment.
+    Down(Instant),
+    /// A call that does not wait has begun to connect.
+    Connecting(Pending<Session>, Instant),
+    Up(Session),
+}
+
+impl Link {
+    /// Connects to the server.
+    pub(super) fn new(rules: &DatabaseRules, outage: &Arc<Outage>) -> Outcome<Self> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+        let mut link = Self {
+            runtime: runtime.map_err(|reason| Fault::Unreachable(reason.to_string()))?,
+            address: Address::new(rules)?,
+            resolved: None,
+            state: State::Down(Instant::now()),
+            pause: FIRST_PAUSE,
+            timeout: rules.timeout,
+            outage: Arc::clone(outage),
+        };
+        let session = link.session()?;
+        link.state = State::Up(session);
+        Ok(link)
+    }
+
+    /// Does `work` on the server. Waits at most for the configured time, and as long again if there
+    /// is no connection yet. Fails at once during the pause after a failure.
+    pub(super) fn run<T>(&mut self, work: impl AsyncFnOnce(&Client) -> Outcome<T>) -> Outcome<T> {
+        let mut session = self.session()?;
+        let client = Arc::clone(&session.client);
+        let (limit, wire) = (self.timeout, &mut session.wire);
+        let done = self.runtime.block_on(async { timeout(limit, drive(wire, work(&client))).await });
+        let outcome = done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no answer in {limit:?}"))));
+        match &outcome {
+            Err(reason) if reason.is_lost() => self.lose(&reason.text()),
+            _ => {
+                self.outage.end();
+                self.state = State::Up(session);
+            }
+        }
+        outcome
+    }
+
+    /// Looks for the answer to an earlier question, and asks again. Returns `None` if there is no
+    /// answer yet. Does not wait: a lost connection is opened again step by step.
+    pub(super) fn glance<T>(
+        &mut self,
+        asked: &mut Option<Asked<T>>,
+        ask: impl Fn(Arc<Client>) -> Pending<T>,
+    ) -> Outcome<Option<T>> {
+        let mut session = self.session_without_wait()?;
+        let mut answer = None;
+        // The server will not answer a question on an earlier connection.
+        if let Some(pending) = asked.take().filter(|asked| Arc::ptr_eq(&asked.client, &session.client)) {
+            answer = self.look(&mut session, pending, asked);
+        }
+        if asked.is_none() {
+            let (client, since) = (Arc::clone(&session.client), Instant::now());
+            let pending = Asked { answer: ask(Arc::clone(&client)), client, since };
+            answer = self.look(&mut session, pending, asked).or(answer);
+        }
+        let is_late = asked.as_ref().is_some_and(|asked| asked.since.elapsed() > self.timeout);
+        let reason = match answer {
+            Some(Err(reason)) => reason,
+            None if is_late => Fault::Unreachable(format!("no answer in {:?}", self.timeout)),
+            Some(Ok(answer)) => {
+                self.outage.end();
+                self.state = State::Up(session);
+                return Ok(Some(answer));
+            }
+            None => {
+                self.state = State::Up(session);
+                return Ok(None);
+            }
+        };
+        if reason.is_lost() {
+            *asked = None;
+            self.lose(&reason.text());
+        } else {
+            self.state = State::Up(session);
+        }
+        Err(reason)
+    }
+
+    /// Returns the answer if it is there. Otherwise puts the question back.
+    fn look<T>(
+        &self,
+        session: &mut Session,
+        mut pending: Asked<T>,
+        asked: &mut Option<Asked<T>>,
+    ) -> Option<Outcome<T>> {
+        let answer = self.runtime.block_on(look(&mut session.wire, &mut pending.answer));
+        if answer.is_none() {
+            *asked = Some(pending);
+        }
+        answer
+    }
+
+    /// Returns the session, and connects if there is none. The state is `Down` until the caller
+    /// puts the session back.
+    fn session(&mut self) -> Outcome<Session> {
+        let now = Instant::now();
+        match replace(&mut self.state, State::Down(now)) {
+            State::Up(mut session) => {
+                if self.is_alive(&mut session) {
+                    return Ok(session);
+                }
+                drop(session);
+                self.connect()
+            }
+            State::Connecting(pending, _) => self.finish(pending),
+            State::Down(next) if next > now => {
+                self.state = State::Down(next);
+                Err(Fault::Unreachable("the server could not be reached a moment ago".to_owned()))
+            }
+            State::Down(_) => self.connect(),
+        }
+    }
+
+    fn connect(&mut self) -> Outcome<Session> {
+        let resolved = match self.address.resolve() {
+            Ok(resolved) => resolved,
+            Err(reason) => {
+                self.lose(&reason.text());
+                return Err(reason);
+            }
+        };
+        self.resolved = Some(resolved.clone());
+        let pending = self.address.establish(resolved);
+        self.finish(pending)
+    }
+
+    /// Waits until the connection is open.
+    fn finish(&mut self, pending: Pending<Session>) -> Outcome<Session> {
+        let limit = self.timeout;
+        let done = self.runtime.block_on(async { timeout(limit, pending).await });
+        let outcome = done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no connection in {limit:?}"))));
+        match &outcome {
+            Ok(_) => self.pause = FIRST_PAUSE,
+            Err(reason) => self.lose(&reason.text()),
+        }
+        outcome
+    }
+
+    /// Returns the session if there is one. Otherwise begins to connect, or continues.
+    fn session_without_wait(&mut self) -> Outcome<Session> {
+        let now = Instant::now();
+        let down = || Err(Fault::Unreachable("there is no connection".to_owned()));
+        let (mut pending, since) = match replace(&mut self.state, State::Down(now)) {
+            State::Up(session) => return Ok(session),
+            State::Connecting(pending, since) => (pending, since),
+            State::Down(next) => match &self.resolved {
+                Some(resolved) if next <= now => (self.address.establish(resolved.clone()), now),
+                _ => {
+                    self.state = State::Down(next);
+                    return down();
+                }
+            },
+        };
+        match self.runtime.block_on(look(&mut None, &mut pending)) {
+            Some(Ok(session)) => {
+                self.pause = FIRST_PAUSE;
+                Ok(session)
+            }
+            Some(Err(reason)) => {
+                self.lose(&reason.text());
+                Err(reason)
+            }
+            None if since.elapsed() > self.timeout => {
+                self.lose("no connection in time");
+                down()
+            }
+            None => {
+                self.state = State::Connecting(pending, since);
+                down()
+            }
+        }
+    }
+
+    /// Returns whether the server has the connection open, as far as the socket shows.
+    fn is_alive(&self, session: &mut Session) -> bool {
+        self.runtime.block_on(listen(&mut session.wire));
+        session.wire.is_some()
+    }
+
+    /// Notes that the server cannot be reached. The next try is after a pause.
+    fn lose(&mut self, reason: &str) {
+        self.outage.begin(reason);
+        self.state = State::Down(Instant::now() + self.pause);
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+    }
+}

@@ -1,0 +1,67 @@
+//! How long the server could not be reached.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{error, warn};
+
+/// The time since the last contact with the server.
+pub(super) struct Outage {
+    /// The longest outage during which the keys in memory may be used; `None` if there is no limit.
+    longest: Option<Duration>,
+    began: Mutex<Option<Instant>>,
+}
+
+impl Outage {
+    pub(super) fn new(longest: Option<Duration>) -> Self {
+        Self { longest, began: Mutex::default() }
+    }
+
+    /// Notes that the server cannot be reached. The log has one line for each outage.
+    pub(super) fn begin(&self, reason: &str) {
+        let mut began = self.began();
+        if began.is_none() {
+            error!("the database cannot be reached, keys in memory stay usable: {reason}");
+            *began = Some(Instant::now());
+        }
+    }
+
+    /// Notes a contact with the server.
+    pub(super) fn end(&self) {
+        if let Some(began) = self.began().take() {
+            warn!(seconds = began.elapsed().as_secs(), "the database can be reached again");
+        }
+    }
+
+    /// Returns whether there is an outage that the configuration allows.
+    pub(super) fn is_allowed(&self) -> bool {
+        let began = *self.began();
+        began.is_some_and(|began| self.longest.is_none_or(|longest| began.elapsed() <= longest))
+    }
+
+    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_allowed_until_the_limit() {
+        let outage = Outage::new(Some(Duration::from_millis(50)));
+        assert!(!outage.is_allowed(), "no outage");
+        outage.begin("a test");
+        assert!(outage.is_allowed());
+        std::thread::sleep(Duration::from_millis(60));
+        outage.begin("a test");
+        assert!(!outage.is_allowed(), "it lasts too long");
+        outage.end();
+        outage.begin("a test");
+        assert!(outage.is_allowed(), "a new outage");
+        let forever = Outage::new(None);
+        forever.begin("a test");
+        assert!(forever.is_allowed());
+    }
+}

@@ -1,0 +1,286 @@
+//! The store of one token in the database.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use futures_util::TryStreamExt;
+use futures_util::future::{try_join, try_join3};
+use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
+use tracing::error;
+
+use super::Database;
+use super::attempt::Running;
+use super::failure::{Fault, Outcome};
+use super::link::Asked;
+use super::rows::{self, HEADER};
+use super::transaction::{self, execute};
+use super::wire::Pending;
+use crate::error::{Error, Result};
+use crate::store::{
+    Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Tag, Write,
+};
+
+/// The largest number of changed objects whose records are read with their rows.
+const FEW: usize = 16;
+/// The number of records that wait for their use, after which all of them are dropped.
+const MOST_RECORDS: usize = 512;
+
+/// The store of one token in the database.
+pub(super) struct DatabaseStore {
+    database: Arc<Database>,
+    serial: String,
+    /// The question for the change number that a later call reads the answer of.
+    asked: Mutex<Option<Asked<Option<Change>>>>,
+    /// Records that were read before their use.
+    records: Mutex<HashMap<i64, Vec<u8>>>,
+    /// The tags of the rows that were loaded last.
+    tags: Mutex<HashMap<i64, Tag>>,
+    /// Whether a write found another row than memory has, although the change number was the same:
+    /// the rows were altered. The next check loads them.
+    altered: AtomicBool,
+}
+
+impl DatabaseStore {
+    pub(super) fn new(database: Arc<Database>, serial: &str) -> Self {
+        Self {
+            database,
+            serial: serial.to_owned(),
+            asked: Mutex::default(),
+            records: Mutex::default(),
+            tags: Mutex::default(),
+            altered: AtomicBool::new(false),
+        }
+    }
+
+    fn key(&self) -> (&(dyn ToSql + Sync), Type) {
+        (&self.serial, Type::TEXT)
+    }
+
+    /// Changes the row of the token with one statement.
+    fn update(&self, what: &str, sql: &str, values: &[(&(dyn ToSql + Sync), Type)]) -> Result<()> {
+        match self.database.run(what, async |client| execute(client, sql, values).await)? {
+            0 => Err(self.removed()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Logs that the database has no such token any more.
+    fn removed(&self) -> Error {
+        error!(token = self.serial, "the token was removed from the database");
+        Error::DeviceRemoved
+    }
+
+    fn records(&self) -> MutexGuard<'_, HashMap<i64, Vec<u8>>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn read_records(&self, client: &Client, ids: &[i64]) -> Outcome<HashMap<i64, Vec<u8>>> {
+        let sql = "SELECT id, body FROM object WHERE serial = $1 AND id = ANY ($2)";
+        let found = client.query_typed(sql, &[self.key(), (&ids, Type::INT8_ARRAY)]).await?;
+        found.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+}
+
+/// Reads the change number; `None` if the database has no such token.
+async fn change(client: &Client, serial: &str) -> Outcome<Option<Change>> {
+    let sql = "SELECT change FROM token WHERE serial = $1";
+    let found = client.query_typed_opt(sql, &[(&serial, Type::TEXT)]).await?;
+    Ok(found.map(|row| row.try_get(0)).transpose()?.map(Change))
+}
+
+impl Store for DatabaseStore {
+    fn header(&self) -> Result<Header> {
+        let sql = format!("{HEADER} WHERE serial = $1");
+        let found = self.database.run("header", async |client| {
+            let found = client.query_typed_opt(&sql, &[self.key()]).await?;
+            found.as_ref().map(rows::header).transpose()
+        });
+        found?.ok_or_else(|| self.removed())
+    }
+
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn initialize(&self, header: &Header) -> Result<()> {
+        self.records().clear();
+        self.database.run("initialise", async |client| transaction::initialize(client, header).await)
+    }
+
+    fn set_pin(
+        &self,
+        role: Role,
+        old: Option<&[u8]>,
+        record: &[u8],
+        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
+    ) -> Result<Option<Change>> {
+        self.database.run("set a PIN", async |client| {
+            transaction::set_pin(client, &self.serial, role, (old, record), summarise).await
+        })
+    }
+
+    fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
+        Ok(Box::new(Running::begin(&self.database, &self.serial, role, limit)?))
+    }
+
+    fn forgive(&self, role: Role) -> Result<()> {
+        let sql = match role {
+            Role::SecurityOfficer => "UPDATE token SET so_failures = 0 WHERE serial = $1",
+            Role::User => "UPDATE token SET user_failures = 0 WHERE serial = $1",
+        };
+        self.update("reset the count of wrong PINs", sql, &[self.key()])
+    }
+
+    fn relabel(&self, label: &[u8; 32]) -> Result<()> {
+        let (sql, label) = ("UPDATE token SET label = $2 WHERE serial = $1", &label[..]);
+        self.update("change the label", sql, &[self.key(), (&label, Type::BYTEA)])
+    }
+
+    fn take_back(&self, role: Role, count: u32) -> Result<()> {
+        let sql = match role {
+            Role::SecurityOfficer => {
+                "UPDATE token SET so_failures = greatest(so_failures - $2, 0) WHERE serial = $1"
+            }
+            Role::User => {
+                "UPDATE token SET user_failures = greatest(user_failures - $2, 0) WHERE serial = $1"
+            }
+        };
+        let values = [self.key(), (&i64::from(count) as &(dyn ToSql + Sync), Type::INT8)];
+        self.update("correct the count of wrong PINs", sql, &values)
+    }
+
+    fn is_write_protected(&self) -> bool {
+        false
+    }
+
+    fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
+        self.altered.store(false, Ordering::Release);
+        let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = std::mem::take(&mut *tags);
+        // Each statement of the transaction sees the same state.
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let state = "SELECT change, summary FROM token WHERE serial = $1";
+        let all = "SELECT id, private, tag, names FROM object WHERE serial = $1 ORDER BY id";
+        let loaded = self.database.run_once("load", async |client| {
+            let (state_key, rows_key) = ([self.key()], [(&self.serial, Type::TEXT)]);
+            let ((), found, stream) = try_join3(
+                client.batch_execute(begin),
+                client.query_typed(state, &state_key),
+                client.query_typed_raw(all, rows_key),
+            )
+            .await?;
+            let (mut stream, mut changed) = (pin!(stream), Vec::new());
+            while let Some(columns) = stream.try_next().await? {
+                let row = rows::row(&columns)?;
+                if known.get(&row.id) != Some(&row.tag) {
+                    changed.push(row.id);
+                }
+                tags.insert(row.id, row.tag);
+                each(row);
+            }
+            // A few changed objects are often used at once. Their records are read in the same
+            // state as their rows, so that they match.
+            let few = !known.is_empty() && changed.len() <= FEW;
+            let wanted = if few { &changed[..] } else { &[] };
+            let commit = async { client.batch_execute("COMMIT").await.map_err(Fault::from) };
+            let (records, ()) = try_join(self.read_records(client, wanted), commit).await?;
+            let mut kept = self.records();
+            if kept.len() > MOST_RECORDS {
+                kept.clear();
+            }
+            kept.extend(records);
+            found.first().map(rows::snapshot).transpose()
+        });
+        loaded?.ok_or_else(|| self.removed())
+    }
+
+    fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
+        if let Some(record) = self.records().remove(&id) {
+            return Ok(Some(record));
+        }
+        let found = self.database.run("record", async |client| self.read_records(client, &[id]).await)?;
+        Ok(found.into_values().next())
+    }
+
+    fn prefetch(&self, ids: &[i64]) {
+        if ids.is_empty() {
+            return;
+        }
+        // If this fails, `record` reads each record when it is used.
+        if let Ok(found) = self.database.run("records", async |client| self.read_records(client, ids).await) {
+            *self.records() = found;
+        }
+    }
+
+    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
+        let committed = self.database.run("commit", async |client| {
+            transaction::commit(client, &self.serial, writes, summarise).await
+        })?;
+        if committed.applied.contains(&false) {
+            self.altered.store(true, Ordering::Release);
+        }
+        Ok(committed)
+    }
+
+    /// The server removes old bytes (`VACUUM`).
+    fn tidy(&self) {}
+
+    fn is_outdated(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
+        self.records().clear();
+        self.database
+            .run_once("rewrite", async |client| transaction::rewrite(client, &self.serial, rewriter).await)
+    }
+
+    fn changed_since(&self, seen: Change) -> Result<bool> {
+        let now = self.database.run("look for changes", async |client| change(client, &self.serial).await)?;
+        let now = now.ok_or_else(|| self.removed())?;
+        Ok(now != seen || self.altered.load(Ordering::Acquire))
+    }
+
+    fn noticed_since(&self, seen: Change) -> Result<bool> {
+        let mut link = match self.database.link.try_lock() {
+            Ok(link) => link,
+            Err(TryLockError::Poisoned(link)) => link.into_inner(),
+            // Another thread is waiting for the server.
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = link.glance(&mut asked, |client| {
+            let serial = self.serial.clone();
+            let pending: Pending<_> = Box::pin(async move { change(&client, &serial).await });
+            pending
+        });
+        match answer {
+            Ok(None) => Ok(false),
+            Ok(Some(now)) => Ok(now.ok_or_else(|| self.removed())? != seen),
+            // The log has the beginning and the end of an outage.
+            Err(Fault::Unreachable(_)) => Err(Error::DeviceError),
+            Err(reason) => Err(reason.log("look for changes")),
+        }
+    }
+
+    fn is_outage_allowed(&self) -> bool {
+        self.database.outage.is_allowed()
+    }
+
+    fn suspicious_since(&self, _: Change) -> Result<bool> {
+        Ok(self.altered.load(Ordering::Acquire))
+    }
+
+    fn copy(&self, _: &Path) -> Result<()> {
+        error!(token = self.serial, "a token in a database is backed up with the tools of PostgreSQL");
+        Err(Error::FunctionNotSupported)
+    }
+
+    fn damage(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,120 @@
+//! TLS to the server. Its certificate is always verified, with the name in the address.
+
+use std::future::Future;
+use std::io::Result as IoResult;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
+use tokio_rustls::TlsConnector;
+
+use crate::config::{DatabaseRules, SealingSource};
+use crate::store::sealing::read_secret;
+
+/// The certificates and keys of the connections.
+#[derive(Clone)]
+pub(super) struct Tls(Arc<ClientConfig>);
+
+/// The TLS of one connection.
+pub(super) struct Connector {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+/// A connection with TLS.
+pub(super) struct Secured(tokio_rustls::client::TlsStream<TcpStream>);
+
+impl Tls {
+    /// Reads the configured files. `None` if the configuration names no certificate authority.
+    pub(super) fn new(rules: &DatabaseRules) -> Result<Option<Self>, String> {
+        let Some(path) = &rules.ca_file else { return Ok(None) };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(path)? {
+            roots.add(certificate).map_err(|reason| format!("{}: {reason}", path.display()))?;
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|reason| reason.to_string())?
+            .with_root_certificates(roots);
+        let config = match &rules.client {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let pem = read_secret(&SealingSource::File(key.clone()))
+                    .map_err(|reason| format!("{}: {reason}", key.display()))?;
+                let key = PrivateKeyDer::from_pem_slice(&pem)
+                    .map_err(|_| format!("{}: not a private key in PEM", key.display()))?;
+                builder
+                    .with_client_auth_cert(certificates(certificate)?, key)
+                    .map_err(|reason| format!("{}: {reason}", certificate.display()))?
+            }
+        };
+        Ok(Some(Self(Arc::new(config))))
+    }
+
+    /// Returns the TLS of a connection to the host with this name or address.
+    pub(super) fn connector(&self, name: &str) -> Result<Connector, String> {
+        let name =
+            ServerName::try_from(name.to_owned()).map_err(|_| format!("{name:?} is not a host name"))?;
+        Ok(Connector { config: Arc::clone(&self.0), name })
+    }
+}
+
+/// Reads certificates in PEM.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let fail = |reason: rustls::pki_types::pem::Error| format!("{}: {reason}", path.display());
+    let found = CertificateDer::pem_file_iter(path).map_err(fail)?.collect::<Result<Vec<_>, _>>();
+    match found.map_err(fail)? {
+        none if none.is_empty() => Err(format!("{}: no certificate in PEM", path.display())),
+        found => Ok(found),
+    }
+}
+
+impl TlsConnect<TcpStream> for Connector {
+    type Stream = Secured;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = IoResult<Secured>> + Send>>;
+
+    fn connect(self, stream: TcpStream) -> Self::Future {
+        let connector = TlsConnector::from(self.config);
+        Box::pin(async move { connector.connect(self.name, stream).await.map(Secured) })
+    }
+}
+
+impl TlsStream for Secured {
+    /// The certificate is verified, so that the password needs no binding to it.
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<IoResult<()>> {
+        Pin::new(&mut self.get_mut().0).poll_read(context, to)
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<IoResult<usize>> {
+        Pin::new(&mut self.get_mut().0).poll_write(context, from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
+        Pin::new(&mut self.get_mut().0).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
+        Pin::new(&mut self.get_mut().0).poll_shutdown(context)
+    }
+}

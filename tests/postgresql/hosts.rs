@@ -1,0 +1,247 @@
+//! Several hosts that use one token.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jeton::admin::{Pins, TokenFile};
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::Params;
+use jeton::module::{Output, User};
+
+use crate::keys::{Kind, key_object, pair};
+use crate::support::{Client, LABEL, PIN, SO_PIN, data, none, plain};
+use crate::{another, host, number, provider, server};
+
+/// The bound of docs/postgresql.md, and a second for a busy machine.
+const STALENESS: Duration = Duration::from_secs(4);
+
+#[test]
+fn a_search_shows_a_change_of_another_host_at_once() {
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let two = another(&one, "");
+    let (mine, yours) = (one.user(), two.user());
+    for round in 0..20 {
+        let label = format!("object {round}");
+        let made = one.create(mine, &data(&label).stored()).expect("data");
+        let seen = two.find_one(yours, &data(&label));
+        one.set(mine, made, &none().label("renamed")).expect("a change");
+        assert_eq!(two.find(yours, &none().label("renamed")), [seen]);
+        one.module.destroy_object(mine, made).expect("data");
+        assert_eq!(two.find(yours, &none().label("renamed")), []);
+    }
+}
+
+#[test]
+fn a_host_that_only_signs_notices_a_destroyed_key_in_time() {
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let two = another(&one, "");
+    let (mine, yours) = (one.user(), two.user());
+    pair(&one, mine, Kind::P256, &none().stored().label("pair"));
+    let key = |client: &Client, session| {
+        client.find_one(session, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0))
+    };
+    let (own, other) = (key(&one, mine), key(&two, yours));
+    let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), other, b"data");
+    sign().expect("a signature");
+    one.module.destroy_object(mine, own).expect("the key");
+    let start = Instant::now();
+    while sign().is_ok() {
+        assert!(start.elapsed() < STALENESS, "the key was destroyed {:?} ago", start.elapsed());
+        thread::sleep(Duration::from_millis(5));
+    }
+    println!("noticed after {:?}", start.elapsed());
+    assert_eq!(sign().err(), Some(Error::KeyHandleInvalid));
+}
+
+#[test]
+fn initialising_a_token_ends_the_login_of_another_host() {
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let two = another(&one, "");
+    let yours = two.user();
+    two.create(yours, &data("old").stored()).expect("data");
+    one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+    assert_eq!(two.module.find_init(yours, &none().template()), Err(Error::DeviceRemoved));
+    assert_eq!(two.create(yours, &data("new").stored()).err(), Some(Error::UserNotLoggedIn));
+    let mine = one.open();
+    one.module.login(mine, User::SecurityOfficer, SO_PIN).expect("the SO");
+    one.module.init_pin(mine, PIN).expect("a PIN");
+    two.login(yours);
+    assert_eq!(two.find(yours, &data("old")), []);
+}
+
+#[test]
+fn a_new_token_key_ends_the_login_of_every_host_and_keeps_the_objects() {
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let mine = one.user();
+    pair(&one, mine, Kind::P256, &none().stored().label("pair"));
+    let tokens = TokenFile::all(Some(&one.directory.parameters(provider(), ""))).expect("tokens");
+    assert_eq!(tokens.len(), 1);
+    tokens[0].rekey(&Pins { so: SO_PIN, user: Some(PIN) }).expect("a new key");
+    assert_eq!(one.module.find_init(mine, &none().template()), Err(Error::DeviceRemoved));
+    one.login(mine);
+    let key = one.find_one(mine, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
+    one.sign(mine, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+    assert!(one.flag(mine, key, A::SENSITIVE));
+}
+
+#[test]
+fn tokens_of_other_hosts_get_slots() {
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let two = another(&one, "");
+    let free = *two.module.slots().expect("slots").last().expect("a slot");
+    two.module.init_token(free, SO_PIN, b"the second token                ").expect("a token");
+    let slots = one.module.slots().expect("slots");
+    assert_eq!(slots.len(), 3);
+    assert_eq!(slots, two.module.slots().expect("slots"));
+    let label = |client: &Client, slot| client.module.token(slot).expect("a token").label;
+    assert_eq!(label(&one, free), label(&two, free));
+    assert_eq!(&label(&one, one.slot), LABEL);
+}
+
+#[test]
+fn wrong_pins_of_ten_hosts_lock_at_the_limit() {
+    let Some(server) = server() else { return };
+    const LIMIT: usize = 3;
+    let first = host(server, "");
+    let hosts: Vec<_> = (0..10).map(|_| another(&first, "")).collect();
+    for _ in 0..3 {
+        let results: Vec<_> = thread::scope(|scope| {
+            let tries = |client: &Client| {
+                let session = client.open();
+                (0..2).map(|_| client.module.login(session, User::User, b"a wrong one")).collect::<Vec<_>>()
+            };
+            let running: Vec<_> = hosts.iter().map(|client| scope.spawn(move || tries(client))).collect();
+            running.into_iter().flat_map(|host| host.join().expect("a host")).collect()
+        });
+        let count = |error| results.iter().filter(|result| **result == Err(error)).count();
+        assert_eq!((count(Error::PinIncorrect), count(Error::PinLocked)), (LIMIT, 20 - LIMIT));
+        let session = first.open();
+        assert_eq!(first.module.login(session, User::User, PIN), Err(Error::PinLocked));
+        first.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        first.module.init_pin(session, PIN).expect("a PIN");
+        first.module.close_session(session).expect("a session");
+    }
+}
+
+#[test]
+fn right_pins_of_ten_hosts_never_lock() {
+    let Some(server) = server() else { return };
+    let first = host(server, "");
+    let hosts: Vec<_> = (0..10).map(|_| another(&first, "")).collect();
+    thread::scope(|scope| {
+        for client in &hosts {
+            scope.spawn(|| {
+                let session = client.open();
+                for _ in 0..5 {
+                    assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
+                    client.module.logout(session).expect("the user");
+                }
+            });
+        }
+    });
+}
+
+/// Uses the counter of a key. Returns the value that was used.
+fn count(client: &Client, session: SessionHandle, key: ObjectHandle) -> Vec<u8> {
+    let params = Params::Otp { counter: None, digits: None, format: None, flags: 0 };
+    let mechanism = jeton::mechanism::Mechanism { params, ..plain(M::HOTP) };
+    client.module.sign_init(session, &mechanism, key).expect("an operation");
+    let mut info = vec![0; 256];
+    let len = client.module.sign(session, b"", Output::Buffer(&mut info)).expect("a password");
+    // The structure ends with the values: the password, then the counter of eight bytes.
+    info[..len][len - 8..].to_vec()
+}
+
+#[test]
+fn a_counter_of_four_hosts_repeats_no_value() {
+    let Some(server) = server() else { return };
+    let first = host(server, "");
+    let uses = number("JETON_TEST_USES", 400) / 4;
+    let session = first.user();
+    let key = key_object(ObjectClass::OTP_KEY, KeyType::HOTP).bytes(A::VALUE, b"12345678901234567890");
+    first.create(session, &key.stored().label("counter")).expect("a key");
+    let hosts: Vec<_> = (0..4).map(|_| another(&first, "")).collect();
+    let start = Instant::now();
+    let values: Vec<_> = thread::scope(|scope| {
+        let work = |client: &Client| {
+            let session = client.user();
+            let key = client.find_one(session, &none().label("counter"));
+            (0..uses).map(|_| count(client, session, key)).collect::<Vec<_>>()
+        };
+        let running: Vec<_> = hosts.iter().map(|client| scope.spawn(move || work(client))).collect();
+        running.into_iter().flat_map(|host| host.join().expect("a host")).collect()
+    });
+    let different: BTreeSet<_> = values.iter().collect();
+    println!("{} uses by 4 hosts in {:?}", values.len(), start.elapsed());
+    assert_eq!((values.len() as u64, different.len()), (4 * uses, values.len()));
+}
+
+/// Three hosts with four modules each create, change, find, sign and destroy.
+#[test]
+fn three_hosts_lose_nothing() {
+    let Some(server) = server() else { return };
+    let first = host(server, "");
+    let session = first.user();
+    pair(&first, session, Kind::P256, &none().stored().label("pair"));
+    let stop = AtomicBool::new(false);
+    let clients: Vec<_> = (0..12).map(|_| another(&first, "")).collect();
+    let (mut kept, mut rounds) = (BTreeSet::new(), 0);
+    thread::scope(|scope| {
+        let running: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(number, client)| {
+                let stop = &stop;
+                scope.spawn(move || work(number, client, stop))
+            })
+            .collect();
+        thread::sleep(Duration::from_secs(number("JETON_TEST_SECONDS", 3)));
+        stop.store(true, Ordering::Release);
+        for host in running {
+            let (labels, done) = host.join().expect("a host");
+            kept.extend(labels);
+            rounds += done;
+        }
+    });
+    println!("12 modules: {rounds} rounds, {} objects kept", kept.len());
+    for client in clients.iter().chain([&first]) {
+        let session =
+            client.module.open_session(client.slot, jeton::module::Access::ReadOnly).expect("a session");
+        let found = client.find(session, &none().number(A::CLASS, ObjectClass::DATA.0));
+        let labels = found.iter().map(|object| {
+            String::from_utf8(client.read(session, *object, A::LABEL).expect("a label")).expect("text")
+        });
+        assert_eq!(labels.collect::<BTreeSet<_>>(), kept);
+    }
+}
+
+/// Works until `stop`. Returns the labels of the objects that must exist, and the number of rounds.
+fn work(number: usize, client: &Client, stop: &AtomicBool) -> (BTreeSet<String>, usize) {
+    let session = client.user();
+    let wanted = none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
+    let (mut kept, mut round) = (BTreeSet::new(), 0);
+    while !stop.load(Ordering::Acquire) {
+        let label = format!("host {number} object {round}");
+        let made = client.create(session, &data(&label).stored()).expect("data");
+        let changed = format!("{label} changed");
+        client.set(session, made, &none().label(&changed)).expect("a change");
+        assert_eq!(client.find(session, &none().label(&changed)), [made]);
+        let key = client.find_one(session, &wanted);
+        client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+        if round % 2 == 0 {
+            client.module.destroy_object(session, made).expect("data");
+        } else {
+            kept.insert(changed);
+        }
+        round += 1;
+    }
+    (kept, round)
+}

@@ -1,0 +1,67 @@
+//! Tokens in a PostgreSQL database: several hosts at once, outages, what the administrator of the
+//! database can change, and settings that are refused. Each host is a module of its own, with its
+//! own connection.
+//!
+//! The tests of `tests/token` and `tests/crash` also run on a database, if `JETON_TEST_STORE` is
+//! `postgresql`.
+//!
+//! - `JETON_TEST_USES`: how often four hosts use a counter (400)
+//! - `JETON_TEST_SECONDS`: how long three hosts work on one token (3)
+//!
+//! Outside CI, the tests do nothing if PostgreSQL is not installed.
+
+#[path = "../token/keys.rs"]
+#[allow(dead_code, reason = "the cases of tests/token use the rest")]
+mod keys;
+#[path = "../token/support.rs"]
+#[allow(dead_code, reason = "the cases of tests/token use the rest")]
+mod support;
+
+mod administrator;
+mod hosts;
+mod outage;
+mod settings;
+
+use std::sync::Arc;
+
+use jeton::backend::Provider;
+
+use support::server::Server;
+use support::{Client, Directory};
+
+/// Returns the server that the tests share. Says so if PostgreSQL is not installed.
+fn server() -> Option<&'static Server> {
+    let server = Server::shared();
+    if server.is_none() {
+        let in_ci = std::env::var_os("CI").is_some() || std::env::var_os("JETON_TEST_STORE").is_some();
+        assert!(!in_ci, "PostgreSQL is not installed");
+        println!("PostgreSQL is not installed: nothing is tested");
+    }
+    server
+}
+
+/// A directory whose tokens are on this server.
+fn directory(server: &Server) -> Arc<Directory> {
+    let directory = Directory::new();
+    directory.use_server(server);
+    directory
+}
+
+/// A host with a token on this server. `configuration` is added to that of the module.
+fn host(server: &Server, configuration: &str) -> Client {
+    Client::initialise(&directory(server), provider(), configuration)
+}
+
+/// Another host with the same token.
+fn another(first: &Client, configuration: &str) -> Client {
+    Client::beside(&first.directory, provider(), configuration)
+}
+
+fn provider() -> &'static Provider {
+    Provider::ALL[0]
+}
+
+/// Reads a number from the environment.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number in the environment"))
+}

@@ -1,0 +1,161 @@
+//! A server that stops, crashes and starts again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass};
+use jeton::module::User;
+
+use crate::keys::{Kind, pair};
+use crate::support::server::Server;
+use crate::support::{Client, PIN, data, none, plain};
+use crate::{another, host, server};
+
+/// How long a client may need to find the server again: the longest pause of the store, and the
+/// start of the server.
+const BACK: Duration = Duration::from_secs(20);
+
+/// A server of one test.
+fn own_server(name: &str) -> Option<Server> {
+    server()?;
+    Server::start(name, "-c fsync=off")
+}
+
+/// Calls `work` until it succeeds.
+fn until_ok<T>(mut work: impl FnMut() -> Result<T, Error>) -> T {
+    let start = Instant::now();
+    loop {
+        match work() {
+            Ok(done) => return done,
+            Err(reason) => assert!(start.elapsed() < BACK, "{reason:?} after {:?}", start.elapsed()),
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn signing_goes_on_during_an_outage_and_changes_fail() {
+    let Some(server) = own_server("outage") else { return };
+    let one = host(&server, "");
+    let session = one.user();
+    pair(&one, session, Kind::P256, &none().stored().label("pair"));
+    let wanted = none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
+    let key = one.find_one(session, &wanted);
+    server.control(&["stop", "--mode=immediate"]);
+
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2500) {
+        let begin = Instant::now();
+        one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+        assert_eq!(one.find(session, &wanted), [key]);
+        assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+    }
+    assert_eq!(one.create(session, &data("new").stored()), Err(Error::DeviceError));
+    assert_eq!(one.module.destroy_object(session, key), Err(Error::DeviceError));
+    one.create(session, &data("in memory")).expect("a session object");
+    one.module.token(one.slot).expect("a token");
+    assert_eq!(one.module.slots().expect("slots").len(), 2);
+    one.module.logout(session).expect("the user");
+    assert_eq!(one.module.login(session, User::User, PIN), Err(Error::DeviceError));
+
+    server.control(&["start", &options(&server)]);
+    until_ok(|| one.module.login(session, User::User, PIN));
+    one.create(session, &data("new").stored()).expect("data");
+    assert_eq!(one.find(session, &data("new").stored()).len(), 1);
+    one.sign(session, &plain(M::ECDSA_SHA256), one.find_one(session, &wanted), b"data").expect("a signature");
+}
+
+#[test]
+fn a_host_that_only_signs_reconnects_and_notices_changes() {
+    let Some(server) = own_server("reconnect") else { return };
+    let one = host(&server, "");
+    let two = another(&one, "");
+    let (mine, yours) = (one.user(), two.user());
+    pair(&one, mine, Kind::P256, &none().stored().label("pair"));
+    let wanted = none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
+    let (own, other) = (one.find_one(mine, &wanted), two.find_one(yours, &wanted));
+    let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), other, b"data");
+    sign().expect("a signature");
+    server.control(&["stop", "--mode=immediate"]);
+    for _ in 0..25 {
+        sign().expect("a signature during the outage");
+        thread::sleep(Duration::from_millis(100));
+    }
+    server.control(&["start", &options(&server)]);
+    until_ok(|| one.module.destroy_object(mine, own));
+    let start = Instant::now();
+    while sign().is_ok() {
+        assert!(start.elapsed() < BACK, "the key was destroyed {:?} ago", start.elapsed());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
+    let Some(server) = own_server("limit") else { return };
+    let one = host(&server, ", store = { outage-seconds = 1 }");
+    let session = one.user();
+    pair(&one, session, Kind::P256, &none().stored().label("pair"));
+    let key = one.find_one(session, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
+    let sign = || one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop);
+    server.control(&["stop", "--mode=immediate"]);
+    let start = Instant::now();
+    while sign().is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(6), "signed for {:?}", start.elapsed());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+    server.control(&["start", &options(&server)]);
+    until_ok(|| one.module.find_init(session, &none().template()));
+    sign().expect("a signature");
+}
+
+#[test]
+fn acknowledged_changes_survive_crashes_of_the_server() {
+    let Some(server) = own_server("crash") else { return };
+    let one = host(&server, "");
+    let (mut kept, mut doubtful) = (Vec::new(), Vec::new());
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| work(&one));
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(400));
+            server.control(&["restart", "--mode=immediate"]);
+        }
+        (kept, doubtful) = worker.join().expect("a client");
+    });
+    println!("{} objects kept, {} in doubt", kept.len(), doubtful.len());
+    assert!(kept.len() > 10);
+    let two = another(&one, "");
+    let session = two.user();
+    for label in &kept {
+        assert_eq!(two.find(session, &data(label)).len(), 1, "{label}");
+    }
+    let all = two.find(session, &none().number(A::CLASS, ObjectClass::DATA.0)).len();
+    assert!((kept.len()..=kept.len() + doubtful.len()).contains(&all), "{all} objects");
+}
+
+/// Creates objects for six seconds. Returns the labels of the objects that were acknowledged, and
+/// of those that failed.
+fn work(client: &Client) -> (Vec<String>, Vec<String>) {
+    let session = client.user();
+    let (mut kept, mut doubtful) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    let mut number = 0;
+    while start.elapsed() < Duration::from_secs(6) {
+        let label = format!("object {number}");
+        match client.create(session, &data(&label).stored()) {
+            Ok(_) => kept.push(label),
+            Err(Error::DeviceError) => doubtful.push(label),
+            Err(reason) => panic!("{reason:?}"),
+        }
+        number += 1;
+        thread::sleep(Duration::from_millis(5));
+    }
+    (kept, doubtful)
+}
+
+/// The options with which the script of the server starts it.
+fn options(server: &Server) -> String {
+    format!("--options=-k {} -c listen_addresses='' -c max_connections=200", server.directory().display())
+}

@@ -1,0 +1,156 @@
+//! Settings of the configuration and of the server that are refused.
+
+use jeton::error::Error;
+
+use crate::support::server::Server;
+use crate::support::{Directory, Functions, data};
+use crate::{host, provider, server};
+
+/// Starts a module with this section `store`.
+fn start(store: &str) -> Result<(), Error> {
+    let directory = Directory::new();
+    let module = Functions::new();
+    let parameters = format!("token-dir = '{}', backend = '{}'", directory.path().display(), provider().name);
+    module.initialize(Some(&format!("{parameters}, store = {{ {store} }}")))
+}
+
+#[test]
+fn an_invalid_address_is_refused() {
+    for url in [
+        "mysql://host/db",
+        "postgresql://user:secret@host/db",
+        "postgresql://host/db?password=secret",
+        "postgresql:///db",
+        "postgresql://host/db?unknown=1",
+    ] {
+        assert!(start(&format!("url = '{url}'")).is_err(), "{url}");
+    }
+    assert_eq!(start("url = 'postgresql://host/db', schema = 'a b'"), Err(Error::GeneralError));
+    assert_eq!(start("url = 'postgresql://host/db', least-commit = 'yes'"), Err(Error::GeneralError));
+    assert_eq!(start("url = 'postgresql://host/db', timeout-seconds = 0"), Err(Error::GeneralError));
+}
+
+#[test]
+fn a_connection_over_tcp_without_tls_is_refused() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let refused = start(&format!("url = 'postgresql://user@127.0.0.1:{port}/db'"));
+    assert_eq!(refused, Err(Error::DeviceError));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_in_time() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let begin = std::time::Instant::now();
+    let url = format!("postgresql://user@127.0.0.1:{port}/db?sslmode=disable");
+    assert_eq!(start(&format!("url = '{url}', timeout-seconds = 1")), Err(Error::DeviceError));
+    let took = begin.elapsed();
+    assert!((1.0..3.0).contains(&took.as_secs_f64()), "{took:?}");
+}
+
+#[test]
+fn a_weaker_commit_is_refused_unless_it_is_allowed_by_name() {
+    if server().is_none() {
+        return;
+    }
+    let weak = Server::start("weak", "-c fsync=off -c synchronous_commit=local").expect("a server");
+    let url = weak.url();
+    assert_eq!(start(&format!("url = '{url}'")), Err(Error::DeviceError));
+    assert_eq!(start(&format!("url = '{url}', least-commit = 'remote_write'")), Err(Error::DeviceError));
+    assert_eq!(start(&format!("url = '{url}', least-commit = 'local'")), Ok(()));
+    assert_eq!(start(&format!("url = '{url}', least-commit = 'off'")), Ok(()));
+}
+
+#[test]
+fn the_password_comes_from_a_file() {
+    let Some(server) = server() else { return };
+    let directory = Directory::new();
+    let path = directory.path().join("password");
+    std::fs::write(&path, "a password\n").expect("a file");
+    let store = format!("url = '{}', password = 'file:{}'", server.url(), path.display());
+    let mode = |mode| {
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("a mode")
+    };
+    mode(0o644);
+    assert_eq!(start(&store), Err(Error::DeviceError), "other users can read it");
+    mode(0o600);
+    assert_eq!(start(&store), Ok(()));
+}
+
+#[test]
+fn two_schemas_of_a_database_are_separate() {
+    let Some(server) = server() else { return };
+    let (one, two) = (host(server, ""), host(server, ""));
+    let (mine, yours) = (one.user(), two.user());
+    one.create(mine, &data("mine").stored()).expect("data");
+    assert_eq!(two.find(yours, &data("mine")), []);
+    assert_eq!(two.module.slots().expect("slots").len(), 2);
+}
+
+/// A server with TLS. A role `host` needs a password, and a role `certified` a certificate.
+fn server_with_tls() -> Option<Server> {
+    server()?;
+    let tls = Server::start_with_port("tls", "-c fsync=off").expect("a server");
+    tls.shell(
+        "new() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+             -keyout $1.key -out $1.pem -subj /CN=$1 \
+             -addext basicConstraints=critical,CA:$2 -addext subjectAltName=DNS:$1 ${3:+-CA $3.pem -CAkey $3.key}; }
+         new ca true; new other true; new localhost false ca; new certified false ca",
+    );
+    let path = |name: &str| tls.directory().join(name).display().to_string();
+    tls.sql("CREATE ROLE host LOGIN PASSWORD 'a password'; CREATE ROLE certified LOGIN");
+    tls.sql("GRANT ALL ON DATABASE postgres TO host, certified");
+    for (name, value) in [
+        ("ssl", "on".to_owned()),
+        ("ssl_cert_file", path("localhost.pem")),
+        ("ssl_key_file", path("localhost.key")),
+        ("ssl_ca_file", path("ca.pem")),
+    ] {
+        tls.sql(&format!("ALTER SYSTEM SET {name} = '{value}'"));
+    }
+    tls.shell("printf '%s\n' 'local all all trust' 'hostssl all host all scram-sha-256' 'hostssl all certified all cert' >data/pg_hba.conf");
+    tls.sql("SELECT pg_reload_conf()");
+    Some(tls)
+}
+
+#[test]
+fn tls_verifies_the_server_and_authenticates_the_host() {
+    let Some(tls) = server_with_tls() else { return };
+    let path = |name: &str| tls.directory().join(name).display().to_string();
+    let url = |user: &str, host: &str| format!("url = 'postgresql://{user}@{host}:{}/postgres'", tls.port());
+    let (ca, other) =
+        (format!("ca-file = '{}'", path("ca.pem")), format!("ca-file = '{}'", path("other.pem")));
+    let directory = Directory::new();
+    let password = |text: &str| {
+        let path = directory.path().join("password");
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
+        format!("password = 'file:{}'", path.display())
+    };
+    let refused = Err(Error::DeviceError);
+    let started = |parts: &[&str]| start(&parts.join(", "));
+    // The server may need a moment to read its settings.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let right = password("a password");
+    let schema = "schema = 'one'";
+    assert_eq!(started(&[&url("host", "localhost"), schema, &ca, &right]), Ok(()));
+    assert_eq!(started(&[&url("host", "localhost"), schema, &other, &right]), refused, "another authority");
+    assert_eq!(started(&[&url("host", "127.0.0.1"), schema, &ca, &right]), refused, "another name");
+    let plain = url("host", "localhost").replace("/postgres'", "/postgres?sslmode=disable'");
+    assert_eq!(started(&[&plain, schema, &right]), refused, "the server demands TLS");
+    assert_eq!(started(&[&url("host", "localhost"), schema, &ca, &password("another")]), refused);
+    assert_eq!(started(&[&url("host", "localhost"), schema, &ca]), refused, "no password");
+    let schema = "schema = 'two'";
+    // The key belongs to the user of the server, and root may read it.
+    assert_eq!(started(&[&url("certified", "localhost"), schema, &ca]), refused, "no certificate");
+    let own = |name: &str| {
+        let copy = directory.path().join(name);
+        std::fs::write(&copy, std::fs::read(tls.directory().join(name)).expect("a file")).expect("a file");
+        std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
+        copy.display().to_string()
+    };
+    let (certificate, key) = (path("certified.pem"), own("certified.key"));
+    let client = format!("client-certificate = '{certificate}', client-key = '{key}'");
+    assert_eq!(started(&[&url("certified", "localhost"), schema, &ca, &client]), Ok(()));
+}
