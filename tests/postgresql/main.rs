@@ -18,6 +18,7 @@ mod keys;
 mod support;
 
 mod administrator;
+mod control;
 mod hosts;
 mod outage;
 mod settings;

@@ -157,5 +157,5 @@ fn work(client: &Client) -> (Vec<String>, Vec<String>) {
 
 /// The options with which the script of the server starts it.
 fn options(server: &Server) -> String {
-    format!("--options=-k {} -c listen_addresses='' -c max_connections=200", server.directory().display())
+    format!("--options=-k {} -c listen_addresses='' -c max_connections=200", server.directory.display())
 }

@@ -98,7 +98,7 @@ fn server_with_tls() -> Option<Server> {
              -addext basicConstraints=critical,CA:$2 -addext subjectAltName=DNS:$1 ${3:+-CA $3.pem -CAkey $3.key}; }
          new ca true; new other true; new localhost false ca; new certified false ca",
     );
-    let path = |name: &str| tls.directory().join(name).display().to_string();
+    let path = |name: &str| tls.directory.join(name).display().to_string();
     tls.sql("CREATE ROLE host LOGIN PASSWORD 'a password'; CREATE ROLE certified LOGIN");
     tls.sql("GRANT ALL ON DATABASE postgres TO host, certified");
     for (name, value) in [
@@ -117,8 +117,8 @@ fn server_with_tls() -> Option<Server> {
 #[test]
 fn tls_verifies_the_server_and_authenticates_the_host() {
     let Some(tls) = server_with_tls() else { return };
-    let path = |name: &str| tls.directory().join(name).display().to_string();
-    let url = |user: &str, host: &str| format!("url = 'postgresql://{user}@{host}:{}/postgres'", tls.port());
+    let path = |name: &str| tls.directory.join(name).display().to_string();
+    let url = |user: &str, host: &str| format!("url = 'postgresql://{user}@{host}:{}/postgres'", tls.port);
     let (ca, other) =
         (format!("ca-file = '{}'", path("ca.pem")), format!("ca-file = '{}'", path("other.pem")));
     let directory = Directory::new();
@@ -146,7 +146,7 @@ fn tls_verifies_the_server_and_authenticates_the_host() {
     assert_eq!(started(&[&url("certified", "localhost"), schema, &ca]), refused, "no certificate");
     let own = |name: &str| {
         let copy = directory.path().join(name);
-        std::fs::write(&copy, std::fs::read(tls.directory().join(name)).expect("a file")).expect("a file");
+        std::fs::write(&copy, std::fs::read(tls.directory.join(name)).expect("a file")).expect("a file");
         std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
         copy.display().to_string()
     };
