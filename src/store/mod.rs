@@ -3,7 +3,7 @@
 //!
 //! Several processes share a store, so each process asks the store whether another process has
 //! changed it. The interface has batches of writes and a number of the latest change. The processes
-//! of several hosts share a store on a database server ([`TokenServer`]).
+//! of several hosts share a store on a database server.
 
 use std::path::Path;
 use std::sync::Arc;
