@@ -133,6 +133,7 @@ impl Issue {
         }
         measured?;
         report.interrupted = modules::interrupted();
+        report.about.end();
         report.make_tables(&tables);
         report.print(terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
@@ -196,7 +197,7 @@ impl Issue {
             let warm_up = LoadTurn { requests: 1, warm_up: 1, ..turn(first) };
             groups.push(Group { warm_up, work: vec![turn(load)] });
         }
-        Plan { groups, min_seconds: self.min_seconds }
+        Plan { groups, min_seconds: self.min_seconds, steady_runs: 0 }
     }
 }
 

@@ -13,6 +13,7 @@ use jeton_migrate::{Format, Token};
 use jeton_peers::Known;
 use zeroize::Zeroizing;
 
+use super::out;
 use super::pin::{self, PinFiles};
 
 /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
@@ -84,13 +85,13 @@ impl Migrate {
         }
         let old_pin = self.pins.user()?;
         let objects = old.read(old_pin.as_bytes())?;
-        println!(
+        out::line(format_args!(
             "{} token {:?}: {} objects in {}",
             old.format.name(),
             old.label,
             objects.len(),
             old.path().display()
-        );
+        ))?;
         let (so_pin, pin) =
             if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
         let tokens = token_file::directory()?;
@@ -102,7 +103,7 @@ impl Migrate {
         let old_module = self.old_module(&old, &stage, &old_pin)?;
         let job = Job { objects, library, label: label.clone(), so_pin, pin, old_module };
         let outcome = write(&job, &stage)?;
-        self.report(&outcome);
+        self.report(&outcome)?;
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
@@ -114,12 +115,12 @@ impl Migrate {
             )));
         }
         let file = stage.publish(&tokens, &outcome.serial)?;
-        println!(
+        out::line(format_args!(
             "The token {label:?} with serial {} has {} objects: {}",
             outcome.serial,
             outcome.migrated(),
             file.display()
-        );
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -159,9 +160,9 @@ impl Migrate {
         match presence {
             Presence::NoToken => Ok(false),
             Presence::Token { objects, serial } if objects == plans.len() => {
-                println!(
+                out::line(format_args!(
                     "The token {label:?} with serial {serial} has all {objects} objects already. Nothing was written."
-                );
+                ))?;
                 Ok(true)
             }
             Presence::Token { objects, .. } => Err(Error::Migration(format!(
@@ -186,7 +187,9 @@ impl Migrate {
             None => known.library(),
         };
         let Some(library) = library else {
-            println!("The old module is not installed: the keys are proved with the old public keys alone.");
+            out::line(
+                "The old module is not installed: the keys are proved with the old public keys alone.",
+            )?;
             return Ok(None);
         };
         let tokens = stage.path().join("old");
@@ -218,17 +221,17 @@ impl Migrate {
         Ok(Some(OldModule { library, parameters, serial, pin: pin.to_owned(), required }))
     }
 
-    fn report(&self, outcome: &Outcome) {
+    fn report(&self, outcome: &Outcome) -> Result<(), Error> {
         if let Some(note) = &outcome.note {
-            println!("Note: {note}.");
+            out::line(format_args!("Note: {note}."))?;
         }
         if self.dry_run {
             for line in outcome.lines.iter().filter(|line| line.result.is_ok()) {
-                println!("migrated      {}", described(line));
+                out::line(format_args!("migrated      {}", described(line)))?;
             }
         }
         for (line, reason) in outcome.left_out() {
-            println!("not migrated  {}: {reason}", described(line));
+            out::line(format_args!("not migrated  {}: {reason}", described(line)))?;
         }
         let migrated = || outcome.lines.iter().filter_map(|line| line.result.as_ref().ok());
         let mut differences = std::collections::BTreeMap::<&str, usize>::new();
@@ -236,23 +239,24 @@ impl Migrate {
             *differences.entry(difference).or_default() += 1;
         }
         for (difference, count) in differences {
-            println!("differs       {difference} ({count} objects)");
+            out::line(format_args!("differs       {difference} ({count} objects)"))?;
         }
         let proved = migrated().filter(|object| object.proved).count();
         let keys = migrated().filter(|object| !object.proof.is_empty()).count();
-        println!(
+        out::line(format_args!(
             "{} of {} objects are migrated; {proved} of {keys} private keys are proved.",
             outcome.migrated(),
             outcome.lines.len()
-        );
+        ))?;
         for line in &outcome.lines {
             if let Ok(object) = &line.result
                 && !object.proved
                 && !object.proof.is_empty()
             {
-                println!("not proved    {}: {}", described(line), object.proof);
+                out::line(format_args!("not proved    {}: {}", described(line), object.proof))?;
             }
         }
+        Ok(())
     }
 }
 

@@ -125,6 +125,7 @@ impl Pipeline {
             results.add_documents(&Database::open(&self.database(directory.path()))?.document_sizes()?)?;
         }
         report.interrupted = modules::interrupted();
+        report.about.end();
         report::print(&report, terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jeton_driver::Error;
+use jeton_driver::text::shown;
 use jeton_driver::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
+use super::out;
 use super::pin::{self, PinFiles, SoPin, UserPin};
 
 /// The options that choose a token.
@@ -39,12 +41,15 @@ impl TokenInfo {
     pub fn run(self) -> Result<ExitCode, Error> {
         let token = self.which.open()?;
         let info = token_file::info(&token)?;
-        println!("File:      {}", token.path().display());
-        println!("Serial:    {}", info.serial);
-        println!("Label:     {}", info.label);
-        println!("Slot:      {}", info.slot);
-        println!("SO PIN:    {}", describe_pin(&info.so));
-        println!("User PIN:  {}", info.user.as_ref().map_or("not set".to_owned(), describe_pin));
+        out::line(format_args!("File:      {}", shown(&token.path().display().to_string())))?;
+        out::line(format_args!("Serial:    {}", shown(&info.serial)))?;
+        out::line(format_args!("Label:     {}", shown(&info.label)))?;
+        out::line(format_args!("Slot:      {}", info.slot))?;
+        out::line(format_args!("SO PIN:    {}", describe_pin(&info.so)))?;
+        out::line(format_args!(
+            "User PIN:  {}",
+            info.user.as_ref().map_or("not set".to_owned(), describe_pin)
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -70,12 +75,12 @@ impl Reset {
         let token = self.which.open()?;
         if self.failures {
             token_file::reset_failures(&token)?;
-            println!("The counts of wrong PINs are 0 again.");
+            out::line("The counts of wrong PINs are 0 again.")?;
         } else {
             let user_pin = pin::ask(self.pin.given()?, "User")?;
             let new = pin::ask_new(self.so_pin.given()?, "SO")?;
             token_file::reset_so_pin(&token, &user_pin, &new)?;
-            println!("The SO PIN is set.");
+            out::line("The SO PIN is set.")?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -129,7 +134,7 @@ impl Rekey {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let serial = self.opened.run(token_file::rekey)?;
-        println!("The token with serial {serial} has a new key.");
+        out::line(format_args!("The token with serial {serial} has a new key."))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -172,10 +177,10 @@ impl SealingKey {
         let (command, change, done) = match self.what {
             SealingCommand::New { file } => {
                 token_file::new_sealing_key(&file)?;
-                println!(
+                out::line(format_args!(
                     "{} holds a new sealing key. Keep a copy of it apart from the token.",
                     file.display()
-                );
+                ))?;
                 return Ok(ExitCode::SUCCESS);
             }
             SealingCommand::Set(command) => (command, SealingChange::Set, "needs the configured sealing key"),
@@ -187,11 +192,11 @@ impl SealingKey {
         let old = command.old.as_deref();
         let serial =
             command.opened.run(|token, pins| token_file::change_sealing_key(token, pins, change, old))?;
-        println!("The token with serial {serial} {done}.");
+        out::line(format_args!("The token with serial {serial} {done}."))?;
         if change == SealingChange::Remove {
-            println!(
-                "Remove sealing-key from the configuration. Otherwise every new PIN needs the key again."
-            );
+            out::line(
+                "Remove sealing-key from the configuration. Otherwise every new PIN needs the key again.",
+            )?;
         }
         Ok(ExitCode::SUCCESS)
     }

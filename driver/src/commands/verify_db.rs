@@ -8,9 +8,11 @@ use jeton_driver::Error;
 use jeton_driver::client::Module;
 use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, open_openssl, verify_database};
 use jeton_driver::selection::Selection;
+use jeton_driver::text::shown;
 use jeton_peers::{Known, Sandbox, TokenAccess};
 
 use super::backend::Backend;
+use super::out;
 use super::pin;
 
 /// Verify the contents of a database of the pipeline with the keys of the stored CA certificates.
@@ -94,7 +96,7 @@ impl VerifyDb {
 
     fn verify(&self, engine: &mut dyn Engine) -> Result<ExitCode, Error> {
         let verdicts = verify_database(&self.db, engine)?;
-        verdicts.iter().for_each(show);
+        verdicts.iter().try_for_each(show)?;
         let sound = verdicts.iter().all(|verdict| verdict.failures.is_empty());
         Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -104,10 +106,9 @@ fn library(known: Known) -> Result<PathBuf, Error> {
     Ok(jeton_peers::library_of(known.name())?)
 }
 
-fn show(verdict: &Verdict) {
+fn show(verdict: &Verdict) -> Result<(), Error> {
     let batch = &verdict.batch;
-    println!("{}, {}, batch of {}: {} verify", batch.module, batch.algorithm, batch.size, verdict.good);
-    for failure in &verdict.failures {
-        println!("FAILED: {}, {}, batch of {}: {failure}", batch.module, batch.algorithm, batch.size);
-    }
+    let name = shown(&format!("{}, {}, batch of {}", batch.module, batch.algorithm, batch.size));
+    out::line(format_args!("{name}: {} verify", verdict.good))?;
+    verdict.failures.iter().try_for_each(|failure| out::line(format_args!("FAILED: {name}: {failure}")))
 }

@@ -55,6 +55,8 @@ pub struct Plan<W> {
     pub groups: Vec<Group<W>>,
     /// The least time of the runs of a module, for each piece of work.
     pub min_seconds: f64,
+    /// The number of rounds after which a module needs no more time than that.
+    pub steady_runs: usize,
 }
 
 /// Work with one algorithm.
@@ -85,7 +87,8 @@ impl Plan<Turn> {
             let batch = |size| Turn { algorithm: algorithm.clone(), size, round: 0 };
             Group { warm_up: batch(WARM_UP), work: sizes.iter().copied().map(batch).collect() }
         };
-        Self { groups: algorithms.iter().map(group).collect(), min_seconds }
+        let groups = algorithms.iter().map(group).collect();
+        Self { groups, min_seconds, steady_runs: STEADY_RUNS }
     }
 }
 
@@ -172,7 +175,7 @@ pub fn measure<W: Work, R: Runner<W>>(
             if watcher.interrupted() {
                 return Ok(());
             }
-            measure_work(participants, &mut active, plan.min_seconds, work, watcher)?;
+            measure_work(participants, &mut active, plan, work, watcher)?;
             watcher.done();
         }
     }
@@ -197,28 +200,27 @@ impl<S> Runs<S> {
         self.rounds.iter().flatten().count()
     }
 
-    fn wants(&self, min_seconds: f64) -> bool {
+    fn wants<W>(&self, plan: &Plan<W>) -> bool {
         let (count, spent) = (self.count(), self.spent.as_secs_f64());
-        let steady = (STEADY_FACTOR * min_seconds).min(STEADY_SECONDS);
+        let steady = (STEADY_FACTOR * plan.min_seconds).min(STEADY_SECONDS);
         count == 0
-            || spent < min_seconds
+            || spent < plan.min_seconds
             || (count < MIN_RUNS && self.spent < ENOUGH)
-            || (count < STEADY_RUNS && spent < steady)
+            || (count < plan.steady_runs && spent < steady)
     }
 }
 
 fn measure_work<W: Work, R: Runner<W>>(
     participants: &mut [Participant<R, W>],
     active: &mut Vec<usize>,
-    min_seconds: f64,
+    plan: &Plan<W>,
     work: &W,
     watcher: &mut dyn Watcher<W>,
 ) -> Result<(), crate::Error> {
     const BASELINE: usize = 0;
     let mut runs: Vec<Runs<W::Sample>> = participants.iter().map(|_| Runs::default()).collect();
     for round in 1.. {
-        let wanting: Vec<_> =
-            active.iter().copied().filter(|index| runs[*index].wants(min_seconds)).collect();
+        let wanting: Vec<_> = active.iter().copied().filter(|index| runs[*index].wants(plan)).collect();
         if wanting.is_empty() || watcher.interrupted() {
             break;
         }
@@ -438,10 +440,11 @@ mod tests {
     fn short_runs_are_repeated_until_the_median_is_steady() {
         let runs =
             |count, millis| Runs { rounds: vec![Some(()); count], spent: Duration::from_millis(millis) };
-        assert!(runs(24, 5_900).wants(0.5));
-        assert!(!runs(25, 5_900).wants(0.5));
-        assert!(!runs(24, 6_000).wants(0.5));
-        assert!(!runs(3, 10).wants(0.0));
+        let plan = |min_seconds| Plan::batches(&[], &[], min_seconds);
+        assert!(runs(24, 5_900).wants(&plan(0.5)));
+        assert!(!runs(25, 5_900).wants(&plan(0.5)));
+        assert!(!runs(24, 6_000).wants(&plan(0.5)));
+        assert!(!runs(3, 10).wants(&plan(0.0)));
     }
 
     #[test]

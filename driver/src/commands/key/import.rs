@@ -26,7 +26,7 @@ use crate::commands::target::{Need, Target, id_of};
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ImportType {
-    /// Key pairs, public keys and certificates.
+    /// Private keys, with their public keys, and certificates.
     Keypair,
     /// An AES key: raw bytes, or hexadecimal digits.
     Aes,
