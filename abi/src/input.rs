@@ -15,7 +15,7 @@ use jeton::secret::{Secret, room_for};
 use crate::number::{length, wide};
 
 /// The greatest number of attributes in a template, including those of nested templates. An object
-/// has about sixty.
+/// has at most about fifty.
 pub(crate) const MAX_ATTRIBUTES: usize = 1024;
 /// The greatest depth of nested templates. For example, the `CKA_UNWRAP_TEMPLATE` of a key may
 /// contain a `CKA_UNWRAP_TEMPLATE` for the keys that it unwraps.

@@ -1,7 +1,7 @@
 //! The timed calls, with all arguments prepared. A repetition calls the functions of the module.
 //! Before that it sets at most a nonce, a key handle, values of a template or the lengths of
-//! buffers. All other work goes through the
-//! safe client, which builds structures and vectors for each call.
+//! buffers. All other work goes through the safe client, which builds structures and vectors for
+//! each call.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV,

@@ -87,7 +87,8 @@ pub fn of_role(role: &Role) -> Command {
     command
 }
 
-/// Like [`of_role`], but a program that measures the child starts it.
+/// Returns the command that starts `program`, which runs this executable in this role and measures
+/// it.
 pub fn below(program: &str, arguments: &[&OsStr], role: &Role) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(env::current_exe().unwrap_or_default());

@@ -3,8 +3,8 @@
 use std::env;
 use std::time::Duration;
 
-/// The variable that asks for the short mode. `--quick` on the command line does the
-/// same, and measures fewer tokens.
+/// The variable that asks for the short mode. `--quick` on the command line does the same, and
+/// measures fewer tokens.
 pub const SHORT: &str = "JETON_BENCH_SHORT";
 
 /// The differences between the two modes.

@@ -1,5 +1,5 @@
-//! "Message-based functions for verifying signatures and MACs". No mechanism has a parameter for
-//! each message.
+//! "Message-based functions for verifying signatures and MACs". No mechanism of these functions has
+//! a parameter for each message.
 
 use std::ffi::c_void;
 

@@ -246,8 +246,8 @@ impl Message {
     pub(crate) unsafe fn write_nonce(&self) {
         if self.params.generator() != Generator::None {
             let nonce = self.params.nonce();
-            // SAFETY: the function that made this message refused null, and read the same number of
-            // bytes here. Writable by the caller's promise.
+            // SAFETY: the code that read the parameter refused null, and read the same number of bytes
+            // here. Writable by the caller's promise.
             unsafe { std::ptr::copy(nonce.as_ptr(), self.nonce, nonce.len()) };
         }
     }
