@@ -29,7 +29,7 @@ pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
         _ => Threads::Forbidden,
     };
     match locking(&given) {
-        // SAFETY: NULL, or the library parameters of NSS.
+        // SAFETY: NULL, or the library parameters.
         CKR_OK => guarded(|| initialize(unsafe { parameters(given.pReserved.cast()) }?, threads)),
         refused => refused,
     }
@@ -63,10 +63,10 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
     }
 }
 
-/// Returns the library parameters that NSS passes. NSS's struct has one more field before the last:
-/// `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`. So the
-/// sixth field is the `pReserved` of the standard's struct. It is `NULL`, or NSS's string that ends
-/// with NUL. The seventh is never read, because the standard's struct does not have it.
+/// Returns the library parameters, which applications pass as NSS does. NSS's struct has one more
+/// field: `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`.
+/// So the sixth field is the `pReserved` of the standard's struct. It is `NULL`, or a string that
+/// ends with NUL. The seventh is never read, because the standard's struct does not have it.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
 //! The parameter of one message of an AEAD cipher. A function reads it, and writes the generated
-//! nonce and the tag to the memory that its pointers name.
+//! nonce and the tag to the memory that the parameter points to.
 //!
-//! Its length shows which struct it is, because the three structs have different lengths. A struct
-//! of another cipher than the mechanism's is refused.
+//! The length of the parameter shows which struct it is, because the three structs have different
+//! lengths. A struct of another cipher than the mechanism's is refused.
 
 use std::ffi::c_void;
 use std::ptr::slice_from_raw_parts_mut;
@@ -246,8 +246,8 @@ impl Message {
     pub(crate) unsafe fn write_nonce(&self) {
         if self.params.generator() != Generator::None {
             let nonce = self.params.nonce();
-            // SAFETY: the code that read the parameter refused null, and read the same number of bytes
-            // here. Writable by the caller's promise.
+            // SAFETY: the code that read the parameter refused null, and read the same number of
+            // bytes here. Writable by the caller's promise.
             unsafe { std::ptr::copy(nonce.as_ptr(), self.nonce, nonce.len()) };
         }
     }

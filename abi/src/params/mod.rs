@@ -109,7 +109,7 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
     }
 }
 
-/// Reads a parameter struct. The parameter must have exactly the length of its type.
+/// Reads a parameter struct. The parameter must have exactly the length of a `T`.
 ///
 /// # Safety
 ///

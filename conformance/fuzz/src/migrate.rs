@@ -119,7 +119,7 @@ fn databases(directory: &Path, databases: &[Database], source: &mut Source<'_>) 
     directory.to_owned()
 }
 
-/// Replaces up to four parts of a file.
+/// Replaces up to four parts of a file or of a value.
 fn spliced(content: &[u8], source: &mut Source<'_>) -> Vec<u8> {
     let mut content = content.to_vec();
     for _ in 0..4 {

@@ -178,7 +178,8 @@ fn varint(record: &mut Vec<u8>, mut number: u64) {
 }
 
 impl Token {
-    /// Reads everything that the module returns about the token, before and after a login.
+    /// Reads the information about each token, and its objects before and after a login. Then
+    /// creates an object.
     fn read_all(&mut self) {
         let call = |rv: CK_RV| assert!(rv == CKR_GENERAL_ERROR || crate::calls::is_known(rv), "{rv:#x}");
         let mut slots = [0; 16];
