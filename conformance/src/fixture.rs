@@ -68,7 +68,7 @@ pub enum Key {
     Sealed,
 }
 
-/// The value of [`Key::Generic`].
+/// The value of the secret keys in [`Key`].
 pub const SECRET: [u8; 32] = *b"a secret of thirty-two bytes, ok";
 /// The object identifier of P-256 in DER.
 pub const P256: [u8; 10] = [6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];

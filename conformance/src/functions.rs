@@ -1,5 +1,5 @@
-//! Calls every function of the standard with harmless arguments to see whether the module
-//! implements it.
+//! Calls the functions of the standard with harmless arguments to see whether the module implements
+//! them.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Mechanism, Module};

@@ -19,8 +19,8 @@ mod signatures;
 /// Proves that a mechanism works.
 type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
 
-/// The name of a family of mechanisms, and its proofs with the names of their mechanisms without
-/// `CKM_`.
+/// The name of a family of mechanisms, and its proofs. Beside each proof are the names of its
+/// mechanisms, without `CKM_`.
 type Family = (&'static str, &'static [(Proof, &'static [&'static str])]);
 
 /// All 182 mechanisms of these modules.

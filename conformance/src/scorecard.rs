@@ -39,7 +39,7 @@ fn line(record: &Record) -> String {
     format!("{verdict} {:<26} {:<52} {said}", record.subject, record.name)
 }
 
-/// Returns a line for each chapter.
+/// Returns a line for each chapter of the run.
 pub fn sums(records: &[Record]) -> Vec<String> {
     let of = |section| records.iter().filter(move |record| record.section == section);
     if of(Section::Attacks).next().is_some() {

@@ -1,7 +1,7 @@
 //! Findings C3 and M1 of docs/security.md. C3: a mechanism makes a short key from a long one, and a
-//! few guesses find its value. M1: HKDF uses a salt key without permission. Clulow 2003 ("On the
-//! security of PKCS#11") describes the reduced key space with `CKM_EXTRACT_KEY_FROM_KEY` and the
-//! related keys with `CKM_XOR_BASE_AND_DATA`.
+//! few guesses find the short key. M1: HKDF uses a salt key without permission. Clulow 2003 ("On
+//! the security of PKCS#11") describes the reduced key space with `CKM_EXTRACT_KEY_FROM_KEY` and
+//! the related keys with `CKM_XOR_BASE_AND_DATA`.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
@@ -414,8 +414,8 @@ fn second_key_rules() -> Vec<Attack> {
     all
 }
 
-/// Attacks on mechanisms of TLS and IKE. Those of TLS return the version field of a pre-master
-/// secret: the attacker passes another key of 48 bytes, and gets its first two bytes.
+/// Attacks on mechanisms of TLS and IKE. The mechanism of TLS returns the version field of a
+/// pre-master secret: the attacker passes another key of 48 bytes, and gets its first two bytes.
 fn protocols() -> Vec<Attack> {
     const TLS: CK_MECHANISM_TYPE = CKM_TLS12_MASTER_KEY_DERIVE;
     let version = |a: &Attacker<'_>, key: ObjectHandle| -> Result<Vec<u8>, Stop> {

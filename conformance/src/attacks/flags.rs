@@ -1,7 +1,7 @@
 //! The guarantees of the flags of a key: usages, sensitivity, and the changes that the standard
-//! forbids. The source is Bortolozzo, Centenaro, Focardi, Steel 2010 ("Attacking and fixing PKCS#11
-//! security tokens"). Its attack a3 reads sensitive keys, a4 reads keys that cannot be extracted,
-//! and a5 changes the flags back.
+//! forbids. Many attacks come from Bortolozzo, Centenaro, Focardi, Steel 2010 ("Attacking and
+//! fixing PKCS#11 security tokens"). Attack a3 of this paper reads sensitive keys, a4 reads keys
+//! that cannot be extracted, and a5 changes the flags back.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, ObjectHandle};

@@ -168,8 +168,8 @@ fn finds_last_byte(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
             accepted.push(guess);
         }
     }
-    // The initialisation vector is zero, so the last byte of the victim's first block is an
-    // accepted guess ^ its padding byte.
+    // The initialisation vector is zero. So a guess that makes the padding byte 1 is the last byte
+    // of the victim's first block ^ 1.
     Ok(accepted.iter().any(|guess| guess ^ 1 == VICTIM[15]) && accepted.len() < 64)
 }
 
