@@ -115,8 +115,8 @@ pub fn reset_peak() {
     PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Returns approximately the largest number of bytes that were allocated at one time since
-/// [`reset_peak`], because threads add their counts in steps.
+/// Returns the largest number of bytes that were allocated at one time since [`reset_peak`]. It is
+/// approximate, because threads add their counts in steps.
 pub fn peak() -> i64 {
     flush();
     PEAK.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! A safe client of the PKCS#11 C interface. It loads a module by its path, and opens sessions,
-//! objects and operations.
+//! A safe client of the PKCS#11 C interface. It loads a module by its path, opens sessions, and
+//! uses their objects and operations.
 //!
 //! It adds no rules of its own. An answer of the module is a value, or a [`Failure`] that names the
 //! function, the return code and the step that failed. Arguments are passed on as they are, right

@@ -136,8 +136,8 @@ fn public(der: &[u8]) -> Option<Item> {
     SubjectPublicKeyInfoRef::from_der(der).ok().map(|_| Item::PublicKey(der.to_vec()))
 }
 
-/// Accepts a sequence of a sequence, an algorithm and a bit string: RFC 5280, 4.1. The module
-/// checks the rest.
+/// Accepts a sequence with three elements: a sequence, an algorithm and a bit string (RFC 5280,
+/// 4.1). The module checks the rest.
 fn certificate(der: &[u8]) -> Option<Item> {
     #[derive(der::Sequence)]
     struct Certificate<'a> {

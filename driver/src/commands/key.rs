@@ -76,7 +76,7 @@ impl Permissions {
     }
 }
 
-/// The options for a new key that has no names yet.
+/// The options of a new key: its label, its ID and its permissions.
 #[derive(Args)]
 struct NewKey {
     /// The label.

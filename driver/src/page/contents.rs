@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         find(&self.measurement.ratios, module, algorithm, size, stage)
     }
 
-    /// Returns the items of a stage that a module handles in a second.
+    /// Returns the number of items of a stage that a module handles in a second.
     fn per_second(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<f64> {
         let row = STAGES.iter().find(|row| row.name == stage)?;
         let items = match row.items {

@@ -175,7 +175,8 @@ fn draw(title: &str, work: impl for<'a> FnOnce(&Root<'a>) -> Drawn) -> Result<St
     Ok(svg)
 }
 
-/// Returns a range around positive values, with this factor between its ends and the values.
+/// Returns the range from the smallest value divided by `factor` to the largest value times
+/// `factor`. The values are positive.
 fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
     let (low, high) = values.fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
     if low > high { 1.0..10.0 } else { low / factor..high * factor }

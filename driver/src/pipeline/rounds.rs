@@ -16,7 +16,7 @@ const MIN_RUNS: usize = 3;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
 /// The number of rounds whose median ratio hardly changes from one measurement to the next. With 22
-/// rounds, three ratios of Jeton measured beside compilers differed by at most 3 %.
+/// rounds, while compilers ran, three measured ratios of Jeton differed by at most 3 %.
 const STEADY_RUNS: usize = 25;
 /// Fewer than [`STEADY_RUNS`] rounds are enough if the runs of a module have taken this multiple of
 /// the least time, or [`STEADY_SECONDS`].

@@ -1,6 +1,6 @@
 //! Reads DER with synta, the fastest reader that `jeton parse` has measured (docs/parse.md). It
-//! borrows from the input and allocates nothing. Building stays with `x509-cert`, which is faster
-//! than synta there.
+//! borrows from the input and allocates nothing. `x509-cert` builds the structures, because it
+//! builds them faster than synta.
 
 use synta::{Decode, Decoder, DecoderConfig, Encoding, Error, RawDer, Tag};
 

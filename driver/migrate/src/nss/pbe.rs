@@ -55,8 +55,8 @@ pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<S
     if schemes.algorithm.oid != AES_256_CBC {
         return Err(unknown(path, &schemes.algorithm));
     }
-    // nsspkcs5_SetIVParam: the vector is the DER of an octet string: a header of 2 bytes and 14
-    // bytes.
+    // nsspkcs5_SetIVParam: the vector is an octet string in DER, with a header of 2 bytes and a
+    // content of 14 bytes.
     let parameters = schemes.algorithm.parameters.ok_or_else(|| Error::damaged(path, "no vector"))?;
     let iv = parameters.to_der().map_err(malformed(path))?;
     let iv =

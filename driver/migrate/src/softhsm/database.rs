@@ -70,7 +70,7 @@ fn value_of(table: &str, kind: CK_ATTRIBUTE_TYPE, value: ValueRef<'_>) -> Option
             Value::Mechanisms(Vec::new())
         }
         ("attribute_binary", ValueRef::Blob(bytes)) => Value::Bytes(Zeroizing::new(bytes.to_vec())),
-        // SQLite binds an empty byte array without an address as NULL.
+        // SQLite stores an empty byte array as NULL if its pointer is NULL.
         ("attribute_binary", ValueRef::Null) => Value::Bytes(Zeroizing::default()),
         ("attribute_array", ValueRef::Blob(bytes)) => Value::Template(template(bytes)?),
         ("attribute_array", ValueRef::Null) => Value::Template(Vec::new()),

@@ -184,7 +184,7 @@ impl Import {
 }
 
 /// Decides which items --label and --id are for: the first key and its certificate. If the file has
-/// no key: the first certificate.
+/// no key, they are for the first certificate.
 fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
     let leader = found.iter().find(|one| !one.is_certificate()).or(found.first());
     let Some(leader) = leader.map(|one| one.key_id.clone()) else {
