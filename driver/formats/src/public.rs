@@ -24,7 +24,7 @@ pub enum PublicForm {
     OpenSsh,
     /// JSON Web Key, RFC 7517.
     Jwk,
-    /// The data of a DNSKEY record with these flags, RFC 4034.
+    /// The type and the data of a DNSKEY record with these flags, RFC 4034.
     DnsKey(u16),
 }
 

@@ -23,7 +23,7 @@ use std::path::Path;
 pub use error::Error;
 pub use object::{Object, Secret, Value};
 
-/// The program that wrote a store.
+/// The format of a store: the program that wrote it, and the backend of SoftHSMv2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// SoftHSMv2, a file for each object.
