@@ -4,8 +4,8 @@
 //! It counts the allocations of the tool's own Rust code. A module and the libraries in C have
 //! other allocators; [`Resident`] has the memory of the whole process.
 //!
-//! It counts only after [`start`], which the processes of `jeton issue` call. In all other
-//! processes an allocation costs one more load. Each thread collects its counts and adds them to
+//! It counts only after [`start`], which the child processes of `jeton issue` call. In other
+//! processes an allocation only reads one flag. Each thread collects its counts and adds them to
 //! the totals in steps, because threads that write to one counter at each allocation would slow
 //! down each other.
 
@@ -55,7 +55,7 @@ thread_local! {
     static PENDING: Cell<Pending> = const { Cell::new(Pending::NONE) };
 }
 
-/// Begins to count. The tool calls it before its first allocation.
+/// Begins to count. The tool calls it before it parses the command line.
 pub fn start() {
     COUNTS.store(true, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
 //! Compares the speed of libraries that read certificates, and that build CRLs and OCSP responses,
 //! with the library of the pipeline.
 //!
-//! - `library`: the libraries, each with three operations: parse, parse with all fields, and
+//! - `library`: the libraries, each with up to three operations: parse, parse with all fields, and
 //!   split into the parts that a verification needs.
 //! - `set`: the certificates: the roots of Mozilla, those of the pipeline, and a hierarchy.
 //! - `hierarchy`: 9,889 ML-DSA certificates in five levels, verified as chains.

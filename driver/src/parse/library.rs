@@ -144,7 +144,7 @@ mod openssl {
         Some(texts + numbers + certificate.signature().as_slice().len())
     }
 
-    /// Returns the length of a name as text: `CN = …` for each of its attributes.
+    /// Returns the length of a name as text: `CN=…,` for each of its attributes.
     fn text(name: &X509NameRef) -> Option<usize> {
         let mut text = String::new();
         for entry in name.entries() {
