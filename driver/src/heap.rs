@@ -5,9 +5,9 @@
 //! other allocators; [`Resident`] has the memory of the whole process.
 //!
 //! It counts only after [`start`], which the child processes of `jeton issue` call. In other
-//! processes an allocation only reads one flag. Each thread collects its counts and adds them to
-//! the totals in steps, because threads that write to one counter at each allocation would slow
-//! down each other.
+//! processes the only cost of a call is to read one flag. Each thread collects its counts and adds
+//! them to the totals in steps, because threads that write to one counter at each allocation would
+//! slow down each other.
 
 #![allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 

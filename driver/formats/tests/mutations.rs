@@ -142,7 +142,7 @@ fn refused_before_the_password(file: &[u8]) {
     assert!(matches!(read(file, &mut Password::new(&mut ask)), Err(Error::Refused(_))));
 }
 
-/// Replaces an integer by a longer one.
+/// Replaces an integer by one that is not shorter.
 fn with_integer(der: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let at = der.windows(old.len()).position(|window| window == old).expect("the integer");
     let mut changed = [&der[..at], new, &der[at + old.len()..]].concat();

@@ -246,7 +246,7 @@ impl TablePlan {
     }
 }
 
-/// Returns a sentence for each module: what limits the load with the most clients.
+/// Returns a text for each module: what limits the load with the most clients.
 fn remarks(plan: &TablePlan, modules: &[(&str, &[MeasuredLoad])], cores: usize) -> Vec<String> {
     let Some(load) = plan.loads.iter().max_by_key(|load| load.clients) else { return Vec::new() };
     let measured = modules

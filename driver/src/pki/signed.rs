@@ -89,7 +89,7 @@ pub fn ocsp_payload(der: &[u8]) -> Result<&[u8], Error> {
 mod tests {
     use super::*;
 
-    /// A structure with one byte in each part.
+    /// A structure with short parts.
     const SMALL: &[u8] = b"\x30\x0b\x30\x01\x01\x30\x02\x05\x00\x03\x02\x00\x2a";
 
     #[test]
