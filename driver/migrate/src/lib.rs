@@ -52,7 +52,7 @@ impl Format {
 pub struct Token {
     /// The format of its store.
     pub format: Format,
-    /// The label without its padding.
+    /// The label without its padding. For NSS, which stores no label, the name of the directory.
     pub label: String,
     /// The serial number; empty if the store has none.
     pub serial: String,
