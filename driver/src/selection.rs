@@ -51,8 +51,8 @@ impl Selection {
         )))
     }
 
-    /// Returns every module of this machine: the baseline, OpenSSL if this tool was built with it,
-    /// Jeton with each backend, and the known modules that are found. The second value has the
+    /// Returns every module of this machine: the baseline, the known modules that are found, and
+    /// OpenSSL and Jeton with RustCrypto if this tool was built with them. The second value has the
     /// names of the absent ones.
     pub fn all() -> (Vec<Self>, Vec<String>) {
         let mut found = vec![Self::InProcess];

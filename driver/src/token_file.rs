@@ -44,7 +44,7 @@ pub fn all() -> Result<Vec<TokenFile>, Error> {
     TokenFile::all(None).map_err(core("open the tokens"))
 }
 
-/// Returns the damage of a token that can be seen without a PIN, one sentence each.
+/// Returns one sentence for each damage of a token that can be seen without a PIN.
 pub fn damage(token: &TokenFile) -> Result<Vec<String>, Error> {
     token.damage().map_err(core("look for damage"))
 }

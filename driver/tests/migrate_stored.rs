@@ -17,7 +17,7 @@ struct Stored {
     name: &'static str,
     /// Its only file, if the tool gets this file instead of the directory.
     file: Option<&'static str>,
-    /// The files in which a change must be found.
+    /// The files in which damage must be found.
     files: &'static [&'static str],
     objects: usize,
     pairs: usize,

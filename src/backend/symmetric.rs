@@ -19,14 +19,15 @@ pub trait Ciphers: Sync {
 
 /// Encrypts and decrypts whole messages with one key. Each message has its own nonce and tag
 /// length. The cipher keeps reusable state between messages. Both methods fail with
-/// `MechanismParamInvalid` if the [scheme does not support](AeadScheme::takes) the lengths.
+/// `MechanismParamInvalid` if the [scheme does not support](AeadScheme::takes) the lengths, or if
+/// the message is too long for CCM.
 pub trait Aead: Send {
-    /// Encrypts `input` into `out`, which has the same length. Fails with `DataLenRange` if the
-    /// message is too long.
+    /// Encrypts `input` into `out`, which has the same length. Except with CCM, fails with
+    /// `DataLenRange` if the message is too long.
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
     /// Decrypts `input` into `out`, which has the same length. Fails with `EncryptedDataInvalid` if
-    /// the tag is wrong, and then `out` contains no plaintext. Fails with `EncryptedDataLenRange`
-    /// if the message is too long.
+    /// the tag is wrong, and then `out` contains no plaintext. Except with CCM, fails with
+    /// `EncryptedDataLenRange` if the message is too long.
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
 }
 

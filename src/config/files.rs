@@ -137,7 +137,7 @@ mod tests {
         let all = read(Some(&user), Some(&named));
         assert_eq!(all.token_dir, Some("/machine".into()));
         assert_eq!(all.backend.as_deref(), Some("named"));
-        // A section replaces the whole section.
+        // A section replaces the whole section of an earlier file.
         assert_eq!((all.pin.retries, all.pin.passes), (5, 2));
         assert_eq!(read(Some(&user), None).backend.as_deref(), Some("user"));
         let alone = read(None, None);

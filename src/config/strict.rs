@@ -73,7 +73,8 @@ pub struct Role {
 pub fn refused(mechanism: &MechanismRow) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
-    // FIPS 186-5 has no DSA. A nonce that repeats, or is known in part, reveals the key.
+    // FIPS 186-5 approves no new DSA signatures. A nonce that repeats, or is known in part, reveals
+    // the key.
     if mechanism.key_type == Some(KeyType::DSA) {
         return ALL;
     }

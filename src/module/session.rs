@@ -100,7 +100,7 @@ impl Module {
         if session.asynchronous {
             self.jobs.close_session(session.handle);
         }
-        // The login ended with the last session.
+        // The last session ends the login.
         if session.token.login_state() == Login::Public {
             self.states.end_login(&session.token);
         }

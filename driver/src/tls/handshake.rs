@@ -116,8 +116,7 @@ impl Pair {
     }
 }
 
-/// Moves the bytes that `sender` wants to send to `receiver`. Adds the time of each side to its
-/// total.
+/// Passes the output of `sender` to `receiver`. Adds the time of each side to its total.
 fn transfer<S: SideData, R: SideData>(
     sender: &mut ConnectionCommon<S>,
     sending: &mut Duration,

@@ -9,8 +9,8 @@ use super::case::KeyKind;
 use super::measure::{End, MeasuredCase, Plan};
 use crate::pipeline::{ModuleDescription, Target};
 
-/// The work of the child, and its module. It comes through standard input, because a PIN must not
-/// be on a command line.
+/// The work of the child, and its module. A job comes through standard input, because a PIN must
+/// not be on a command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The module. `InProcess` if all keys are in memory.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Removes the files of the token with this serial and returns them.
+/// Removes the files of the token with this serial and returns their paths.
 pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Error> {
     if serial.is_empty() || !serial.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return Err(Error::Usage(format!("{serial:?} is not the serial of a Jeton token")));

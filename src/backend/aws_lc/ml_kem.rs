@@ -88,8 +88,8 @@ mod tests {
             let (mut ciphertext, secret) = PROVIDER.keys.public(&public).unwrap().encapsulate().unwrap();
             assert_eq!((ciphertext.len(), secret.len()), (set.ciphertext_len(), MlKem::SECRET_LEN));
             assert_eq!(private.decapsulate(&ciphertext).unwrap()[..], secret[..]);
-            // FIPS 203, algorithm 18, line 9: a wrong ciphertext always gives the same secret,
-            // which differs from the right one.
+            // FIPS 203, algorithm 18, line 9: each decapsulation of a wrong ciphertext gives the
+            // same secret, which differs from the right one.
             ciphertext[3] ^= 1;
             let rejected = private.decapsulate(&ciphertext).unwrap();
             assert_eq!(private.decapsulate(&ciphertext).unwrap()[..], rejected[..]);

@@ -14,8 +14,7 @@ use crate::backend::{
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Sizes in bits of the moduli of loaded keys. Small keys are for the verification of old
-/// signatures. AWS-LC supports at most 16384 bits.
+/// Sizes in bits of the moduli of loaded keys. AWS-LC supports at most 16384 bits.
 const LOADED_BITS: RangeInclusive<usize> = 1024..=16384;
 /// Sizes in bits of generated moduli.
 const GENERATED_BITS: RangeInclusive<usize> = 1024..=8192;

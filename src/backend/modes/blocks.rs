@@ -68,7 +68,7 @@ impl<C: Chain<N>, const N: usize> Blocks<C, N> {
         Ok(Box::new(Self { chain, ending, direction, held: Zeroizing::new([[0; N]; 2]), held_len: 0 }))
     }
 
-    /// Returns how many of the last bytes to hold back until the end of the message is known.
+    /// Returns the least number of bytes to hold back until the end of the message is known.
     fn kept(&self) -> usize {
         match (self.ending, self.direction) {
             (Ending::Stealing, _) => N,

@@ -1,4 +1,5 @@
-//! Modes whose output has the length of the input at each step, and CFB (SP 800-38A).
+//! The interface of modes whose output has the length of the input at each step, and CFB (SP
+//! 800-38A).
 
 use zeroize::Zeroizing;
 

@@ -12,7 +12,7 @@ use crate::object::bits::Flag;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key};
 
-/// Minimum length in bytes of an unreadable key that is derived from another key.
+/// Minimum length in bytes of an unreadable key that is derived, encapsulated or decapsulated.
 const SHORTEST: usize = 16;
 /// The value of `CKA_JETON_COPIED` for the result of a concatenation, and for copies of that
 /// result.

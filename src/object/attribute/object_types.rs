@@ -88,7 +88,7 @@ impl ObjectTypes {
         .or(Self::ML_DSA_PUBLIC)
         .or(Self::SLH_DSA_PUBLIC)
         .or(Self::CODES);
-    /// Secret keys that compute MACs.
+    /// Secret keys that compute MACs or one-time passwords.
     pub(super) const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC).or(Self::HOTP);
     pub(super) const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     pub(super) const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
