@@ -67,8 +67,8 @@ fn take_over(public: &mut Attributes, private: &Attributes, object_type: ObjectT
             public.put(id, value);
         }
     }
-    // PKCS#11 3.2, "Public key from private key": CKA_DESTROYABLE is the only attribute whose
-    // default differs from that of other objects.
+    // PKCS#11 3.2, "Public key from private key": CKA_DESTROYABLE is false by default, unlike in
+    // other objects.
     if !public.has(A::DESTROYABLE) {
         public.put(A::DESTROYABLE, Value::Flag(false));
     }

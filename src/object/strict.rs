@@ -22,7 +22,8 @@ pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Opt
     missing.fold(template.clone(), |template, id| template.or(*id, &[0]))
 }
 
-/// Fails unless a new object follows the policy: a key has at most one role, and a safe size.
+/// Fails unless a new object follows the policy: a private or secret key has at most one role, and
+/// each key has a safe size.
 pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
     let Some(object_type) = attributes.object_type() else { return Ok(()) };
     if object_type.is_hidden() && roles(|id| attributes.flag(id) == Some(true)) > 1 {

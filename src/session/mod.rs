@@ -321,7 +321,7 @@ impl Start<'_> {
     }
 }
 
-/// The parameter of a kept engine cannot be replaced.
+/// Returns false, for engines whose parameter cannot be replaced.
 fn never_renew<E>(_: &mut E) -> Result<bool> {
     Ok(false)
 }

@@ -89,7 +89,7 @@ enum Stage {
     Locked,
     /// The operation has started and has no data yet.
     Ready,
-    /// The operation has processed at least one part.
+    /// The operation has processed at least one part, or has begun a message in several parts.
     Parts,
 }
 
@@ -366,7 +366,8 @@ pub(super) fn save_hasher(hasher: Option<&dyn Hasher>) -> Result<Progress> {
     hasher.map(Hasher::duplicate).transpose().map(Progress::Hasher)
 }
 
-/// Returns the part of the buffer for a result of `needed` bytes. Fails before any work is done.
+/// Returns the part of the buffer for a result of `needed` bytes. Fails with `BufferTooSmall` if
+/// the buffer is shorter.
 pub(crate) fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
     out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })
 }

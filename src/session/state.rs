@@ -84,11 +84,11 @@ impl Session {
         object.attributes().bytes(A::UNIQUE_ID).map(Into::into)
     }
 
-    /// Ends the active operations and restores the saved ones.
+    /// Ends the search and the active operations, and restores the saved operations.
     ///
     /// The two sessions "should have a common session state" (`C_SetOperationState`). A read-only
-    /// session can still restore the state of a read/write session, and the reverse, because
-    /// saved operations do not write. OpenSSL's pkcs11-provider does this.
+    /// session can still restore the state of a read/write session, and the reverse. OpenSSL's
+    /// pkcs11-provider does this.
     pub(crate) fn restore(
         &mut self,
         state: &Snapshot,

@@ -27,7 +27,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs `cases` with every backend. Fails if there was no vector, or if one had the wrong
+    /// Runs `cases` with every backend. Fails if there was no vector, or if one had an unexpected
     /// result.
     pub fn each(set: &str, mut cases: impl FnMut(&mut Run)) {
         for provider in Provider::ALL {

@@ -7,7 +7,7 @@ use jeton_vectors::wycheproof::{aead, cipher, keywrap, mac, mac_with_nonce};
 use crate::support::{crypt, mac as code};
 use crate::wycheproof::Run;
 
-/// Checks encryption and decryption. Returns the result of the decryption.
+/// Fails if decryption or encryption fails or has another result than the vector.
 fn both_ways(
     provider: &Provider,
     scheme: &CipherScheme,

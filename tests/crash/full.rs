@@ -212,7 +212,7 @@ pub fn read_only_child() {
     stored(&client, session, 1);
     assert_eq!(client.flags() & flag::WRITE_PROTECTED, 0);
 
-    // A token that was in use when its process ended, so SQLite's files exist.
+    // A copy of the files of a token in use, so that SQLite's files exist.
     let copy = Directory::new();
     mount(&["-t", "tmpfs", "-o", DISK, "jeton"], copy.path());
     for entry in std::fs::read_dir(&disk).expect("the directory") {

@@ -75,7 +75,7 @@ pub fn case() {
     let left: BTreeSet<_> =
         said.iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect();
 
-    // An old process and a new one see the same objects.
+    // The module from before the load and a new module see the same objects.
     one.module.logout(session).expect("the user");
     one.module.login(session, jeton::module::User::User, PIN).expect("the user");
     let other = client(&directory, u32::MAX);

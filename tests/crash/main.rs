@@ -6,8 +6,8 @@
 //! environment. Each case prints its figures. These environment variables change the length of the
 //! runs. The default values are in parentheses:
 //!
-//! - `JETON_CRASH_ROUNDS`: the number of rounds with kills, and of power cuts (40). The cases with
-//!   many tokens have an eighth of them.
+//! - `JETON_CRASH_ROUNDS`: the number of kills, and of power cuts (40). The cases with many tokens
+//!   have an eighth of this number of rounds.
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token, and how long the case that
 //!   signs takes (5). Four processes work on many tokens for half of this time.
 //! - `JETON_CRASH_TOKENS`: the number of tokens in the cases with many tokens (8; 40 for the case

@@ -16,7 +16,7 @@ use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, non
 use crate::vfs::{self, Event};
 use crate::worker::{Worker, pin};
 
-/// The number of calls of the recorded process.
+/// The number of steps of the recorded process.
 const CALLS: usize = 400;
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;

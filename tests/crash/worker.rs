@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
         Self { client, session, name, pin: 0, changes_pins: false, made: 0, objects, random, say }
     }
 
-    /// Makes one call.
+    /// Makes at most one call.
     pub fn step(&mut self) {
         let done = match self.random.below(10) {
             0 if self.changes_pins => self.change_pin(),

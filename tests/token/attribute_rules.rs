@@ -137,8 +137,8 @@ impl Receivers {
         client.module.unwrap_key(session, &kwp, self.by, wrapped, &template.template()).map(drop)
     }
 
-    /// Wraps a sample. The mechanism keeps the exact length of a secret key, because a key type may
-    /// allow several lengths.
+    /// Wraps a sample with KWP, which keeps the exact length of a secret key. A key type may allow
+    /// several lengths.
     fn wrapped(&self, client: &Client, session: SessionHandle, sample: &Sample) -> Vec<u8> {
         let key = client.create(session, &sample.open()).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);

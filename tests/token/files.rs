@@ -193,7 +193,7 @@ fn only_the_owner_can_read_a_counter_file() {
 fn files_of_a_shared_directory_are_open_to_its_group() {
     const SHARED: u32 = 0o2770;
     each_backend(|provider| {
-        // A group may write to the second directory, which is not setgid.
+        // In the second case a group may write to the directories, which are not setgid.
         for (directory_mode, file_mode) in [(SHARED, 0o660), (0o770, 0o600), (0o2750, 0o600)] {
             let (directory, counters) = (Directory::new(), Directory::new());
             for shared in [&directory, &counters] {

@@ -1,7 +1,6 @@
 //! The promise for token files: every version reads the files of all earlier versions.
 //!
-//! `fixtures` has one file of each format. A change of the format adds a file, made by the version
-//! before the next change.
+//! `fixtures` has one file of each format. A change of the format adds a file of the new format.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Key generation: every mechanism that generates keys, its results, and the templates that it
-//! refuses.
+//! Key generation: mechanisms that generate keys, their results, and the templates that they
+//! refuse.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};

@@ -1,7 +1,6 @@
-//! IKE: known answers that Python computes, with `f = lambda k, m: hmac.new(k, m,
-//! "sha256").digest()` for the functions and `cryptography`'s CMAC. The inputs are `key =
-//! bytes(range(32))`, `ni, nr, g = b"Ni" * 8, b"Nr" * 8, bytes(range(64))`, and the cookies
-//! `b"cookie-icookie-r"`.
+//! IKE: known answers that Python computes. The PRF is `f = lambda k, m: hmac.new(k, m,
+//! "sha256").digest()` or `cryptography`'s CMAC. The inputs are `key = bytes(range(32))`, `ni, nr,
+//! g = b"Ni" * 8, b"Nr" * 8, bytes(range(64))`, and the cookies `b"cookie-icookie-r"`.
 
 use jeton::backend::Hash;
 use jeton::error::Error;

@@ -83,7 +83,7 @@ fn hotp_matches_rfc_4226_and_increments_the_counter() {
             assert_eq!(password(&client, session, &own(), key), Ok((known.to_owned(), at)));
         }
         // A counter in the parameter does not change the counter of the key. The longer passwords
-        // are the decimal values of the RFC's table.
+        // are the last digits of the decimal values in the RFC's table.
         let given = |at, digits| password(&client, session, &with(Some(at), digits, Some(0), 32), key);
         assert_eq!(given(3, None), Ok(("969429".to_owned(), 3)));
         assert_eq!(given(1, Some(8)), Ok(("94287082".to_owned(), 1)));

@@ -175,7 +175,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
                 assert_eq!(open(), value, "{wrong}");
                 all.push(value);
             }
-            // The unwrapping of a private key fails later, and always in the same way.
+            // The unwrapping of a private key always fails with the same error.
             let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
             let refused = unwrap(&client, session, &mechanism, private, &ciphertext, &template);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{wrong}");

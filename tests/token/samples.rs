@@ -79,8 +79,8 @@ impl Sample {
     }
 
     /// Returns the attributes that a generation needs, in the public template of a key pair. Prime
-    /// generation is slow, so the template asks for a size that is refused after all other checks
-    /// ([`made`](Self::made)). tests/token/dh.rs generates one.
+    /// generation is slow, so the template of domain parameters asks for a size that is refused
+    /// after all other checks ([`made`](Self::made)). tests/token/dh.rs generates a prime.
     pub fn request(&self) -> Attributes {
         match self.object_type {
             object_type if ObjectTypes::PARAMETERS.has(object_type) => none().number(A::PRIME_BITS, 512),
@@ -183,7 +183,7 @@ fn secret(client: &Client, session: SessionHandle, key_type: KeyType) -> Attribu
     keys.find(|key| client.create(session, key).is_ok()).unwrap_or_else(|| panic!("no length of {key_type}"))
 }
 
-/// Generates a key pair and reads one of its keys.
+/// Reads one key of a new key pair. For RSA, reads it from the pair that most tests share.
 fn half(
     client: &Client,
     session: SessionHandle,

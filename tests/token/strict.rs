@@ -1,4 +1,4 @@
-//! The policy *strict*: a test for each rule of `src/config/strict.rs`. Most tests also check that
+//! The policy *strict*: tests of the rules of `src/config/strict.rs`. Most tests also check that
 //! *compatible* allows the same call.
 
 use jeton::backend::{AeadScheme, Hash, Provider};

@@ -457,7 +457,7 @@ fn a_counter_keeps_the_later_of_two_states() {
         counter.note(Change(noted)).expect("a counter");
         assert_eq!(counter.read(), Ok(Change(kept)));
     }
-    // Threads of several processes record their states in any order.
+    // The threads record their states in any order, as several processes do.
     std::thread::scope(|scope| {
         for first in 0..8 {
             let counter = &counter;

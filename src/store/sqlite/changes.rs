@@ -13,7 +13,7 @@ use super::{OpenFile, UNKNOWN};
 const SHARE: u32 = 16;
 
 impl OpenFile {
-    /// Notes whether another connection committed since the writer's connection was last used.
+    /// Notes whether another connection committed since the last call.
     pub(super) fn note_others(&self, writer: &Connection) -> rusqlite::Result<()> {
         let version = data_version(writer)?;
         let known = self.data_version.swap(version, Ordering::AcqRel);

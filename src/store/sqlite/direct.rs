@@ -72,7 +72,7 @@ fn check_first(first: &[u8]) -> Option<()> {
     let expected: [(usize, &[u8]); 5] = [
         (0, b"SQLite format 3\0"),
         (16, &(PAGE as u16).to_be_bytes()),
-        // Write-ahead logs in both versions; no reserved bytes.
+        // The write version and the read version are those of a write-ahead log; no reserved bytes.
         (18, &[2, 2, 0]),
         // No automatic vacuum.
         (52, &[0; 4]),

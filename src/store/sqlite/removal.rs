@@ -20,7 +20,8 @@ impl OpenFile {
     /// Removes the old bytes. Waits this long for readers.
     ///
     /// A reader of an older state, in any process, prevents the removal. Then this function
-    /// logs a warning, and a later write or login tries again. The commit itself is valid.
+    /// logs a warning, unless `wait` is zero, and a later write or login tries again. The commit
+    /// itself is valid.
     pub(super) fn scrub(&self, wait: Duration) {
         let connection = lock(&self.writer);
         // Our own reader would prevent it too.

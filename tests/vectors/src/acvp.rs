@@ -1,8 +1,8 @@
 //! The ACVP vectors of NIST, if their files are on this machine.
 //!
 //! The sets for signatures use the internal interface, which has no `0 || len(ctx) || ctx` before
-//! the message. PKCS#11 does not have it, so these sets are left out. Encapsulation with given
-//! randomness is left out too.
+//! the message. PKCS#11 does not have this interface, so these sets are left out. Encapsulation
+//! with given randomness is left out too.
 
 use std::path::PathBuf;
 
