@@ -22,8 +22,8 @@ pub use stack::Stacks;
 use pages::{Guarded, wipe};
 
 /// Secret bytes: a key, a PIN or a decrypted record. It has no `Debug` and no `Clone`. Its memory
-/// is wiped when it is freed. A secret of at most 16 KiB is locked in memory if the system allows
-/// it.
+/// is wiped when it is freed. A secret of at most 16 KiB is locked in memory as far as the limit
+/// on locked memory allows.
 pub struct Secret(GuardedVec<u8, Guarded>);
 
 impl Secret {

@@ -2,9 +2,9 @@
 //! system, a directory without write permission, or a full disk.
 //!
 //! SQLite reads such a file as `immutable`: without locks, and without checks for changes. That is
-//! correct as long as no process writes. So the file's stamp is compared before and after each
-//! read. A file with a write-ahead log is not read in this way, because the last commits may be
-//! only in the log.
+//! correct as long as no process writes. So the file's stamp is compared before each read, and
+//! after each read except the search for damage. A file with a write-ahead log is not read in this
+//! way, because the last commits may be only in the log.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
