@@ -3,7 +3,8 @@
 //!
 //! - `library`: the libraries, each with up to three operations: parse, parse with all fields, and
 //!   split into the parts that a verification needs.
-//! - `set`: the certificates: the roots of Mozilla, those of the pipeline, and a hierarchy.
+//! - `set`: the sets of certificates: the roots of Mozilla, a CA and subscribers for each algorithm
+//!   of the pipeline, and a hierarchy.
 //! - `hierarchy`: 9,889 ML-DSA certificates in five levels, verified as chains.
 //! - `build`: CRLs and OCSP responses.
 //! - `measure`: the libraries take turns; `report`: the tables and JSON.

@@ -75,8 +75,8 @@ impl Token {
         self.objects.insert(entry)
     }
 
-    /// Replaces the object that has the tag `old`. Returns `None` if the store's object has another
-    /// tag by now.
+    /// Replaces the object that has the tag `old`. Returns `None` if the object in the store has
+    /// another tag, or is not there any more.
     pub(super) fn commit_replacement(
         &self,
         change: &ChangeGuard<'_>,
@@ -90,8 +90,8 @@ impl Token {
         Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
     }
 
-    /// Removes the object that has the tag `old`. Returns `false` if the store's object has another
-    /// tag by now.
+    /// Removes the object that has the tag `old`. Returns `false` if the object in the store has
+    /// another tag, or is not there any more.
     pub(super) fn commit_removal(&self, change: &ChangeGuard<'_>, id: i64, old: Tag) -> Result<bool> {
         let (key, _) = self.key()?;
         self.commit(change, &key, &[Write::Delete(id, old)])

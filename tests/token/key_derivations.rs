@@ -52,7 +52,8 @@ fn hkdf(extract: bool, expand: bool, salt: HkdfSalt) -> Params {
     Params::Hkdf { extract, expand, hash: Hash::Sha256, salt, info: Box::default() }
 }
 
-/// Every derivation whose parameter names another key, with that key in it.
+/// Returns derivations whose parameter contains the handle `other`: at least one for each parameter
+/// type that can contain the handle of a key.
 fn with_other(other: ObjectHandle) -> Vec<(M, Params)> {
     use jeton::mechanism::sp800_108::{Field, Number};
     let counter = Field::Iteration(Some(Number { little_endian: false, len: 4 }));
@@ -120,8 +121,8 @@ fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
     });
 }
 
-/// Finding M1 of docs/security.md: the derived key was HMAC(K, message), although K may only
-/// verify.
+/// Finding M1 of docs/security.md: a key that may only verify was accepted as the salt key. The
+/// derived key was the MAC of the base key under the salt key.
 #[test]
 fn hkdf_extract_with_a_salt_key_returns_no_readable_mac() {
     each_backend(|provider| {
@@ -339,7 +340,7 @@ fn the_template_attributes_of_a_key_apply_to_its_derived_copies() {
     });
 }
 
-/// NIST SP 800-131A: 112 bits.
+/// NIST SP 800-131A: such a key has at least 112 bits.
 #[test]
 fn a_short_sensitive_key_is_refused_for_macs_and_digests() {
     each_backend(|provider| {

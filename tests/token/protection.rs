@@ -212,8 +212,9 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         };
         bound(encapsulate(&none()).expect("a key"));
         bound(encapsulate(&same).expect("a key"));
-        // PKCS#11 3.2, C_EncapsulateKey, has a return code of its own for a template that
-        // contradicts `CKA_ENCAPSULATE_TEMPLATE`.
+        // PKCS#11 3.2: if the template contradicts the template attribute, C_EncapsulateKey returns
+        // CKR_KEY_HANDLE_INVALID. C_DeriveKey and C_DecapsulateKey return
+        // CKR_TEMPLATE_INCONSISTENT.
         assert_eq!(encapsulate(&otherwise), Err(Error::KeyHandleInvalid));
         let decapsulate = |template: &Attributes| {
             module.decapsulate_key(session, &kem, private, &template.template(), &sealed)

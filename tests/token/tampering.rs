@@ -329,7 +329,7 @@ fn counted(counters: &Directory) -> i64 {
     std::fs::read_to_string(path.expect("a counter")).expect("a counter").parse().expect("a number")
 }
 
-/// Replaces the file of a running token by an earlier content, as the attacker.
+/// Copies the data of an earlier copy into the file of a running token, as the attacker.
 fn roll_back(client: &Client, copy: &Path) {
     let copy = copy.display();
     let text = format!(
@@ -601,7 +601,8 @@ fn a_flipped_byte_never_changes_a_result() {
         module.finalize().expect("a module");
         outcome
     };
-    // The module opens the files of the killed process, and leaves those of a process that ended.
+    // The module opens the files of the killed process. `C_Finalize` leaves a single file, which is
+    // the second state below.
     restore(&path, &files);
     let truth = open().expect("a sound token");
     assert_eq!(truth.len(), 3);

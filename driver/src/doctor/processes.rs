@@ -8,8 +8,8 @@ use std::path::Path;
 /// The file name of the module.
 const MODULE: &str = "libjeton_pkcs11.so";
 
-/// Finds processes that use the token with a module that was replaced, or with different files of
-/// the module. Returns problems and remedies.
+/// Finds processes that use the token with a module file that was replaced. If there are none,
+/// finds processes that use the token with different module files. Returns problems and remedies.
 pub(super) fn of_other_versions(token: &Path) -> Vec<(String, String)> {
     let modules = modules_of(token);
     let mut found = Vec::new();

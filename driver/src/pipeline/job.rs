@@ -55,7 +55,8 @@ pub trait Work: Clone + Serialize + DeserializeOwned {
     /// The name of the child's hidden subcommand.
     const CHILD_COMMAND: &'static str;
 
-    /// Returns the algorithm that a module may lack.
+    /// Returns the algorithm of the CA's key, or the profile. The report names it if a module lacks
+    /// it.
     fn algorithm(&self) -> &str;
 
     /// Returns the same work in this round.
