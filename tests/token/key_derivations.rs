@@ -340,7 +340,7 @@ fn the_template_attributes_of_a_key_apply_to_its_derived_copies() {
     });
 }
 
-/// NIST SP 800-131A: such a key has at least 112 bits.
+/// NIST SP 800-131A asks for 112 bits in a key of HMAC.
 #[test]
 fn a_short_sensitive_key_is_refused_for_macs_and_digests() {
     each_backend(|provider| {

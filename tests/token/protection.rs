@@ -212,8 +212,8 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         };
         bound(encapsulate(&none()).expect("a key"));
         bound(encapsulate(&same).expect("a key"));
-        // PKCS#11 3.2: if the template contradicts the template attribute, C_EncapsulateKey returns
-        // CKR_KEY_HANDLE_INVALID. C_DeriveKey and C_DecapsulateKey return
+        // PKCS#11 3.2: if the caller's template contradicts the template attribute of the key,
+        // C_EncapsulateKey returns CKR_KEY_HANDLE_INVALID. C_DeriveKey and C_DecapsulateKey return
         // CKR_TEMPLATE_INCONSISTENT.
         assert_eq!(encapsulate(&otherwise), Err(Error::KeyHandleInvalid));
         let decapsulate = |template: &Attributes| {

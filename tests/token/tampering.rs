@@ -329,7 +329,7 @@ fn counted(counters: &Directory) -> i64 {
     std::fs::read_to_string(path.expect("a counter")).expect("a counter").parse().expect("a number")
 }
 
-/// Copies the data of an earlier copy into the file of a running token, as the attacker.
+/// Puts the data of an earlier copy back into the file of a token in use, as the attacker.
 fn roll_back(client: &Client, copy: &Path) {
     let copy = copy.display();
     let text = format!(
