@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 
 /// This number of consecutive bytes of a secret is a leak.
 const PART: usize = 16;
+/// A part with fewer secret bytes than this is no leak. Where public bytes stay in memory, the byte
+/// after them is equal to the next byte of the secret in one of 256 cases.
+const LEAST_SECRET: usize = 8;
 
 /// Bytes with all bits inverted.
 #[derive(Clone, Serialize, Deserialize)]
@@ -64,8 +67,15 @@ impl Sought {
         ]
     }
 
-    fn is_public(&self, part: &[u8]) -> bool {
-        self.public.iter().any(|public| public.0.windows(PART).any(|window| window == part))
+    /// Returns for each byte of the secret whether it belongs to a public part.
+    fn public_bytes(&self) -> Vec<bool> {
+        let mut public = vec![false; self.turned.0.len()];
+        for (at, part) in self.turned.0.windows(PART).enumerate() {
+            if self.public.iter().any(|known| known.0.windows(PART).any(|window| window == part)) {
+                public[at..at + PART].fill(true);
+            }
+        }
+        public
     }
 }
 
@@ -95,12 +105,14 @@ impl Scanner {
         let mut scanner =
             Self { forms: Vec::new(), starts: HashMap::new(), filter: vec![0; 1 << (FILTER - 6)] };
         for sought in all {
+            let public = sought.public_bytes();
             for (form, (how, turned)) in sought.forms().into_iter().enumerate() {
                 let number = scanner.forms.len();
                 for (at, part) in turned.windows(PART).enumerate() {
                     // Zeros and similar bytes are everywhere.
                     let few = part.iter().collect::<std::collections::HashSet<_>>().len() < 6;
-                    if few || (form == 0 && sought.is_public(part)) {
+                    let secret = || public[at..at + PART].iter().filter(|public| !**public).count();
+                    if few || (form == 0 && secret() < LEAST_SECRET) {
                         continue;
                     }
                     let start = start_of(part);
