@@ -1,9 +1,13 @@
-//! Formats the ratios of several tables.
+//! Formats the times, rates and ratios of several tables.
 
 use jeton_peers::Interval;
 
 /// A ratio is marked as uncertain if its interval is wider than this fraction of its median.
 pub(crate) const WIDE: f64 = 0.1;
+
+/// A report warns that other work disturbed a measurement if the spread of the baseline's runs is
+/// larger than this.
+pub(crate) const MOVED: f64 = 0.25;
 
 /// Formats a ratio. `~` marks a ratio with a wide interval.
 pub(crate) fn ratio_text(ratio: Interval) -> String {
@@ -11,9 +15,38 @@ pub(crate) fn ratio_text(ratio: Interval) -> String {
     format!("{mark}{:.2}", ratio.median)
 }
 
+/// Formats seconds in us, ms or s.
+pub(crate) fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-3 => format!("{:.1} us", s * 1e6),
+        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+/// Formats a number of items per second.
+pub(crate) fn rate(per_second: f64) -> String {
+    match per_second {
+        r if r >= 1e6 => format!("{:.2} M", r / 1e6),
+        r if r >= 1e4 => format!("{:.1} k", r / 1e3),
+        r if r >= 10.0 => format!("{r:.0}"),
+        r => format!("{r:.2}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_and_rates_have_their_unit() {
+        assert_eq!(time(0.000_012_34), "12.3 us");
+        assert_eq!(time(0.012_34), "12.34 ms");
+        assert_eq!(time(12.345), "12.35 s");
+        assert_eq!(rate(1_234_567.0), "1.23 M");
+        assert_eq!(rate(12_345.0), "12.3 k");
+        assert_eq!(rate(0.5), "0.50");
+    }
 
     #[test]
     fn an_uncertain_ratio_is_marked() {

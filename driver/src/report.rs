@@ -4,9 +4,8 @@ mod table;
 
 use serde::Serialize;
 
-pub(crate) use crate::figure::ratio_text;
-pub(crate) use table::{MOVED, has_rsa_subscribers, rate, rsa_keys, time};
 pub use table::{comparison, print};
+pub(crate) use table::{has_rsa_subscribers, rsa_keys};
 
 use crate::about::About;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};

@@ -102,7 +102,7 @@ impl Tls {
         let json = open_output(self.json.as_deref())?;
         let html = open_output(self.html.as_deref())?;
         let mut report = Report::new(selection.name());
-        let results = self.results.as_deref().map(|path| report.store(path, &plan)).transpose()?;
+        let results = self.results.as_deref().map(|path| store(path, &report, &plan)).transpose()?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (target, environment) = self.target(&selection, directory.path())?;
         let mut progress =
@@ -181,6 +181,21 @@ impl Tls {
             }
         }
     }
+}
+
+/// Begins a measurement in the result store at `path`, and describes the TLS library there.
+fn store(path: &Path, report: &Report, plan: &Plan) -> Result<Results, Error> {
+    let threads = plan.threads.iter().max().copied().unwrap_or_default();
+    let results = Results::begin(path, &report.about.machine, threads, 0)?;
+    let library = ModuleDescription {
+        description: "rustls".to_owned(),
+        manufacturer: "with aws-lc-rs".to_owned(),
+        version: report.rustls.to_owned(),
+        cryptoki: "-".to_owned(),
+        library: None,
+    };
+    results.describe("TLS library", &library)?;
+    Ok(results)
 }
 
 fn each<T: PartialEq>(names: &[String], parse: fn(&str) -> Result<T, Error>) -> Result<Vec<T>, Error> {

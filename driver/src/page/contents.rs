@@ -5,8 +5,9 @@ use jeton_peers::Interval;
 use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};
 use crate::Error;
+use crate::figure::{rate, ratio_text, time};
 use crate::pipeline::{Items, Place, STAGES};
-use crate::report::{has_rsa_subscribers, rate, ratio_text, rsa_keys, time};
+use crate::report::{has_rsa_subscribers, rsa_keys};
 use crate::results::{Cell, Measurement};
 use crate::selection::IN_PROCESS;
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::library::OURS;
 use super::measure::MeasuredSet;
 use crate::about::About;
-use crate::report::{rate, ratio_text};
+use crate::figure::{rate, ratio_text};
 
 /// A measurement with the machine that made it.
 #[derive(Debug, Serialize)]

@@ -10,13 +10,9 @@ use jeton_peers::Interval;
 
 use super::{ModuleReport, Report};
 use crate::about::module_text;
-use crate::figure::{WIDE, ratio_text};
+use crate::figure::{MOVED, WIDE, rate, ratio_text, time};
 use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
 use crate::results::Comparison;
-
-/// The report warns that other work disturbed a measurement if the spread of the baseline's runs is
-/// larger than this.
-pub(crate) const MOVED: f64 = 0.25;
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
 /// one table for each module.
@@ -217,37 +213,9 @@ pub(crate) fn rsa_keys(pool: u64) -> String {
     }
 }
 
-/// Formats seconds in us, ms or s.
-pub(crate) fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.1} us", s * 1e6),
-        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
-        s => format!("{s:.2} s"),
-    }
-}
-
-pub(crate) fn rate(per_second: f64) -> String {
-    match per_second {
-        r if r >= 1e6 => format!("{:.2} M", r / 1e6),
-        r if r >= 1e4 => format!("{:.1} k", r / 1e3),
-        r if r >= 10.0 => format!("{r:.0}"),
-        r => format!("{r:.2}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_and_rates_have_their_unit() {
-        assert_eq!(time(0.000_012_34), "12.3 us");
-        assert_eq!(time(0.012_34), "12.34 ms");
-        assert_eq!(time(12.345), "12.35 s");
-        assert_eq!(rate(1_234_567.0), "1.23 M");
-        assert_eq!(rate(12_345.0), "12.3 k");
-        assert_eq!(rate(0.5), "0.50");
-    }
 
     #[test]
     fn a_module_without_a_result_is_shown_as_not_available() {

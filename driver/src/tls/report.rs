@@ -1,19 +1,16 @@
 //! The results of a measurement, as tables for people and as JSON for scripts.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
 use super::case::KeyKind;
-use super::measure::{End, MeasuredCase, Plan};
-use crate::Error;
+use super::measure::{End, MeasuredCase};
 use crate::about::{About, module_text};
+use crate::figure::{MOVED, rate, ratio_text, time};
 use crate::pipeline::ModuleDescription;
-use crate::report::{MOVED, rate, ratio_text, time};
-use crate::results::Results;
 
 /// A measurement with the machine that made it.
 #[derive(Debug, Serialize)]
@@ -50,21 +47,6 @@ impl Report {
             not_available: Vec::new(),
             interrupted: false,
         }
-    }
-
-    /// Begins a measurement in the result store at `path`, and describes the TLS library there.
-    pub fn store(&self, path: &Path, plan: &Plan) -> Result<Results, Error> {
-        let threads = plan.threads.iter().max().copied().unwrap_or_default();
-        let results = Results::begin(path, &self.about.machine, threads, 0)?;
-        let library = ModuleDescription {
-            description: "rustls".to_owned(),
-            manufacturer: "with aws-lc-rs".to_owned(),
-            version: self.rustls.to_owned(),
-            cryptoki: "-".to_owned(),
-            library: None,
-        };
-        results.describe("TLS library", &library)?;
-        Ok(results)
     }
 
     /// Adds the results.
