@@ -41,7 +41,7 @@ const INTRODUCTION: &str = "\
 This page compares Jeton with the crypto library called directly, with SoftHSMv2 and with NSS. Kryoptic and
 Craton HSM have columns if `KRYOPTIC_MODULE` and `CRATON_MODULE` name their files when `cargo bench` runs;
 [`driver/peers/build`](../driver/peers/build) builds both outside the tree.
-`cargo run --release -p jeton-benches -- report` writes it from the data of the last complete run of
+`cargo run --release -p jeton-benches -- report` writes this page from the data of the last complete run of
 `cargo bench`, so change the program, not this page. [performance.md](performance.md) explains the
 differences, and [every row](benchmarks/rows.md) has its own page.
 
