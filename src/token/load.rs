@@ -64,7 +64,7 @@ impl Token {
     fn poll_due(&self) -> Result<()> {
         let began = Instant::now();
         // If no rows were loaded, there is nothing to update.
-        let outcome = if self.state().seen.is_some() { self.glance() } else { Ok(()) };
+        let outcome = if self.state().seen.is_some() { self.poll_without_wait() } else { Ok(()) };
         self.next_poll.over(began);
         outcome
     }

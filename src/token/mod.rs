@@ -666,7 +666,7 @@ impl Token {
     }
 
     /// Loads the changes of other processes that the store can name without waiting.
-    fn glance(&self) -> Result<()> {
+    fn poll_without_wait(&self) -> Result<()> {
         self.follow(|seen| self.store.noticed_since(seen))
     }
 

@@ -88,7 +88,7 @@ impl Link {
 
     /// Looks for the answer to an earlier question, and asks again. Returns `None` if there is no
     /// answer yet. Does not wait: a lost connection is opened again step by step.
-    pub(super) fn glance<T>(
+    pub(super) fn ask_without_wait<T>(
         &mut self,
         asked: &mut Option<Asked<T>>,
         ask: impl Fn(Arc<Client>) -> Pending<T>,

@@ -3,7 +3,7 @@
 //!
 //! - A commit locks the row of its token, so that commits follow each other ([`transaction`]).
 //! - A search and a change ask the server for the change number. The use of a key does not wait for
-//!   the server: it reads the answer to an earlier question ([`Link::glance`]).
+//!   the server: it reads the answer to an earlier question ([`Link::ask_without_wait`]).
 //! - PIN attempts are counted by one statement ([`attempt`]).
 //! - A call waits for the server for a limited time. After a failure the next connection is tried
 //!   after a pause ([`link`]).

@@ -253,7 +253,7 @@ impl Store for DatabaseStore {
             Err(TryLockError::WouldBlock) => return Ok(false),
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = link.glance(&mut asked, |client| {
+        let answer = link.ask_without_wait(&mut asked, |client| {
             let serial = self.serial.clone();
             let pending: Pending<_> = Box::pin(async move { change(&client, &serial).await });
             pending
