@@ -1,13 +1,14 @@
 //! Checks the conformance of any PKCS#11 module through its C interface. Some attacks also read the
 //! files of the token.
 //!
-//! Each check of functions, cases, mechanisms, vectors and attacks leaves a record of its result.
-//! The tool shows the deviations of every module. If Jeton has a deviation without a known reason,
-//! the tool exits with an error.
+//! The checks are about functions, return codes, mechanisms, published vectors and published
+//! attacks. Each check produces a record of its result. If the module is Jeton and a check fails,
+//! the exit status is an error. A result that differs from a vector for a known reason is not a
+//! failure.
 //!
-//! The program `conformance` of this package and the verb `jeton conformance` of the tool have the
-//! same options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool
-//! is built without the feature `vectors`.
+//! The program `conformance` of this package and the command `jeton conformance` have the same
+//! options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool
+//! `jeton` is built without the feature `vectors`.
 
 mod attacks;
 mod cases;

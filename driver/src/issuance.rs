@@ -1,5 +1,5 @@
-//! Issuance under load: clients order certificates at the same time from a CA. The CA's key is in a
-//! module, or in memory with AWS-LC called directly.
+//! Issuance under load: many clients order certificates from a CA at the same time. The CA signs
+//! with a module, or with AWS-LC or OpenSSL called directly.
 //!
 //! - `load`: one load (clients, algorithms, database), and the metrics of a run.
 //! - `client` and `ca`: the two sides. The client makes a key and a certificate request and

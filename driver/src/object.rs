@@ -1,4 +1,5 @@
-//! Objects of a token as an administrator sees them: what they are, and how to name them.
+//! Describes the objects of a token for an administrator, each with its PKCS#11 URI. Also reads
+//! single attributes and public keys.
 
 use cryptoki_sys::*;
 use der::{Decode, Encode};
@@ -15,7 +16,8 @@ use crate::uri::Uri;
 /// An object in a listing. The names of the fields are the names in `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
-    /// `private`, `public`, `secret-key`, `cert`, `data`, or the number of another class.
+    /// `private`, `public`, `secret-key`, `cert` or `data`. For another class: `class` and its
+    /// number. `object` if the module returns no class.
     pub class: String,
     /// The type of a key: `RSA 2048`, `EC P-256`, `AES 256`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,19 +74,20 @@ pub fn class_named(name: &str) -> Option<CK_OBJECT_CLASS> {
     CLASSES.iter().find(|(_, known)| *known == name).map(|(class, _)| *class)
 }
 
-/// Reads an attribute as a number. `None` if the object lacks it.
+/// Reads an attribute as a number. Returns `None` if the module returns no number for it.
 pub fn number(session: &Session, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> Option<CK_ULONG> {
     let bytes = session.attribute_within(object, kind, size_of::<CK_ULONG>()).ok()?;
     Some(CK_ULONG::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// Reads an attribute as bytes; empty if the object lacks it.
+/// Reads an attribute as bytes. Returns no bytes if the object lacks it, if it is sensitive, or if
+/// the call fails.
 pub fn bytes(session: &Session, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> Vec<u8> {
     let value = session.attributes(object, &[kind]).ok().and_then(|mut values| values.pop().flatten());
     value.unwrap_or_default()
 }
 
-/// Reads an attribute as a flag; `false` if the object lacks it.
+/// Returns whether an attribute is `CK_TRUE`.
 pub fn flag(session: &Session, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> bool {
     bytes(session, object, kind) == [CK_TRUE]
 }

@@ -1,13 +1,13 @@
-//! The X.509 PKI pipeline: fifteen timed stages over a batch, on any module, or on AWS-LC or
-//! OpenSSL called directly.
+//! The X.509 PKI pipeline: fifteen timed stages that process a batch of certificates. It uses any
+//! module, or AWS-LC or OpenSSL called directly.
 //!
 //! - `stage`: the stages and their names; `batch`: one run through them.
-//! - `engine`: holds the CA key and signs: `pkcs11` through the C interface, `in_process` and
-//!   `openssl` without it.
+//! - `engine`: holds the CA key, signs and verifies. `pkcs11` does so through the C interface,
+//!   `in_process` and `openssl` without it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
-//! - `verify`: the checks of stored bytes, shared with `jeton verify-db`.
-//! - `rounds`: the modules take turns, and each figure is compared with the baseline of its round.
-//!   [`crate::issuance`] uses it too.
+//! - `verify`: verifies the stored documents. `jeton verify-db` uses it too.
+//! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same
+//!   round. [`crate::issuance`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
 //!   module is a failure in the report and does not end the run.
 

@@ -1,17 +1,19 @@
-//! Bounds the memory of Argon2id that the logins of a process use at the same time.
+//! Limits the memory that a process uses at one time to run Argon2id, for logins and for new PINs.
 //!
-//! A login that finds no room waits until others have finished. The count is one atomic word and
-//! not a lock: a forked child could inherit a lock from a thread that the child does not have. The
-//! word also has the number of the process, so that a child starts with no memory in use.
+//! If there is not enough room, a run waits until other runs have freed their memory. One atomic
+//! word counts the memory in use. A lock is not used: if another thread holds a lock during a fork,
+//! the lock stays locked in the child forever. The word also contains the process ID. So a child
+//! does not count the memory of its parent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The memory in KiB that all attempts together may use: 13 attempts of the default parameters. An
-/// attempt that needs more runs alone.
+/// The memory in KiB that all runs together may use. It is enough for 13 runs with the default
+/// parameters. A run that needs more than this
+/// waits until no other run is active.
 const LIMIT_KIB: u32 = 256 * 1024;
 
-/// The first pause between two attempts to count. Each later pause is twice as long, up to
+/// The first pause of a run that waits for room. Each later pause is twice as long, up to
 /// `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
@@ -19,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 /// The gate of this process.
 pub(super) static GATE: Gate = Gate::new(LIMIT_KIB);
 
-/// Counts the memory in use. The upper half of the word is the process, the lower half the KiB.
+/// Counts the memory in use. The upper half of `used` is the process ID, the lower half the KiB.
 pub(super) struct Gate {
     limit: u32,
     used: AtomicU64,
@@ -47,7 +49,7 @@ impl Gate {
         Permit { gate: self, kib }
     }
 
-    /// Counts this number of KiB if there is room.
+    /// Counts this number of KiB as in use if there is room. Returns whether there was room.
     fn count(&self, kib: u32) -> bool {
         let update = |word| {
             let used = used_here(word);

@@ -1,6 +1,7 @@
 //! The promise for token files: every version reads the files of all earlier versions.
 //!
-//! `fixtures` has one file of each format. A change of the format adds a file of the new format.
+//! `fixtures` has one file of each format from 2 on. A commit that introduces a new format adds a
+//! file of this format.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! A module with more tokens than files that it may have open. It closes a file that is idle, and
-//! opens the file again when it needs the token. Every rule for a token with an open file also
-//! holds while the file is closed.
+//! Tests of a module that has more tokens than it may have open token files. The module closes an
+//! idle file, and opens it again when it needs the token. The same rules apply to a token while its
+//! file is open and while it is closed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,19 +16,19 @@ use rusqlite::Connection;
 use crate::keys::{Kind, pair};
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
 
-/// The largest number of open files.
+/// The largest number of open token files.
 const OPEN: usize = 3;
-/// The largest number of descriptors of an open file, with its log, index and locks.
+/// The largest number of descriptors for one open token: those of its file, log, index and locks.
 const DESCRIPTORS: usize = 8;
-/// Longer than a step of the file system's clock. After this time, a later write changes the time
-/// stamp of the file.
+/// Longer than a step of the file system's clock. A write after this pause gives the file another
+/// time stamp.
 const REST: Duration = Duration::from_millis(80);
 
 fn limited() -> String {
     format!(", store = {{ open-tokens = {OPEN} }}")
 }
 
-/// A module with this number of tokens, in which the user has a PIN.
+/// Returns a module with `count` tokens, each with a user PIN, and the slots of the tokens.
 fn with_tokens(provider: &Provider, count: usize) -> (Client, Vec<SlotId>) {
     let client = Client::beside(&Directory::new(), provider, &limited());
     let slots: Vec<_> = (0..count).map(|_| add_token(&client)).collect();
@@ -51,7 +51,7 @@ fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
     session
 }
 
-/// Returns the number of descriptors of this process for files of a directory.
+/// Returns the number of descriptors with which this process has files of a directory open.
 fn descriptors(directory: &Directory) -> usize {
     let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -69,7 +69,7 @@ fn is_open(path: &Path) -> bool {
     links.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target == path)
 }
 
-/// Uses other tokens until the file of this one is closed.
+/// Logs in to each of the other tokens, so that the module closes the file of this one.
 fn close_file(client: &Client, slot: SlotId, others: &[SlotId]) {
     std::thread::sleep(REST);
     let path = path_of(client, slot);
@@ -80,7 +80,7 @@ fn close_file(client: &Client, slot: SlotId, others: &[SlotId]) {
     assert!(!is_open(&path), "the file is open");
 }
 
-/// A logged-in token whose file is closed, and a key of this token.
+/// A token whose file is closed while the user is logged in, and a key of this token.
 struct Scene {
     client: Client,
     slots: Vec<SlotId>,
@@ -100,8 +100,8 @@ impl Scene {
         scene
     }
 
-    /// Closes the file of the first token. It does so twice: after a write, the module opens the
-    /// file again at the next search.
+    /// Closes the file of the first token, searches, and closes the file again. The first search
+    /// after a write opens the file. Later searches leave it closed.
     fn close(&self) {
         close_file(&self.client, self.slots[0], &self.slots);
         self.client.find(self.session, &none());
@@ -406,7 +406,7 @@ fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
         // The first module opens and closes the file that the second one has open.
         scene.client.create(scene.session, &data("ours").stored()).expect("an object");
         close_file_of_one(&scene);
-        // An open connection keeps this lock on its file.
+        // The open connection of the second module still has its lock on the file.
         assert_eq!(locks(&scene.path), ["READ"]);
         other.create(session, &data("theirs").stored()).expect("an object");
         assert_eq!(other.find(session, &data("theirs")).len(), 2);
@@ -414,18 +414,19 @@ fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
     });
 }
 
-/// Uses the other tokens of the first module. The second module keeps the file open.
+/// Uses the other tokens in the first module, so that it closes the file of the first token. The
+/// second module keeps the same file open.
 fn close_file_of_one(scene: &Scene) {
     std::thread::sleep(REST);
     for slot in &scene.slots[1..] {
         let session = user_of(&scene.client, *slot);
         scene.client.module.close_session(session).expect("a session");
-        // C_GetTokenInfo takes and releases no lock either.
+        // C_GetTokenInfo must not release the second module's lock on the file.
         scene.client.module.token(scene.slots[0]).expect("a token");
     }
 }
 
-/// The kinds of the locks on a token file.
+/// Returns the type of each lock on a token file: `READ` or `WRITE`.
 fn locks(path: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let inode = format!(":{}", fs::metadata(path).expect("a file").ino());

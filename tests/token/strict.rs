@@ -1,4 +1,4 @@
-//! The policy *strict*: tests of the rules of `src/config/strict.rs`. Most tests also check that
+//! Tests of the policy *strict*. `src/config/strict.rs` has its rules. Most tests also check that
 //! *compatible* allows the same call.
 
 use jeton::backend::{AeadScheme, Hash, Provider};
@@ -40,7 +40,7 @@ fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
     });
 }
 
-/// Expects this error under strict, and success under compatible.
+/// Expects the error `refused` under *strict*, and success under *compatible*.
 fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: Error) {
     match strict {
         true => assert_eq!(outcome.err(), Some(refused)),
@@ -172,11 +172,13 @@ fn a_usage_can_be_removed_but_not_added() {
             let turned = none().flag(usages[0], false).flag(usages[1], true);
             expect(client.set(session, key, &turned), strict, Error::AttributeReadOnly);
         }
-        // Within one role too: a key that only encrypts cannot decrypt later.
+        // A usage of the same role cannot be added either: a key that can only encrypt cannot get
+        // `CKA_DECRYPT`.
         let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::DECRYPT])).expect("a key");
         expect(client.set(session, key, &none().flag(A::DECRYPT, true)), strict, Error::AttributeReadOnly);
         let copied = client.copy(session, key, &none().flag(A::WRAP, true));
-        // PKCS#11 3.2, C_CopyObject: the code for a copy with more rights than the object.
+        // PKCS#11 3.2, C_CopyObject: a value that is incompatible with the other attributes of the
+        // object fails with this code.
         if strict {
             assert_eq!(copied, Err(Error::TemplateInconsistent));
         }
@@ -330,7 +332,8 @@ fn an_encapsulated_secret_is_sensitive() {
     });
 }
 
-/// A module with the other policy, on the same tokens.
+/// Returns a second module with another configuration and the same tokens, and a session of the
+/// user.
 fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, SessionHandle) {
     let other = Client::beside(&client.directory, provider, configuration);
     let session = other.user();

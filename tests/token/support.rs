@@ -36,8 +36,8 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
     }
 }
 
-/// Releases the lock of a file after 70 seconds, which is longer than any test allows a call to
-/// wait. So a call that waits without a limit fails its test, and the test does not wait forever.
+/// Releases the lock on a file after 70 seconds. No test allows a call to wait that long. So a call
+/// that waits without a limit fails its test, and does not block it forever.
 pub fn release_later(holder: &File) {
     let holder = holder.try_clone().expect("the lock");
     std::thread::spawn(move || {
@@ -46,13 +46,15 @@ pub fn release_later(holder: &File) {
     });
 }
 
-/// The variable that makes the tests use another store than files: `postgresql`.
+/// An environment variable. With the value `postgresql`, the tests store tokens in PostgreSQL
+/// instead of files.
 const STORE: &str = "JETON_TEST_STORE";
-/// The file in a directory that has the address of the server.
+/// The name of a file in the directory of the tokens. It contains the address of the server.
 const URL: &str = "url";
 
-/// A directory of tokens, removed when it is dropped. If the tests use a database, a schema of the
-/// database has the tokens. Its name is that of the directory.
+/// A directory of tokens. Dropping this value removes the directory. If the tests use PostgreSQL,
+/// the tokens are in a schema of its database. The name of the schema comes from the name of the
+/// directory.
 pub struct Directory {
     path: PathBuf,
     ours: bool,
@@ -71,18 +73,18 @@ impl Directory {
         directory
     }
 
-    /// Makes a server have the tokens.
+    /// Makes the modules of this directory store their tokens on a server.
     pub fn use_server(&self, server: &Server) {
         std::fs::write(self.path.join(URL), server.url()).expect("a file");
     }
 
-    /// The schema that has the tokens.
+    /// Returns the name of the schema that contains the tokens.
     pub fn schema(&self) -> String {
         let name = self.path.file_name().expect("a name").to_string_lossy();
         name.replace('-', "_").to_lowercase()
     }
 
-    /// A directory of another process, which is not removed.
+    /// Returns a directory that another process made. Dropping the value does not remove it.
     #[allow(dead_code, reason = "for the test binary that starts processes")]
     pub fn lent(path: &Path) -> Arc<Self> {
         Arc::new(Self { path: path.to_owned(), ours: false })
@@ -92,8 +94,8 @@ impl Directory {
         &self.path
     }
 
-    /// Returns the parameters of a module with tokens in this directory. Its PINs have the cheapest
-    /// key derivation.
+    /// Returns the parameters of a module with tokens in this directory. The key derivation of PINs
+    /// has the lowest allowed cost.
     pub fn parameters(&self, provider: &Provider, more: &str) -> String {
         let more = &self.with_server(more);
         format!(
@@ -130,17 +132,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates a token with its PINs, without a login.
+    /// Creates a token with an SO PIN and a user PIN, without a login. The module offers the legacy
+    /// mechanisms.
     pub fn new(provider: &Provider) -> Self {
         Self::with(provider, ", mechanisms = { legacy = true }")
     }
 
-    /// Creates a token with its PINs. Adds this text to the module's configuration.
+    /// Creates a token with an SO PIN and a user PIN. `configuration` is added to the parameters of
+    /// the module.
     pub fn with(provider: &Provider, configuration: &str) -> Self {
         Self::initialise(&Directory::new(), provider, configuration)
     }
 
-    /// Creates a token with its PINs in an existing directory.
+    /// Creates a token with an SO PIN and a user PIN in an existing directory.
     pub fn initialise(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
         let client = Self::beside(directory, provider, configuration);
         client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
@@ -151,7 +155,7 @@ impl Client {
         client
     }
 
-    /// Uses the tokens of an existing directory.
+    /// Starts a module with the tokens of an existing directory.
     pub fn beside(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
         let module = Functions::new();
         module.initialize(Some(&directory.parameters(provider, configuration))).expect("a module");
@@ -311,7 +315,7 @@ pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize,
 pub struct Attributes(Vec<(A, Vec<u8>)>);
 
 impl Attributes {
-    /// Returns the attributes of an object of that class.
+    /// Returns a template that contains only `CKA_CLASS`.
     pub fn of(class: ObjectClass) -> Self {
         Self::default().number(A::CLASS, class.0)
     }

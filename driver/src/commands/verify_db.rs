@@ -1,4 +1,4 @@
-//! `verify-db`: verifies the contents of a database of the pipeline again.
+//! `verify-db`: verifies the documents in a database that `jeton pipeline` has written.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -57,7 +57,8 @@ impl VerifyDb {
         }
     }
 
-    /// Verifies with a module whose environment is set. `sandbox` has its parameters.
+    /// Verifies in the process that `run_in_sandbox` started, whose environment configures the
+    /// module. `sandbox` contains the library parameters and the access to the token, as JSON.
     fn verify_in(&self, known: Known, sandbox: &str) -> Result<ExitCode, Error> {
         let token =
             serde_json::from_str(sandbox).map_err(|error| Error::Usage(format!("--sandbox: {error}")))?;
@@ -65,10 +66,10 @@ impl VerifyDb {
         self.verify_through(library(known)?, reserved.as_deref(), &token)
     }
 
-    /// Runs the tool again with the environment of a fresh token, because a process must not change
-    /// its own environment.
+    /// Runs the tool again, in an environment that configures the module with a fresh token. A
+    /// process cannot change its own environment safely.
     fn run_in_sandbox(&self, known: Known, backend: Option<Backend>) -> Result<ExitCode, Error> {
-        // The library is looked up here, so that one clear message says that a module is absent.
+        // Fails here, with one clear message, if the module is not installed.
         library(known)?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let sandbox = Sandbox::fresh(known, directory.path(), backend.map(Backend::name))?;

@@ -11,7 +11,7 @@ use super::measure::MeasuredSet;
 use crate::about::About;
 use crate::figure::{rate, ratio_text};
 
-/// A measurement with the machine that made it.
+/// A measurement, and the machine on which it ran.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The machine, the command and the tool.
@@ -25,7 +25,7 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-/// The releases in Cargo.lock. A test compares them.
+/// The names and versions of the libraries. A test compares the versions with Cargo.lock.
 const VERSIONS: [(&str, &str); 5] = [
     (OURS, "0.2.5"),
     ("x509-ocsp", "0.2.1"),
@@ -49,7 +49,7 @@ impl Report {
         Self { about: About::this(), libraries: libraries(), sets: Vec::new(), interrupted: false }
     }
 
-    /// Adds the results.
+    /// Adds the results, and the load of the machine at the end of the measurement.
     pub fn add(&mut self, sets: Vec<MeasuredSet>, interrupted: bool) {
         self.about.end();
         self.sets = sets;
@@ -63,7 +63,7 @@ impl Default for Report {
     }
 }
 
-/// Prints the table and the notes below it.
+/// Prints the machine, the versions of the libraries, the table, and the notes below it.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let [before, after] = &report.about.load;
     writeln!(out, "{}, load {before}, then {after}", report.about.machine())?;

@@ -1,5 +1,6 @@
-//! Keys from the bytes of other keys (PKCS#11 3.2, "Miscellaneous simple key derivation
-//! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
+//! The simple key derivations: concatenation, XOR, extraction, encryption of data, and digest
+//! (PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms", "Key derivation by data
+//! encryption", and the key derivations of "Digests").
 
 use super::{Work, digest};
 use crate::backend::{CipherScheme, Direction};
@@ -7,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::mechanism::{Derivation, Params};
 use crate::secret::Secret;
 
-/// Returns whether a derived key must have the protection of its base key, which is then also the
-/// default. PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms" requires it, because the
-/// derived key reveals the base key. "Generic Key Derivation using the TLS PRF" requires the same.
-/// For the IKE mechanisms the standard has no rule. One of them can return the start of the base
-/// key, so the same rule applies to them.
+/// Returns whether a derived key must be protected at least as much as its base key. Then the base
+/// key's `CKA_SENSITIVE` and `CKA_EXTRACTABLE` are also the defaults. PKCS#11 3.2, "Miscellaneous
+/// simple key derivation mechanisms", requires this, because the derived key reveals the base key.
+/// "Generic Key Derivation using the TLS PRF" requires the same. The standard has no rule for the
+/// IKE mechanisms. One of them can return the start of the base key, so they follow the same rule.
 pub(super) fn inherits(derivation: Derivation) -> bool {
     matches!(
         derivation,
@@ -28,7 +29,8 @@ pub(super) fn inherits(derivation: Derivation) -> bool {
     )
 }
 
-/// Returns whether the derivation copies bytes of its base keys, with or without an XOR.
+/// Returns whether the derivation copies bytes of its base keys into the derived key. An XOR with
+/// data counts as a copy.
 pub(super) fn copies(derivation: Derivation) -> bool {
     matches!(derivation, Derivation::XorBaseAndData | Derivation::ExtractKeyFromKey)
         || is_concatenation(derivation)

@@ -1,11 +1,12 @@
-//! The message-based operations as states of [`Operation`]. After `Init` such an operation
-//! processes any number of messages until it is finished. Each message has a single part or several
-//! parts. The specification calls the operation a process, and each message an operation.
+//! The part of [`Operation`] for the message-based functions. An `Init` function such as
+//! `C_MessageSignInit` starts an operation. The operation then processes any number of messages,
+//! until a `Final` function ends it. Each message has a single part or several parts. The
+//! specification calls the operation a process, and each message an operation.
 
 use super::{Absorb, Engine, Operation, Reuse, Stage};
 use crate::error::{Error, Result};
 
-/// The phase of a message in which a function may be called.
+/// Whether a function begins a message or continues one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The function begins a message.
@@ -22,7 +23,7 @@ impl<E: Absorb> Operation<E> {
 }
 
 impl<E: Engine> Operation<E> {
-    /// Begins a message of a signature or verification in several parts.
+    /// Begins a message in several parts, to sign it or to verify its signature.
     pub fn message_start(&mut self) -> Result<()> {
         self.message_begin(|_| Ok(()))
     }
@@ -66,7 +67,7 @@ impl<E: Engine> Operation<E> {
         self.message_over(work)
     }
 
-    /// Returns the length of a result for a caller who asks only for it.
+    /// Returns the length of the output, for a caller who asks only for this length.
     pub(in crate::session) fn message_length(
         &mut self,
         phase: Phase,
@@ -80,7 +81,7 @@ impl<E: Engine> Operation<E> {
         Ok(len(self.engine()?))
     }
 
-    /// Ends a message that is processed in several parts. The operation continues.
+    /// Ends the active message in several parts, if there is one. The operation continues.
     pub fn message_cancel(&mut self) {
         if self.stage == Stage::Parts {
             if let Ok(engine) = self.engine() {
@@ -90,9 +91,9 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// Ends the operation. PKCS#11 3.2 lists CKR_OPERATION_ACTIVE among the return values of
-    /// C_MessageSignFinal and the similar functions. It is returned while a message in several
-    /// parts is active.
+    /// Ends the operation. Fails with `OperationActive` while a message in several parts is active:
+    /// PKCS#11 3.2 lists CKR_OPERATION_ACTIVE among the return values of C_MessageSignFinal and the
+    /// similar functions.
     pub fn message_final(&mut self) -> Result<()> {
         match self.stage {
             Stage::Idle => return Err(Error::OperationNotInitialized),
@@ -131,8 +132,8 @@ impl<E: Engine> Operation<E> {
     }
 }
 
-/// Returns the error for a message that cannot be processed. The operation does not end, because
-/// the missing login can still follow.
+/// Returns the error for a call in a stage without messages. An operation that waits for a login
+/// does not end, so the user can still log in.
 fn absent(stage: Stage) -> Error {
     if stage == Stage::Locked { Error::UserNotLoggedIn } else { Error::OperationNotInitialized }
 }

@@ -1,4 +1,5 @@
-//! Commits: each write of the store is one transaction, which checks the file before it commits.
+//! Commits: each write of the store is one transaction. Before it commits, it checks that the names
+//! of the token's files still belong to the open files.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::store::index::encode;
 use crate::store::{Change, Committed, Header, Rewriter, Row, Snapshot, Summarise, Write, reserve, schema};
 
-/// The number of records that are read together when all are rewritten.
+/// The number of records that [`rewrite_records`] reads at a time.
 const BATCH: usize = 256;
 
 /// The reason why a transaction was aborted.
@@ -30,7 +31,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl OpenFile {
-    /// Runs `work` in one transaction. Changes nothing if it fails.
+    /// Runs `work` in one transaction. On any error, the transaction changes nothing.
     pub(super) fn write<T>(
         &self,
         what: &str,
@@ -56,8 +57,8 @@ impl OpenFile {
         })
     }
 
-    /// Runs `write`. If the disk is full, runs it again with the space of the write-ahead log and
-    /// of the reserve. Takes the reserve again afterwards.
+    /// Runs `write`. If the disk is full, frees the space of the write-ahead log and of the
+    /// reserve, and runs `write` once more. Then allocates the reserve again.
     pub(super) fn write_with_reserve<T>(
         &self,
         what: &str,
@@ -77,8 +78,8 @@ impl OpenFile {
         outcome
     }
 
-    /// Checks that the schema is still ours, before a transaction changes anything. Also notes
-    /// whether another connection wrote.
+    /// Runs before a transaction changes anything. If the schema has changed, fails unless it is
+    /// exactly Jeton's schema. Also records whether another connection has written.
     fn check_schema(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let version = schema::version(transaction)?;
         if version != self.schema.load(Ordering::Acquire) {
@@ -89,7 +90,7 @@ impl OpenFile {
     }
 }
 
-/// Runs the writes of a commit, and writes the state that follows.
+/// Runs the writes of a commit. Then stores the next change number and the new summary.
 pub(super) fn run_writes(
     transaction: &Transaction<'_>,
     writes: &[Write<'_>],
@@ -103,7 +104,8 @@ pub(super) fn run_writes(
     Ok(Committed { before: before.change, applied })
 }
 
-/// Rewrites all records. Returns the state before.
+/// Passes each record to `rewriter` and stores the replacements. Then stores the new PIN records,
+/// if there are any, the new change number and the new summary. Returns the previous change number.
 pub(super) fn rewrite_records(transaction: &Transaction<'_>, rewriter: &mut dyn Rewriter) -> Outcome<Change> {
     let before = snapshot(transaction)?;
     let mut last = i64::MIN;
@@ -134,7 +136,7 @@ pub(super) fn rewrite_records(transaction: &Transaction<'_>, rewriter: &mut dyn 
     Ok(before.change)
 }
 
-/// Replaces the content by this header and no objects.
+/// Deletes all objects and replaces the header. The token keeps its serial number and slot ID.
 pub(super) fn replace_content(transaction: &Transaction<'_>, header: &Header) -> rusqlite::Result<()> {
     transaction.execute_batch("DELETE FROM object; DELETE FROM record")?;
     transaction.execute(
@@ -156,7 +158,8 @@ pub(super) fn replace_content(transaction: &Transaction<'_>, header: &Header) ->
     Ok(())
 }
 
-/// Runs a write. Returns whether the row was the expected one.
+/// Runs one write. Returns whether it was done: a row is replaced or deleted only if it still has
+/// the expected tag.
 fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<bool> {
     let run = |sql: &str, values: &[&dyn ToSql]| transaction.prepare_cached(sql)?.execute(values);
     let touched = match write {
@@ -184,7 +187,8 @@ fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<b
     Ok(touched != 0)
 }
 
-/// Returns the next rows after this number, with their records.
+/// Returns at most [`BATCH`] rows with their records, in order, from the first row whose ID is
+/// greater than `last`.
 fn records_after(transaction: &Transaction<'_>, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
     let mut statement = transaction.prepare_cached(
         "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
@@ -197,7 +201,7 @@ fn records_after(transaction: &Transaction<'_>, last: i64) -> rusqlite::Result<V
     statement.query_map(params![last, BATCH as i64], read)?.collect()
 }
 
-/// Writes the next state and its summary.
+/// Stores the next change number and the summary.
 pub(super) fn conclude(
     transaction: &Transaction<'_>,
     before: &Snapshot,

@@ -1,7 +1,7 @@
 //! The vectors for which Jeton rightly has another result than the set expects. Every other
 //! deviation fails the tests and the conformance run.
 
-/// The set, the tests, and the reason.
+/// The name of each set, the numbers of its tests, and the reason.
 const KNOWN: &[(&str, &[usize], &str)] = &[
     (
         "EcdsaSecp256r1Sha256P1363",
@@ -44,7 +44,8 @@ const KNOWN: &[(&str, &[usize], &str)] = &[
 const SHORT_HALVES: &str = "P1363 requires the full length; PKCS#11 3.2, 6.3.1 lets verification accept an r \
     and s that are shorter but equally long";
 
-/// Returns why this test of this set deviates, or `None` if it must not.
+/// Returns the reason why Jeton's result of a test differs from the set, or `None` if it must not
+/// differ.
 pub fn deviation(set: &str, test: usize) -> Option<&'static str> {
     KNOWN.iter().find(|(known, tests, _)| *known == set && tests.contains(&test)).map(|(.., why)| *why)
 }
