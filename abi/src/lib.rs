@@ -1,10 +1,11 @@
 //! `libjeton_pkcs11.so`: the C interface of PKCS#11 3.2 over the core's
 //! [`Module`](jeton::module::Module).
 //!
-//! Each file with exported functions has one chapter of the specification's "Functions", or a part
-//! of one. Each function takes a few lines: it converts C memory to typed values (`input`,
-//! `params`), calls the module or a session (`operation`), and converts the result to a `CK_RV`
-//! (`call`). The core implements sessions, objects and tokens without C.
+//! Each file with exported functions implements a section of the specification's chapter
+//! "Functions", or a part of a section. Each function has only a few lines. It converts C memory to
+//! typed values (`input`, `params`), calls the module or a session (`operation`), and converts the
+//! result to a `CK_RV` (`call`). The core implements sessions, objects and tokens, without C
+//! pointers.
 //!
 //! # Safety
 //!

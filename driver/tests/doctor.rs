@@ -1,4 +1,5 @@
-//! `jeton doctor`: each check finds its fault, and `--repair` changes only what is safe to change.
+//! `jeton doctor`: each check finds the fault that it looks for, and `--repair` mends only the
+//! faults that are safe to mend.
 
 mod common;
 
@@ -53,8 +54,8 @@ impl Setup {
         command
     }
 
-    /// Runs the command and checks its exit status. Returns its findings, without the one about the
-    /// limit of this machine on locked memory.
+    /// Runs `jeton doctor` and checks its exit status. Returns its findings, except the finding
+    /// about locked memory, which depends on the machine.
     fn examine(&self, more: &[&str]) -> Vec<Value> {
         let output = self.command(&[&["doctor", "--json"], more].concat()).output().expect("the tool starts");
         let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -64,7 +65,7 @@ impl Setup {
         all.into_iter().filter(|row| row["check"] != "memory-lock").collect()
     }
 
-    /// Checks that these are the names of all findings.
+    /// Checks that `jeton doctor` has findings with these names and no others. Returns them.
     fn finds(&self, expected: &[&str]) -> Vec<Value> {
         let all = self.examine(&[]);
         let names: BTreeSet<_> = all.iter().map(|row| row["check"].as_str().expect("a name")).collect();
@@ -141,7 +142,7 @@ fn leftover_files_that_no_process_holds_are_removed() {
         let path = setup.scratch.file(&format!("tokens/{name}"));
         fs::write(&path, "").expect("the directory is writable");
         set_mode(&path, 0o600);
-        // A file that is being written is no leftover.
+        // The file is new, so a process may still be writing it: it does not count as left over.
         setup.finds(&[]);
         set_time(&path, long_ago);
         setup.finds(&["leftover"]);
@@ -152,7 +153,8 @@ fn leftover_files_that_no_process_holds_are_removed() {
         drop(held);
         setup.mends();
     }
-    // The log of a token that is gone may hold its last changes.
+    // The write-ahead log may hold the last changes of a token whose file is missing, so `--repair`
+    // keeps the log.
     let log = setup.scratch.file("tokens/gone.jeton-wal");
     fs::write(&log, "changes").expect("the directory is writable");
     set_mode(&log, 0o600);

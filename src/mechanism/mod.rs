@@ -1,6 +1,7 @@
 //! The mechanism table, with one row per mechanism and one file per family. A row gives the info,
-//! the permissions, the key sizes and the computation of its mechanism. `row.rs` has the columns,
-//! `params.rs` the parameters, and `scheme.rs` makes schemes of the backend from both.
+//! the permissions, the key sizes and the computation of its mechanism. `row.rs` defines the
+//! columns, and `params.rs` defines the parameters. `scheme.rs` converts a row and a parameter into
+//! the scheme that a backend computes.
 
 use std::sync::LazyLock;
 
@@ -64,7 +65,7 @@ const FAMILIES: &[&[MechanismRow]] = &[
     dsa::ROWS,
 ];
 
-/// Returns every mechanism of this build.
+/// Returns every row of the table.
 pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
@@ -92,8 +93,9 @@ pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
     }
 }
 
-/// The length of the lookup table. The table exists because every `Init` function looks up a
-/// mechanism. For numbers from here on, such as vendor numbers, `find` searches all rows.
+/// The length of the table that `find` indexes by number. `find` must be fast, because every `Init`
+/// function looks up a mechanism. For `COMMON` and greater numbers, such as vendor numbers, `find`
+/// searches all rows.
 const COMMON: usize = 0x4100;
 
 /// Returns the hash that a digest mechanism computes. Parameters name a hash by its mechanism.

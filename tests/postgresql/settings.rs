@@ -1,4 +1,5 @@
-//! Settings of the configuration and of the server that are refused.
+//! The configuration of the database, and the settings of the server: which of them the module
+//! accepts, and which it refuses.
 
 use jeton::error::Error;
 
@@ -142,8 +143,9 @@ fn tls_verifies_the_server_and_authenticates_the_host() {
     assert_eq!(started(&[&url("host", "localhost"), schema, &ca, &password("another")]), refused);
     assert_eq!(started(&[&url("host", "localhost"), schema, &ca]), refused, "no password");
     let schema = "schema = 'two'";
-    // The key belongs to the user of the server, and root may read it.
     assert_eq!(started(&[&url("certified", "localhost"), schema, &ca]), refused, "no certificate");
+    // The key file belongs to the user who runs the server. The module refuses a key file of
+    // another user, so it gets a copy.
     let own = |name: &str| {
         let copy = directory.path().join(name);
         std::fs::write(&copy, std::fs::read(tls.directory.join(name)).expect("a file")).expect("a file");

@@ -1,4 +1,4 @@
-//! Key pairs of every type and some secret keys for the tests: how each is generated, and an RSA
+//! The keys of the tests: the mechanism and the template that generate each kind of key, and an RSA
 //! key pair that most tests share.
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use jeton::id::{
 
 use crate::support::{Attributes, Client, hex, none, plain};
 
-/// A kind of key pair, or of secret key.
+/// The type of a key pair or secret key, with its curve or parameter set if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Rsa,
@@ -38,9 +38,9 @@ pub enum Kind {
     BrainpoolP256t1,
     BrainpoolP384r1,
     BrainpoolP384t1,
-    /// In the group of RFC 5114, 2.1.
+    /// A Diffie-Hellman key pair in the group of RFC 5114, 2.1.
     Dh,
-    /// In the group of RFC 6979, A.2.1.
+    /// A DSA key pair in the group of RFC 6979, A.2.1.
     Dsa,
 }
 
@@ -53,7 +53,7 @@ pub const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
 pub const ED448: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x71];
 pub const X25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x6e];
 pub const X448: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x6f];
-/// RFC 5639, 4.1.
+/// Returns the DER encoding of a Brainpool curve's object identifier (RFC 5639, 4.1).
 const fn brainpool(number: u8) -> [u8; 11] {
     [0x06, 0x09, 0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, number]
 }
@@ -82,7 +82,7 @@ impl Kind {
         Kind::BrainpoolP384t1,
         Kind::Dsa,
     ];
-    /// The pairs on curves that agree on a secret.
+    /// The pairs for Diffie-Hellman on elliptic curves.
     pub const AGREEING: [Kind; 11] = [
         Kind::P224,
         Kind::P256,
@@ -139,7 +139,7 @@ impl Kind {
         }
     }
 
-    /// Returns the attributes that the public template, or the only template, needs.
+    /// Returns the attributes that the template of the public key or of the secret key needs.
     pub fn request(self) -> Attributes {
         let curve = |oid| none().bytes(A::EC_PARAMS, oid);
         let set = |number| none().number(A::PARAMETER_SET, number);
@@ -211,8 +211,8 @@ pub fn key_object(class: ObjectClass, key_type: KeyType) -> Attributes {
     Attributes::of(class).number(A::KEY_TYPE, key_type.0)
 }
 
-/// Creates a key pair of this type and returns the public key first. Both keys get these
-/// attributes. A secret key is returned twice.
+/// Creates a key pair of this kind, and returns the public key first. For a secret key, returns the
+/// handle of one key twice. Every key gets the attributes `both`.
 pub fn pair(
     client: &Client,
     session: SessionHandle,

@@ -1,4 +1,4 @@
-//! A token behind its C interface.
+//! A token that the bench calls through the C interface of its module.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use crate::calls;
 use crate::operation::{Boxed, batched, making, one_by_one, repeated};
 use crate::scheme::{Aead, Digest, INPUT, Pair, Scheme, named};
 
-/// Room for the longest signature.
+/// The length of the longest signature that the bench makes: SLH-DSA-SHA2-128f.
 const MAX_SIGNATURE: usize = 17_088;
 
-/// A token behind its C interface, with a read/write session in which the user is logged in.
+/// A token that is called through its module's C interface, in a read/write session of the user.
 pub struct ModuleToken {
     row: String,
     module: Module,
@@ -37,7 +37,8 @@ impl ModuleToken {
         Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })
     }
 
-    /// Returns the same token with a session of its own. It makes session keys.
+    /// Returns a second value for the same token, with its own session. The second value makes
+    /// session keys.
     pub fn sibling(&self) -> Outcome<Self> {
         let session = self.another_session().outcome()?;
         let (row, module) = (self.row.clone(), self.module.clone());
@@ -126,8 +127,8 @@ impl Target for ModuleToken {
             self.remove(private);
         };
         clear(call.call().outcome()?);
-        // All pairs have the same identifier, and a peer confuses keys that share one. So each pair
-        // is destroyed before the next one is made.
+        // All pairs have the same identifier, and one of the peers confuses keys that have the same
+        // identifier. So each pair is destroyed before the next one is made.
         Ok(one_by_one(|| (), move |()| done(call.call()), clear))
     }
 
@@ -290,9 +291,9 @@ impl ModuleToken {
         calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), set.ciphertext_len())
     }
 
-    /// Makes AES keys with the numbers of `range` until all exist or `enough` returns true. One
-    /// thread makes session objects, `threads` threads make token objects. Returns how many were
-    /// made.
+    /// Creates an AES key for each number of `range`, and stops early if `enough` returns true. One
+    /// thread creates session objects; `threads` threads create token objects. Returns the number
+    /// of keys that were created.
     pub fn fill(
         &self,
         range: std::ops::Range<usize>,
@@ -337,8 +338,8 @@ fn fill(
     Ok(made)
 }
 
-/// Prepares calls that create AES keys. Each key has another identifier, because a peer confuses
-/// objects that share one.
+/// Prepares calls that create AES keys. Each key gets its own identifier, because one of the peers
+/// confuses objects that have the same identifier.
 pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
     Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
 }
@@ -365,7 +366,8 @@ impl<T> OrLeftOut<T> for Result<T, Failure> {
     }
 }
 
-/// Panics if an operation that succeeded once fails while it is timed.
+/// Returns the value of a call that must succeed: the same operation succeeded before. Panics if
+/// the call failed.
 #[track_caller]
 #[inline]
 fn done<T>(answer: calls::Answer<T>) -> T {

@@ -54,7 +54,7 @@ impl Key {
     }
 }
 
-/// The options for what a new key permits.
+/// The options that set the permissions of a new key.
 #[derive(Args)]
 struct Permissions {
     /// What the key may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
@@ -89,7 +89,7 @@ struct NewKey {
     permissions: Permissions,
 }
 
-/// Reads `--id`. Without it, returns 8 random bytes of the token.
+/// Reads `--id`. Without it, returns 8 random bytes that the token generates.
 fn id_or_random(id: Option<&str>, session: &Session) -> Result<Vec<u8>, Error> {
     if let Some(id) = id {
         return id_of(id);

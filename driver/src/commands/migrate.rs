@@ -58,7 +58,7 @@ pub struct Migrate {
 /// The exit status for wrong usage. clap exits with the same status.
 const USAGE: u8 = 2;
 
-/// Runs the hidden command of the process that writes the token.
+/// Runs the hidden command `migrate-child`: this process writes the new token.
 pub fn child() -> Result<ExitCode, Error> {
     run_child(std::io::stdin().lock(), std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
@@ -150,8 +150,8 @@ impl Migrate {
         }
     }
 
-    /// Returns whether a token with this label already has all objects. Fails if the token lacks
-    /// one.
+    /// Returns whether a token with this label already has all objects that can be migrated. Fails
+    /// if there is such a token and it lacks one of them.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
         let module = super::target::open(Known::Jeton.name(), None)?;
@@ -173,8 +173,8 @@ impl Migrate {
         }
     }
 
-    /// Returns how to open the old module; `None` if it is not used. The old module opens a copy of
-    /// the old store, because it may write to the files.
+    /// Returns how to open the old module, or `None` if the module is not used. Makes a copy of the
+    /// old store for the module, because a module may write to the store that it opens.
     fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
         let known = match old.format {
             Format::SoftHsmFiles | Format::SoftHsmDatabase => Known::SoftHsm2,
@@ -260,7 +260,7 @@ impl Migrate {
     }
 }
 
-/// Runs the tool as the process that writes the token.
+/// Starts the child process that writes the new token (`migrate-child`), and returns its result.
 fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let text = serde_json::to_string(job).map_err(|error| Error::Migration(error.to_string()))?;
     let text = Zeroizing::new(text);
@@ -282,7 +282,7 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
 }
 
-/// The files of the old module's settings, in the directory of the stage.
+/// The configuration files for the old modules. The directory of the stage contains them.
 const SOFTHSM_CONFIGURATION: &str = "softhsm2.conf";
 const KRYOPTIC_CONFIGURATION: &str = "kryoptic.conf";
 

@@ -1,5 +1,5 @@
-//! The encodings of RSA signatures (RFC 8017, 9): PSS with a separate hash for the mask, PKCS #1
-//! v1.5, and no encoding.
+//! The encodings of RSA signatures (RFC 8017, 9): PSS, PKCS #1 v1.5, and no encoding. In PSS, the
+//! mask may use another hash than the message.
 //!
 //! Nothing here is secret: everyone can compute the encoded message from the signature and the
 //! public key.
@@ -110,7 +110,7 @@ fn digest_info(hash: Hash) -> Result<&'static [u8]> {
         Hash::Sha3_512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x0a\x05\x00\x04\x40",
         // RFC 8702 defines RSA signatures with a SHAKE only for PSS.
         Hash::Shake128 | Hash::Shake256 => return Err(Error::MechanismParamInvalid),
-        // RFC 8017, B.1 defines no object identifier for these.
+        // PKCS#11 has no PKCS #1 v1.5 mechanism with BLAKE2b.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             return Err(Error::MechanismParamInvalid);
         }
@@ -124,7 +124,7 @@ pub(super) struct Pss {
     hash_len: usize,
     salt_len: usize,
     em_len: usize,
-    /// The bits of the first byte that belong to EM, which has one bit less than the modulus.
+    /// A mask: the bits of EM in its first byte. EM has one bit less than the modulus.
     top: u8,
 }
 
@@ -183,8 +183,8 @@ impl Pss {
         consistent(h == expected)
     }
 
-    /// Returns EM in a buffer that has the length of the modulus. Passes the byte before EM to
-    /// `surplus` if there is one.
+    /// Returns the part of `em` that is EM. `em` has the length of the modulus, so there may be a
+    /// byte before EM. Calls `surplus` with this byte.
     fn strip<'a>(&self, em: &'a mut [u8], surplus: impl FnOnce(&mut u8)) -> &'a mut [u8] {
         let (before, em) = em.split_at_mut(em.len() - self.em_len);
         before.first_mut().map(surplus);
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_modulus_too_small_for_the_scheme_is_refused() {
         let pkcs1 = Scheme::RsaPkcs1 { hash: Some(Hash::Sha512) };
-        // 11 + 19 + 64 bytes.
+        // The padding has 11 bytes, the prefix 19 and the digest 64.
         assert_eq!(Encoding::new(&pkcs1, 8 * 93).err(), Some(Error::KeySizeRange));
         assert!(Encoding::new(&pkcs1, 8 * 94).is_ok());
         for salt_len in [1024 / 8 - 32 - 1, usize::MAX] {

@@ -64,7 +64,7 @@ fn private_in<P: Set>(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result
         return Ok(Arc::new(Private { set, key }));
     };
     let expanded = expand::<P>(seed)?;
-    // Variable time is sufficient: the error already reveals that the keys differ.
+    // The comparison need not take constant time: the error already reveals that the keys differ.
     if encode(&expanded)[..] != key[..] {
         return Err(Error::DataInvalid);
     }
@@ -90,10 +90,10 @@ fn encode<P: Set>(key: &ExpandedSigningKey<P>) -> Zeroizing<ExpandedSigningKeyBy
     Zeroizing::new(key.to_expanded())
 }
 
-/// Parses an expanded key, whose parts depend on each other (FIPS 204, algorithm 6). A test
-/// signature must verify under the public key that `rho`, `s1` and `s2` give. That proves that `tr`
-/// belongs to them. The test finds only large errors in `t0`, because the library does not
-/// expose the correct `t0`.
+/// Parses an expanded key, whose parts depend on each other (FIPS 204, algorithm 6). The library
+/// computes the public key from `rho`, `s1` and `s2`. A test signature must verify under this
+/// public key, which proves that `tr` is its hash. The test finds only large errors in `t0`,
+/// because the library does not expose the correct `t0`.
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
     let encoded = ExpandedSigningKeyBytes::<P>::try_from(bytes).map_err(|_| Error::DataInvalid)?;
@@ -115,8 +115,8 @@ fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
 fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
     /// `rho`, `K` and `tr` come first.
     const START: usize = 32 + 32 + 64;
-    // The key stores eta - c: 0 to 4 in three bits, or 0 to 8 in four. Three bytes contain whole
-    // coefficients of either size.
+    // For a coefficient c the key stores eta - c: 0 to 4 in three bits, or 0 to 8 in four bits.
+    // Three bytes contain eight coefficients of three bits, or six of four bits.
     let (vectors, bits, largest) = match set {
         MlDsa::MlDsa44 => (4 + 4, 3, 4),
         MlDsa::MlDsa65 => (6 + 5, 4, 8),
@@ -131,6 +131,7 @@ fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
             fine &= word >> shift & ((1 << bits) - 1) <= largest;
         }
     }
+    // Only ML-DSA-65 leaves a remainder: one byte with two coefficients.
     let rest = packed.chunks_exact(3).remainder();
     fine & rest.iter().all(|byte| u32::from(byte & 15) <= largest && u32::from(byte >> 4) <= largest)
 }
@@ -221,9 +222,9 @@ type B64 = Array<u8, U64>;
 /// Computes the message representative (FIPS 204, 5.2 and 5.4). The library computes it only for a
 /// message, not for a digest.
 struct Mu {
-    /// The hash of the input, if the input is a digest.
+    /// The hash function that made the input, if the input is a digest.
     hash: Option<Hash>,
-    /// SHAKE256 after `tr` and the prefix of the input.
+    /// The state of SHAKE256 after it has absorbed `tr` and the prefix of the input.
     start: Shake256,
 }
 
@@ -270,7 +271,7 @@ mod tests {
             let (_, key) = parts(set);
             assert!(private(set, None, &key).is_ok());
             let last_of_s2 = key.len() - 1 - 13 * 32 * (set.public_len() - 32) / 320;
-            // One coefficient of s1 and one of s2 out of range, then the `tr` of another key.
+            // Coefficients of `s1` out of range, coefficients of `s2` out of range, a wrong `tr`.
             for (at, value) in [(128, 0xff), (last_of_s2, 0xff), (64, !key[64])] {
                 let mut wrong = key.duplicate();
                 wrong[at] = value;

@@ -1,11 +1,11 @@
-//! How long the server could not be reached.
+//! The outages of the server: the time during which a process cannot reach it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
-/// The time since the last contact with the server.
+/// The beginning of the current outage, if there is one, and the longest outage that is allowed.
 pub(super) struct Outage {
     /// The longest outage during which the keys in memory may be used; `None` if there is no limit.
     longest: Option<Duration>,
@@ -17,7 +17,8 @@ impl Outage {
         Self { longest, began: Mutex::default() }
     }
 
-    /// Notes that the server cannot be reached. The log has one line for each outage.
+    /// Records that the server cannot be reached. Only the first call of an outage sets its
+    /// beginning and writes a line to the log.
     pub(super) fn begin(&self, reason: &str) {
         let mut began = self.began();
         if began.is_none() {
@@ -26,14 +27,15 @@ impl Outage {
         }
     }
 
-    /// Notes a contact with the server.
+    /// Records that the server can be reached. If there was an outage, writes a line to the log.
     pub(super) fn end(&self) {
         if let Some(began) = self.began().take() {
             warn!(seconds = began.elapsed().as_secs(), "the database can be reached again");
         }
     }
 
-    /// Returns whether there is an outage that the configuration allows.
+    /// Returns whether the server cannot be reached now, and the outage is not longer than the
+    /// configuration allows.
     pub(super) fn is_allowed(&self) -> bool {
         let began = *self.began();
         began.is_some_and(|began| self.longest.is_none_or(|longest| began.elapsed() <= longest))

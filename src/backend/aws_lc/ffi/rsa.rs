@@ -20,7 +20,7 @@ unsafe impl Send for Rsa {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Rsa {}
 
-/// The factors, exponents and coefficient of the Chinese remainder theorem.
+/// The primes, and the exponents and the coefficient for the Chinese remainder theorem.
 pub(crate) struct Crt {
     pub(crate) p: Bignum,
     pub(crate) q: Bignum,
@@ -76,15 +76,15 @@ impl Rsa {
         })
     }
 
-    /// Creates a private key without its primes. AWS-LC blinds its operations, for which it needs
-    /// `e`. Fails if `e` has more than 33 bits.
+    /// Creates a private key without its primes. AWS-LC uses `e` to blind the operations of the
+    /// key. Fails if `e` has more than 33 bits.
     pub(crate) fn private_no_crt(n: &Bignum, e: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
     }
 
-    /// Creates a private key without its public exponent. AWS-LC neither blinds its operations nor
-    /// checks them for faults.
+    /// Creates a private key without its public exponent and its primes. AWS-LC neither blinds the
+    /// operations of this key nor checks them for faults.
     pub(crate) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_e(n.as_ptr(), d.as_ptr()) })
@@ -128,7 +128,7 @@ impl Rsa {
         check("RSA_sign", code)
     }
 
-    /// Signs with RSASSA-PKCS1-v1_5 on the unchanged `input`.
+    /// Signs with RSASSA-PKCS1-v1_5, and adds no DigestInfo to `input`.
     pub(crate) fn sign_pkcs1_raw(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         check("RSA_sign_raw", self.sign_raw(aws::RSA_PKCS1_PADDING, input, out)?)
     }
@@ -221,7 +221,7 @@ impl Rsa {
         self.recover(aws::RSA_NO_PADDING, signature, scratch)
     }
 
-    /// Computes RSAEP. `input` is as long as the modulus and below it.
+    /// Computes RSAEP. `input` is as long as the modulus, and is a smaller number.
     pub(crate) fn encrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.encrypt(aws::RSA_NO_PADDING, input, out)
     }
@@ -294,7 +294,7 @@ impl Rsa {
     }
 }
 
-/// A function that computes with the key on a padded or unpadded input.
+/// The type of the functions that `process` calls.
 type RawFunction =
     unsafe extern "C" fn(*mut aws::RSA, *mut usize, *mut u8, usize, *const u8, usize, c_int) -> c_int;
 
