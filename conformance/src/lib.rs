@@ -3,8 +3,8 @@
 //!
 //! The checks are about functions, return codes, mechanisms, published vectors and published
 //! attacks. Each check produces a record of its result. If the module is Jeton and a check fails,
-//! the exit status is an error. A result that differs from a vector for a known reason is not a
-//! failure.
+//! the exit status is an error. A deviation from the expected result of a vector is not a failure
+//! if its reason is known.
 //!
 //! The program `conformance` of this package and the command `jeton conformance` have the same
 //! options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool

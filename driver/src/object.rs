@@ -13,7 +13,7 @@ use crate::text::hex;
 use crate::token_file;
 use crate::uri::Uri;
 
-/// An object in a listing. The names of the fields are the names in `--json`.
+/// An object in a listing. The fields have the same names in the output of `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
     /// `private`, `public`, `secret-key`, `cert` or `data`. For another class: `class` and its
@@ -127,7 +127,7 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
     }
 }
 
-/// Returns the type and size of a key in words.
+/// Returns the type of a key with its size, curve or parameter set, for example `RSA 2048`.
 pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     let Some(kind) = number(session, key, CKA_KEY_TYPE) else { return "unknown type".to_owned() };
     let curve = || {
@@ -194,7 +194,8 @@ pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8
     token_file::public_key_info(&parts).ok_or_else(none)
 }
 
-/// Returns the only public key object with the same ID and type as a private key.
+/// Returns the public key object with the same ID and type as a private key. Returns `None` unless
+/// there is exactly one.
 pub fn partner(session: &Session, private: ObjectHandle) -> Option<ObjectHandle> {
     let id = bytes(session, private, CKA_ID);
     let template = [

@@ -9,7 +9,7 @@
 //! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same
 //!   round. [`crate::issuance`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
-//!   module is a failure in the report and does not end the run.
+//!   module is a failure in the report and does not end the measurement.
 
 mod batch;
 mod child;

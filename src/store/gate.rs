@@ -1,4 +1,5 @@
-//! Limits the memory that a process uses at one time to run Argon2id, for logins and for new PINs.
+//! Limits the memory that all runs of Argon2id in a process use at the same time. Logins and new
+//! PINs need such runs.
 //!
 //! If there is not enough room, a run waits until other runs have freed their memory. One atomic
 //! word counts the memory in use. A lock is not used: if another thread holds a lock during a fork,
@@ -9,8 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The memory in KiB that all runs together may use. It is enough for 13 runs with the default
-/// parameters. A run that needs more than this
-/// waits until no other run is active.
+/// parameters. A run that needs more than this waits until no other run is active.
 const LIMIT_KIB: u32 = 256 * 1024;
 
 /// The first pause of a run that waits for room. Each later pause is twice as long, up to

@@ -414,8 +414,8 @@ fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
     });
 }
 
-/// Uses the other tokens in the first module, so that it closes the file of the first token. The
-/// second module keeps the same file open.
+/// Makes the first module close the file of the first token, by using its other tokens. The second
+/// module keeps the same file open.
 fn close_file_of_one(scene: &Scene) {
     std::thread::sleep(REST);
     for slot in &scene.slots[1..] {

@@ -29,7 +29,7 @@ const ROLES: [&[A]; 5] = [
     &[A::ENCAPSULATE, A::DECAPSULATE],
 ];
 
-/// Runs a test under both policies, once per backend.
+/// Runs a test with each backend, under each of the two policies.
 fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
     each_backend(|provider| {
         for (strict, configuration) in [(false, COMPATIBLE), (true, STRICT)] {
@@ -177,8 +177,8 @@ fn a_usage_can_be_removed_but_not_added() {
         let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::DECRYPT])).expect("a key");
         expect(client.set(session, key, &none().flag(A::DECRYPT, true)), strict, Error::AttributeReadOnly);
         let copied = client.copy(session, key, &none().flag(A::WRAP, true));
-        // PKCS#11 3.2, C_CopyObject: a value that is incompatible with the other attributes of the
-        // object fails with this code.
+        // PKCS#11 3.2, C_CopyObject: the call fails with this code if a value of the template is
+        // incompatible with other attributes of the object.
         if strict {
             assert_eq!(copied, Err(Error::TemplateInconsistent));
         }
@@ -186,7 +186,7 @@ fn a_usage_can_be_removed_but_not_added() {
     });
 }
 
-/// Returns a trusted key that wraps, and a key with the same value that unwraps.
+/// Returns a trusted wrapping key, and an unwrapping key that has the same value.
 fn trusted(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
     let wraps = none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE]);
     let wraps = wraps.stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);

@@ -28,7 +28,8 @@ pub const SO_PIN: &[u8] = b"the officer's";
 pub const PIN: &[u8] = b"the user's";
 pub const LABEL: &[u8; 32] = b"a token of the tests            ";
 
-/// Runs a test once per backend. The output of a failed test ends with the name of the backend.
+/// Runs a test once per backend. In the output of a failed test, the last line that begins
+/// with `backend` names the backend that failed.
 pub fn each_backend(test: impl Fn(&'static Provider)) {
     for provider in Provider::ALL {
         println!("backend {}", provider.name);
@@ -371,12 +372,12 @@ impl Attributes {
     }
 }
 
-/// No attributes.
+/// Returns an empty template.
 pub fn none() -> Attributes {
     Attributes::default()
 }
 
-/// A public data object.
+/// Returns the template of a public data object.
 pub fn data(label: &str) -> Attributes {
     Attributes::of(ObjectClass::DATA).label(label).bytes(A::VALUE, b"some data")
 }

@@ -132,8 +132,8 @@ impl<E: Engine> Operation<E> {
     }
 }
 
-/// Returns the error for a call in a stage without messages. An operation that waits for a login
-/// does not end, so the user can still log in.
+/// Returns the error for a call when the operation is not active or waits for a login. A waiting
+/// operation does not end, so the user can still log in.
 fn absent(stage: Stage) -> Error {
     if stage == Stage::Locked { Error::UserNotLoggedIn } else { Error::OperationNotInitialized }
 }

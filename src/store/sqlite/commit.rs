@@ -136,7 +136,8 @@ pub(super) fn rewrite_records(transaction: &Transaction<'_>, rewriter: &mut dyn 
     Ok(before.change)
 }
 
-/// Deletes all objects and replaces the header. The token keeps its serial number and slot ID.
+/// Deletes all objects and replaces the header. An existing token keeps its serial number and
+/// slot ID.
 pub(super) fn replace_content(transaction: &Transaction<'_>, header: &Header) -> rusqlite::Result<()> {
     transaction.execute_batch("DELETE FROM object; DELETE FROM record")?;
     transaction.execute(
