@@ -19,7 +19,7 @@ pub struct Description {
     /// `private`, `public`, `secret-key`, `cert` or `data`. For another class: `class` and its
     /// number. `object` if the module returns no class.
     pub class: String,
-    /// The type of a key: `RSA 2048`, `EC P-256`, `AES 256`.
+    /// The type of a key, for example `RSA 2048`, `EC P-256` or `AES 256`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_type: Option<String>,
     /// `CKA_LABEL`

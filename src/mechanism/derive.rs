@@ -1,5 +1,5 @@
 //! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
-//! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
+//! mechanisms", "Key derivation by data encryption", "Hash-based Key Derivation").
 
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::backend::{CipherMode, Hash};

@@ -1,4 +1,4 @@
-//! Tests of a module that has more tokens than it may have open token files. The module closes an
+//! Tests of a module that may have fewer token files open than it has tokens. The module closes an
 //! idle file, and opens it again when it needs the token. The same rules apply to a token while its
 //! file is open and while it is closed.
 

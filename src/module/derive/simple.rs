@@ -1,6 +1,6 @@
 //! The simple key derivations: concatenation, XOR, extraction, encryption of data, and digest
 //! (PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms", "Key derivation by data
-//! encryption", and the key derivations of "Digests").
+//! encryption", "Hash-based Key Derivation").
 
 use super::{Work, digest};
 use crate::backend::{CipherScheme, Direction};
@@ -10,9 +10,10 @@ use crate::secret::Secret;
 
 /// Returns whether a derived key must be protected at least as much as its base key. Then the base
 /// key's `CKA_SENSITIVE` and `CKA_EXTRACTABLE` are also the defaults. PKCS#11 3.2, "Miscellaneous
-/// simple key derivation mechanisms", requires this, because the derived key reveals the base key.
-/// "Generic Key Derivation using the TLS PRF" requires the same. The standard has no rule for the
-/// IKE mechanisms. One of them can return the start of the base key, so they follow the same rule.
+/// simple key derivation mechanisms", requires this. Those derived keys reveal bytes of the base
+/// key. "Generic Key Derivation using the TLS PRF" requires the same. The standard has no rule for
+/// the IKE mechanisms. One of them can return the start of the base key, so they follow the same
+/// rule.
 pub(super) fn inherits(derivation: Derivation) -> bool {
     matches!(
         derivation,
