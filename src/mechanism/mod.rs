@@ -1,7 +1,7 @@
-//! The mechanism table, with one row per mechanism and one file per family. A row gives the info,
-//! the permissions, the key sizes and the computation of its mechanism. `row.rs` defines the
-//! columns, and `params.rs` defines the parameters. `scheme.rs` converts a row and a parameter into
-//! the scheme that a backend computes.
+//! The mechanism table, with one row per mechanism and one file per family. A row gives the
+//! flags, the key sizes, the key types, the form of the parameter and the computation of its
+//! mechanism. `row.rs` defines the columns, and `params.rs` defines the parameters. `scheme.rs`
+//! converts a row and a parameter into the scheme that a backend computes.
 
 use std::sync::LazyLock;
 
@@ -98,7 +98,8 @@ pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
 /// searches all rows.
 const COMMON: usize = 0x4100;
 
-/// Returns the hash that a digest mechanism computes. Parameters name a hash by its mechanism.
+/// Returns the hash that a digest mechanism computes. The parameters of other mechanisms name a
+/// hash by the number of its digest mechanism.
 pub fn hash_named(id: MechanismType) -> Option<Hash> {
     match find(id)?.action {
         Action::Digest(hash) => Some(hash),
@@ -106,8 +107,8 @@ pub fn hash_named(id: MechanismType) -> Option<Hash> {
     }
 }
 
-/// Returns the MAC that a mechanism without parameter computes. Parameters name a pseudo-random
-/// function by its mechanism.
+/// Returns the MAC that a mechanism without parameter computes. Such a MAC can be the pseudo-random
+/// function of a key derivation: the parameters of the derivation name the MAC's mechanism.
 pub fn mac_named(id: MechanismType) -> Option<MacFunction> {
     let row = find(id)?;
     match row.action {

@@ -366,8 +366,7 @@ impl<T> OrLeftOut<T> for Result<T, Failure> {
     }
 }
 
-/// Returns the value of a call that must succeed: the same operation succeeded before. Panics if
-/// the call failed.
+/// Returns the value of a call. Panics if the call failed, because the measurement is then invalid.
 #[track_caller]
 #[inline]
 fn done<T>(answer: calls::Answer<T>) -> T {

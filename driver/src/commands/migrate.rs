@@ -282,7 +282,7 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
 }
 
-/// The configuration files for the old modules. The directory of the stage contains them.
+/// The names of the old modules' configuration files in the temporary directory ([`Stage`]).
 const SOFTHSM_CONFIGURATION: &str = "softhsm2.conf";
 const KRYOPTIC_CONFIGURATION: &str = "kryoptic.conf";
 

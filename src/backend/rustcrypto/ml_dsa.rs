@@ -219,8 +219,8 @@ impl<P: Set> Verifier for MlDsaVerifier<P> {
 
 type B64 = Array<u8, U64>;
 
-/// Computes the message representative (FIPS 204, 5.2 and 5.4). The library computes it only for a
-/// message, not for a digest.
+/// Computes the message representative mu (FIPS 204, algorithm 7) of a message (5.2) or of a digest
+/// (5.4). The library computes mu only for messages.
 struct Mu {
     /// The hash function that made the input, if the input is a digest.
     hash: Option<Hash>,
