@@ -26,9 +26,10 @@
 //!
 //! # Imports
 //!
-//! Imports run in one direction: `error`, `file_lock`, `id`, `sync` <- `secret` <- `backend` <-
-//! `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token` <- `session` <- `module`,
-//! `admin`. The test `arrows` checks this. `docs/design.md` explains each part.
+//! A module imports only from the modules to its left: `error`, `file_lock`, `id`, `sync` <-
+//! `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token` <-
+//! `session` <- `module`, `admin`. The test `arrows` checks this. `docs/design.md` explains each
+//! part.
 
 #![deny(unsafe_code)]
 

@@ -112,13 +112,13 @@ pub(crate) unsafe fn list<T>(
 #[derive(Clone, Copy)]
 pub(crate) struct Out(pub *mut CK_BYTE, pub *mut CK_ULONG);
 
-/// Runs `work` from an input to an output. `NULL` for the buffer asks for the length. The length is
-/// written on success and if the buffer is too small. The input may overlap the output ("can be in
-/// the same place", C_Digest).
+/// Runs `work` with an input and an output. `NULL` for the buffer asks for the length. The length
+/// is written on success and if the buffer is too small. The input may overlap the output ("can be
+/// in the same place", C_Digest).
 ///
 /// # Safety
 ///
-/// The contract of PKCS#11 for both.
+/// The contract of PKCS#11 for `input` and `output`.
 pub(crate) unsafe fn transform(
     input: In,
     output: Out,

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
     call_in(handle, |module| {
-        // A call that asks for the length makes no key, and needs no pointer for its handle.
+        // A call that asks for the length makes no key. It needs no pointer for a key handle.
         let place = if ciphertext.is_null() { None } else { Some(Place::at(key)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };

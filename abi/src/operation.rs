@@ -1,7 +1,7 @@
 //! The common part of the functions that start, continue and end an operation of a session.
 //!
-//! `operation` selects the operation in the session. If the arguments of a call that continues the
-//! operation are refused, the call ends the operation.
+//! The parameter `operation` selects the operation in the session. If a call that continues the
+//! operation has a refused argument, the call ends the operation.
 
 use cryptoki_sys::*;
 use jeton::error::Result;
@@ -41,7 +41,7 @@ pub(crate) unsafe fn init<E: Engine>(
 ///
 /// # Safety
 ///
-/// The contract of PKCS#11 for both.
+/// The contract of PKCS#11 for `input` and `output`.
 pub(crate) unsafe fn transform<E: Engine>(
     handle: CK_SESSION_HANDLE,
     operation: impl Fn(&mut Session) -> &mut Operation<E>,
@@ -59,7 +59,7 @@ pub(crate) unsafe fn transform<E: Engine>(
 ///
 /// # Safety
 ///
-/// The contract of PKCS#11 for both.
+/// The contract of PKCS#11 for `input` and `output`.
 pub(crate) unsafe fn transform_in<E: Engine>(
     handle: CK_SESSION_HANDLE,
     operation: impl Fn(&mut Session) -> &mut Operation<E>,
@@ -131,7 +131,7 @@ pub(crate) unsafe fn consume_both<E: Engine>(
     })
 }
 
-/// Runs `work`. Ends the operation if an argument is refused.
+/// Runs `work`. Ends the operation if `work` refuses an argument.
 pub(crate) fn run<E: Engine>(
     handle: CK_SESSION_HANDLE,
     operation: impl Fn(&mut Session) -> &mut Operation<E>,

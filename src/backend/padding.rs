@@ -1,4 +1,4 @@
-//! Padding checks whose time does not depend on the bytes.
+//! Padding checks in constant time: the time does not depend on the values of the bytes.
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 

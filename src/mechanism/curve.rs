@@ -15,7 +15,7 @@ pub struct NamedCurve {
     pub name: &'static str,
 }
 
-/// A group that keys belong to.
+/// The group that contains the points of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standards'")]
 pub enum Group {
@@ -27,7 +27,8 @@ pub enum Group {
 }
 
 impl Group {
-    /// Checks whether a bare point of the group can have this length, compressed or uncompressed.
+    /// Returns whether a point of the group without a DER header can have this length, compressed
+    /// or uncompressed.
     pub const fn has_point_len(self, len: usize) -> bool {
         match self {
             Self::Ec(curve) => len == 2 * curve.len() + 1 || len == curve.len() + 1,
@@ -60,8 +61,8 @@ pub const NAMED_CURVES: &[NamedCurve] = &[
     named(Group::X448, KeyType::EC_MONTGOMERY, &[0x06, 0x03, 0x2b, 0x65, 0x6f], "curve448"),
 ];
 
-/// Returns the DER object identifier of a curve of RFC 5639, 4.1: `1.3.36.3.3.2.8.1.1` and its
-/// number.
+/// Returns the DER encoding of `1.3.36.3.3.2.8.1.1.NUMBER`, the object identifier of a curve
+/// (RFC 5639, 4.1).
 const fn brainpool(number: u8) -> [u8; 11] {
     [0x06, 0x09, 0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, number]
 }

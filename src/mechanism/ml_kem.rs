@@ -12,7 +12,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     row(M::ML_KEM, ENCAPSULATE | DECAPSULATE, Action::Encapsulate),
 ];
 
-/// PKCS#11 3.2, "ML-KEM mechanisms": sizes are those of the public key in bytes.
+/// Builds a row. PKCS#11 3.2, "ML-KEM mechanisms": the sizes are those of the public key in bytes.
 const fn row(id: M, flags: u64, action: Action) -> MechanismRow {
     MechanismRow {
         id,

@@ -13,16 +13,16 @@ use crate::object::policy::Rights;
 use crate::session::Session;
 use crate::token::Token;
 
-/// The result of a successful call in a record.
+/// The text that a record has for success.
 const SUCCESS: &str = "Ok";
 
-/// A result of a function that may contain new objects.
+/// The result of a function. It may contain the handles of new objects.
 pub(super) trait Makes {
     fn handles(&self) -> Vec<ObjectHandle> {
         Vec::new()
     }
 
-    /// Returns the result that the record names.
+    /// Returns the text of the result for the record.
     fn result(&self) -> String {
         SUCCESS.to_owned()
     }
@@ -61,7 +61,7 @@ impl Makes for Derived {
     }
 }
 
-/// The facts about a call that are known before its work.
+/// A call as the audit log records it, without its result.
 pub(super) struct Call<'a> {
     pub function: &'static str,
     pub mechanism: Option<&'a Mechanism>,
@@ -101,8 +101,8 @@ impl Module {
         };
         // The work itself fails if the session handle is invalid.
         let Ok(Some((token, rights))) = self.sessions.with(session, audited) else { return work() };
-        // The names are read before the work, because a destroyed object has no name afterwards.
-        // The rights are read again after it, because a login gives more.
+        // The unique IDs are read before the work, because it may destroy the objects. The rights
+        // are read again after the work, because a login gives more rights.
         let mut objects = names(&token, rights, &call.list_objects());
         let outcome = work();
         let rights = token.rights(rights.access);
@@ -163,7 +163,7 @@ fn describe_error(error: &Error) -> String {
     format!("{error:?}")
 }
 
-/// Returns the `CKA_UNIQUE_ID` of the objects that a session with these rights can see.
+/// Returns the `CKA_UNIQUE_ID` of each object that a session with these rights can see.
 fn names(token: &Token, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
     let objects = handles.iter().filter_map(|handle| token.visible(rights, *handle).ok());
     let names = objects.map(|object| {

@@ -100,7 +100,7 @@ impl Module {
         if session.asynchronous {
             self.jobs.close_session(session.handle);
         }
-        // The last session ends the login.
+        // The login ends with the last session.
         if session.token.login_state() == Login::Public {
             self.states.end_login(&session.token);
         }
@@ -188,7 +188,7 @@ impl Module {
                     session.clear_keys();
                 }
             });
-            // This comes after the sessions, because a session may save a state until its keys are
+            // This comes after the loop, because a session may save a state until its keys are
             // cleared.
             self.states.end_login(&token);
             Ok(())

@@ -39,7 +39,7 @@ enum Place {
 pub(super) struct Facts {
     pub(super) label: [u8; 32],
     pub(super) has_user_pin: bool,
-    /// The numbers of consecutive wrong PINs.
+    /// The numbers of consecutive wrong PINs of the SO and of the user.
     pub(super) so_failures: u32,
     pub(super) user_failures: u32,
 }
@@ -52,7 +52,7 @@ struct LastRead {
     remains: Remains,
 }
 
-/// The settings, the pool and the database server that all tokens of a module share.
+/// The settings, the pool of open files and the database server that all tokens of a module share.
 pub(super) struct Home {
     pub(super) settings: Arc<Settings>,
     pub(super) pool: Arc<Pool>,
@@ -144,8 +144,8 @@ impl Known {
         }
     }
 
-    /// Returns the token. Opens its store if it is not in memory. Fails with `DeviceRemoved` if the
-    /// file was removed or replaced since its slot was made.
+    /// Returns the token. Opens its store if the token is not in memory. Fails with `DeviceRemoved`
+    /// if the file was removed or replaced since its slot was made.
     pub(super) fn token(&self, home: &Home) -> Result<Arc<Token>> {
         let mut place = lock(&self.token);
         if let Some(token) = &*place {
@@ -177,10 +177,10 @@ impl Known {
         self.token.try_lock().ok()?.clone()
     }
 
-    /// Removes the token from memory, which closes its file, unless it is in use.
+    /// Removes the token from memory unless it is in use. This closes its file.
     fn forget(&self) {
         let mut place = lock(&self.token);
-        // References are made only under this lock.
+        // New references to the token are made only under this lock.
         let unused = |token: &mut Arc<Token>| Arc::strong_count(token) == 1 && token.sessions().all == 0;
         if let Some(token) = place.take_if(unused) {
             let mut last = lock(&self.last);

@@ -1,5 +1,5 @@
 //! Wrapping by ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and the similar mechanisms). A fresh key pair
-//! and the wrapping key agree on an AES key. This AES key wraps the other key with KWP. The output
+//! and the wrapping key agree on an AES key. The AES key wraps the target key with KWP. The output
 //! is the fresh public key, followed by the wrapped key.
 
 use der::Encode;
@@ -95,12 +95,13 @@ impl<'a> Agreement<'a> {
         kwp(token, &aes, Direction::Decrypt, rest, plain)
     }
 
-    /// Returns the AES key: the output of the KDF, or the first bytes of the shared secret.
+    /// Returns the AES key: the output of the KDF, or without a KDF the first bytes of the shared
+    /// secret.
     fn aes_key(&self, token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
         let secret = private.agree(peer)?;
         match self.kdf {
             Some(kdf) => stretch(token.provider(), kdf, &secret, self.shared, self.aes_len),
-            // The coordinate of a curve may be shorter than the AES key.
+            // The shared secret of P-224 has 28 bytes, and an AES key may have 32.
             None => secret.get(..self.aes_len).map(Secret::from).ok_or(Error::MechanismParamInvalid),
         }
     }

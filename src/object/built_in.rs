@@ -25,8 +25,8 @@ pub(crate) const CLASSES: [ObjectClass; 4] =
     [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE, ObjectClass::VALIDATION];
 
 /// Returns a profile object for each profile, a mechanism object for each of these mechanisms, and
-/// the clock. There is no counter, no display and no validation object: the token has no
-/// validation.
+/// the clock. There is no counter and no display. There is no validation object either, because no
+/// authority has validated the token.
 pub(crate) fn objects(
     mechanisms: impl Iterator<Item = MechanismType>,
     provider: &'static Provider,

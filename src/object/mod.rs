@@ -140,8 +140,8 @@ impl Object {
 
     /// Returns the value of a computed attribute, or `None` if a value is stored. PKCS#11 3.2,
     /// "Secret key objects": an empty `CKA_CHECK_VALUE` is a destroyed one, so it counts as stored.
-    /// An empty `CKA_PUBLIC_KEY_INFO` does not count: older versions stored it if the template had
-    /// none.
+    /// An empty `CKA_PUBLIC_KEY_INFO` does not count: older versions stored one if the template
+    /// lacked the attribute.
     fn computed(&self, id: A) -> Option<Value> {
         if !computed::is(id, self.object_type) {
             return None;

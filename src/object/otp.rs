@@ -7,8 +7,8 @@ use crate::id::{AttributeType as A, KeyType, value as number};
 use crate::secret::Secret;
 
 /// Checks that a HOTP key follows RFC 4226: 6 to 8 digits (5.3), and no input but the counter. The
-/// counter has 8 bytes (PKCS#11 3.2, "OATH HOTP secret key objects") and starts at zero by default.
-/// Other key types pass.
+/// counter has 8 bytes (PKCS#11 3.2, "OATH HOTP secret key objects"). Sets an absent counter to
+/// zero. Other key types pass.
 pub(crate) fn check(attributes: &mut Attributes, key_type: KeyType) -> Result<()> {
     if key_type != KeyType::HOTP {
         return Ok(());

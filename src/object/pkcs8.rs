@@ -117,7 +117,7 @@ pub(super) fn set_identifier(key_type: KeyType, set: u64) -> Result<ObjectIdenti
 }
 
 /// Decodes the DER of a private key to attributes, with `CKA_KEY_TYPE` first. Fails with
-/// `WrappedKeyInvalid` if it is not a known private key.
+/// `WrappedKeyInvalid` if the DER is invalid or the type of the key is unknown.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
     let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
     let (oid, key) = (info.algorithm.oid, info.private_key.as_bytes());
@@ -236,7 +236,7 @@ fn with_set(attributes: &Attributes, key_type: KeyType) -> Result<Secret> {
     }
 }
 
-/// Decodes a key that has a parameter set. An SLH-DSA key is bare bytes. The other keys are a
+/// Decodes a key that has a parameter set. An SLH-DSA key has no DER header. The other keys are a
 /// choice of seed, expanded key, or both.
 fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Value)>> {
     let mut attributes =
@@ -271,7 +271,7 @@ fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
     }
 }
 
-/// Returns the scalar or seed at the length of its curve. `CKA_VALUE` may be shorter, or a DER
+/// Returns the scalar or seed in the full length of its curve. `CKA_VALUE` may be shorter, or a DER
 /// octet string.
 fn scalar(attributes: &Attributes) -> Result<Secret> {
     match private_parts(attributes)? {

@@ -58,7 +58,8 @@ impl Operation<Digesting> {
     /// PKCS#11 3.2, "All other Cryptoki function return values": `CKR_OPERATION_ACTIVE` means that
     /// an active operation "prevents Cryptoki from activating the specified operation". A saved
     /// digest does not prevent another one. OpenSSL's pkcs11-provider 1.3.0 never ends the digests
-    /// that it has copied. It reuses their sessions, and each of its TLS handshakes would fail.
+    /// that it has copied, and it reuses their sessions. Without this function, each of its TLS
+    /// handshakes would fail.
     pub(super) fn end_saved(&mut self) {
         if self.active_engine().is_some_and(|engine| engine.saved) {
             self.cancel();

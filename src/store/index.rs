@@ -1,6 +1,7 @@
 //! Index keys of objects. An index key is a keyed 64-bit hash of an attribute and its value.
 //!
-//! A row of the store contains its object's index keys, so that a search for them needs no records.
+//! A row of the store contains its object's index keys, so that a search for indexed attributes
+//! reads no records.
 //! Index keys of private objects use a key that only a login unwraps. They reveal only which
 //! private objects share a value.
 
@@ -50,7 +51,8 @@ impl Indexer {
     }
 
     /// Returns the index key of a value; `None` for attributes that are not indexed. An empty value
-    /// has no index key: most objects have it by default, so it would not narrow a search.
+    /// has no index key: most objects have empty values by default, so the key would not narrow a
+    /// search.
     pub(crate) fn index_key(&self, id: A, value: &Value) -> Option<u64> {
         if !INDEXED.contains(&id) {
             return None;
@@ -74,7 +76,7 @@ impl Indexer {
         let id = id.0.to_le_bytes();
         let mut joined = [0; 64];
         match joined.get_mut(..id.len() + bytes.len()) {
-            // The hash is over the same bytes. One call needs fewer instructions than two.
+            // Both arms hash the same bytes. One call needs fewer instructions than two.
             Some(joined) => {
                 joined[..id.len()].copy_from_slice(&id);
                 joined[id.len()..].copy_from_slice(bytes);

@@ -25,9 +25,9 @@ const FEW: usize = 256;
 /// check of a large token is slow.
 const SHARE: u128 = 16;
 
-/// The time of the next check for changes of other processes. Each search has its own check. This
-/// one is for sessions that use keys and never search. In seconds of a coarse clock, which is cheap
-/// to read.
+/// The time of the next check for changes of other processes, for sessions that use keys and never
+/// search. A search always checks. The time is in seconds of a coarse clock, which is cheap to
+/// read.
 #[derive(Default)]
 pub(super) struct NextPoll(AtomicI64);
 
@@ -39,7 +39,7 @@ impl NextPoll {
         now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Sets the time of the next check, after a check that began at this time.
+    /// Sets the time of the next check, after a check that began at `began`.
     fn over(&self, began: Instant) {
         let pause = began.elapsed().as_millis() * SHARE / 1000;
         let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
@@ -105,7 +105,7 @@ impl Token {
         }
     }
 
-    /// Loads all rows at a login, and verifies them.
+    /// Loads the rows at a login. Fails with `DeviceError` if the counter has a later state.
     pub(super) fn load_all(&self, change: &ChangeGuard<'_>, key: &Arc<TokenKey>, login: Login) -> Result<()> {
         let noted = self.read_counter()?;
         self.load_rows(change, Some(key), login, Cached::Forget)?;

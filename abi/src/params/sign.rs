@@ -12,13 +12,13 @@ use crate::number::wide;
 /// Maximum length in bytes of a context of EdDSA (RFC 8032, 5.1), ML-DSA (FIPS 204, 5.2) and
 /// SLH-DSA (FIPS 205, 10.2).
 const MAX_CONTEXT: u64 = 255;
-/// Maximum length in bytes to which a MAC is truncated.
+/// Maximum length of a truncated MAC in bytes.
 const MAX_MAC: u64 = Hash::MAX_LEN as u64;
 /// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
 const MAX_GMAC_IV: usize = 256;
 
 /// Whether a hedge variant is deterministic. PKCS#11 3.2, "ML-DSA Signature": `CKH_HEDGE_PREFERRED`
-/// leaves the choice to the token. This token hedges.
+/// leaves the choice to the token. This token then hedges.
 const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
     [(CKH_HEDGE_PREFERRED, false), (CKH_HEDGE_REQUIRED, false), (CKH_DETERMINISTIC_REQUIRED, true)];
 

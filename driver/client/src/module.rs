@@ -180,13 +180,13 @@ impl Module {
         unsafe { self.inner.list.as_ref() }
     }
 
-    /// Returns the 3.0 interface if the module has one.
+    /// Returns the function list of PKCS#11 3.0, or `None` if the module lacks it.
     pub fn functions_3_0(&self) -> Option<&CK_FUNCTION_LIST_3_0> {
         // SAFETY: as `functions`; `interface` checked the version of the list.
         self.inner.list_3_0.map(|list| unsafe { list.as_ref() })
     }
 
-    /// Returns the 3.2 interface if the module has one.
+    /// Returns the function list of PKCS#11 3.2, or `None` if the module lacks it.
     pub fn functions_3_2(&self) -> Option<&CK_FUNCTION_LIST_3_2> {
         // SAFETY: as `functions`; `interface` checked the version of the list.
         self.inner.list_3_2.map(|list| unsafe { list.as_ref() })

@@ -1,4 +1,4 @@
-//! The sessions of a token. Each of the signatures that run at the same time has its own session.
+//! The sessions of a token. Signatures that run at the same time use different sessions.
 
 use std::sync::{Mutex, PoisonError};
 

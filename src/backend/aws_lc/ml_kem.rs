@@ -16,7 +16,7 @@ fn expand(set: MlKem, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
     ffi::ml_kem_expand(set, seed.as_array().ok_or(Error::DataInvalid)?)
 }
 
-/// An encoded decapsulation key. AWS-LC decapsulates with the encoding.
+/// A decapsulation key in the encoding of FIPS 203. AWS-LC takes the key in this form.
 pub(super) struct Private {
     set: MlKem,
     public: Vec<u8>,

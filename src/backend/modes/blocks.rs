@@ -23,7 +23,7 @@ pub(in crate::backend) trait Chain<const N: usize>: Send + Sized + 'static {
     fn position(&self) -> [u8; N] {
         [0; N]
     }
-    /// Continues from this value.
+    /// Continues from a value that [`position`](Self::position) returned.
     fn go_to(&mut self, _position: [u8; N]) -> Result<()> {
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Ciphers that collect the whole message before they write output. Authenticated ciphers must
-//! verify it first, and key wraps pass over it six times.
+//! verify the message first, and key wraps process it six times.
 
 use crate::backend::{Cipher, CipherScheme, SavedCipher};
 use crate::error::{Error, Result};

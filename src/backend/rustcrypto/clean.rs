@@ -5,8 +5,8 @@
 //! begin with the key. So the stack is wiped after each call of a method here, not after each
 //! block.
 //!
-//! Asymmetric keys need more stack than a thread may have. They compute on separate stacks
-//! (`secret::Stacks`).
+//! Computations with asymmetric keys need more stack than a thread may have. They run on separate
+//! stacks (`secret::Stacks`).
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::backend::{
 use crate::error::Result;
 use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
 
-/// The stacks of elliptic curves, RSA, DSA and Diffie-Hellman. These computations need less than
+/// The stacks for elliptic curves, RSA, DSA and Diffie-Hellman. These computations need less than
 /// half of this size. This is also true without optimisation, and if the optimiser puts all code
 /// and curve tables into one function. The test `stacks` in `tests/crash/limits.rs` uses every type
 /// of key.
 pub(super) static SMALL: Stacks = Stacks::new(512 << 10);
-/// The stacks of the other algorithms: the matrices of ML-DSA and ML-KEM are on the stack.
+/// The stacks for the other algorithms: the matrices of ML-DSA and ML-KEM are on the stack.
 pub(super) static LARGE: Stacks = Stacks::new(2 << 20);
 
-/// Wipes the stack after each call that computes with the key.
+/// A cipher or MAC that wipes the stack after each call that computes with the key.
 pub(super) struct Clean<T: ?Sized>(Box<T>);
 
 impl<T: ?Sized> Clean<T> {

@@ -18,7 +18,7 @@ use crate::secret::{CIPHER_DEPTH, wipe_stack};
 type Shake128 = XofFixedWrapper<shake::Shake128, U32>;
 type Shake256 = XofFixedWrapper<shake::Shake256, U64>;
 
-/// BLAKE2b with its four lengths. The length is part of the function.
+/// BLAKE2b with its four digest lengths. A shorter digest is not the start of a longer one.
 pub(super) type Blake2b160 = Blake2b<U20>;
 pub(super) type Blake2b256 = Blake2b<U32>;
 pub(super) type Blake2b384 = Blake2b<U48>;

@@ -62,8 +62,8 @@ fn generate_in<P: Set>(set: MlKem, seed: Secret) -> Result<(PublicParts, Private
     Ok((public_parts::<P>(set, &decapsulation), PrivateParts::MlKem { set, seed: Some(seed), key }))
 }
 
-/// Parses a private key. If the seed is known, computes the key from the seed, and fails if the
-/// expanded key is another one.
+/// Parses a private key. If the seed is known, expands the seed, and fails if the result differs
+/// from `key`.
 fn private_in<P: Set>(set: MlKem, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let Some(seed) = seed else {
         return Ok(Arc::new(Private::<P> { set, key: decode::<P>(key)? }));

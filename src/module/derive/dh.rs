@@ -44,7 +44,8 @@ impl Module {
         if !private.allows(mechanism.info.id) {
             return Err(Error::MechanismInvalid);
         }
-        // An RSA key that was imported without its public exponent gives no public key.
+        // With AWS-LC, an RSA key that was imported without its public exponent gives no public
+        // key.
         let parts = private.private_key(token.provider())?.public().map_err(|error| match error {
             Error::DataInvalid => Error::KeyFunctionNotPermitted,
             other => other,

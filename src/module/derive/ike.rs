@@ -70,8 +70,8 @@ impl Work<'_> {
         let seed = concatenate(&[&self.generic(*shared)?, extra]);
         let block = prf_len(&prf_scheme(*prf)?);
         // Appendix B: a base key that is long enough is cut. With extra data this is the quick mode
-        // of 5.5, where the data makes the keys different. The text of PKCS#11 would cut the base
-        // key there too, and so give the same key for all data.
+        // of 5.5, where the data makes the keys different. PKCS#11 says to cut the base key there
+        // too, but this would give the same key for all data.
         if self.ike1_cuts(len) {
             return Ok(key[..len].into());
         }
@@ -134,8 +134,8 @@ impl Work<'_> {
             _ if key.len() == AES => key.into(),
             // RFC 4434, 2: a shorter key is padded with zeros.
             MacScheme::AesXcbc if key.len() < AES => concatenate(&[key, &[0; AES][key.len()..]]),
-            // RFC 4434, 2, and RFC 4615, 3: any other key becomes the PRF of itself under a key of
-            // zeros.
+            // RFC 4434, 2, and RFC 4615, 3: the PRF of any other key, under a key of zeros,
+            // replaces the key.
             _ => provider.mac(&scheme, &[0; AES], &[key])?,
         };
         provider.mac(&scheme, &key, parts)

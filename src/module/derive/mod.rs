@@ -33,7 +33,7 @@ pub(super) use ecdh::stretch;
 pub(super) use guard::check_received;
 use guard::{Copied, Guard};
 
-/// Maximum length of a derived key in bytes. RFC 5869 gives at most 255 digests.
+/// Maximum length of a derived key in bytes. HKDF outputs at most 255 digests (RFC 5869, 2.3).
 const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
 
 /// The result of a derivation.
@@ -117,12 +117,12 @@ impl Module {
             _ => {}
         }
         let others = work.find_named_keys()?;
-        // PKCS#11 3.2, "HKDF derive", mentions only the base key. The rules for it also apply to
-        // the salt if the derived key is an HMAC under the salt.
+        // PKCS#11 3.2, "HKDF derive", mentions only the base key. The rules for the base key also
+        // apply to the salt key if the derived key is an HMAC that is keyed with the salt.
         let salt_alone = derivation == Derivation::Hkdf && !work.is_mac();
         let guard = Guard::of(&base, if salt_alone { &[] } else { &others });
         let inherits = simple::inherits(derivation) || work.is_mac();
-        // Under *strict* every key that is derived from a sensitive key is sensitive.
+        // Under the policy *strict*, a key that is derived from a sensitive key is sensitive.
         let guard = if inherits || token.settings.is_strict() { guard } else { guard.without_inheritance() };
         let copied = match work.copies(derivation, template, &guard)? {
             true => Copied::of(&base, &others),
@@ -182,8 +182,8 @@ impl Work<'_> {
         Ok((secret, Cut::Trailing))
     }
 
-    /// Returns the attributes that the template gives the derived key. Their protection follows
-    /// from the keys of `guard`.
+    /// Returns the attributes that the template gives the derived key. `guard` has the defaults of
+    /// `CKA_SENSITIVE` and `CKA_EXTRACTABLE`.
     fn receive(&self, template: &Template<'_>, guard: &Guard, key_type: KeyType) -> Result<Attributes> {
         let origin = Origin {
             forced: self.derive_template(),
@@ -260,8 +260,8 @@ impl Work<'_> {
     }
 }
 
-/// Looks up a key to derive from. A short sensitive key is refused, because the derived key
-/// confirms a guess at it.
+/// Looks up a key to derive from. Refuses a short sensitive key, because the derived key would
+/// let a caller check guesses of it.
 fn find_derivable(
     token: &Token,
     rights: Rights,

@@ -11,7 +11,7 @@ use crate::object::bits::{Bits, Flag};
 pub(crate) struct ObjectRules {
     /// All rules, sorted by attribute number.
     by_id: Vec<&'static Rule>,
-    /// The defaults of its flags. No flag is required in a template.
+    /// The defaults of all flags. No flag is required in a template.
     pub(crate) flags: Bits,
     /// The other attributes that are required in a template, or whose default is empty or a number.
     pub(crate) filled: Vec<&'static Rule>,
@@ -20,7 +20,7 @@ pub(crate) struct ObjectRules {
 }
 
 impl ObjectRules {
-    /// Returns the rules for one class and type. `object_type` must not be a union.
+    /// Returns the rules for one class and type. `object_type` must not contain several types.
     pub(crate) fn of(object_type: ObjectTypes) -> &'static Self {
         static OBJECT_TYPES: [OnceLock<ObjectRules>; 64] = [const { OnceLock::new() }; 64];
         OBJECT_TYPES[object_type.place()].get_or_init(|| Self::new(object_type))

@@ -27,7 +27,8 @@ pub(super) const ROLLBACK: &str = "jeton-journal";
 /// The extension of a token file while it is created.
 const FRESH: &str = "new";
 
-/// Whether a search reads the `-shm` file itself to learn that no process committed.
+/// Whether a check for changes reads SQLite's `-shm` file directly, to learn that no process
+/// committed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probing {
     On,
@@ -108,7 +109,8 @@ impl OpenFile {
     /// Opens the file read-only. `reason` is the error that prevented opening it for writes. Fails
     /// with this error if the file cannot be opened read-only either.
     fn only_read(path: &Path, reason: rusqlite::Error) -> rusqlite::Result<Connections> {
-        // Without descriptors SQLite fails as it does in a directory without write permission.
+        // Without free file descriptors, SQLite fails as it does in a directory without write
+        // permission.
         if is_shortage(&reason) {
             descriptors::note_again();
             return Err(reason);
@@ -242,7 +244,7 @@ impl OpenFile {
 fn connect(path: &Path) -> rusqlite::Result<Connections> {
     let writer = connection(path)?;
     let reader = connection(path)?;
-    // The first read creates the index file.
+    // The first read creates the `-shm` file.
     schema::verify(&reader)?;
     Ok(Connections { writer, reader, still: None })
 }

@@ -6,8 +6,8 @@ use super::{FORMAT, OLDEST};
 use crate::store::index::{IndexKeys, decode};
 use crate::store::{Change, Header, PinState, Snapshot};
 
-/// Reads the header; `None` if the file has no token. Returns the format of the file as the error
-/// if this version does not know it.
+/// Reads the header; `None` if the file has no token. If this version of Jeton does not know the
+/// format of the file, returns the number of the format as the error.
 pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Result<Option<Header>, i64>> {
     let known: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if !(OLDEST..=FORMAT).contains(&known) {
@@ -19,7 +19,7 @@ pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Result<Op
     statement.query_row([], header_row).optional().map(Ok)
 }
 
-/// Reads the header from a row of the table `token`.
+/// Reads the header, without its summary, from a row of the table `token`.
 fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
     Ok(Header {
         serial: row.get(0)?,
