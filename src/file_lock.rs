@@ -1,5 +1,5 @@
-//! Locks of files between processes (flock(2)), with a time limit. Every process that may open a
-//! file can hold its lock forever.
+//! Locks of files between processes (flock(2)). The wait for a lock has a time limit, because every
+//! process that may open a file can hold its lock forever.
 
 use std::fs::{File, TryLockError};
 use std::io::{Error, ErrorKind, Result};
@@ -26,8 +26,8 @@ pub fn acquire(file: &File, mode: Mode, limit: Duration) -> Result<()> {
     let start = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
-        // flock(2) itself has no time limit, and a signal that would end it belongs to the
-        // application.
+        // flock(2) waits without a time limit. Only a signal could end the wait, and signals belong
+        // to the application.
         let outcome = match mode {
             Mode::Shared => file.try_lock_shared(),
             Mode::Exclusive => file.try_lock(),

@@ -1,5 +1,5 @@
 //! The atomics and locks of the session table and of the epoch. `conformance/models` compiles the
-//! same files with its own `crate::sync`, which tries many interleavings of threads.
+//! files of both with another `crate::sync`, which tries many interleavings of threads.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,5 +1,5 @@
-//! Diffie-Hellman in a prime field (PKCS #3, SP 800-56A 5.7.1.1). The rules are here; a library
-//! supplies the integers.
+//! Diffie-Hellman in a prime field (PKCS #3, SP 800-56A 5.7.1.1). This file has the checks. A
+//! library computes with the integers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,22 +15,23 @@ use crate::secret::Secret;
 const USED: std::ops::RangeInclusive<usize> = 512..=8192;
 /// The smallest prime in bits for which the token generates keys.
 const GENERATED: usize = 1024;
-/// The shortest private value that the token generates, in bits: twice the strength of the smallest
-/// prime (SP 800-57, 5.6.1.1).
+/// The shortest private value that the token generates, in bits: twice the security strength of a
+/// prime of 1024 bits (SP 800-57, 5.6.1.1).
 const SHORTEST: usize = 160;
 
 /// The big-endian unsigned integers of a library.
 pub(super) trait Integers: Send + Sync + 'static {
-    /// Returns `base` to the power of `exponent`, as long as the modulus. The time depends only on
-    /// the lengths. The caller promises that the modulus is odd and the base is below it.
+    /// Returns `base` to the power of `exponent` modulo `modulus`, with the length of the modulus.
+    /// The time depends only on the lengths. The caller promises that the modulus is odd and the
+    /// base is below it.
     fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secret>;
     /// Fills `out` with random bytes.
     fn random(out: &mut [u8]) -> Result<()>;
 }
 
 /// Generates a key pair. Without `bits` the private value has the largest possible size. Fails with
-/// `DomainParamsInvalid` if prime and base do not form a group. Fails with `KeySizeRange` if the
-/// prime or the private value is too short or too long.
+/// `DomainParamsInvalid` if the prime is even or the base is out of range. Fails with
+/// `KeySizeRange` if the prime or the private value is too short or too long.
 pub(super) fn generate<I: Integers>(
     prime: &[u8],
     base: &[u8],

@@ -6,7 +6,7 @@ use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    // It also accepts keys of Montgomery curves.
+    // This mechanism also accepts keys of Montgomery curves.
     MechanismRow {
         other_key_type: Some(KeyType::EC_MONTGOMERY),
         ..wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare)

@@ -1,5 +1,5 @@
-//! Message-based functions (PKCS#11 3.2, "Message-based encryption functions" and the sections
-//! after it). This file has the parameter of each message of an authenticated cipher.
+//! The parameter of a message that an authenticated cipher encrypts or decrypts (PKCS#11 3.2,
+//! "Message-based encryption functions" and "Message-based decryption functions").
 
 use super::{Action, MechanismRow};
 use crate::backend::{AeadScheme, CipherMode, Nonce};

@@ -6,7 +6,7 @@ use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{GENERATE, SIGN, VERIFY};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    // RFC 4226, 4, R6: at least 128 bits. Imported keys may be shorter.
+    // RFC 4226, 4, R6: a shared secret has at least 128 bits. Imported keys may be shorter.
     hotp(M::HOTP_KEY_GEN, GENERATE, (16, 4096), Shape::None, Action::Generate),
     hotp(M::HOTP, SIGN | VERIFY, (1, 4096), Shape::Otp, Action::Otp),
 ];

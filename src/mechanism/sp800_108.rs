@@ -1,4 +1,4 @@
-//! SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
+//! The key derivations of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::MechanismType as M;
@@ -11,7 +11,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::SP800_108_DOUBLE_PIPELINE_KDF, Kdf::DoublePipeline),
 ];
 
-/// The mode, which decides what the iteration variable is.
+/// The mode. It determines the iteration variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kdf {
     /// SP 800-108, 4.1: a counter.

@@ -1,6 +1,6 @@
 //! Wrapping and unwrapping with associated data (PKCS#11 3.2, `C_WrapKeyAuthenticated`,
-//! `C_UnwrapKeyAuthenticated`). They work as [the others](super::wrap), but with an AEAD cipher.
-//! Its nonce and tag are in a message parameter.
+//! `C_UnwrapKeyAuthenticated`). They work like `C_WrapKey` and `C_UnwrapKey` in [`super::wrap`],
+//! but with an authenticated cipher. Its nonce and tag are in a message parameter.
 
 use super::Module;
 use super::audit::Call;
@@ -95,8 +95,8 @@ impl Module {
     }
 }
 
-/// Generates the nonce of one call. The next call does not know it, so a counter would give the
-/// same nonce each time. Counters are therefore refused.
+/// Generates the nonce of one call. A counter would start again in each call and repeat the nonce.
+/// Counters are therefore refused.
 fn generate_nonce(token: &Token, params: &mut MessageParams) -> Result<()> {
     if let Generator::Counter | Generator::CounterXor = params.generator() {
         return Err(Error::MechanismParamInvalid);

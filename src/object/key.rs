@@ -149,7 +149,7 @@ pub(crate) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
-/// Returns the parts of the public key that belongs to a key object, a public or a private key.
+/// Returns the parts of the public key of a public or private key object.
 pub(crate) fn public_half(
     attributes: &Attributes,
     object_type: ObjectTypes,
@@ -161,9 +161,9 @@ pub(crate) fn public_half(
     provider.keys.private(&private_parts(attributes)?)?.public()
 }
 
-/// Checks that the backend accepts a created key, and normalises its attributes. The curve becomes
-/// its object identifier, the point a DER octet string. An ML-DSA or ML-KEM key is expanded from
-/// its seed.
+/// Checks that the backend accepts a created key, and normalises its attributes. A curve becomes
+/// its object identifier. A point becomes a DER octet string. An ML-DSA or ML-KEM key is expanded
+/// from its seed.
 pub(crate) fn check(
     attributes: &mut Attributes,
     object_type: ObjectTypes,

@@ -223,8 +223,8 @@ fn lock_limit() -> u64 {
     getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
 }
 
-/// Returns how many bytes of that limit Jeton may lock: half of them, because the application has
-/// secrets too.
+/// Returns how many bytes Jeton may lock under this limit: half of it, because the application has
+/// secrets too, and at most `MOST_LOCKED`.
 fn lockable(limit: u64) -> usize {
     let half = usize::try_from(limit / 2).unwrap_or(MOST_LOCKED).min(MOST_LOCKED);
     half / page_size() * page_size()

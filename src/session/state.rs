@@ -86,9 +86,9 @@ impl Session {
 
     /// Ends the search and the active operations, and restores the saved operations.
     ///
-    /// The two sessions "should have a common session state" (`C_SetOperationState`). A read-only
-    /// session can still restore the state of a read/write session, and the reverse. OpenSSL's
-    /// pkcs11-provider does this.
+    /// The session that saved the state and the session that restores it "should have a common
+    /// session state" (`C_SetOperationState`). A read-only session can still restore the state of a
+    /// read/write session, and the reverse. OpenSSL's pkcs11-provider does this.
     pub(crate) fn restore(
         &mut self,
         state: &Snapshot,

@@ -1,5 +1,5 @@
-//! Reads a token file if SQLite cannot create its files beside it. The reason is a read-only file
-//! system, a directory without write permission, or a full disk.
+//! Reads a token file if SQLite cannot create the log and its index beside the file. The reason is
+//! a read-only file system, a directory without write permission, or a full disk.
 //!
 //! SQLite reads such a file as `immutable`: without locks, and without checks for changes. That is
 //! correct as long as no process writes. So the file's stamp is compared before each read, and

@@ -1,5 +1,5 @@
-//! A token: its label, its PINs and login, its objects, and its epoch, from which sessions see that
-//! they must look up their keys again.
+//! A token: its PINs, login, objects and epoch. When the epoch changes, sessions look up their keys
+//! again.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -45,7 +45,8 @@ use objects::{Entry, Known, Objects};
 use pin::Tally;
 use search::{Plan, in_session};
 
-/// The largest number of loads of all rows until the row of an object matches its record.
+/// The largest number of loads of the changes of other processes until the row of an object matches
+/// its record.
 const MOST_LOADS: usize = 1000;
 
 /// A token in its slot.
@@ -83,8 +84,8 @@ struct ChangeGuard<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
-/// The state that a login changes. Its lock is never held while a key is generated or used, or
-/// while a PIN is tried.
+/// The login, the sessions, and the state of the store. The lock of this struct is never held while
+/// a key is generated or used, or while a PIN is tried.
 struct State {
     key: Option<Arc<TokenKey>>,
     /// The incarnation of the token that the key belongs to: see [`Change::incarnation`].
@@ -99,7 +100,8 @@ struct State {
 }
 
 /// The facts about a token that a process keeps after it removed the [`Token`] from memory. A new
-/// `Token` gets them, so that its rules hold as if it had been in memory all the time.
+/// `Token` gets them, so that no handle is reused, no wrong PIN is forgotten, and a roll-back is
+/// detected.
 #[derive(Clone, Copy)]
 pub(crate) struct Remains {
     /// The latest state of the store that this process has seen.
@@ -110,7 +112,7 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Returns the remains of a token of which only this state of the store was seen.
+    /// Returns the facts about a token of which the process has seen only this state of the store.
     pub(crate) fn of_new(latest: Change) -> Self {
         Self { latest, ..Self::default() }
     }
@@ -371,7 +373,8 @@ impl Token {
         Ok(object)
     }
 
-    /// Fails with `KeySizeRange` if it is an RSA key that `[mechanisms] min-rsa-bits` refuses.
+    /// Fails with `KeySizeRange` if the object is an RSA key with fewer bits than `[mechanisms]
+    /// min-rsa-bits`.
     pub(crate) fn check_rsa_size(&self, object: &Object) -> Result<()> {
         if !object.object_type().has(ObjectTypes::RSA) {
             return Ok(());
@@ -380,8 +383,9 @@ impl Token {
         modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(key::bit_size(modulus)))
     }
 
-    /// Returns a template for a new key. Under the policy *strict*, each usage is set to false that
-    /// neither the template nor `forced` contains. `forced` is the template of the base key.
+    /// Returns a template for a new key. Under the policy *strict*, the function adds each usage
+    /// that is in neither the template nor `forced`, with the value false. `forced` is the template
+    /// that the base key or unwrapping key prescribes.
     pub(crate) fn named_usages<'t, 'a>(
         &self,
         template: &'t Template<'a>,
@@ -509,11 +513,12 @@ impl Token {
         if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }
     }
 
-    /// Like `object`, for a key that is about to be used: other errors become `KeyHandleInvalid`.
+    /// Like `object`, for a key that is about to be used. Errors other than `UserNotLoggedIn` and
+    /// an outage of the store become `KeyHandleInvalid`.
     pub(crate) fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         self.object(rights, handle).map_err(|error| match error {
             Error::UserNotLoggedIn => error,
-            // The handle may be valid.
+            // The server of the store does not answer, so the handle may be valid.
             Error::DeviceError if self.store.is_outage_allowed() => error,
             _ => Error::KeyHandleInvalid,
         })
@@ -548,19 +553,20 @@ impl Token {
             let seen = self.state().seen;
             self.load_changes(change)?;
             loads += 1;
-            // Other processes may write again and again between the row and the record.
+            // Other processes may write again and again between the reads of the row and of the
+            // record.
             if loads >= 2 && self.state().seen == seen {
                 break;
             }
         }
-        // Row and record contradict each other, although no process is writing.
+        // The row does not match the record, although no process is writing.
         if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
             self.leave_out(id);
         }
         Err(Error::ObjectHandleInvalid)
     }
 
-    /// Returns the object of a handle and its tag. Reads and verifies it if necessary. Returns
+    /// Returns the object of a handle and its tag. Reads it from the store if necessary. Returns
     /// `None` if the record in the store does not match the row in memory.
     fn look_up(&self, rights: Rights, handle: ObjectHandle) -> Result<Option<(Tag, Arc<Object>)>> {
         if handle.0 <= objects::BUILT_IN {
@@ -665,7 +671,7 @@ impl Token {
         self.follow(|seen| self.store.changed_since(seen))
     }
 
-    /// Loads the changes of other processes that the store can name without waiting.
+    /// Loads the changes of other processes that the store notices without waiting for a server.
     fn poll_without_wait(&self) -> Result<()> {
         self.follow(|seen| self.store.noticed_since(seen))
     }

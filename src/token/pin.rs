@@ -18,7 +18,7 @@ use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::{self, SealingKey};
 use crate::store::{Attempt, PinState, Role};
 
-/// Another attempt is refused if the waiting attempts take longer than this.
+/// An attempt is refused if its turn begins later than this.
 const LONGEST_QUEUE: Duration = Duration::from_secs(20);
 
 /// Where the failure of an attempt is counted.
@@ -52,8 +52,9 @@ pub(super) struct Tally {
 /// threads do not allow more attempts.
 static UNCOUNTED: Turns = Turns(AtomicU64::new(0));
 
-/// The start of the next free turn, in milliseconds of the monotonic clock. This is not a lock: a
-/// forked child could inherit a lock from a thread that the child does not have.
+/// The start of the next free turn, in milliseconds of the monotonic clock. This is not a lock: the
+/// child of a fork could inherit a locked lock, and the thread that holds it does not exist in the
+/// child.
 struct Turns(AtomicU64);
 
 impl Turns {
@@ -78,7 +79,7 @@ fn milliseconds() -> u64 {
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
-/// The result of a successful attempt.
+/// The result of an attempt with the right PIN.
 pub(super) struct Unwrapped {
     pub(super) key: TokenKey,
     /// The incarnation of the token that the key belongs to.
@@ -107,8 +108,8 @@ impl Token {
         self.load_changes(&change)
     }
 
-    /// Logs in: unwraps the token key with the PIN, and makes the private objects visible to the
-    /// user.
+    /// Logs in: unwraps the token key with the PIN, and loads the objects. They include private
+    /// objects only for the user.
     pub(crate) fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
         let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
@@ -162,7 +163,8 @@ impl Token {
     }
 
     /// Replaces a PIN record whose parameters are weaker than the configured ones. The login stays
-    /// valid if this fails. Another process may have been faster, even with a new PIN.
+    /// valid if this fails. If another process has replaced the record in the meantime, that record
+    /// stays.
     fn strengthen(&self, key: (&TokenKey, i64), role: Role, old: &[u8], pin: &[u8]) {
         let Some(rules) = seal::stronger(old, &self.settings.pins) else { return };
         let sealing = self.sealing_for(old, None);
@@ -269,8 +271,9 @@ impl Token {
         Err(Error::DeviceError)
     }
 
-    /// Unwraps the token key with a PIN. A failure is counted on disk before the PIN is tried, so
-    /// that killing the process gains no attempts. It stays counted only if the PIN is wrong.
+    /// Unwraps the token key with a PIN. A failure is counted before the PIN is tried, on disk if
+    /// possible, so that killing the process gains no attempts. The failure stays counted only if
+    /// the PIN is wrong.
     fn unwrap(&self, role: Role, pin: &[u8]) -> Result<Unwrapped> {
         self.unwrap_with(role, pin, None)
     }
@@ -287,7 +290,7 @@ impl Token {
         if record.is_empty() {
             return Err(Error::UserPinNotInitialized);
         }
-        // A failure before the count does not cost an attempt.
+        // These steps come before the count, so their errors do not cost an attempt.
         let sealing = self.sealing_for(record, other)?;
         let prepared = TokenKey::prepare(role, record, sealing)?;
         let counted = self.count(role, *failures).inspect_err(|error| {
@@ -324,8 +327,8 @@ impl Token {
     }
 
     /// Allows an attempt although the disk is full or read-only: a server that restarts must be
-    /// able to log in. Each such attempt waits for a delay. Wrong ones count in memory and can lock
-    /// the PIN for this process.
+    /// able to log in. Each such attempt waits for a delay. Wrong PINs are counted in memory and
+    /// can lock the PIN for this process.
     fn count_in_memory(&self, role: Role, failures: u32, reason: Error) -> Result<()> {
         warn!(
             token = self.serial,
@@ -363,13 +366,13 @@ impl Token {
         }
     }
 
-    /// Subtracts the failure of an attempt that did not finish.
+    /// Subtracts the failure of an attempt that ended with another error than a wrong PIN.
     fn take_back(&self, role: Role, counted: &Counted) {
         self.tally(role).owed += counted.on_disk();
         self.settle(role);
     }
 
-    /// Keeps the failure of a wrong PIN.
+    /// Counts a wrong PIN in memory if the store has not counted it.
     fn keep_count(&self, role: Role, counted: &Counted) {
         if matches!(counted, Counted::InMemory) {
             self.tally(role).uncounted += 1;

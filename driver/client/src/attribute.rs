@@ -16,19 +16,20 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// Takes a byte array, a string, a big integer, or any other value that is already in its C
-    /// form.
+    /// Makes an attribute from a value in its C form, for example a byte array, a string or a big
+    /// integer.
     pub fn bytes(kind: CK_ATTRIBUTE_TYPE, value: impl Into<Vec<u8>>) -> Self {
         Self { kind, value: value.into() }
     }
 
-    /// Takes a `CK_BBOOL`.
+    /// Makes an attribute whose value is a `CK_BBOOL`.
     pub fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Self {
         let value: CK_BBOOL = if value { CK_TRUE } else { CK_FALSE };
         Self::bytes(kind, [value])
     }
 
-    /// Takes a `CK_ULONG`: an object class, a key type, a length.
+    /// Makes an attribute whose value is a `CK_ULONG`, for example an object class, a key type or a
+    /// length.
     pub fn number(kind: CK_ATTRIBUTE_TYPE, value: CK_ULONG) -> Self {
         Self::bytes(kind, value.to_ne_bytes())
     }

@@ -2,8 +2,8 @@
 //! uses their objects and operations.
 //!
 //! It adds no rules of its own. An answer of the module is a value, or a [`Failure`] that names the
-//! function, the return code and the step that failed. Arguments are passed on as they are, right
-//! or wrong, so a conformance suite can use the client as well as an application.
+//! function, the return code and the step that failed. The client passes on right and wrong
+//! arguments unchanged, so both a conformance suite and an application can use it.
 
 #![deny(unsafe_code)]
 

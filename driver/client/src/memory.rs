@@ -1,4 +1,4 @@
-//! Memory that a C structure points to, and structures built from numbers, flags and such pointers.
+//! Memory for a module, and C structures of numbers, flags and pointers to such memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -102,7 +102,8 @@ impl Structure {
         self.address(memory.address())
     }
 
-    /// Adds a pointer to a copy of these bytes, then their number.
+    /// Adds a pointer to a copy of these bytes, then their number. The pointer is NULL if there are
+    /// no bytes.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let this = if bytes.is_empty() { self.null() } else { self.pointer(&Memory::of(bytes)) };

@@ -99,7 +99,7 @@ impl Function {
 }
 
 impl Module {
-    /// Calls the function called `function`.
+    /// Calls the function with the name `function`.
     ///
     /// # Panics
     ///

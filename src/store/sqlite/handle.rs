@@ -13,8 +13,8 @@ use crate::store::place::{FileId, Stamp};
 /// The file of a store, open or closed.
 pub(super) struct Handle {
     pub(super) path: PathBuf,
-    /// The path of the file itself, even if `path` is a symbolic link: SQLite puts its journal
-    /// there.
+    /// The path of the file itself, even if `path` is a symbolic link: SQLite creates its log
+    /// beside that file.
     pub(super) real: PathBuf,
     pub(super) file: FileId,
     pub(super) probing: Probing,
@@ -33,7 +33,7 @@ pub(super) enum State {
 
 /// The facts that are known about a closed file.
 pub(super) struct Closed {
-    /// The stamp after it was closed. `None` if another process may have changed the file at that
+    /// The stamp after the close. `None` if another process may have changed the file at that
     /// moment.
     pub(super) stamp: Option<Stamp>,
     /// The state of the store.

@@ -1,4 +1,5 @@
-//! The functions of PKCS#11 3.2 with the kinds of their parameters. Calls a function by its name.
+//! The functions of PKCS#11 3.2 with the kinds of their parameters, and the call of a function by
+//! its name.
 
 use cryptoki_sys::{CK_FUNCTION_LIST, CK_RV, CKR_FUNCTION_NOT_SUPPORTED};
 

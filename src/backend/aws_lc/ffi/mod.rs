@@ -1,5 +1,4 @@
-//! Owned values and slices around AWS-LC's C functions. Code outside this folder can call all of it
-//! safely.
+//! Safe functions around the C functions of AWS-LC. They take slices and return owned values.
 //!
 //! Most functions report a failure as 0 or null, with details in an error queue of the thread.
 //! [`failed`] logs and clears the queue. [`refused`] only clears the queue. It is for failures that
