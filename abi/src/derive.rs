@@ -22,7 +22,8 @@ pub(crate) unsafe extern "C" fn C_DeriveKey(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
-        // SAFETY: the contract of PKCS#11 for pMechanism and phKey; pMechanism was read.
+        // SAFETY: the contract of PKCS#11 for pMechanism and phKey. `mechanism` comes from
+        // pMechanism.
         let mut places = unsafe { Places::of(given, &mechanism, key) }?;
         let derived = module.derive(session(handle), &mechanism, object(base), &template, places.more());
         // SAFETY: the contract of PKCS#11 for phKey and the places in pMechanism.

@@ -40,8 +40,8 @@ pub(super) fn cbc(
     Blocks::boxed(Cbc::new(Des3::new(key, direction)?, direction, iv), ending, direction)
 }
 
-/// The block cipher in one direction. The round keys are boxed, because each move would leave a
-/// copy in memory. The library wipes them on drop.
+/// The block cipher in one direction. The library wipes the round keys on drop. They are boxed,
+/// because otherwise each move of this struct would leave a copy of them in memory.
 struct Des3 {
     cipher: Box<TdesEde3>,
     direction: Direction,

@@ -1,7 +1,7 @@
 //! A backend without cryptography: constant signatures, constant digests, and ciphertext equal to
 //! the plaintext.
 //!
-//! It does almost no work in place of a library, so that a benchmark measures only the token. The
+//! It does almost no work, so that a benchmark measures only the token. The
 //! feature `null-backend` is off by default: never use it in a token that protects real keys. A
 //! build with the feature uses this backend only if the configuration names it or no other backend
 //! exists. It implements only what the benchmarks need.

@@ -2,8 +2,9 @@
 //! backends.
 //!
 //! A wrong padding gives a synthetic message, not an error. Bleichenbacher's attack needs that
-//! error. The synthetic message depends only on the key and the ciphertext, so that a repeated
-//! decryption reveals nothing. OpenSSL 3.2 and NSS compute the same message.
+//! error. The synthetic message depends only on the key, the ciphertext and the lengths that the
+//! caller accepts. So a repeated decryption reveals nothing. If the caller accepts every length,
+//! OpenSSL 3.2 and NSS compute the same message.
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 

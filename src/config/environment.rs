@@ -1,9 +1,8 @@
 //! Environment variables, as far as the process may trust them.
 //!
 //! The user who starts a setuid program chooses its environment. Such a program would read a
-//! configuration of this user's choice. It would write log files to a place of their choice, with
-//! rights that they lack. So the module reads no variable in such a program, and p11-kit and NSS
-//! read none either.
+//! configuration of this user's choice. It would write log files where the user has no right to
+//! write. So the module reads no variable in such a program, and p11-kit and NSS read none either.
 
 use std::env;
 use std::ffi::OsString;

@@ -39,9 +39,9 @@ pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
-/// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string. The curve
-/// must match the key type. PKCS#11 3.2, "Elliptic Curve": fails with `CurveNotSupported` for
-/// another curve, and with `DomainParamsInvalid` for parameters in another form.
+/// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string. PKCS#11
+/// 3.2, "Elliptic Curve": fails with `CurveNotSupported` if the token does not support the curve
+/// for this key type, and with `DomainParamsInvalid` for parameters in another form.
 pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();
@@ -56,7 +56,7 @@ pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve
         .ok_or(Error::CurveNotSupported)
 }
 
-/// Returns the curve of an EdDSA key.
+/// Returns the curve of an EdDSA key, and Edwards25519 for a key of another type.
 pub(crate) fn edwards_curve(attributes: &Attributes) -> EdwardsCurve {
     match named_curve(attributes) {
         Ok(curve) if curve.group == Group::Ed448 => EdwardsCurve::Edwards448,
@@ -76,7 +76,7 @@ pub(crate) fn point_len(attributes: &Attributes) -> Result<usize> {
 }
 
 /// Returns the point or u-coordinate of a public key for key agreement. Fails with
-/// `KeyTypeInconsistent` for other keys.
+/// `KeyTypeInconsistent` for a key that has no key agreement.
 pub(crate) fn point_of(parts: &PublicParts) -> Result<&[u8]> {
     match parts {
         PublicParts::Ec { point, .. } => Ok(point),
@@ -87,7 +87,7 @@ pub(crate) fn point_of(parts: &PublicParts) -> Result<&[u8]> {
 }
 
 /// Sets the curve and the point of a public key. Fails with `TemplateInconsistent` if the template
-/// has others.
+/// has another curve or another point.
 pub(super) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
     if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
         return Err(Error::TemplateInconsistent);
@@ -100,9 +100,9 @@ pub(super) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8])
     Ok(())
 }
 
-/// Returns the point as a DER octet string, for every curve. PKCS#11 3.2, "Elliptic Curve", has the
-/// points of Edwards and Montgomery curves as bare bytes. PKCS#11 3.0 had them in DER, and OpenSC's
-/// clients accept only DER.
+/// Returns the point as a DER octet string, for every curve. For Edwards and Montgomery curves,
+/// PKCS#11 3.2, "Elliptic Curve", defines bare bytes. PKCS#11 3.0 defined DER, and OpenSC's clients
+/// accept only DER.
 fn written_point(point: &[u8]) -> Result<Secret> {
     let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
     der.map(Secret::new).map_err(|_| Error::GeneralError)
@@ -115,8 +115,8 @@ pub(super) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secr
     Ok(())
 }
 
-/// Returns a scalar at the length of its curve's order. Fails with `AttributeValueInvalid` if the
-/// scalar is longer even without its leading zeros.
+/// Returns a scalar with leading zeros up to `len` bytes. Fails with `AttributeValueInvalid` if the
+/// scalar without its leading zeros is longer than `len`.
 fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     let digits = unpadded(scalar);
     let mut out = Secret::zeroed(len);
@@ -125,7 +125,8 @@ fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     Ok(out)
 }
 
-/// Returns a key of this length. Also accepts a key inside the octet string of RFC 8410.
+/// Returns a private key of `len` bytes. Also accepts the key in a DER octet string (RFC 8410).
+/// Fails with `AttributeValueInvalid` if the length is wrong.
 fn fixed(bytes: &[u8], len: usize) -> Result<Secret> {
     let inner = if bytes.len() == len { bytes } else { octets(bytes)? };
     if inner.len() == len { Ok(inner.into()) } else { Err(Error::AttributeValueInvalid) }
@@ -149,8 +150,8 @@ fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Returns the content of a DER octet string. Returns bytes in any other form unchanged, but fails
-/// with `AttributeValueInvalid` if there are none.
+/// Returns the content of a DER octet string, and bytes in any other form unchanged. Fails with
+/// `AttributeValueInvalid` if `bytes` is empty.
 pub(crate) fn octets(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::AttributeValueInvalid);

@@ -1,8 +1,8 @@
 //! Builds the attributes of objects that are created from a template, generated, derived,
 //! unwrapped, copied or changed.
 //!
-//! PKCS#11 3.2, "Creating objects" and the sections of the functions that create and change
-//! objects. The table of [`attribute::Rule`] has the rules of each attribute.
+//! It follows PKCS#11 3.2, "Creating objects", and the sections of the functions that create and
+//! change objects. The table of [`attribute::Rule`] has the rules of each attribute.
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
@@ -21,26 +21,28 @@ use crate::secret::Secret;
 pub(super) enum Use {
     Create,
     Generate,
-    /// Unwrap, derive, encapsulate, decapsulate: the value of the key comes from outside the
-    /// template.
+    /// Unwrap, derive, encapsulate, decapsulate: the value of the key comes from a computation with
+    /// another key.
     Receive,
 }
 
-/// Facts about the source of a key that is unwrapped or derived from another key.
+/// What a key gets from the other key that unwraps, derives, encapsulates or decapsulates it.
 pub(crate) struct Origin<'a> {
     /// The attributes that the other key's `CKA_UNWRAP_TEMPLATE`, or a similar attribute, forces
     /// upon the new key.
     pub(crate) forced: Option<&'a Value>,
-    /// The default of `CKA_EXTRACTABLE`. PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey: true.
+    /// The default of `CKA_EXTRACTABLE`. A derived key takes it from its base keys in the same
+    /// cases as `sensitive`. Otherwise it is true (PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey).
     pub(crate) extractable: bool,
     /// The default of `CKA_SENSITIVE` for a secret key. A derived key takes it from its base keys
-    /// if its mechanism inherits the flag, or under the policy *strict*; otherwise it is false. For
-    /// an unwrapped, encapsulated or decapsulated key it is true under *strict* only.
+    /// if its mechanism inherits the flag, or under the policy *strict*. For other derived keys it
+    /// is false. For an unwrapped, encapsulated or decapsulated key it is true only under *strict*.
     pub(crate) sensitive: bool,
-    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the base key. Both are false if the
-    /// new key's value was outside the token.
+    /// Whether all base keys have `CKA_ALWAYS_SENSITIVE`, and whether all have
+    /// `CKA_NEVER_EXTRACTABLE`. Both are false for a key that is not derived, because its value was
+    /// outside the token.
     pub(crate) history: (bool, bool),
-    /// The key type if the template has none.
+    /// The key type if the template has none. `C_UnwrapKey` has no default: `None`.
     pub(crate) key_type: Option<KeyType>,
 }
 
@@ -49,8 +51,8 @@ pub(crate) struct Origin<'a> {
 pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provider) -> Result<Attributes> {
     let object_type = object_type(template)?;
     let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
-    // The caller of C_CreateObject knows the value. PKCS#11 3.2, "Secret key objects": the default
-    // is the token's choice.
+    // PKCS#11 3.2, "Secret key objects": the token chooses the default of CKA_EXTRACTABLE. It is
+    // true here, because the caller of C_CreateObject knows the value.
     let is_secret_key = object_type.is_secret() && object_type != ObjectTypes::HOTP;
     if is_secret_key && !attributes.has(A::EXTRACTABLE) {
         attributes.put(A::EXTRACTABLE, Value::Flag(true));
@@ -146,7 +148,7 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
     let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
     let object_type =
         ObjectTypes::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
-    // Only C_UnwrapKey, where the origin has no key type, may make a private key.
+    // Only C_UnwrapKey may make a private key, and only there the origin has no key type.
     let fits = if origin.key_type.is_some() { object_type.is_secret() } else { object_type.is_hidden() };
     if !fits {
         return Err(Error::TemplateInconsistent);
@@ -295,8 +297,8 @@ pub(crate) enum Cut {
     Trailing,
     /// The zeros before a key that `CKM_RSA_X_509` wrapped. Any other byte belongs to the key.
     LeadingZeros,
-    /// The zeros after a key that was padded for wrapping, fewer than a block. Any other byte
-    /// belongs to the key.
+    /// The zeros that wrapping added after a key, fewer than `block` bytes. Any other byte belongs
+    /// to the key.
     TrailingZeros {
         block: usize,
     },
@@ -473,9 +475,10 @@ pub(super) fn complete(
     rights: Rights,
 ) -> Result<()> {
     let rules = ObjectRules::of(object_type);
-    // PKCS#11 3.2, "Storage objects": the default of CKA_PRIVATE is the token's choice, and "may
-    // depend on the values of other attributes". Without a login a session can make no private
-    // object. OpenSSL's provider imports keys from files in such a session.
+    // PKCS#11 3.2, "Storage objects": the token chooses the default of CKA_PRIVATE, which "may
+    // depend on the values of other attributes". It is false for a session object without a login,
+    // because such a session cannot make private objects. OpenSSL's provider needs this when it
+    // imports keys from files.
     if rights.login == Login::Public
         && attributes.bits.get(Flag::TOKEN) != Some(true)
         && attributes.bits.get(Flag::ALWAYS_AUTHENTICATE) != Some(true)
@@ -501,9 +504,9 @@ pub(super) fn complete(
 }
 
 /// If the template sets `CKA_DECRYPT` or `CKA_SIGN` to false and omits a usage that can do the
-/// same, sets that usage to false too. Unwrapping and decapsulating decrypt. A signature with
-/// recovery by `CKM_RSA_X_509` is the same computation as a decryption. Otherwise a key could
-/// decrypt although its template has `CKA_DECRYPT` false.
+/// same, sets that usage to false too. Otherwise a key could decrypt although its template has
+/// `CKA_DECRYPT` false: unwrapping and decapsulating decrypt, and a signature with recovery by
+/// `CKM_RSA_X_509` is the same computation as a decryption.
 fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
     const FOLLOWS: [(Flag, &[Flag]); 2] = [
         (Flag::DECRYPT, &[Flag::UNWRAP, Flag::DECAPSULATE, Flag::SIGN_RECOVER]),

@@ -27,8 +27,8 @@ const TAKEN_OVER: [(A, A); 12] = [
     (A::ALLOWED_MECHANISMS, A::ALLOWED_MECHANISMS),
 ];
 
-/// Returns the attributes of the public key. The template must follow the rules of `C_CreateObject`
-/// and must not contradict the private key.
+/// Returns the attributes of the public key. The template must follow the rules of
+/// `C_CreateObject`. Its class, key type, parameter set and key parts must be those of the pair.
 pub(crate) fn attributes(
     template: &Template<'_>,
     private: &Attributes,

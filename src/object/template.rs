@@ -34,7 +34,8 @@ impl<'a> Template<'a> {
         self
     }
 
-    /// Returns the bytes of an attribute; the first ones if the template repeats it.
+    /// Returns the bytes of an attribute; the first value if the template repeats it. Returns
+    /// `None` if it is absent or contains a template.
     pub fn bytes(&self, id: AttributeType) -> Option<&'a [u8]> {
         self.0.iter().find(|given| given.id == id).and_then(|given| match given.value {
             Raw::Bytes(bytes) => Some(bytes),

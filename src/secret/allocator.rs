@@ -40,7 +40,8 @@ unsafe impl GlobalAlloc for WipingAllocator {
 mod tests {
     use super::*;
 
-    /// The system's allocator reuses a block of 64 bytes for the next request of that size.
+    /// The test relies on the system's allocator, which reuses a block of 64 bytes for the next
+    /// request of that size.
     #[test]
     fn a_block_that_grows_wipes_its_old_memory() {
         let layout = Layout::from_size_align(64, 8).expect("a layout");

@@ -106,8 +106,9 @@ impl Mapped {
         let mapped = Self { start, size };
         // SAFETY: just mapped, and no code uses it yet.
         unsafe { mprotect(start.as_ptr(), GUARD, MprotectFlags::empty()) }.map_err(|_| Error::HostMemory)?;
-        // SAFETY: just mapped. A system that refuses this also refuses it for the pages of secrets,
-        // and the log has that error.
+        // A system that refuses this also refuses it for the pages of secrets, and the log has that
+        // error.
+        // SAFETY: just mapped.
         let _ = unsafe { leave_out_of_dumps(start.as_ptr(), whole) };
         // Valgrind follows a stack pointer only to registered stacks. The registration is never
         // removed, even if the stack is unmapped later.
@@ -121,8 +122,8 @@ impl Mapped {
         unsafe { self.start.as_ptr().cast::<u8>().add(GUARD) }
     }
 
-    /// Wipes the used part and returns its length. It begins at the deepest step with a nonzero
-    /// byte; the bytes below are still zero.
+    /// Wipes the used part and returns its length. The used part begins at the lowest [`STEP`]
+    /// bytes that are not all zero.
     fn clean(&mut self) -> usize {
         // SAFETY: the stack is mapped and ours, and no code runs on it. Any bytes are valid words.
         let words = unsafe { std::slice::from_raw_parts(self.lowest().cast::<u64>(), self.size / 8) };

@@ -3,8 +3,8 @@
 //!
 //! A counter never gives the same nonce twice between a `C_MessageEncryptInit` and the end of the
 //! operation. It fails when it is used up, and when the value that it is XORed with changes. As the
-//! specification says, it starts at zero with each `C_MessageEncryptInit`. The application must
-//! then change the fixed bits or the key.
+//! specification says, it starts at zero with each `C_MessageEncryptInit`. So the application must
+//! use other fixed bits or another key for each operation.
 
 use tracing::warn;
 
@@ -193,7 +193,8 @@ mod tests {
         for (nonce, fixed_bits) in [(&[2; 12][..], 32), (&[1; 13], 32), (&[1; 12], 31)] {
             assert_eq!(next(Generator::CounterXor, nonce, fixed_bits), Err(Error::MechanismParamInvalid));
         }
-        // A plain counter is XORed with zeros, so the value has changed here.
+        // `Generator::Counter` replaces the bits under the counter by zeros, so they have changed
+        // here.
         assert_eq!(next(Generator::Counter, &[1; 12], 32), Err(Error::MechanismParamInvalid));
         // The application may change the fixed bits.
         assert_eq!(next(Generator::CounterXor, &[9, 9, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1], 32), Ok(()));

@@ -1,5 +1,5 @@
-//! The list of a session's operations. A new operation is one entry here, its engine and its `Init`
-//! function.
+//! The list of a session's operations. A new operation needs one entry here, an engine and an
+//! `Init` function.
 
 use super::Session;
 use super::crypt::Crypting;

@@ -39,8 +39,8 @@ pub struct MacEngine {
 }
 
 impl MacEngine {
-    /// Returns a MAC that is truncated to `len` bytes. Fails with `MechanismParamInvalid` if `len`
-    /// is 0 or longer than the MAC.
+    /// Returns a MAC that is truncated to `len` bytes; `None` keeps its full length. Fails with
+    /// `MechanismParamInvalid` if `len` is 0 or longer than the MAC.
     pub(crate) fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
         let whole = Secret::zeroed(mac.mac_len());
         let len = len.unwrap_or(whole.len());

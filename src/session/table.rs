@@ -71,8 +71,8 @@ impl SessionTable {
         if place.as_ref().is_none_or(|session| session.handle != handle) {
             return Err(Error::SessionHandleInvalid);
         }
-        // Until this function returns, a thread that opens a session here waits for the slot's
-        // lock.
+        // A thread that opens a session in this slot waits for the slot's lock until this function
+        // returns.
         self.free().returned.push(index);
         place.take().ok_or(Error::SessionHandleInvalid)
     }
@@ -127,8 +127,8 @@ impl SessionTable {
     }
 }
 
-/// Locks a slot. The C interface catches a panic in a call, and the session continues with its
-/// state.
+/// Locks a slot, also after a panic in a call that held the lock. The C interface catches the
+/// panic, and the session continues with its state.
 #[inline]
 fn lock(slot: &Slot) -> MutexGuard<'_, Option<Session>> {
     slot.session.lock().unwrap_or_else(PoisonError::into_inner)

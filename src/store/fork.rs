@@ -9,8 +9,8 @@
 //! the same file. SQLite then does not find the parent's files in its list, so the child opens and
 //! locks its own.
 //!
-//! During a fork no thread is inside the global state of SQLite, because its static mutexes are
-//! held.
+//! During a fork no thread is inside the global state of SQLite, because [`hold`] takes its static
+//! mutexes.
 
 #![allow(unsafe_code, reason = "SQLite takes replacements of system calls and its mutexes only through C")]
 

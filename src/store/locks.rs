@@ -1,9 +1,9 @@
 //! Turns the locks that SQLite takes on its files into locks of an open file description.
 //!
 //! SQLite locks with fcntl(2), and those locks belong to the process ("How To Corrupt An SQLite
-//! Database File", 2.2). If any code in the process closes a descriptor of the file, all of them
-//! are dropped. A backup inside the process does this, for example. And two copies of SQLite in one
-//! process never conflict: each believes that no other process uses the file.
+//! Database File", 2.2). If any code in the process closes a descriptor of the file, the kernel
+//! drops all of them. A backup inside the process does this, for example. And two copies of SQLite
+//! in one process never conflict: each believes that no other process uses the file.
 //!
 //! Here each file that SQLite locks gets one more descriptor, which is used only for locking:
 //! its *lock*. All connections of this copy lock through it with `F_OFD_SETLK`. To SQLite such a
@@ -16,7 +16,7 @@
 //!   keeps the description open, and with it the locks of a parent that was killed. A lock is not
 //!   mapped, so a child can close it.
 //! - SQLite drops one lock by closing the file: the lock on `-shm` that shows that the file is in
-//!   use. The lock is closed with the last descriptor of its file.
+//!   use. So the last descriptor of a file that SQLite closes also closes the *lock*.
 //!
 //! The kernel lets both kinds of locks conflict. So `sqlite3` and older versions of this module
 //! wait for this version, and this version waits for them.

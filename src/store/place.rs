@@ -1,4 +1,5 @@
-//! Identifies the files of an open token by device and inode, because their names can change.
+//! Identifies the files of an open token by device and inode, because their names can change. Also
+//! detects changes of token files, and has the rules for their permissions.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Result};
@@ -43,13 +44,13 @@ fn change(data: &Metadata) -> Change {
 /// up to 10 ms.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Returns whether a change was some steps of the file system's clock before that moment.
+/// Returns whether a change happened at least [`STEP`] before that moment.
 fn is_before((_, seconds, nanoseconds): &Change, moment: SystemTime) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(*seconds), u32::try_from(*nanoseconds)) else {
         return false;
     };
     let time = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
-    // A time in the future may come again.
+    // A time in the future is not settled: a later change could get the same time.
     moment.duration_since(time).is_ok_and(|age| age >= STEP)
 }
 
@@ -208,8 +209,8 @@ pub(super) fn mode_in(dir: &Path) -> Result<u32> {
     Ok(if is_shared(std::fs::metadata(dir)?.mode()) { OWNER | GROUP } else { OWNER })
 }
 
-/// Returns the mode of a new file beside a token file: the token file's own, without the rights of
-/// all users.
+/// Returns the mode of a new file beside a token file: the token file's own, without rights for
+/// users outside its group.
 pub(super) fn mode_beside(token: &Path) -> u32 {
     std::fs::metadata(token).map_or(OWNER, |data| data.mode() & (OWNER | GROUP))
 }

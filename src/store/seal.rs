@@ -9,8 +9,8 @@
 //! user or the SO is logged in.) Some public objects are private or secret keys. Their secret
 //! attributes are encrypted and the others are readable, so that no key is stored in clear.
 //!
-//! The token key is wrapped twice: under the SO PIN and under the user PIN. Each wrapping uses
-//! Argon2id with its own salt and parameters.
+//! The token key is wrapped under the SO PIN and, if it is set, under the user PIN. Each wrapping
+//! uses Argon2id with its own salt and parameters.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
@@ -134,7 +134,7 @@ impl TokenKey {
         seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
     }
 
-    /// Opens the summary of this state; `None` if it was altered or belongs to another state.
+    /// Opens the summary with this change number; `None` if it was altered or has another number.
     pub(crate) fn open_summary(&self, serial: &str, change: Change, sealed: &[u8]) -> Option<Summary> {
         let opened = open(self.aead(), &[], serial.as_bytes(), sealed)?;
         let right = sealed.get(1) == Some(&SUMMARY);
@@ -437,7 +437,7 @@ fn log_argon2_failure(reason: argon2::Error) -> Error {
     Error::DeviceError
 }
 
-/// The kind of a sealed summary. It follows the format.
+/// The kind byte of a sealed summary.
 const SUMMARY: u8 = 32;
 
 const fn role_byte(role: Role) -> u8 {
@@ -503,7 +503,7 @@ type Whole<'a> = Written<'a, Written<'a, Written<'a, Written<'a, Written<'a, Not
 
 /// One level of nested templates.
 trait Level<'a>: Sized {
-    /// Converts a value to its stored form; `None` if it has more levels.
+    /// Converts a value to its stored form; `None` if its templates nest too deep.
     fn write(value: &'a Value) -> Option<Self>;
 
     fn revive(self) -> Value;

@@ -228,8 +228,8 @@ mod tests {
             for other in [of_digest(hash, b""), scheme(b"context", false)] {
                 assert_eq!(verify(&public, &other, &digest, &signature), Err(Error::SignatureInvalid));
             }
-            // FIPS 204, algorithm 4: the digest and its hash's identifier follow a prefix that
-            // differs from that of ML-DSA.
+            // FIPS 204, algorithm 4: the prefix is 1, the length of the context, the context and
+            // the identifier of the hash. The prefix of ML-DSA begins with 0.
             let prefix = prefix(Some(hash), b"context").unwrap();
             assert_eq!(prefix[..9], *b"\x01\x07context");
             assert_eq!(prefix[9..19], [6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2]);

@@ -125,7 +125,7 @@ impl Signer for DsaSigner {
     }
 }
 
-/// Writes a number below the subprime with the length of the subprime.
+/// Writes a number that is below the subprime, with leading zeros up to the length of `out`.
 fn write(number: &NonZero<BoxedUint>, out: &mut [u8]) {
     let bytes = Zeroizing::new(number.to_be_bytes());
     let bytes = unpadded(&bytes);

@@ -2,7 +2,7 @@
 //! v1.5, and no encoding. `backend/rejection.rs` decodes PKCS #1 v1.5.
 //!
 //! The decrypted bytes are secret, and so is the position of an error in them. The decoding has no
-//! branch until the result is known.
+//! branch on them until the result is known.
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 

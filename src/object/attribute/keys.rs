@@ -1,4 +1,4 @@
-//! The rules of the attributes that hold keys, and of those that only one key type has.
+//! The rules of the attributes that only some key types have, and of domain parameters.
 
 use super::{A, Change, Default, Kind, Need, ObjectTypes, Rule, flag, text, value};
 
@@ -115,17 +115,19 @@ pub(super) const RULES: &[Rule] = &[
     text(A::OTP_SERVICE_LOGO_TYPE, ObjectTypes::HOTP),
 ];
 
-/// A public part of a key, which the mechanism sets.
+/// Returns the rule of a public part of a key. `C_CreateObject` requires it. If the token generates
+/// the key, the mechanism sets it.
 const fn made(id: A, kind: Kind, on: ObjectTypes) -> Rule {
     Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
 }
 
-/// A secret part of a key, which the mechanism computes.
+/// Returns the rule of a secret part of a key. `create` is the need in `C_CreateObject`. If the
+/// token generates the key, the mechanism computes it.
 const fn hidden(id: A, kind: Kind, on: ObjectTypes, create: Need) -> Rule {
     Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
 }
 
-/// A parameter of the one-time passwords that a key makes.
+/// Returns the rule of a parameter of one-time passwords.
 const fn otp(id: A, default: u64) -> Rule {
     Rule::new(id, Kind::Number, ObjectTypes::HOTP).changes(Change::Fixed).or(Default::Number(default))
 }

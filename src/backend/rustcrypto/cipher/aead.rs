@@ -77,7 +77,8 @@ impl Gcm {
         tag
     }
 
-    /// Returns GHASH without data, for a GMAC whose additional data comes later.
+    /// Returns GHASH after the additional data. GMAC creates the cipher without additional data and
+    /// adds its message to this hash.
     pub(in crate::backend::rustcrypto) fn hash(&self) -> GHash {
         self.hash.clone()
     }
@@ -107,7 +108,7 @@ fn gcm_first_block(hash: &GHash, iv: &[u8]) -> u128 {
     u128::from_be_bytes(hash.finalize().into())
 }
 
-/// Encodes two lengths, converted to bits.
+/// Encodes two lengths in bits. The arguments are in bytes.
 fn lengths(one: usize, other: usize) -> Block {
     (((one as u128) << 64 | other as u128) << 3).to_be_bytes()
 }
@@ -184,7 +185,7 @@ fn aad_len(len: usize) -> Vec<u8> {
     }
 }
 
-/// Computes CBC-MAC over `data`, padded with zeros.
+/// Continues the CBC-MAC in `chain` with `data`, padded with zeros.
 fn absorb(aes: &Aes, chain: &mut Block, data: &[u8]) {
     for block in data.chunks(BLOCK) {
         xor(chain, block);

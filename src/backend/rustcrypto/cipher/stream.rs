@@ -41,7 +41,7 @@ impl Mode for Ctr {
 
     fn fits(&self, len: usize) -> Result<()> {
         let blocks = (self.len + len as u128).div_ceil(BLOCK as u128);
-        // The first block always exists, so only the number of later blocks is limited.
+        // `more` blocks can follow the first block before the counter wraps.
         let more = self.mask - (self.first & self.mask);
         if blocks > 0 && blocks - 1 > more { Err(Error::DataLenRange) } else { Ok(()) }
     }
@@ -154,9 +154,9 @@ struct ChaCha<C> {
     cipher: C,
     key: Secret,
     nonce: Box<[u8]>,
-    /// The start of the keystream in bytes.
+    /// The position in bytes where the keystream of a message begins.
     first: u128,
-    /// The length of the keystream from there in bytes.
+    /// The number of keystream bytes from there on.
     most: u128,
     len: u128,
 }
