@@ -27,8 +27,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
     aead(mode(M::AES_CCM, Mode::Aead(AeadScheme::AesCcm))),
     mode(M::AES_KEY_WRAP, Mode::AesKw),
     mode(M::AES_KEY_WRAP_KWP, Mode::AesKwp),
-    // This is the name of a wrap with padding in version 2.40. The token uses KWP for it, because
-    // other products can unwrap KWP.
+    // PKCS#11 2.40 has this mechanism for a key wrap with padding. The token uses KWP for it,
+    // because other products can unwrap KWP.
     mode(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
     MechanismRow {
         id: M::AES_XTS,
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     },
     mac(M::AES_CMAC, Shape::None, MacFunction::AesCmac),
     mac(M::AES_CMAC_GENERAL, Shape::Length, MacFunction::AesCmac),
-    // GMAC is not in the message-based functions, because its messages would have the same
+    // The message-based functions do not support GMAC, because all messages would have the same
     // initialisation vector. Two messages with the same initialisation vector reveal the
     // authentication key.
     MechanismRow { flags: SIGN | VERIFY, ..mac(M::AES_GMAC, Shape::Gmac, MacFunction::AesGmac) },

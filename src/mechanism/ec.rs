@@ -76,7 +76,7 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
-/// and X25519 and X448 clear the cofactor. They also accept keys of Montgomery curves.
+/// and X25519 and X448 clear the cofactor. Both also accept keys of Montgomery curves.
 const fn ecdh(id: MechanismType) -> MechanismRow {
     MechanismRow {
         id,

@@ -3,10 +3,10 @@
 //!
 //! It reads the first two pages: the schema, and the only row of the table `token` ("Database File
 //! Format" of SQLite's manual). It accepts only the exact form that SQLite gives our own files.
-//! Whatever differs is left to SQLite, which opens the file and checks all of it.
+//! It leaves every other form to SQLite, which opens the file and checks all of it.
 //!
-//! It takes no lock. So the caller makes sure that no write-ahead log has newer content, and a file
-//! that changed a moment ago is not read.
+//! It takes no lock. So the caller makes sure that no write-ahead log has newer content, and
+//! [`Reader::read`] refuses a file that changed a moment ago.
 
 use std::ops::Range;
 use std::path::Path;
@@ -24,7 +24,7 @@ const FILE_HEADER: usize = 100;
 const PAGE_HEADER: usize = 8;
 /// The type of a page of table rows without children.
 const LEAF: u8 = 13;
-/// The longest row that is in its page as a whole.
+/// The length of the longest row that SQLite stores in one page.
 const LOCAL: usize = PAGE - 35;
 
 /// Reads headers. It remembers the schema that it checked last, because all files have the same.
@@ -39,7 +39,8 @@ pub(crate) struct Reader {
 pub(crate) type Found = (Header, Stamp);
 
 impl Reader {
-    /// Returns the header of the token file at `path`, which has no write-ahead log with content.
+    /// Returns the header of the token file at `path`, which must not have a write-ahead log with
+    /// content.
     ///
     /// Returns `None` if only SQLite can tell: the file has an unusual form, changed a moment ago,
     /// or is open in this process. In the last case, closing another descriptor of it could release
@@ -90,7 +91,7 @@ fn check_first(first: &[u8]) -> Option<()> {
     if !schema::is_ours(&schema) {
         return None;
     }
-    // The table `token` was the first one that was made.
+    // `token` is the first table of the schema, so its only page is page 2.
     schema.iter().any(|table| table.name == "token" && table.root == 2).then_some(())
 }
 
@@ -109,7 +110,7 @@ fn table(row: Vec<Field<'_>>) -> Option<schema::Table<'_>> {
 /// Reads the row of the table `token`.
 fn token(row: Vec<Field<'_>>) -> Option<Header> {
     let [one, serial, slot, label, so, so_failures, user, user_failures, change, _] = row.try_into().ok()?;
-    // SQLite stores the number of the row instead of this column.
+    // The column `one` is the number of the row. SQLite stores NULL in its place.
     let Field::Null = one else { return None };
     let failures = |field: Field<'_>| u32::try_from(field.number()?).ok();
     Some(Header {
@@ -241,7 +242,7 @@ mod tests {
         (header.serial.clone(), header.slot, header.label, pins, header.change)
     }
 
-    /// A directory with one token file, which is removed when it is dropped.
+    /// A directory with one token file. Dropping it removes the directory.
     struct Directory(PathBuf);
 
     impl Directory {

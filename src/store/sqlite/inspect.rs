@@ -1,5 +1,5 @@
-//! Looks for damage in a token's file: all that can be seen without a PIN, and with the token key
-//! every altered record.
+//! Looks for damage in a token's file. Without the token key it finds the damage that is visible
+//! without a PIN. With the token key it also finds altered records and missing rows.
 
 use rusqlite::{Connection, OptionalExtension};
 

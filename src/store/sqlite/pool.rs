@@ -56,7 +56,7 @@ impl Pool {
                 return Ok(());
             }
             places = match close_one(places) {
-                // Its place passes to the caller.
+                // The caller gets the place of the closed file.
                 Ok(()) => return Ok(()),
                 Err(places) => places,
             };
@@ -74,8 +74,8 @@ impl Pool {
         }
     }
 
-    /// Closes the file that was used least recently, so that its descriptors are free. Returns
-    /// whether there was one.
+    /// Closes the least recently used file that no call is using, so that its descriptors are free.
+    /// Returns false if there is no such file.
     pub(super) fn shrink(&self) -> bool {
         let closed = close_one(self.lock()).is_ok();
         if closed {
