@@ -174,7 +174,8 @@ pub trait PrivateKey: Send + Sync {
     /// Decrypts with RSA. Writes the plaintext to the start of `out`, which is at least as long as
     /// the modulus, and returns its length. Fails with `EncryptedDataInvalid` if the decryption
     /// fails; a wrong padding of PKCS#1 v1.5 does not fail. Fails with `EncryptedDataLenRange` if
-    /// the input is not as long as the modulus. The time is as constant as the library makes it.
+    /// the input is not as long as the modulus. Whether the time depends on the padding is up to
+    /// the library.
     fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }
@@ -186,15 +187,17 @@ pub trait PrivateKey: Send + Sync {
     fn decrypt_pkcs1(&self, _input: &[u8], _fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// Computes the shared secret with a peer's public key. The peer's key is a compressed or
-    /// uncompressed SEC 1 point, a u-coordinate or an integer. The result is, in the same order,
-    /// the x-coordinate, the output of RFC 7748, or an integer as long as the prime. Fails with
-    /// `DataInvalid` if the peer's key is invalid or the result is the neutral element.
+    /// Computes the shared secret with a peer's public key. For EC the peer's key is a compressed
+    /// or uncompressed SEC 1 point, and the result an x-coordinate. For X25519 and X448 they are a
+    /// u-coordinate and the output of RFC 7748. For Diffie-Hellman they are integers, and the
+    /// result is as long as the prime. Fails with `DataInvalid` if the peer's key is invalid or the
+    /// result is the neutral element.
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
     /// Decapsulates an ML-KEM ciphertext to a secret of 32 bytes. A wrong ciphertext gives another
-    /// secret (implicit rejection). Fails with `EncryptedDataLenRange` if its length is wrong.
+    /// secret (implicit rejection). Fails with `EncryptedDataLenRange` if the ciphertext has a
+    /// wrong length.
     fn decapsulate(&self, _ciphertext: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
@@ -258,7 +261,7 @@ pub trait Verifier: Send {
     fn signature_len(&self) -> usize;
     /// Checks a signature and fails with `SignatureInvalid` if it is wrong. Fails with
     /// `SignatureLenRange` if no signature has this length, and with `DataLenRange` if an input of
-    /// this length cannot be signed. A raw RSA input that is not below the modulus is
+    /// this length cannot be signed. A raw RSA input that is not below the modulus fails with
     /// `SignatureInvalid`.
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()>;
 }
@@ -291,8 +294,8 @@ pub enum Scheme {
     /// removed: r and s must have equal lengths.
     Ecdsa,
     /// DSA (FIPS 186-4, 4.6). The input is a digest of 20, 28, 32, 48 or 64 bytes; only its
-    /// leftmost bits count, as many as the subprime has. Another length is `DataLenRange`. The
-    /// signature is r || s, each as long as the subprime.
+    /// leftmost bits count, as many as the subprime has. Another length fails with `DataLenRange`.
+    /// The signature is r || s, each as long as the subprime.
     Dsa,
     /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,

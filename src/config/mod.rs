@@ -1,12 +1,13 @@
-//! The configuration. The token works without one. An invalid one is refused as a whole, and the
-//! log names the mistake.
+//! The configuration. The token works without a configuration. It refuses an invalid configuration
+//! as a whole, and the log names the mistake.
 //!
-//! Sources, of which later ones override earlier ones: the defaults; the TOML files of the machine
-//! and of the user, and the one that `JETON_CONF` names (`files.rs`); the library parameters of
-//! `C_Initialize`; `JETON_DIR` for the token directory. The parameters are the inside of a TOML
-//! inline table: `token-dir = "/a", backend = "rustcrypto"`. A process with raised privileges
-//! (setuid) ignores its environment and the files of the user. Then the file of the machine or the
-//! library parameters must name the token directory.
+//! The sources are, in this order: the defaults; the TOML files of the machine and of the user, and
+//! the one that `JETON_CONF` names (`files.rs`); the library parameters of `C_Initialize`;
+//! `JETON_DIR` for the token directory. Later sources override earlier ones. The library parameters
+//! have the syntax of the inside of a TOML inline table: `token-dir = "/a", backend =
+//! "rustcrypto"`. A process with raised privileges (setuid) ignores its environment and the files
+//! of the user. Then the file of the machine or the library parameters must name the token
+//! directory.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -61,8 +62,8 @@ pub struct Settings {
     pub pins: PinRules,
     /// The uses of keys that the token refuses although PKCS#11 allows them.
     pub policy: PolicyRules,
-    /// The directory of the counters, which reveal an older copy of a token's file. There are no
-    /// counters if it is `None`.
+    /// The directory of the counters; `None` if there are no counters. A counter reveals that an
+    /// older copy replaced a token's file.
     pub counter_dir: Option<PathBuf>,
     /// The location of the sealing key, which PIN records need in addition to the PIN.
     pub sealing_key: Option<SealingSource>,
@@ -101,7 +102,7 @@ impl PinRules {
     pub const MEMORY_KIB: RangeInclusive<u32> = 8..=1 << 20;
     /// The valid range of the passes of Argon2id.
     pub const PASSES: RangeInclusive<u32> = 1..=64;
-    /// The default delay in seconds of a login that cannot be counted on disk.
+    /// The default delay in seconds of a login while wrong PINs cannot be counted on disk.
     pub const UNCOUNTED_DELAY: u32 = 3;
     /// The longest such delay that the configuration may set, in seconds.
     const LONGEST_DELAY: u32 = 60;

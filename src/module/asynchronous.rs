@@ -242,7 +242,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Cancels the pending functions of a session that `flags` name.
+    /// Cancels each pending function of a session whose flag is in `flags`.
     pub(super) fn cancel(&self, session: SessionHandle, flags: u64) {
         self.pending().retain(|job| job.session != Some(session) || flags & job.function.flag() == 0);
     }

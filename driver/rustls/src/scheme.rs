@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::Mechanism;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// The type of a key, with the parameters that decide on its schemes.
+/// The type of a key, with the parameters that determine its schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyType {
     Rsa,

@@ -122,8 +122,8 @@ impl<D: Digest + BlockSizeUser + FixedOutputReset + Clone + Send + 'static> Mac 
     }
 }
 
-/// CBC-MAC with a choice of endings: CMAC (SP 800-38B), XCBC (RFC 3566), or only zeros (ISO/IEC
-/// 9797-1, algorithm 1).
+/// CBC-MAC. The last block is masked as in CMAC (SP 800-38B) or XCBC (RFC 3566), or only padded
+/// with zeros (ISO/IEC 9797-1, algorithm 1).
 #[derive(Clone)]
 struct Chained {
     aes: Aes,

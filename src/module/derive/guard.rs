@@ -17,7 +17,8 @@ const SHORTEST: usize = 16;
 /// The value of `CKA_JETON_COPIED` for the result of a concatenation, and for copies of that
 /// result.
 const JOINED: u64 = 1;
-/// The value of `CKA_JETON_COPIED` for the result of another derivation that copies.
+/// The value of `CKA_JETON_COPIED` for the result of another derivation that copies bytes of its
+/// base keys.
 const COPIED: u64 = 2;
 
 /// The protection of the keys that a derivation uses.
@@ -108,9 +109,9 @@ impl<'a> Copied<'a> {
 
     /// Fails with `KeySizeRange` if `len` bytes out of `whole` are too few. A part of a key has at
     /// least 16 bytes and at least half of the key, so that an attacker can guess neither part. A
-    /// concatenation is never cut. A caller who knows one part of it could leave a single unknown
-    /// byte of the other part. The rule of the half does not apply to IKEv1: RFC 2409, appendix B,
-    /// takes a key for AES-128 from the 64 bytes of HMAC-SHA-512.
+    /// concatenation is never cut: a caller who knows one of its base keys could keep a single
+    /// unknown byte of the other. The rule about half of the key does not apply to IKEv1: RFC 2409,
+    /// appendix B, takes a key for AES-128 from the 64 bytes of HMAC-SHA-512.
     pub(super) fn check_len(&self, derivation: Derivation, len: usize, whole: usize) -> Result<()> {
         let half = derivation == Derivation::Ike1Extended || len >= whole.div_ceil(2);
         let part = len >= SHORTEST && half && !is_concatenation(derivation) && !self.is_joined();
@@ -133,8 +134,8 @@ pub(in crate::module) fn check_received(attributes: &Attributes) -> Result<()> {
 }
 
 /// Returns whether a key is unreadable and has bytes of another unreadable key at a position that a
-/// caller chose. A mechanism must not reveal a single byte of such a key. A caller who shifts the
-/// bytes many times would get the full other key.
+/// caller chose. A mechanism must not reveal a single byte of such a key. Otherwise a caller could
+/// shift the bytes many times and read the full other key.
 pub(super) fn is_copied(key: &Object) -> bool {
     is_unreadable(key) && key.attributes().has(A::JETON_COPIED)
 }

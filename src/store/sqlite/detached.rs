@@ -82,7 +82,7 @@ impl Detached {
         })
     }
 
-    /// Closes the file as a token's file, which has a write-ahead log.
+    /// Turns on the write-ahead log, which every token file has, and closes the file.
     pub(crate) fn close(self) -> Result<()> {
         let path = self.path;
         let fail = |reason: &rusqlite::Error| log_failure(&path, "close", reason);

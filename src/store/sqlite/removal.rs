@@ -1,8 +1,8 @@
 //! Removes the bytes that commits have replaced, from the main file and from the write-ahead log.
 //!
-//! SQLite zeroes old bytes in the pages that it writes (`secure_delete`). But those pages are at
-//! first only in the log, after older copies of themselves. So the log is copied into the main file
-//! and truncated.
+//! SQLite zeroes old bytes in the pages that it writes (`secure_delete`). But at first these pages
+//! are only in the log, which still has older copies of them. So the log is copied into the main
+//! file and truncated.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub(super) const SCRUB_WAIT: Duration = Duration::from_millis(500);
 const SCRUB_PAUSE: Duration = Duration::from_secs(1);
 
 impl OpenFile {
-    /// Removes the old bytes. Waits this long for readers.
+    /// Removes the old bytes. Waits up to `wait` for readers.
     ///
     /// A reader of an older state, in any process, prevents the removal. Then this function
     /// logs a warning, unless `wait` is zero, and a later write or login tries again. The commit
