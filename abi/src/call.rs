@@ -33,7 +33,7 @@ static WATCHING: AtomicBool = AtomicBool::new(false);
 /// The time between two checks whether another thread has left `C_Initialize` or `C_Finalize`.
 const RETRY: Duration = Duration::from_millis(1);
 
-// `AtomicPtr` does not require that its target is `Sync`.
+// Checks that threads may share the module: `AtomicPtr` does not require this of its target.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<Module>();
@@ -99,7 +99,7 @@ pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<(
     if module().is_some() {
         return Err(Error::AlreadyInitialized);
     }
-    // This thread holds the turn, so no thread opens a file before this is done.
+    // This thread holds the turn, so no thread opens a file before `prepare` is done.
     fork::prepare()?;
     let module = kept();
     module.set_threads(threads);

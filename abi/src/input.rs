@@ -1,6 +1,6 @@
 //! Converts C memory to typed values: byte strings, pointers for results, output buffers and
-//! templates. The two-call length convention of PKCS#11 is implemented here only. Mechanisms are in
-//! `params`.
+//! templates. The two-call length convention of PKCS#11 is implemented here only. `params` reads
+//! mechanisms.
 
 use std::mem::size_of;
 use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
@@ -262,7 +262,7 @@ pub(crate) fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
     TEMPLATES.contains(&id)
 }
 
-/// Returns a length that a slice can have.
+/// Converts a length to `usize`. Fails with `ArgumentsBad` if it is too long for a slice.
 fn memory_len(len: CK_ULONG) -> Result<usize> {
     isize::try_from(len).map(isize::cast_unsigned).map_err(|_| Error::ArgumentsBad)
 }

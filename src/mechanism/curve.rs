@@ -67,7 +67,7 @@ const fn brainpool(number: u8) -> [u8; 11] {
     [0x06, 0x09, 0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, number]
 }
 
-/// Returns the identifiers of a group.
+/// Returns the curve of a group.
 pub fn named_group(group: Group) -> Option<&'static NamedCurve> {
     NAMED_CURVES.iter().find(|curve| curve.group == group)
 }

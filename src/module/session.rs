@@ -63,7 +63,7 @@ impl Module {
     }
 
     /// Records whether the application allows the module to create threads (PKCS#11 3.2,
-    /// `CKF_LIBRARY_CANT_CREATE_OS_THREADS`). Must come before [`initialize`](Self::initialize).
+    /// `CKF_LIBRARY_CANT_CREATE_OS_THREADS`). Call it before [`initialize`](Self::initialize).
     pub fn set_threads(&self, threads: Threads) {
         self.single.store(threads == Threads::Forbidden, Ordering::Release);
     }
@@ -195,8 +195,8 @@ impl Module {
         })
     }
 
-    /// Logs in for the operation that was just started with a key with `CKA_ALWAYS_AUTHENTICATE`
-    /// (PKCS#11 3.2, C_Login).
+    /// Authenticates the user for the operation that the session has just started with a key that
+    /// has `CKA_ALWAYS_AUTHENTICATE` (PKCS#11 3.2, C_Login).
     fn login_for_operation(&self, session: SessionHandle, token: &Token, pin: &[u8]) -> Result<()> {
         self.sessions.with(session, |session| {
             if session.waits() { Ok(()) } else { Err(Error::OperationNotInitialized) }

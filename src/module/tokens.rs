@@ -1,4 +1,4 @@
-//! The tokens of the directory or of a database server. A token is read from its file when an
+//! The tokens of the directory or of a database server. The module opens a token when an
 //! application uses it. Until then, and after the token was removed from memory, only some facts
 //! about it are in memory.
 
@@ -21,7 +21,7 @@ pub(super) struct Known {
     pub(super) slot: SlotId,
     place: Place,
     pub(super) serial: String,
-    /// The token itself. Its lock is held while the file is opened.
+    /// The token; `None` if it is not in memory. The lock is held while its store is opened.
     token: Mutex<Option<Arc<Token>>>,
     last: Mutex<LastRead>,
     /// Whether it is in the queue of tokens that may be removed from memory.
@@ -44,7 +44,8 @@ pub(super) struct Facts {
     pub(super) user_failures: u32,
 }
 
-/// What was read last of a token that is not in memory.
+/// What was read last of a token. It is used while the token is not in memory or its server cannot
+/// be reached.
 struct LastRead {
     facts: Facts,
     /// The stamp of the file when it was read; `None` if the facts must be read again.
@@ -244,12 +245,12 @@ impl Known {
         }
     }
 
-    /// Returns whether the token was not queued yet, and marks it as queued.
+    /// Marks the token as queued. Returns whether it was not queued before.
     pub(super) fn enter_queue(&self) -> bool {
         !self.is_queued.swap(true, Ordering::AcqRel)
     }
 
-    /// Removes the token from memory when it leaves the queue.
+    /// Marks the token as not queued. Removes it from memory unless it is in use.
     pub(super) fn leave_queue(&self) {
         self.is_queued.store(false, Ordering::Release);
         self.forget();

@@ -138,8 +138,9 @@ impl Object {
         }
     }
 
-    /// Returns the value of a computed attribute, or `None` if a value is stored. PKCS#11 3.2,
-    /// "Secret key objects": an empty `CKA_CHECK_VALUE` is a destroyed one, so it counts as stored.
+    /// Computes an attribute. Returns `None` if it is not a computed attribute, or if its value is
+    /// stored. PKCS#11 3.2, "Secret key objects": an empty `CKA_CHECK_VALUE` is a destroyed one, so
+    /// it counts as stored.
     /// An empty `CKA_PUBLIC_KEY_INFO` does not count: older versions stored one if the template
     /// lacked the attribute.
     fn computed(&self, id: A) -> Option<Value> {
@@ -335,7 +336,7 @@ impl Attributes {
     }
 }
 
-/// Returns the form of an attribute's value, for attributes nested in templates.
+/// Returns the form of an attribute's value; `None` if the attribute is unknown.
 fn kind_of(id: A) -> Option<Kind> {
     attribute::kind(id)
 }

@@ -52,7 +52,7 @@ const SETS: &[(KeyType, u64, ObjectIdentifier)] = &[
     (KeyType::SLH_DSA, 12, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.31")),
 ];
 
-/// The seed and the expanded key of ML-DSA and ML-KEM (the choice `both`).
+/// The seed and the expanded key of ML-DSA and ML-KEM: the choice `both` of RFC 9881 and RFC 9935.
 #[derive(Sequence)]
 struct Both<'a> {
     seed: &'a OctetStringRef,
@@ -236,8 +236,8 @@ fn with_set(attributes: &Attributes, key_type: KeyType) -> Result<Secret> {
     }
 }
 
-/// Decodes a key that has a parameter set. An SLH-DSA key has no DER header. The other keys are a
-/// choice of seed, expanded key, or both.
+/// Decodes a key that has a parameter set. An SLH-DSA key has no DER header. The other keys are an
+/// ASN.1 choice of seed, expanded key, or both.
 fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Value)>> {
     let mut attributes =
         vec![(A::KEY_TYPE, Value::Number(key_type.0)), (A::PARAMETER_SET, Value::Number(set))];
@@ -291,8 +291,8 @@ fn octets(bytes: &[u8]) -> Result<&OctetStringRef> {
     OctetStringRef::new(bytes).map_err(wrong)
 }
 
-/// Encodes DER into memory that is wiped. The buffer has its final size from the start: growing it
-/// would leave copies of the key.
+/// Encodes a value as DER into memory that is wiped on drop. The buffer has its final size from the
+/// start: growing it would leave copies of the key.
 fn encoded(value: &impl Encode) -> Result<Secret> {
     let len = value.encoded_len().and_then(usize::try_from).map_err(wrong)?;
     let mut out = Secret::zeroed(len);

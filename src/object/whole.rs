@@ -1,4 +1,4 @@
-//! Checks of combinations of attributes, which a row of the table cannot express.
+//! Checks of combinations of attributes, which a row of the attribute table cannot express.
 
 use super::Attributes;
 use super::attribute::{self, Default, ObjectTypes};

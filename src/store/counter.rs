@@ -1,4 +1,4 @@
-//! A counter file with the last state of a token's store, separate from the token's file. An
+//! A counter file with the last change number of a token, separate from the token's file. An
 //! attacker who restores an older copy of the token's file must also restore the counter.
 
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ impl Counter {
         Self(directory.join(serial).with_extension("counter"))
     }
 
-    /// Returns the last state that was noted; the first state if there is no file.
+    /// Returns the last change number that was noted; 0 if there is no file.
     pub fn read(&self) -> Result<Change> {
         match fs::read_to_string(&self.0) {
             Ok(text) => text.trim().parse().map(Change).map_err(|_| self.log_failure(&"not a number")),
@@ -29,10 +29,10 @@ impl Counter {
         }
     }
 
-    /// Notes a state that the store has committed. Keeps a later state that was already noted:
-    /// another process may have been faster, and a rolled-back store must not reset its counter.
-    /// The file is not synced. After a power cut the counter may have an earlier state, which
-    /// causes no false alarm.
+    /// Notes the change number of a commit. Keeps a later number that was already noted: another
+    /// process may have been faster, and a rolled-back store must not reset its counter. The file
+    /// is not synced. After a power cut the counter may have an earlier number, which causes no
+    /// false alarm.
     pub fn note(&self, change: Change) -> Result<()> {
         let lock = self.lock().map_err(|reason| self.log_failure(&reason))?;
         let outcome = self.read().and_then(|noted| {
@@ -48,7 +48,7 @@ impl Counter {
         outcome
     }
 
-    /// Takes the lock of the counter. Without it, the lower of two states could be written last.
+    /// Takes the lock of the counter. Without it, the lower of two numbers could be written last.
     fn lock(&self) -> std::io::Result<File> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);

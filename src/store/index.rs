@@ -1,9 +1,8 @@
 //! Index keys of objects. An index key is a keyed 64-bit hash of an attribute and its value.
 //!
 //! A row of the store contains its object's index keys, so that a search for indexed attributes
-//! reads no records.
-//! Index keys of private objects use a key that only a login unwraps. They reveal only which
-//! private objects share a value.
+//! reads no records. Index keys of private objects use a key that only a login unwraps. They reveal
+//! only which private objects share a value.
 
 use std::hash::Hasher;
 

@@ -105,7 +105,8 @@ impl Token {
         }
     }
 
-    /// Loads the rows at a login. Fails with `DeviceError` if the counter has a later state.
+    /// Loads the rows at a login. Fails with `DeviceError` if the counter has a later change
+    /// number.
     pub(super) fn load_all(&self, change: &ChangeGuard<'_>, key: &Arc<TokenKey>, login: Login) -> Result<()> {
         let noted = self.read_counter()?;
         self.load_rows(change, Some(key), login, Cached::Forget)?;
@@ -122,13 +123,13 @@ impl Token {
         Ok(header)
     }
 
-    /// Returns the state in the counter. Callers read it before the store, because other processes
-    /// may note later states in the meantime.
+    /// Returns the change number in the counter. Callers read it before the store, because other
+    /// processes may note later numbers in the meantime.
     fn read_counter(&self) -> Result<Option<Change>> {
         self.counter.as_ref().map(Counter::read).transpose()
     }
 
-    /// Fails with `DeviceError` if the counter has a later state than the store.
+    /// Fails with `DeviceError` if the counter has a later change number than the store.
     fn expect_not_before(&self, noted: Option<Change>, found: Change) -> Result<()> {
         match noted {
             Some(noted) if found < noted => {
@@ -184,8 +185,9 @@ impl Token {
         self.objects.retain_rows(|_| false);
     }
 
-    /// Loads the rows that are visible to this login, and skips those that were altered. A login
-    /// forgets the public objects that were read before it, because they could not be verified.
+    /// Loads the rows that are visible to this login. With a key, leaves out each group of rows
+    /// that differs from the summary. A login forgets the public objects that were read before it,
+    /// because they could not be verified.
     pub(super) fn load_rows(
         &self,
         change: &ChangeGuard<'_>,

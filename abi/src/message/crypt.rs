@@ -135,8 +135,8 @@ pub(super) unsafe fn begin(
     })
 }
 
-/// The parameter is read only with the last part, for the tag. The nonce was read when the message
-/// began.
+/// Processes a part of a message. Reads the parameter only with the last part, for the tag: the
+/// nonce was read when the message began.
 ///
 /// # Safety
 ///

@@ -40,7 +40,7 @@ const PRFS: [(CK_ULONG, Hash); 7] = [
 ///
 /// The memory that the struct points to is readable.
 pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
+    // SAFETY: the struct has only integers and pointers.
     let given: CK_PKCS5_PBKD2_PARAMS2 = unsafe { read(parameter) }?;
     if given.saltSource != CKZ_SALT_SPECIFIED {
         return Err(Error::MechanismParamInvalid);

@@ -17,8 +17,8 @@ const MAX_MAC: u64 = Hash::MAX_LEN as u64;
 /// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
 const MAX_GMAC_IV: usize = 256;
 
-/// Whether a hedge variant is deterministic. PKCS#11 3.2, "ML-DSA Signature": `CKH_HEDGE_PREFERRED`
-/// leaves the choice to the token. This token then hedges.
+/// Whether signatures with a hedge variant are deterministic. PKCS#11 3.2, "ML-DSA Signature":
+/// `CKH_HEDGE_PREFERRED` leaves the choice to the token. This token then makes hedged signatures.
 const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
     [(CKH_HEDGE_PREFERRED, false), (CKH_HEDGE_REQUIRED, false), (CKH_DETERMINISTIC_REQUIRED, true)];
 
@@ -33,7 +33,7 @@ const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
 ///
 /// The context that the struct points to is readable.
 pub(super) unsafe fn eddsa(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and a pointer.
+    // SAFETY: the struct has only integers and a pointer.
     let given: CK_EDDSA_PARAMS = unsafe { read(parameter) }?;
     let prehash = boolean(given.phFlag)?;
     // SAFETY: the caller's promise.
@@ -47,7 +47,7 @@ pub(super) unsafe fn eddsa(parameter: &[u8]) -> Result<Params> {
 ///
 /// The context that the struct points to is readable.
 pub(super) unsafe fn context(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and a pointer.
+    // SAFETY: the struct has only integers and a pointer.
     let given: CK_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
     let context = In(given.pContext, given.ulContextLen);
     // SAFETY: the caller's promise.
@@ -60,7 +60,7 @@ pub(super) unsafe fn context(parameter: &[u8]) -> Result<Params> {
 ///
 /// The context that the struct points to is readable.
 pub(super) unsafe fn hash_context(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and a pointer.
+    // SAFETY: the struct has only integers and a pointer.
     let given: CK_HASH_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
     let hash = hash(given.hash).or_else(|_| named(&SHAKES, given.hash))?;
     let context = In(given.pContext, given.ulContextLen);
@@ -80,7 +80,7 @@ unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) ->
 
 /// Reads `CK_MAC_GENERAL_PARAMS`.
 pub(super) fn length(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: an integer.
+    // SAFETY: the parameter is an integer.
     let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
     if !(1..=MAX_MAC).contains(&given) {
         return Err(Error::MechanismParamInvalid);

@@ -156,7 +156,7 @@ impl Module {
         let length = label.floor_char_boundary(32);
         padded[..length].copy_from_slice(&label.as_bytes()[..length]);
         let pin = so_pin.as_ptr().cast_mut();
-        // SAFETY: the PIN is read for its length and the label for its 32 bytes.
+        // SAFETY: the module reads `so_pin.len()` bytes of the PIN and 32 bytes of the label.
         let code = unsafe { init(slot.0, pin, so_pin.len() as CK_ULONG, padded.as_mut_ptr()) };
         check("C_InitToken", code, "initialising a token")
     }
@@ -164,7 +164,7 @@ impl Module {
     /// `C_CloseAllSessions`.
     pub fn close_all_sessions(&self, slot: SlotId) -> Result<(), Failure> {
         let close = entry("C_CloseAllSessions", self.functions().C_CloseAllSessions)?;
-        // SAFETY: takes a slot id only.
+        // SAFETY: the function takes only a slot id.
         check("C_CloseAllSessions", unsafe { close(slot.0) }, "closing all sessions")
     }
 
@@ -401,7 +401,7 @@ fn two_calls(
     }
 }
 
-/// Reads a blank-padded field of a C structure.
+/// Reads a text field of a C structure without its padding of blanks or NULs.
 fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(field).trim_end_matches([' ', '\0']).to_owned()
 }

@@ -11,13 +11,13 @@ pub enum Error {
     /// No initialised token has this label, or there is no initialised token.
     #[error("the module has no {}", token(label))]
     NoToken {
-        /// The label.
+        /// The wanted label.
         label: Option<String>,
     },
     /// Several tokens have this label, or there are several tokens and no label was given.
     #[error("the module has several tokens: {}", several(label))]
     SeveralTokens {
-        /// The label.
+        /// The wanted label.
         label: Option<String>,
     },
     /// No object matches.

@@ -19,7 +19,7 @@ pub(in crate::backend) trait Chain<const N: usize>: Send + Sized + 'static {
     fn start_over(&mut self) -> Result<()> {
         Ok(())
     }
-    /// Returns the value that the next block depends on: the last block of ciphertext.
+    /// Returns the value that the next block depends on. In CBC it is the last block of ciphertext.
     fn position(&self) -> [u8; N] {
         [0; N]
     }

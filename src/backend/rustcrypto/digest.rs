@@ -65,7 +65,7 @@ pub(super) struct State {
     len: usize,
 }
 
-/// The crates' own `box_clone` returns a type that is not `Send`.
+/// A digest that can be copied. The crates' own `box_clone` returns a type that is not `Send`.
 trait Running: DynDigest + Send {
     fn copied(&self) -> Box<dyn Running>;
 }
@@ -122,7 +122,7 @@ impl Hasher for State {
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         let out = super::output(out, self.len)?;
         let outcome = self.state.finalize_into_reset(out).map_err(|error| failed("a digest")(&error));
-        // The last block may be a key (`C_DigestKey`). The padding copies it to the stack.
+        // The last block may be a key (`C_DigestKey`). Padding this block copies it to the stack.
         wipe_stack::<CIPHER_DEPTH>();
         outcome
     }

@@ -103,7 +103,7 @@ fn decode<P: Set>(key: &Secret) -> Result<P::DecapsulationKey> {
     ExpandedKeyEncoding::from_expanded_bytes(&bytes).map_err(|_| Error::DataInvalid)
 }
 
-/// The library wipes the key on drop.
+/// The crate wipes the key on drop.
 struct Private<P: Set> {
     set: MlKem,
     key: P::DecapsulationKey,

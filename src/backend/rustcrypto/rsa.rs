@@ -89,8 +89,8 @@ pub(super) fn public(n: &[u8], e: &[u8]) -> Result<Arc<dyn PublicKey>> {
 }
 
 fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
-    // This check comes before any arithmetic: parsing takes linear time, but the Montgomery
-    // parameters take more.
+    // This check comes before any arithmetic: parsing takes linear time, but computing the
+    // Montgomery parameters takes more.
     if n.len() > USED.end() / 8 {
         return Err(Error::KeySizeRange);
     }
@@ -128,7 +128,7 @@ fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPriv
     let d = number(&parts.d, n.bits_precision())?;
     let primes = vec![number(&crt.p, half)?, number(&crt.q, half)?];
     let key = RsaPrivateKey::from_components(n, e, d, primes).map_err(|_| Error::DataInvalid)?;
-    // The crate computes the other parts itself. If the caller's parts differ, they belong to
+    // The crate computes dp, dq and qinv itself. If the caller's values differ, they belong to
     // another key or are faulty.
     let PrivateParts::Rsa(RsaPrivate { crt: Some(own), .. }) = private_parts(&key)? else {
         return Err(Error::DeviceError);
@@ -154,7 +154,7 @@ fn without_primes(parts: &RsaPrivate, e: BoxedUint) -> Result<RsaPrivateKey> {
 }
 
 /// Finds the primes of a modulus (SP 800-56B, C.1) from a square root of 1 that is not 1 or -1. The
-/// crate's own search needs exponents above 2^16.
+/// crate's own search needs a public exponent above 2^16.
 fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)> {
     /// Each base fails with a probability of at most 1/2.
     const BASES: u32 = 100;
@@ -255,7 +255,7 @@ fn recover(public: &RsaPublicKey, signature: &[u8], em: &mut [u8]) -> Result<()>
     Ok(())
 }
 
-/// Parses an integer into the storage size of the modulus, as the library requires.
+/// Parses an integer into storage of the modulus's size, as the crate requires.
 fn integer(bytes: &[u8], key: &impl PublicKeyParts) -> Result<BoxedUint> {
     BoxedUint::from_be_slice(bytes, key.n_bits_precision()).map_err(|error| failed("an RSA operand")(&error))
 }
@@ -270,7 +270,7 @@ fn write(number: &BoxedUint, out: &mut [u8]) {
 }
 
 struct Private {
-    /// The library wipes it on drop.
+    /// The crate wipes the key on drop.
     key: RsaPrivateKey,
     rejection: Rejection,
 }

@@ -110,7 +110,7 @@ fn verifying<P: Set>(key: &SigningKey<P>) -> &VerifyingKey<P> {
     key.as_ref()
 }
 
-/// The library wipes the key on drop.
+/// The crate wipes the key on drop.
 struct Private<P: Set> {
     set: SlhDsa,
     key: SigningKey<P>,

@@ -14,7 +14,7 @@ use crate::secret::Secret;
 const AES: usize = 16;
 
 impl Work<'_> {
-    /// Returns the type of a derived key whose template names no type.
+    /// Returns the default `CKA_KEY_TYPE` of the derived key.
     pub(super) fn default_type(&self, template: &Template<'_>) -> Result<KeyType> {
         match self.mechanism.params {
             Params::IkePrf { prf, .. } => key_type(prf),

@@ -275,7 +275,7 @@ fn find_derivable(
     Ok(key)
 }
 
-/// Returns the pseudo-random function (PRF) that a parameter names by a MAC mechanism.
+/// Returns the pseudo-random function (PRF) of the MAC mechanism that a parameter names.
 fn prf_scheme(prf: MacFunction) -> Result<MacScheme> {
     match prf {
         MacFunction::Hmac(hash) => Ok(MacScheme::Hmac(hash)),
@@ -293,8 +293,8 @@ fn prf_len(scheme: &MacScheme) -> usize {
     }
 }
 
-/// Computes `len` bytes by feeding the output of a PRF back into it (RFC 5869, 2.3, and RFC 7296,
-/// 2.13).
+/// Computes `len` bytes with a PRF whose input begins with its previous output (RFC 5869, 2.3, and
+/// RFC 7296, 2.13).
 fn feedback(prf: impl Fn(&[&[u8]]) -> Result<Secret>, info: &[u8], len: usize) -> Result<Secret> {
     let mut out = Secret::default();
     let mut last = Secret::default();

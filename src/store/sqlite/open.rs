@@ -1,4 +1,5 @@
-//! Opens and creates token files. Opens a file read-only if the disk is full or read-only.
+//! Opens and creates token files. Opens a file read-only if the disk is full or the process may not
+//! write the file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt;
@@ -50,7 +51,7 @@ impl Connections {
 }
 
 impl OpenFile {
-    /// Opens a token file. Opens it read-only if the disk is full or read-only.
+    /// Opens a token file. Opens it read-only if the disk is full or the process may not write it.
     pub(super) fn open(path: &Path, probing: Probing) -> Result<Self> {
         let look = || -> std::io::Result<FileId> {
             let data = std::fs::metadata(path)?;
