@@ -1,10 +1,10 @@
 //! A backend without cryptography: constant signatures, constant digests, and ciphertext equal to
 //! the plaintext.
 //!
-//! It does almost no work, so that a benchmark measures only the token. The
-//! feature `null-backend` is off by default: never use it in a token that protects real keys. A
-//! build with the feature uses this backend only if the configuration names it or no other backend
-//! exists. It implements only what the benchmarks need.
+//! It does almost no work, so that a benchmark measures only the token. The feature `null-backend`
+//! is off by default: never use it in a token that protects real keys. A build with the feature
+//! uses this backend only if the configuration names it or no other backend exists. It implements
+//! only what the benchmarks need.
 
 use std::sync::Arc;
 

@@ -334,8 +334,8 @@ pub enum CipherScheme {
         /// A value that replaces A65959A6, the first half of the initial value.
         iv: Option<[u8; 4]>,
     },
-    /// ChaCha20. With a nonce of 12 bytes it is that of RFC 8439, with a counter of 32 bits. With a
-    /// nonce of 8 bytes it is the original, with a counter of 64 bits.
+    /// ChaCha20. A nonce of 12 bytes selects the variant of RFC 8439, with a counter of 32 bits. A
+    /// nonce of 8 bytes selects the original, with a counter of 64 bits.
     ChaCha20 {
         /// The nonce, 8 or 12 bytes.
         nonce: Box<[u8]>,

@@ -26,7 +26,7 @@ pub(super) enum Use {
     Receive,
 }
 
-/// What a key gets from the other key that unwraps, derives, encapsulates or decapsulates it.
+/// The rules for a key that is unwrapped, derived, encapsulated or decapsulated with another key.
 pub(crate) struct Origin<'a> {
     /// The attributes that the other key's `CKA_UNWRAP_TEMPLATE`, or a similar attribute, forces
     /// upon the new key.
@@ -544,7 +544,7 @@ enum Cause {
 /// Returns the attributes of an object after those of the template are set.
 fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
-    // The SO trusted this object. The copy belongs to the user, who may change it.
+    // The SO has not trusted the copy, which the user may change.
     if cause == Cause::Copy && attributes.flag(A::TRUSTED) == Some(true) {
         attributes.put(A::TRUSTED, Value::Flag(false));
     }

@@ -1,11 +1,10 @@
 //! Messages under an AEAD cipher (PKCS#11 3.2, "Message-based encryption functions", "Message-based
 //! decryption functions").
 //!
-//! A message in a single part uses a cipher that is kept from one message to the next. A message in
-//! several parts has its own cipher, which returns output as soon as it can. A decryption returns
-//! the plaintext only at the end, after it has verified the tag: "CKR_AEAD_DECRYPT_FAILED is
-//! returned by the last C_DecryptMessageNext call". So the caller never sees plaintext that was not
-//! authenticated.
+//! All messages in a single part use the same cipher. Each message in several parts has a cipher of
+//! its own. An encryption returns output as soon as it can. A decryption returns the plaintext only
+//! at the end, after it has verified the tag: "CKR_AEAD_DECRYPT_FAILED is returned by the last
+//! C_DecryptMessageNext call". So the caller never sees plaintext that was not authenticated.
 
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 //! exits ("How To Corrupt An SQLite Database File", 2.6).
 //!
 //! So each process counts the forks that it descends from, and reports another device to SQLite for
-//! the same file. SQLite then does not find the parent's files in its list, so the child opens and
-//! locks its own.
+//! the same file. SQLite then does not find the parent's files in its list. So the child opens and
+//! locks the files again.
 //!
 //! During a fork no thread is inside the global state of SQLite, because [`hold`] takes its static
 //! mutexes.
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn release() {
     }
 }
 
-/// Counts a fork, in the child. The files that were open belong to the parent.
+/// Counts a fork, in the child. Closes the inherited descriptors of locks and of sockets.
 pub fn count() {
     #[cfg(target_os = "linux")]
     locks::forget_parent();

@@ -18,8 +18,8 @@
 //! - SQLite drops one lock by closing the file: the lock on `-shm` that shows that the file is in
 //!   use. So the last descriptor of a file that SQLite closes also closes the *lock*.
 //!
-//! The kernel lets both kinds of locks conflict. So `sqlite3` and older versions of this module
-//! wait for this version, and this version waits for them.
+//! In the kernel, both kinds of locks conflict with each other. So `sqlite3` and older versions of
+//! this module wait for this version, and this version waits for them.
 
 #![allow(unsafe_code, reason = "SQLite's system calls and its mutex are C functions")]
 

@@ -40,9 +40,9 @@ impl<'a> Places<'a> {
         mechanism: &Mechanism,
         key: *mut CK_OBJECT_HANDLE,
     ) -> Result<Self> {
-        // SAFETY: the caller's promise. It was read before.
+        // SAFETY: the caller's promise. `mechanism` was read from it, so it is not null.
         let given = unsafe { given.read_unaligned() };
-        // SAFETY: the caller's promise. It was read before.
+        // SAFETY: the caller's promise.
         let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() }?;
         // SAFETY: the caller's promise. Each of the structs has only integers and pointers.
         unsafe {
@@ -140,7 +140,7 @@ fn master<'a>(
 
 /// # Safety
 ///
-/// The struct is readable.
+/// `out` is `NULL` or readable.
 unsafe fn connection<'a>(mechanism: &Mechanism, out: *mut CK_SSL3_KEY_MAT_OUT) -> Result<Places<'a>> {
     let place = Place::at(out).map_err(|_| Error::MechanismParamInvalid)?;
     // SAFETY: not null. Readable by the caller's promise.

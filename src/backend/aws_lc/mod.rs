@@ -106,7 +106,7 @@ impl Keys for KeyPairs {
     }
 }
 
-/// Returns the backend for the algorithms that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
+/// Returns the backend for everything that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
 /// curves, BLAKE2b, domain parameters of DSA with a subprime of 224 bits, and new RSA keys whose
 /// size is not a multiple of 128 bits.
 #[cfg(feature = "rustcrypto")]

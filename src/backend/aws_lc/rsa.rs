@@ -48,7 +48,7 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
     Ok((public, PrivateParts::Rsa(RsaPrivate { n, e: Some(e), d, crt })))
 }
 
-/// A private key, and the data for its implicit rejection.
+/// A private key, and the data for the implicit rejection of a wrong PKCS #1 v1.5 padding.
 pub(super) struct Private {
     rsa: ffi::Rsa,
     modulus: Modulus,
@@ -673,7 +673,7 @@ mod tests {
                 assert_eq!(decrypt(private, &scheme, &ciphertext).unwrap(), plain);
                 let refused = Err(Error::EncryptedDataInvalid);
                 assert_eq!(decrypt(private, &other, &ciphertext), refused);
-                // Not below the modulus.
+                // This number is not below the modulus.
                 ciphertext.fill(0xff);
                 assert_eq!(decrypt(private, &scheme, &ciphertext), refused);
             }

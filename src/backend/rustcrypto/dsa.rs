@@ -61,14 +61,14 @@ pub(super) fn public(group: &DsaGroup, value: &[u8]) -> Result<Arc<dyn PublicKey
     Ok(Arc::new(Public { half: group.subprime.len(), key: verifying_key(group, value)? }))
 }
 
-/// Converts numbers that were checked.
+/// Converts the numbers of a public key. The caller has checked them by the rules of
+/// `backend/dsa.rs`.
 fn verifying_key(group: &DsaGroup, public: &[u8]) -> Result<VerifyingKey> {
     let prime = BoxedUint::from_be_slice_vartime(&group.prime);
     let wide = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, prime.bits_precision()).map_err(invalid);
     let (base, public) = (wide(&group.base)?, wide(public)?);
     let subprime = BoxedUint::from_be_slice_vartime(&group.subprime);
-    // Existing keys may have other sizes than those of FIPS 186-4. The rules of `backend/dsa.rs`
-    // were checked before.
+    // Existing keys may have other sizes than those of FIPS 186-4.
     let group = Components::from_components_unchecked(prime, subprime, base).map_err(invalid)?;
     VerifyingKey::from_components(group, public).map_err(invalid)
 }

@@ -45,8 +45,8 @@ pub(super) const RULES: &[Rule] = &[
         ObjectTypes::SET_PUBLIC.or(ObjectTypes::DH_PUBLIC).or(ObjectTypes::DSA_PUBLIC),
     ),
     made(A::PARAMETER_SET, Kind::Number, ObjectTypes::SET_PRIVATE),
-    // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED
-    // and VALUE.
+    // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": C_CreateObject needs
+    // the seed, the value or both.
     hidden(A::VALUE, Kind::Bytes, ObjectTypes::SEEDED, Need::May),
     hidden(A::SEED, Kind::Bytes, ObjectTypes::SEEDED, Need::May),
     // Secret keys.
@@ -94,12 +94,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new(A::PRIME_BITS, Kind::Number, ObjectTypes::PARAMETERS)
         .needs(Need::Never, Need::Must)
         .changes(Change::Fixed),
-    // Without it, the size of the prime decides the size of the subprime.
+    // Without this attribute, the size of the prime decides the size of the subprime.
     Rule::new(A::SUBPRIME_BITS, Kind::Number, ObjectTypes::DSA_PARAMETERS)
         .needs(Need::Never, Need::May)
         .changes(Change::Fixed),
     // One-time passwords. PKCS#11 3.2, "OATH HOTP secret key objects": the token may refuse changes
-    // of the counter. Here only the token changes it, and only upwards.
+    // of the counter. In Jeton only the token changes it, and only upwards.
     otp(A::OTP_FORMAT, value::OTP_FORMAT_DECIMAL),
     otp(A::OTP_LENGTH, 6),
     flag(A::OTP_USER_FRIENDLY_MODE, ObjectTypes::HOTP, ObjectTypes::HOTP).changes(Change::Fixed),

@@ -1,5 +1,6 @@
 //! Looks for damage in a token's file. Without the token key it finds the damage that is visible
-//! without a PIN. With the token key it also finds altered records and missing rows.
+//! without a PIN. With the token key it also finds altered records, and rows that were removed,
+//! added or replaced by older ones.
 
 use rusqlite::{Connection, OptionalExtension};
 

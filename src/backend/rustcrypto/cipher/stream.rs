@@ -138,7 +138,7 @@ impl Mode for Cfb1 {
     }
 }
 
-/// Builds ChaCha20: that of RFC 8439 for a nonce of 12 bytes, and the original for one of 8 bytes.
+/// Builds ChaCha20: the variant of RFC 8439 for a nonce of 12 bytes, and the original for 8 bytes.
 pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
     if key.len() != 32 {
         return Err(Error::KeySizeRange);
