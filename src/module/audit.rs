@@ -1,7 +1,7 @@
 //! The contents of the audit log. It has a record of each call that logs in or out, sets a PIN,
-//! creates, changes or destroys objects, or uses a private or secret key. The record is written
-//! when the call ends. Of an operation, only the Init function is recorded, because an application
-//! can abandon the operation without a further call.
+//! creates, changes or destroys objects, or uses a private or secret key. A call is recorded when
+//! it ends. Of an operation, only the Init function is recorded, because an application can abandon
+//! the operation without a further call.
 
 use std::sync::Arc;
 
