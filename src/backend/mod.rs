@@ -174,8 +174,8 @@ pub trait PrivateKey: Send + Sync {
     /// Decrypts with RSA. Writes the plaintext to the start of `out`, which is at least as long as
     /// the modulus, and returns its length. Fails with `EncryptedDataInvalid` if the decryption
     /// fails; a wrong padding of PKCS#1 v1.5 does not fail. Fails with `EncryptedDataLenRange` if
-    /// the input is not as long as the modulus. Whether the time depends on the padding is up to
-    /// the library.
+    /// the input is not as long as the modulus. Whether the time depends on secrets is up to the
+    /// library.
     fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }

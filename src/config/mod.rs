@@ -4,10 +4,9 @@
 //! The sources are, in this order: the defaults; the TOML files of the machine and of the user, and
 //! the one that `JETON_CONF` names (`files.rs`); the library parameters of `C_Initialize`;
 //! `JETON_DIR` for the token directory. Later sources override earlier ones. The library parameters
-//! have the syntax of the inside of a TOML inline table: `token-dir = "/a", backend =
-//! "rustcrypto"`. A process with raised privileges (setuid) ignores its environment and the files
-//! of the user. Then the file of the machine or the library parameters must name the token
-//! directory.
+//! are the inside of a TOML inline table: `token-dir = "/a", backend = "rustcrypto"`. A process
+//! with raised privileges (setuid) ignores its environment and the files of the user. Then the file
+//! of the machine or the library parameters must name the token directory.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -26,8 +26,8 @@ pub enum Generator {
     Counter,
     /// `CKG_GENERATE_RANDOM`: the token generates random bits.
     Random,
-    /// `CKG_GENERATE_COUNTER_XOR`: the token XORs a counter from zero onto the bits that the
-    /// application supplied.
+    /// `CKG_GENERATE_COUNTER_XOR`: the token XORs a counter from zero onto the bits of the
+    /// application's nonce that are not fixed.
     CounterXor,
 }
 
@@ -63,7 +63,8 @@ impl MessageParams {
         })
     }
 
-    /// Sets the generator of the nonce and the number of leading bits that it must keep.
+    /// Sets the generator of the nonce and the number of leading bits that it must keep. Fails with
+    /// `MechanismParamInvalid` if the nonce has fewer bits.
     pub fn generated(self, generator: Generator, fixed_bits: usize) -> Result<Self> {
         if generator != Generator::None && fixed_bits > 8 * self.nonce.len() {
             return Err(Error::MechanismParamInvalid);

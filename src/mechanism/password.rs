@@ -9,7 +9,7 @@ use crate::id::mechanism_flag::GENERATE;
 use crate::secret::Secret;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    // The generated key can have any type.
+    // The template names the type of the generated key.
     MechanismRow {
         id: MechanismType::PKCS5_PBKD2,
         flags: GENERATE,

@@ -1,11 +1,12 @@
 //! Functions that continue after they have returned (PKCS#11 3.2, "Asynchronous function management
 //! functions").
 //!
-//! In an asynchronous session `C_GenerateKey` and `C_GenerateKeyPair` return `CKR_PENDING`. As the
-//! standard allows, every other function is complete when it returns. A thread of the module only
-//! generates the key pair. `C_AsyncComplete` creates the objects, with the rights that the session
-//! has then. So a session that closes or a user who logs out leaves nothing behind. If no call asks
-//! for the result, it is wiped. A secret key needs no thread, because its generation is short.
+//! In an asynchronous session `C_GenerateKey` and `C_GenerateKeyPair` return `CKR_PENDING`, except
+//! for domain parameters. As the standard allows, every other function is complete when it returns.
+//! A thread of the module only generates the key pair. `C_AsyncComplete` creates the objects, with
+//! the rights that the session has then. So a session that closes or a user who logs out leaves
+//! nothing behind. If no call asks for the result, it is wiped. A secret key needs no thread,
+//! because its generation is short.
 //!
 //! A function whose number `C_AsyncGetID` returned outlives its session. It does not outlive
 //! `C_Finalize`, which waits for the threads of the module.

@@ -1,6 +1,6 @@
 //! Memory for secrets: separate pages that are locked against swapping, excluded from core dumps,
 //! and zero in the child of a fork. If the system refuses one of these, the log gets one error and
-//! Jeton continues without it.
+//! Jeton continues without it. On other systems than Linux, Jeton only locks the pages.
 //!
 //! Blocks have sizes that are powers of two. They are cut from chunks, which are never unmapped. A
 //! free block is wiped and waits in the list of its size. A block longer than `LARGEST`, which is

@@ -3,8 +3,8 @@
 //! PIN look like failures. An attempt that finds the limit reached waits until it is alone, and
 //! checks again.
 //!
-//! The lock is on a separate file (flock(2)). The kernel releases it when a process dies, and it is
-//! independent of SQLite's locks.
+//! The lock is on a separate file (flock(2)). The kernel releases it when the process dies, unless
+//! a forked child has the file open. The lock is independent of SQLite's locks.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result};

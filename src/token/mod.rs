@@ -45,8 +45,8 @@ use objects::{Entry, Known, Objects};
 use pin::Tally;
 use search::{Plan, in_session};
 
-/// The largest number of loads of the changes of other processes until the row of an object matches
-/// its record.
+/// The largest number of times that [`Token::current`] loads changes because the row of an object
+/// does not match its record.
 const MOST_LOADS: usize = 1000;
 
 /// A token in its slot.
@@ -269,8 +269,8 @@ impl Token {
         Ok(())
     }
 
-    /// Destroys the objects of a session, and removes the session from the count. The last session
-    /// ends the login. Returns the number of sessions that are left.
+    /// Destroys the session objects of a session, and removes the session from the count. The last
+    /// session ends the login. Returns the number of sessions that are left.
     pub(crate) fn close_session(&self, session: SessionHandle, access: Access) -> u64 {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
@@ -385,7 +385,7 @@ impl Token {
 
     /// Returns a template for a new key. Under the policy *strict*, the function adds each usage
     /// that is in neither the template nor `forced`, with the value false. `forced` is the template
-    /// that the base key or unwrapping key prescribes.
+    /// that another key prescribes for the new key.
     pub(crate) fn named_usages<'t, 'a>(
         &self,
         template: &'t Template<'a>,

@@ -10,7 +10,7 @@ use cryptoki_sys::{CK_BBOOL, CK_FALSE, CK_TRUE, CK_ULONG};
 pub struct Memory(Arc<[AtomicU8]>);
 
 impl Memory {
-    /// Copies these bytes.
+    /// Makes memory with a copy of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(bytes.iter().copied().map(AtomicU8::new).collect())
     }
@@ -111,6 +111,7 @@ impl Structure {
     }
 
     /// Adds the number of these bytes, then a pointer to a copy, as in `CK_ECDH1_DERIVE_PARAMS`.
+    /// The pointer is NULL if there are no bytes.
     #[must_use]
     pub fn counted(self, bytes: &[u8]) -> Self {
         let this = self.number(bytes.len() as CK_ULONG);

@@ -90,7 +90,7 @@ const MECHANISM_FLAGS: &[(&str, CK_FLAGS)] = &[
     ("message-verify", sys::CKF_MESSAGE_VERIFY),
 ];
 
-/// `CK_ULONG` has 32 bits on some platforms.
+/// Converts a number to 64 bits, because `CK_ULONG` has 32 bits on some platforms.
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 fn wide(number: CK_ULONG) -> u64 {
     u64::from(number)

@@ -1,5 +1,5 @@
-//! A store's file that no process uses: a copy for a backup, or a file that becomes a token. It has
-//! no write-ahead log, and no name that a search for tokens finds.
+//! A store's file that no other process uses: a copy for a backup, or a file that becomes a token.
+//! It has no write-ahead log, and no name that a search for tokens finds.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ impl Detached {
         done.map(drop).map_err(|reason| self.log("set the state", &reason))
     }
 
-    /// Rewrites all records, and sets the serial number.
+    /// Passes each record to `rewriter`, stores the replacements, and sets the serial number.
     pub(crate) fn rewrite(&mut self, rewriter: &mut dyn Rewriter, serial: &str) -> Result<()> {
         let mut attempt = || {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -1,6 +1,6 @@
 //! Safe functions around the C functions of AWS-LC. They take slices and return owned values.
 //!
-//! Most functions report a failure as 0 or null, with details in an error queue of the thread.
+//! Most C functions report a failure as 0 or null, with details in an error queue of the thread.
 //! [`failed`] logs and clears the queue. [`refused`] only clears the queue. It is for failures that
 //! are an expected result, such as a bad signature or a malformed key.
 #![allow(unsafe_code)]
