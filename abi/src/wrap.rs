@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
         }
         let work = |out: Output<'_>| module.wrap_key(session, &mechanism, wrapping, key, out);
         // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the
-        // parameter; no slice of that memory is in use when the nonce is written.
+        // parameter. No slice of that memory is in use when the nonce is written.
         unsafe {
             produce(Out(wrapped, wrapped_len), work)?;
             // A call that asks for the length does not write the nonce.

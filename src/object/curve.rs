@@ -39,9 +39,9 @@ pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
-/// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string. PKCS#11
-/// 3.2, "Elliptic Curve": fails with `CurveNotSupported` if the token does not support the curve
-/// for this key type, and with `DomainParamsInvalid` for parameters in another form.
+/// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string (PKCS#11
+/// 3.2, "Elliptic Curve"). Fails with `CurveNotSupported` if the token does not support the curve
+/// for this key type. Fails with `DomainParamsInvalid` for parameters in another form.
 pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();

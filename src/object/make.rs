@@ -255,8 +255,8 @@ pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
 
 /// Sets the value of an unwrapped or derived secret key. If the template has `CKA_VALUE_LEN`, the
 /// value has this length, and `cut` selects the removed end of the secret. Fails with
-/// `TemplateInconsistent` if the secret is too short or must not be cut, and with `KeySizeRange` if
-/// the key type does not permit this length.
+/// `TemplateInconsistent` if the secret is too short or must not be cut. Fails with `KeySizeRange`
+/// if the key type does not permit this length.
 pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
     let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
@@ -505,8 +505,8 @@ pub(super) fn complete(
 
 /// If the template sets `CKA_DECRYPT` or `CKA_SIGN` to false and omits a usage that can do the
 /// same, sets that usage to false too. Otherwise a key could decrypt although its template has
-/// `CKA_DECRYPT` false: unwrapping and decapsulating decrypt, and a signature with recovery by
-/// `CKM_RSA_X_509` is the same computation as a decryption.
+/// `CKA_DECRYPT` false. Unwrapping and decapsulating decrypt, and `CKM_RSA_X_509` computes a
+/// signature with recovery as it computes a decryption.
 fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
     const FOLLOWS: [(Flag, &[Flag]); 2] = [
         (Flag::DECRYPT, &[Flag::UNWRAP, Flag::DECAPSULATE, Flag::SIGN_RECOVER]),

@@ -2,8 +2,8 @@
 //!
 //! A computation of RustCrypto takes up to several hundred KiB of stack. A caller's thread may have
 //! less, and its stack could be wiped only to a guessed depth. A separate stack solves both
-//! problems. It ends in guard pages, so that an overflow cannot reach other memory. Its whole used
-//! part is wiped when the computation returns or panics.
+//! problems. Guard pages are below it, so that an overflow cannot reach other memory. The whole
+//! used part is wiped when the computation returns or panics.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;

@@ -34,7 +34,8 @@ pub(super) struct Savable {
 
 /// Each entry is the name of an operation, its engine and its flag in `C_SessionCancel`. An
 /// operation that `C_GetOperationState` can save also has the role of its key and its `Init`
-/// function, which gets the mechanism, the key and the signature of `C_VerifySignatureInit`.
+/// function. This function gets the mechanism, the key and the signature of
+/// `C_VerifySignatureInit`.
 macro_rules! operations {
     ($(
         $(#[$doc:meta])*
