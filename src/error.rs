@@ -38,7 +38,7 @@ pub enum Error {
     DataInvalid,
     /// The input is too short or too long for the mechanism.
     DataLenRange,
-    /// The store or a library failed; the log says how.
+    /// The store or a library failed; the log has the reason.
     DeviceError,
     /// The store has no space left.
     DeviceMemory,

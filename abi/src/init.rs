@@ -63,10 +63,11 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
     }
 }
 
-/// Returns the library parameters, which applications pass as NSS does. NSS's struct has one more
-/// field: `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`.
-/// So the sixth field is the `pReserved` of the standard's struct. It is `NULL`, or a string that
-/// ends with NUL. The seventh is never read, because the standard's struct does not have it.
+/// Returns the library parameters, which applications pass in NSS's struct. It has one more field
+/// than the standard's: `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags,
+/// LibraryParameters, pReserved`. So its sixth field is the `pReserved` of the standard's struct:
+/// `NULL`, or a string that ends with NUL. The seventh field is never read, because the standard's
+/// struct does not have it.
 ///
 /// # Safety
 ///

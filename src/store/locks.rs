@@ -16,7 +16,7 @@
 //!   keeps the description open, and with it the locks of a parent that was killed. A lock is not
 //!   mapped, so a child can close it.
 //! - SQLite drops one lock by closing the file: the lock on `-shm` that shows that the file is in
-//!   use. So the last descriptor of a file that SQLite closes also closes the *lock*.
+//!   use. So this module closes the *lock* when SQLite closes its last descriptor of the file.
 //!
 //! In the kernel, both kinds of locks conflict with each other. So `sqlite3` and older versions of
 //! this module wait for this version, and this version waits for them.
@@ -40,7 +40,7 @@ const TRIES: usize = 8;
 /// The identity of a file: its device and inode.
 type Id = (libc::dev_t, libc::ino_t);
 
-/// The locks of this process.
+/// The files that SQLite has open, and their locks.
 #[derive(Default)]
 struct Table {
     /// The file of each descriptor of SQLite.
@@ -66,8 +66,8 @@ static TABLE: Guarded = Guarded(UnsafeCell::new(None));
 fn with_table<T>(work: impl FnOnce(&mut Table) -> T) -> T {
     // SAFETY: a static mutex lives as long as the process.
     let mutex = unsafe { ffi::sqlite3_mutex_alloc(MUTEX) };
-    // SAFETY: as above. No caller holds it, because `work` calls the operating system but not
-    // SQLite.
+    // SAFETY: as above. This thread does not hold it, because `work` calls the operating system but
+    // not SQLite.
     unsafe { ffi::sqlite3_mutex_enter(mutex) };
     // SAFETY: the mutex is held, so this is the only reference.
     let outcome = work(unsafe { (*TABLE.0.get()).get_or_insert_default() });

@@ -24,7 +24,8 @@ impl FileId {
     }
 }
 
-/// A stamp of a token file. It differs after the file was changed or replaced.
+/// A stamp of a token file. It differs after the file was changed or replaced, if it was
+/// [settled](Self::is_settled).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// The identity of the token file.

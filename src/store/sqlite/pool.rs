@@ -23,7 +23,7 @@ pub struct Pool {
 }
 
 struct Places {
-    /// The number of places in use, also of files that are being opened.
+    /// The number of places in use, with those of files that are being opened.
     taken: usize,
     open: Vec<Arc<Handle>>,
 }

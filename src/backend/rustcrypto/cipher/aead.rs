@@ -140,7 +140,7 @@ pub(super) struct Ccm {
     chain: Zeroizing<Block>,
     /// The counter block of the tag.
     first: u128,
-    /// The bits of that block that are the counter.
+    /// The counter bits of that block.
     mask: u128,
     tag_len: usize,
     data_len: usize,
