@@ -90,10 +90,11 @@ struct State {
     key: Option<Arc<TokenKey>>,
     /// The incarnation of the token that the key belongs to: see [`Change::incarnation`].
     incarnation: i64,
-    /// The state of the store that the rows in memory belong to; `None` if no rows were loaded.
+    /// The change number of the store when the rows in memory were loaded; `None` if no rows were
+    /// loaded.
     seen: Option<Change>,
-    /// The latest state of the store that this process has seen. An earlier one means that the file
-    /// was rolled back.
+    /// The latest change number of the store that this process has seen. An earlier one means that
+    /// the file was rolled back.
     latest: Change,
     sessions: u64,
     read_write_sessions: u64,
@@ -104,7 +105,7 @@ struct State {
 /// detected.
 #[derive(Clone, Copy)]
 pub(crate) struct Remains {
-    /// The latest state of the store that this process has seen.
+    /// The latest change number of the store that this process has seen.
     pub(crate) latest: Change,
     /// The number of handles that were given to objects. No handle is reused.
     last_handle: u64,
@@ -112,7 +113,7 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Returns the facts about a token of which the process has seen only this state of the store.
+    /// Returns the facts about a token of which the process has seen only this change number.
     pub(crate) fn of_new(latest: Change) -> Self {
         Self { latest, ..Self::default() }
     }
@@ -187,7 +188,7 @@ impl Token {
     }
 
     /// Returns the header of a new token, with a new token key wrapped under the SO PIN. `change`
-    /// is the first state of the store.
+    /// is the first change number of the store.
     pub(crate) fn header(
         serial: String,
         slot: u64,
