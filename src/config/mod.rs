@@ -90,8 +90,8 @@ pub struct PinRules {
     pub memory_kib: u32,
     /// The passes of Argon2id for new PINs. A login strengthens a record that uses fewer.
     pub passes: u32,
-    /// The additional seconds of a login if the disk is full or read-only, so that a wrong PIN
-    /// cannot be counted on disk.
+    /// The additional seconds of a login while the disk is full or read-only. A wrong PIN cannot be
+    /// counted on disk then.
     pub uncounted_delay: u32,
 }
 
@@ -128,8 +128,8 @@ impl Default for PinRules {
 pub struct PolicyRules {
     /// The policy.
     pub name: Policy,
-    /// Allows `CKM_RSA_X_509` in `C_WrapKey` and `C_UnwrapKey`. There is no padding: if the public
-    /// exponent is 3, a cube root of the wrapped key can reveal the key.
+    /// Allows `CKM_RSA_X_509` in `C_WrapKey` and `C_UnwrapKey`. This mechanism has no padding: if
+    /// the public exponent is 3, a cube root of the wrapped key can reveal the key.
     pub raw_rsa_wrap: bool,
 }
 

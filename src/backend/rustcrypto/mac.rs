@@ -1,4 +1,4 @@
-//! Message authentication codes: HMAC (FIPS 198-1) and those with AES.
+//! Message authentication codes: HMAC (FIPS 198-1) and the MACs with AES.
 
 use digest::common::BlockSizeUser;
 use digest::{Digest, FixedOutputReset, KeyInit, Reset, Update};
