@@ -19,8 +19,8 @@ pub trait Ciphers: Sync {
 
 /// Encrypts and decrypts whole messages with one key. Each message has its own nonce and tag
 /// length. The cipher keeps reusable state between messages. Both methods fail with
-/// `MechanismParamInvalid` if the [scheme does not support](AeadScheme::takes) the lengths, or if
-/// the message is too long for CCM.
+/// `MechanismParamInvalid` if the [scheme does not support](AeadScheme::takes) the lengths. They
+/// fail with the same error if the message or the additional data is too long for CCM.
 pub trait Aead: Send {
     /// Encrypts `input` into `out`, which has the same length. Except with CCM, fails with
     /// `DataLenRange` if the message is too long.
