@@ -74,7 +74,8 @@ pub(crate) unsafe extern "C" fn C_AsyncJoin(
     })
 }
 
-/// Returns the function with this name, which ends with NUL. `None` if it is never pending.
+/// Returns the function with this name, which ends with NUL. `None` if the function is unknown or
+/// never pending.
 ///
 /// # Safety
 ///

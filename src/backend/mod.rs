@@ -235,9 +235,9 @@ pub enum Encryption {
     Pkcs1,
     /// RSAES-OAEP.
     Oaep {
-        /// The hash of the label.
+        /// The hash function of the label.
         hash: Hash,
-        /// The hash of MGF1.
+        /// The hash function of MGF1.
         mgf: Hash,
         /// The label.
         label: Box<[u8]>,
@@ -276,14 +276,14 @@ pub enum Scheme {
     /// Without a hash the input is padded unchanged, and has at most the length of the modulus
     /// minus 11 bytes.
     RsaPkcs1 {
-        /// The hash of the DigestInfo.
+        /// The hash function of the DigestInfo.
         hash: Option<Hash>,
     },
     /// RSASSA-PSS. The input is a digest.
     RsaPss {
-        /// The hash of the digest.
+        /// The hash function of the digest.
         hash: Hash,
-        /// The hash of the mask generation function MGF1.
+        /// The hash function of the mask generation function MGF1.
         mgf: Hash,
         /// The length of the salt in bytes.
         salt_len: usize,
@@ -319,7 +319,7 @@ pub enum Scheme {
     /// SLH-DSA (FIPS 205). Without a hash it is pure and the input is the message. With a hash it
     /// is HashSLH-DSA and the input is a digest.
     SlhDsa {
-        /// The hash of the digest.
+        /// The hash function of the digest.
         hash: Option<Hash>,
         /// The context, at most 255 bytes.
         context: Box<[u8]>,
@@ -329,7 +329,7 @@ pub enum Scheme {
     /// ML-DSA (FIPS 204). Without a hash it is pure and the input is the message. With a hash it is
     /// HashML-DSA and the input is a digest.
     MlDsa {
-        /// The hash of the digest.
+        /// The hash function of the digest.
         hash: Option<Hash>,
         /// The context. More than 255 bytes fail with `MechanismParamInvalid`.
         context: Box<[u8]>,

@@ -94,7 +94,7 @@ impl MessageParams {
         &self.nonce
     }
 
-    /// Returns the nonce for the generator to write.
+    /// Returns the memory of the nonce, into which the generator writes.
     pub fn nonce_mut(&mut self) -> &mut [u8] {
         &mut self.nonce
     }
@@ -114,7 +114,7 @@ impl MessageParams {
         &self.tag[..self.tag_len]
     }
 
-    /// Returns the nonce, and the tag for encryption to write.
+    /// Returns the nonce, and the memory into which encryption writes the tag.
     pub fn nonce_and_tag(&mut self) -> (&[u8], &mut [u8]) {
         (&self.nonce, &mut self.tag[..self.tag_len])
     }

@@ -24,8 +24,8 @@ pub enum Need {
     May,
     /// Forbidden: `AttributeReadOnly`, because the token sets it.
     Never,
-    /// The mechanism sets it. A template may repeat it with the same value; another value is
-    /// `TemplateInconsistent`.
+    /// The mechanism sets it. A template may repeat it with the same value; another value fails
+    /// with `TemplateInconsistent`.
     Same,
 }
 
@@ -133,7 +133,8 @@ impl Rule {
         self
     }
 
-    /// Returns whether the template of a function that makes a key from another key may contain it.
+    /// Returns whether the template of a function that makes a key from another key may or must
+    /// contain the attribute.
     pub fn receive(&self) -> Need {
         match self.generate {
             // For example, `C_GenerateKey` needs `CKA_VALUE_LEN`. The template of an unwrapped key
@@ -200,7 +201,7 @@ const fn text(id: A, on: ObjectTypes) -> Rule {
 }
 
 const RULES: &[Rule] = &[
-    // Every object.
+    // The attribute of every object.
     Rule::new(A::CLASS, Kind::Number, ObjectTypes::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
     // PKCS#11 3.2, "Storage Objects", "Copying objects".
     flag(A::TOKEN, ObjectTypes::STORAGE, ObjectTypes::NONE).changes(Change::Copy),
@@ -214,12 +215,12 @@ const RULES: &[Rule] = &[
     flag(A::DESTROYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Copy),
     text(A::LABEL, ObjectTypes::STORAGE),
     text(A::UNIQUE_ID, ObjectTypes::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),
-    // Data.
+    // The attributes of data objects.
     text(A::APPLICATION, ObjectTypes::DATA),
     text(A::OBJECT_ID, ObjectTypes::DATA),
     text(A::VALUE, ObjectTypes::DATA),
-    // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": of their own attributes,
-    // only ID, ISSUER and SERIAL_NUMBER change.
+    // The attributes of certificates. PKCS#11 3.2, "X.509 public key certificate objects": of their
+    // own attributes, only ID, ISSUER and SERIAL_NUMBER change.
     Rule::new(A::CERTIFICATE_TYPE, Kind::Number, ObjectTypes::CERTIFICATES)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
@@ -255,7 +256,7 @@ const RULES: &[Rule] = &[
     text(A::URL, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
     text(A::HASH_OF_SUBJECT_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
     text(A::HASH_OF_ISSUER_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
-    // Keys.
+    // The attributes of keys and domain parameters.
     Rule::new(A::KEY_TYPE, Kind::Number, ObjectTypes::KEYS.or(ObjectTypes::PARAMETERS))
         .needs(Need::Must, Need::Same)
         .changes(Change::Fixed),

@@ -1,4 +1,4 @@
-//! Verification with recovery of the data from an RSA signature.
+//! `C_VerifyRecover`: verifies an RSA signature and returns the data that the signature contains.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Recovering {
 }
 
 impl Engine for Recovering {
-    /// Does nothing: the signature has a single part.
+    /// Does nothing: the engine keeps no data between calls.
     fn forget(&mut self) {}
 }
 

@@ -126,7 +126,7 @@ mod tests {
             no_number,
             half,
             param(CK_OTP_OUTPUT_FORMAT, &counter),
-            // The type of the output, and an unknown type.
+            // The first type is for the output only. The second type is unknown.
             param(CK_OTP_VALUE, &digits),
             param(HUGE, &digits),
         ] {

@@ -1,4 +1,4 @@
-//! Attributes and mechanisms as the caller passes them.
+//! The attributes and mechanisms that a caller passes to a module.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BBOOL, CK_FALSE, CK_MECHANISM, CK_MECHANISM_TYPE, CK_TRUE, CK_ULONG,
@@ -9,7 +9,7 @@ use super::memory::{Memory, Structure};
 /// One attribute of a template: its type and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// `CKA_…`
+    /// The type, `CKA_…`.
     pub kind: CK_ATTRIBUTE_TYPE,
     /// The value in the form that C expects.
     pub value: Vec<u8>,
@@ -38,7 +38,7 @@ impl Attribute {
 /// A mechanism with its parameter in the form that C expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mechanism {
-    /// `CKM_…`
+    /// The type, `CKM_…`.
     pub kind: CK_MECHANISM_TYPE,
     /// The parameter. If it is empty, the pointer is NULL.
     pub parameter: Vec<u8>,

@@ -82,7 +82,7 @@ impl Structure {
         self.inline(&[flag])
     }
 
-    /// Adds bytes inside the structure.
+    /// Adds the bytes themselves, not a pointer to them.
     #[must_use]
     pub fn inline(mut self, bytes: &[u8]) -> Self {
         self.bytes.extend(bytes);

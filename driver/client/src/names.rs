@@ -62,7 +62,7 @@ pub fn mechanism_called(name: &str) -> Option<CK_MECHANISM_TYPE> {
     MechanismType::named(&format!("CKM_{bare}")).and_then(|id| id.0.try_into().ok())
 }
 
-/// Returns the flags of a mechanism in words: `sign, verify`.
+/// Returns the flags of a mechanism as words, for example `sign, verify`.
 pub fn mechanism_flags(flags: CK_FLAGS) -> String {
     let words = MECHANISM_FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(word, _)| *word);
     words.collect::<Vec<_>>().join(", ")

@@ -25,7 +25,7 @@ impl Session {
         self.init("C_SignInit", init, mechanism, key, "starting a signature")
     }
 
-    /// `C_Sign` into `out` by one call. Returns the number of bytes written.
+    /// `C_Sign` with the buffer `out`. Returns the number of bytes written.
     pub fn sign(&self, data: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.transform("C_Sign", self.module().functions().C_Sign, data, out, "signing")
     }

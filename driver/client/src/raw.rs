@@ -55,7 +55,7 @@ impl Arg<'_> {
     }
 }
 
-/// The kind of a parameter.
+/// The kind of a parameter. Each kind names the arguments that fit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// [`Arg::Number`]
@@ -85,7 +85,7 @@ pub enum Kind {
 /// A function of the standard.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name, for example `C_Sign`.
     pub name: &'static str,
     /// The kind of each C parameter.
     pub parameters: &'static [Kind],

@@ -34,7 +34,8 @@ impl KeyType {
     }
 }
 
-/// `CKA_EC_PARAMS`: the DER of the OID. For Ed25519 the name is allowed too (PKCS#11 3.0).
+/// The values of `CKA_EC_PARAMS`: the DER of the OID. For Ed25519 the name is allowed too (PKCS#11
+/// 3.0).
 const CURVES: [(KeyType, &[u8]); 5] = [
     (KeyType::P256, b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
     (KeyType::P384, b"\x06\x05\x2b\x81\x04\x00\x22"),
@@ -55,7 +56,7 @@ pub(crate) struct Row {
     on_digest: Option<(CK_MECHANISM_TYPE, CK_MECHANISM_TYPE)>,
 }
 
-/// The schemes. The schemes of each key type are in the order of preference, as in rustls.
+/// All schemes. For each key type they are in the order of preference of rustls.
 pub(crate) const SCHEMES: [Row; 13] = [
     pss(SignatureScheme::RSA_PSS_SHA512, CKM_SHA512_RSA_PKCS_PSS, [CKM_SHA512, CKG_MGF1_SHA512, 64]),
     pss(SignatureScheme::RSA_PSS_SHA384, CKM_SHA384_RSA_PKCS_PSS, [CKM_SHA384, CKG_MGF1_SHA384, 48]),

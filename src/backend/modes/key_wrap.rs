@@ -27,7 +27,7 @@ pub(in crate::backend) struct Kw<B> {
 }
 
 impl<B: BlockCipher<N>> Kw<B> {
-    /// Builds the wrap. `cipher` has the same direction.
+    /// Builds the wrap. `cipher` must have the same direction.
     pub(in crate::backend) fn new(cipher: B, direction: Direction, iv: Option<[u8; SEMI]>) -> Self {
         Self { cipher, direction, iv: iv.unwrap_or(KW_IV) }
     }
@@ -69,7 +69,7 @@ pub(in crate::backend) struct Kwp<B> {
 }
 
 impl<B: BlockCipher<N>> Kwp<B> {
-    /// Builds the wrap. `cipher` has the same direction.
+    /// Builds the wrap. `cipher` must have the same direction.
     pub(in crate::backend) fn new(cipher: B, direction: Direction, iv: Option<[u8; SEMI / 2]>) -> Self {
         Self { cipher, direction, iv: iv.unwrap_or(KWP_IV) }
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::store::seal::TokenKey;
 use crate::store::{Change, Header, Inspection, Rewriter, schema};
 
-/// The open file.
+/// A token file that is open.
 pub(crate) struct Detached {
     path: PathBuf,
     connection: Connection,
@@ -37,7 +37,7 @@ impl Detached {
         Ok(Self { path: path.to_owned(), connection })
     }
 
-    /// Returns the facts about the token.
+    /// Returns the token's header.
     pub(crate) fn header(&self) -> Result<Header> {
         match read_header(&self.connection).map_err(|reason| self.log("header", &reason))? {
             Ok(Some(header)) => Ok(header),

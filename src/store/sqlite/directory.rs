@@ -21,11 +21,11 @@ use crate::store::place::{self, Exposure, JOURNAL, Stamp};
 pub(crate) struct Entry {
     /// The path.
     pub(crate) path: PathBuf,
-    /// The inode that the directory names. For a symbolic link it is that of the link.
+    /// The inode in the directory's entry. For a symbolic link it is the inode of the link.
     pub(crate) inode: u64,
     /// Whether the directory has a write-ahead log or a rollback journal beside the file.
     has_log: bool,
-    /// Whether it is not named after a serial number.
+    /// Whether the name of the file is not a serial number.
     has_other_name: bool,
 }
 

@@ -294,7 +294,8 @@ fn cfb64_is_cfb_with_segments_of_eight_bytes() {
     check(&S::AesCfb { iv, bits: 64 }, &key, &plain, &expected);
 }
 
-/// IEEE 1619-2007, B: vectors 2 and 10 (its first block), 15 to 18 (incomplete last blocks).
+/// IEEE 1619-2007, B: vector 2, the first block of vector 10, and vectors 15 to 18, which have
+/// incomplete last blocks.
 #[test]
 fn ieee_1619_xts() {
     let e9 = array("9a785634120000000000000000000000");
@@ -407,7 +408,7 @@ fn gcm_matches_its_specification() {
     }
 }
 
-/// SP 800-38C, C.1 to C.3.
+/// The examples of SP 800-38C, C.1 to C.3.
 #[test]
 fn sp_800_38c_ccm() {
     for (nonce, aad, plain, tag_len, expected) in [
@@ -461,7 +462,7 @@ fn ccm_accepts_only_the_announced_length() {
     }
 }
 
-/// RFC 3394, 4.1, 4.2, 4.3 and 4.6.
+/// The vectors of RFC 3394, 4.1, 4.2, 4.3 and 4.6.
 #[test]
 fn rfc_3394_kw() {
     let plain = hex("00112233445566778899aabbccddeeff000102030405060708090a0b0c0d0e0f");
@@ -476,7 +477,7 @@ fn rfc_3394_kw() {
     }
 }
 
-/// RFC 5649, 6.
+/// The vectors of RFC 5649, 6.
 #[test]
 fn rfc_5649_kwp() {
     let key = hex("5840df6e29b02af1ab493b705bf16ea1ae8338f4dcc176a8");
@@ -540,7 +541,7 @@ fn kwp_refuses_impossible_lengths_and_paddings() {
 const SUNSCREEN: &[u8] = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for \
                            the future, sunscreen would be it.";
 
-/// RFC 8439, 2.4.2.
+/// The vector of RFC 8439, 2.4.2.
 #[test]
 fn rfc_8439_chacha20() {
     let key: Vec<u8> = (0..32).collect();
@@ -577,7 +578,7 @@ fn chacha20_counts_beyond_32_bits_but_not_beyond_its_counter() {
     }
 }
 
-/// RFC 8439, 2.8.2.
+/// The vector of RFC 8439, 2.8.2.
 #[test]
 fn rfc_8439_chacha20_poly1305() {
     let key: Vec<u8> = (0x80..0xa0).collect();
