@@ -187,6 +187,19 @@ impl<T: AsRef<[u8]>> From<T> for Nonce {
     }
 }
 
+impl Nonce {
+    /// Becomes a copy of `other`.
+    #[inline]
+    fn assign(&mut self, other: &Self) {
+        match (&mut self.0, &other.0) {
+            (NonceBytes::Short { len, bytes }, NonceBytes::Short { len: new_len, bytes: new }) => {
+                (*len, *bytes) = (*new_len, *new);
+            }
+            (place, new) => *place = new.clone(),
+        }
+    }
+}
+
 impl Deref for Nonce {
     type Target = [u8];
 
@@ -442,9 +455,11 @@ impl CipherScheme {
 }
 
 /// Replaces a nonce and additional data by copies of the new ones.
+#[inline]
 pub(super) fn assign_nonce(nonce: &mut Nonce, aad: &mut Box<[u8]>, new_nonce: &Nonce, new_aad: &[u8]) {
-    nonce.clone_from(new_nonce);
-    if **aad != *new_aad {
+    nonce.assign(new_nonce);
+    let both_empty = aad.is_empty() && new_aad.is_empty();
+    if !both_empty && **aad != *new_aad {
         *aad = new_aad.into();
     }
 }

@@ -106,8 +106,8 @@ struct Kept<E> {
 
 impl<E: Engine> Operation<E> {
     /// Starts the operation with the kept engine if that engine fits. Returns whether it does.
-    /// `renew` passes another parameter of the same mechanism to the engine. It returns false if
-    /// that needs a new engine. Fails with `OperationActive` if an operation is active.
+    /// `renew` passes the parameter to the engine. It returns false if the engine keeps its
+    /// parameter. Fails with `OperationActive` if an operation is active.
     pub(super) fn rearm(
         &mut self,
         mechanism: &Mechanism,
@@ -124,11 +124,11 @@ impl<E: Engine> Operation<E> {
                 && std::ptr::eq(kept.mechanism.info, mechanism.info)
         };
         let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
-        if !kept.mechanism.params.same(&mechanism.params) {
-            if !renew(&mut kept.engine)? {
-                return Ok(false);
-            }
+        // A cipher takes the parameter without a comparison, because it is usually another nonce.
+        if renew(&mut kept.engine)? {
             kept.mechanism.params.assign(&mechanism.params);
+        } else if !kept.mechanism.params.same(&mechanism.params) {
+            return Ok(false);
         }
         self.stage = Stage::Ready;
         Ok(true)

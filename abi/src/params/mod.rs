@@ -130,7 +130,8 @@ unsafe fn read<T: Copy>(parameter: &[u8]) -> Result<T> {
 /// The bytes are readable.
 unsafe fn copy(bytes: In, limit: u64) -> Result<Box<[u8]>> {
     // SAFETY: the caller's promise.
-    unsafe { bounded(bytes, limit) }.and_then(try_boxed)
+    let bytes = unsafe { bounded(bytes, limit) }?;
+    if bytes.is_empty() { Ok(Box::default()) } else { try_boxed(bytes) }
 }
 
 /// Copies a nonce that a parameter struct points to, of at most `limit` bytes.

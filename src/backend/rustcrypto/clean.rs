@@ -68,7 +68,7 @@ impl Cipher for Clean<dyn Cipher> {
     }
 
     fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        self.run(|cipher| cipher.renew(scheme))
+        self.0.renew(scheme)
     }
 
     fn save(&self) -> Result<SavedCipher> {
