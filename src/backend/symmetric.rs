@@ -160,30 +160,29 @@ pub enum Direction {
 /// A nonce or initialisation vector of any length. Usual lengths need no allocation: each message
 /// has a new nonce, and a session copies it twice.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Nonce(NonceBytes);
-
-#[derive(Clone, PartialEq, Eq)]
-enum NonceBytes {
-    /// The bytes after the first `len` are zero. Copies and comparisons have a fixed length, which
-    /// takes fewer instructions than `SmallVec` needs.
-    Short {
-        len: u8,
-        bytes: [u8; 16],
-    },
-    Long(Box<[u8]>),
+pub struct Nonce {
+    /// The bytes if there are at most 16. The bytes after the first `len` are zero. Copies and
+    /// comparisons have a fixed length, which takes fewer instructions than `SmallVec` needs.
+    bytes: [u8; 16],
+    len: usize,
+    /// The bytes if there are more than 16. Otherwise empty.
+    long: Box<[u8]>,
 }
 
 impl<T: AsRef<[u8]>> From<T> for Nonce {
+    #[inline]
     fn from(bytes: T) -> Self {
         let given = bytes.as_ref();
-        let mut bytes = [0; 16];
-        Self(match bytes.get_mut(..given.len()) {
-            Some(start) => {
-                start.copy_from_slice(given);
-                NonceBytes::Short { len: given.len() as u8, bytes }
-            }
-            None => NonceBytes::Long(given.into()),
-        })
+        let mut nonce = Self { bytes: [0; 16], len: given.len(), long: Box::default() };
+        // The usual length is copied without a call.
+        if let Some(given) = given.as_array::<12>() {
+            nonce.bytes[..12].copy_from_slice(given);
+        } else if let Some(start) = nonce.bytes.get_mut(..given.len()) {
+            start.copy_from_slice(given);
+        } else {
+            nonce.long = given.into();
+        }
+        nonce
     }
 }
 
@@ -191,11 +190,9 @@ impl Nonce {
     /// Becomes a copy of `other`.
     #[inline]
     fn assign(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (NonceBytes::Short { len, bytes }, NonceBytes::Short { len: new_len, bytes: new }) => {
-                (*len, *bytes) = (*new_len, *new);
-            }
-            (place, new) => *place = new.clone(),
+        (self.bytes, self.len) = (other.bytes, other.len);
+        if !self.long.is_empty() || !other.long.is_empty() {
+            self.long = other.long.clone();
         }
     }
 }
@@ -204,19 +201,13 @@ impl Deref for Nonce {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
-            NonceBytes::Short { len, bytes } => &bytes[..usize::from(*len)],
-            NonceBytes::Long(bytes) => bytes,
-        }
+        self.bytes.get(..self.len).unwrap_or(&self.long)
     }
 }
 
 impl DerefMut for Nonce {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.0 {
-            NonceBytes::Short { len, bytes } => &mut bytes[..usize::from(*len)],
-            NonceBytes::Long(bytes) => bytes,
-        }
+        self.bytes.get_mut(..self.len).unwrap_or(&mut self.long)
     }
 }
 
