@@ -1,5 +1,5 @@
-//! Backups of a token in use, killed runs, wrong keys, a full disk, and conflicts of a restored
-//! token with other files.
+//! Backups of a token in use, killed runs, wrong keys, a full disk, hostile backups, and conflicts
+//! of a restored token with other files.
 //!
 //! In one test four processes create keys and sign while the token is backed up.
 //! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4.
@@ -27,6 +27,9 @@ const PIN: &str = "87654321";
 const SO_PIN: &str = "12345678";
 const PASSPHRASE: &str = "a long passphrase";
 const WORKERS: usize = 4;
+/// The limits of a command that reads a hostile backup: the processor time in seconds, and the
+/// memory in KiB.
+const LIMITS: &str = "ulimit -t 20 -v 4000000";
 /// The DER of the OID of P-256.
 const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 
@@ -203,6 +206,46 @@ fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
     for len in [0, 20, 200, whole.len() / 2, whole.len() - 1] {
         check(&whole[..len], &format!("cut at {len}"));
     }
+}
+
+/// Returns a command that runs the tool within [`LIMITS`], with the output of `input` as its
+/// standard input.
+fn limited(setup: &Setup, input: &str, arguments: &[&str]) -> Command {
+    let command = setup.command_in("other", &[]);
+    let mut shell = Command::new("bash");
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+        .current_dir(setup.scratch.path())
+        .args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
+    shell.arg(command.get_program()).args(arguments);
+    shell
+}
+
+#[test]
+fn a_backup_with_an_endless_header_is_refused() {
+    let Some(setup) = Setup::new() else { return };
+    for endless in ["tr '\\0' a </dev/zero", "yes -- $'-> a\\n'"] {
+        let input = format!("{{ printf 'age-encryption.org/v1\\n-> '; {endless}; }}");
+        let (code, text) =
+            run(&mut limited(&setup, &input, &["backup", "verify", "-", "--identity", "identity"]));
+        assert_eq!(code, 1, "{endless}: {text}");
+        assert!(text.contains("its header has more than"), "{endless}: {text}");
+    }
+}
+
+#[test]
+fn a_file_with_too_many_recipients_is_refused() {
+    let Some(setup) = Setup::new() else { return };
+    let all = format!("{}\n", setup.recipient).repeat(1041);
+    fs::write(setup.scratch.file("all"), &all).expect("a file");
+    let create = ["backup", "create", "backup", "--recipients-file", "all"];
+    assert!(setup.fails(&create).contains("the file has more than"));
+    fs::write(setup.scratch.file("all"), &all[..all.len() / 1041 * 1040]).expect("a file");
+    setup.ok(&create);
+    setup.ok(&["backup", "verify", "backup", "--identity", "identity"]);
+    let twice = [&create[..], &["--recipients-file", "all", "--force"]].concat();
+    assert!(setup.fails(&twice).contains("its header has more than"));
+    setup.ok(&["backup", "verify", "backup", "--identity", "identity"]);
 }
 
 #[test]

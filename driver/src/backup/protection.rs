@@ -1,7 +1,7 @@
 //! The encryption of backups, by the crate `age`.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::path::Path;
 
 use age::secrecy::{ExposeSecret, SecretString};
@@ -21,6 +21,13 @@ const WORK: u8 = 18;
 const MOST_WORK: u8 = 20;
 /// The longest file with identities or recipients in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
+/// The first bytes of a file of age.
+const MAGIC: &[u8] = b"age-encryption.org/";
+/// The longest header of a backup in bytes. Each recipient needs 98 of them.
+const LONGEST_HEADER: u64 = 256 << 10;
+/// The largest number of lines in the header of a backup. Each recipient needs two. The crate `age`
+/// reads the header from its start again for each line.
+const MOST_LINES: usize = 4096;
 
 /// Who can decrypt a new backup.
 pub enum Protection {
@@ -75,7 +82,11 @@ impl Protection {
 impl Keys {
     /// Returns the decrypted content. Reading it fails at the first part that was altered, and at
     /// the end if the file was cut.
-    pub(super) fn decrypt<R: BufRead>(&self, name: &Path, input: R) -> Result<impl BufRead + use<R>, Error> {
+    pub(super) fn decrypt<R: BufRead>(
+        &self,
+        name: &Path,
+        mut input: R,
+    ) -> Result<impl BufRead + use<R>, Error> {
         let failed = |reason: &str| Error::Failed(format!("{}: {reason}", name.display()));
         let explain = |error: DecryptError| match error {
             DecryptError::NoMatchingKeys => failed("the backup is for other keys"),
@@ -86,7 +97,11 @@ impl Keys {
             DecryptError::InvalidHeader | DecryptError::UnknownFormat => failed("this is not a file of age"),
             error => failed(&error.to_string()),
         };
-        let decryptor = Decryptor::new_buffered(input).map_err(explain)?;
+        let header = read_header(&mut input).map_err(Error::io(name))?;
+        let header = header.ok_or_else(|| {
+            failed(&format!("its header has more than {LONGEST_HEADER} bytes or {MOST_LINES} lines"))
+        })?;
+        let decryptor = Decryptor::new_buffered(Cursor::new(header).chain(input)).map_err(explain)?;
         let content = match self {
             Self::Passphrase(_) if !decryptor.is_scrypt() => {
                 return Err(failed("the backup has recipients and no passphrase; give an --identity"));
@@ -103,6 +118,27 @@ impl Keys {
         };
         content.map(BufReader::new).map_err(explain)
     }
+}
+
+/// Reads the header of a file of age, up to the line with its MAC. `None` if the header is too
+/// long. A file that is not of age, or ends in its header, is left to the crate `age`, which would
+/// read a header of any length.
+fn read_header(input: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
+    let (mut header, mut input) = (Vec::new(), input.take(LONGEST_HEADER));
+    for _ in 0..MOST_LINES {
+        let start = header.len();
+        let len = input.read_until(b'\n', &mut header)?;
+        if !header.starts_with(MAGIC) {
+            return Ok(Some(header));
+        }
+        if input.limit() == 0 {
+            break;
+        }
+        if len == 0 || header[start..].starts_with(b"---") {
+            return Ok(Some(header));
+        }
+    }
+    Ok(None)
 }
 
 fn secret(passphrase: &str) -> SecretString {
@@ -130,10 +166,17 @@ pub fn read_identities(path: &Path) -> Result<Vec<Box<dyn Identity>>, Error> {
 }
 
 fn read(path: &Path) -> Result<Zeroizing<String>, Error> {
-    let mut text = Zeroizing::new(String::with_capacity(LONGEST_FILE as usize));
-    File::open(path)
-        .and_then(|file| file.take(LONGEST_FILE).read_to_string(&mut text))
+    // One byte more than allowed shows that the file is longer.
+    let mut text = Zeroizing::new(String::with_capacity(LONGEST_FILE as usize + 1));
+    let len = File::open(path)
+        .and_then(|file| file.take(LONGEST_FILE + 1).read_to_string(&mut text))
         .map_err(Error::io(path))?;
+    if len as u64 > LONGEST_FILE {
+        return Err(Error::Failed(format!(
+            "{}: the file has more than {LONGEST_FILE} bytes",
+            path.display()
+        )));
+    }
     Ok(text)
 }
 
