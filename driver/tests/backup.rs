@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use age::x25519::Recipient;
 use common::{Scratch, jeton, peer, run, succeed};
 use cryptoki_sys::{
     CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
@@ -27,6 +28,8 @@ const PIN: &str = "87654321";
 const SO_PIN: &str = "12345678";
 const PASSPHRASE: &str = "a long passphrase";
 const WORKERS: usize = 4;
+/// The page size of a token file.
+const PAGE: usize = 4096;
 /// The limits of a command that reads a hostile backup: the processor time in seconds, and the
 /// memory in KiB.
 const LIMITS: &str = "ulimit -t 20 -v 4000000";
@@ -231,6 +234,101 @@ fn a_backup_with_an_endless_header_is_refused() {
         assert_eq!(code, 1, "{endless}: {text}");
         assert!(text.contains("its header has more than"), "{endless}: {text}");
     }
+}
+
+/// Everyone who knows a recipient can make a backup for it.
+#[test]
+fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let header = setup.ok(&["backup", "verify", "backup", "--identity", "identity", "--json"]);
+    let header: Value = serde_json::from_str(&header).expect("JSON");
+    let token = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    let copy = setup.scratch.file("copy");
+    token.execute("VACUUM INTO ?1", [&copy]).expect("a copy");
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'object'";
+    let objects: usize = token.query_row(root, [], |row| row.get(0)).expect("a table");
+    let store = fs::read(copy).expect("a file");
+    let elsewhere = serde_json::json!({ "serial": "../0123456789abc" });
+    let cases = [
+        (&header, store.clone(), None),
+        (&elsewhere, store.clone(), Some("the header of the backup is malformed")),
+        (&with(&header, "serial", "../0123456789abc"), store.clone(), Some("is not the serial number")),
+        (&with(&header, "label", "other"), store.clone(), Some("does not fit its store")),
+        (&header, with_shared_pages(&store, 1), Some("not a token that this version knows")),
+        (&header, with_shared_pages(&store, objects), Some("the token is damaged: Tree")),
+        (&header, store[..store.len() / 2].to_vec(), Some("")),
+        (&header, Vec::new(), Some("not a token that this version knows")),
+    ];
+    for (header, store, expected) in cases {
+        let content = [b"jeton backup 1\n", header.to_string().as_bytes(), b"\n", &store].concat();
+        fs::write(setup.scratch.file("hostile"), encrypted(&setup.recipient, &content)).expect("a file");
+        for verb in ["verify", "restore"] {
+            let arguments = ["backup", verb, "hostile", "--identity", "identity"];
+            let (code, text) = run(&mut limited(&setup, ":", &arguments));
+            assert_eq!(code, i32::from(expected.is_some()), "{verb}: {text}");
+            assert!(text.contains(expected.unwrap_or_default()), "{verb}: {text}");
+            assert!(!text.contains("panicked"), "{verb}: {text}");
+        }
+        let folder = setup.scratch.file("other");
+        assert!(expected.is_none() || !Path::new(&folder).exists() || setup.files("other").is_empty());
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+/// Returns the header with another value.
+fn with(header: &Value, name: &str, value: &str) -> Value {
+    let mut header = header.clone();
+    header[name] = value.into();
+    header
+}
+
+fn encrypted(recipient: &str, content: &[u8]) -> Vec<u8> {
+    let recipient: Recipient = recipient.parse().expect("a recipient");
+    let recipients = std::iter::once(&recipient as &dyn age::Recipient);
+    let encryptor = age::Encryptor::with_recipients(recipients).expect("a recipient");
+    let mut plain = encryptor.wrap_output(Vec::new()).expect("memory");
+    plain.write_all(content).expect("memory");
+    plain.finish().expect("memory")
+}
+
+/// Adds 16 levels of pages between the root page of a table and its rows. Each of these pages names
+/// the same child 101 times. So the table seems to have 101^17 times as many rows.
+fn with_shared_pages(store: &[u8], root: usize) -> Vec<u8> {
+    const LEVELS: usize = 16;
+    // The header of the file is in the first page.
+    let start = if root == 1 { 100 } else { 0 };
+    let mut store = store.to_vec();
+    let added = store.len() / PAGE + 1;
+    let mut rows = store[(root - 1) * PAGE..root * PAGE].to_vec();
+    assert_eq!(rows[start], 13, "a page without children");
+    rows.copy_within(start..PAGE / 2, 0);
+    let top = page_of_one_child(added, start);
+    store[(root - 1) * PAGE + start..root * PAGE].copy_from_slice(&top[start..]);
+    store.extend((1..=LEVELS).flat_map(|level| page_of_one_child(added + level, 0)));
+    store.extend(rows);
+    let pages = (store.len() / PAGE) as u32;
+    store[28..32].copy_from_slice(&pages.to_be_bytes());
+    store
+}
+
+/// A page that names this child 101 times ("Database File Format" of SQLite's manual).
+fn page_of_one_child(child: usize, start: usize) -> Vec<u8> {
+    const CELLS: usize = 100;
+    let child = (child as u32).to_be_bytes();
+    let content = PAGE - 5 * CELLS;
+    let mut page = vec![0; PAGE];
+    page[start] = 5;
+    page[start + 3..start + 5].copy_from_slice(&(CELLS as u16).to_be_bytes());
+    page[start + 5..start + 7].copy_from_slice(&(content as u16).to_be_bytes());
+    page[start + 8..start + 12].copy_from_slice(&child);
+    for cell in 0..CELLS {
+        let (place, at) = (start + 12 + 2 * cell, content + 5 * cell);
+        page[place..place + 2].copy_from_slice(&(at as u16).to_be_bytes());
+        page[at..at + 4].copy_from_slice(&child);
+        page[at + 4] = cell as u8;
+    }
+    page
 }
 
 #[test]

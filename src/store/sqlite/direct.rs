@@ -26,6 +26,10 @@ const PAGE_HEADER: usize = 8;
 const LEAF: u8 = 13;
 /// The length of the longest row that SQLite stores in one page.
 const LOCAL: usize = PAGE - 35;
+/// The number of bytes that [`has_schema_page`] needs.
+pub(super) const START: usize = FILE_HEADER + PAGE_HEADER;
+/// The number of tables of a token file.
+const TABLES: u16 = 3;
 
 /// Reads headers. It remembers the schema that it checked last, because all files have the same.
 #[derive(Default)]
@@ -93,6 +97,14 @@ fn check_first(first: &[u8]) -> Option<()> {
     }
     // `token` is the first table of the schema, so its only page is page 2.
     schema.iter().any(|table| table.name == "token" && table.root == 2).then_some(())
+}
+
+/// Returns whether a file that starts with these bytes has its schema in one page, with as many
+/// rows as a token file has tables. SQLite reads the whole schema before we can compare it, and the
+/// pages of a malformed file can have the same children many times.
+pub(super) fn has_schema_page(start: &[u8]) -> bool {
+    let Some(page) = start.get(FILE_HEADER..START) else { return false };
+    page[0] == LEAF && page[3..5] == TABLES.to_be_bytes()
 }
 
 /// Reads the only row of the page of the table `token`.

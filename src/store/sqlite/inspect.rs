@@ -11,10 +11,17 @@ use crate::store::{Change, Header, Inspection, Row};
 
 /// After this number of findings, further damaged objects are only counted.
 const MOST: usize = 100;
+/// The start of the answer in which SQLite lists the damage of pages.
+const PAGES: &str = "*** in database main ***\n";
 
 /// Reads all rows and records. The connection must see one state, as in a transaction.
 pub(super) fn inspect(connection: &Connection, key: Option<&TokenKey>) -> rusqlite::Result<Inspection> {
-    let mut damage = structure(connection)?;
+    let mut damage = match structure(connection)? {
+        Structure::Sound(damage) => damage,
+        // If pages share their children, a hostile file of 100 KB can have more rows than anyone
+        // can read.
+        Structure::Broken(damage) => return Ok(Inspection { objects: 0, damage }),
+    };
     let Ok(Some(header)) = read_header(connection)? else {
         damage.push("the file has no token, or one of an unknown format".to_owned());
         return Ok(Inspection { objects: 0, damage });
@@ -62,11 +69,29 @@ pub(super) fn inspect(connection: &Connection, key: Option<&TokenKey>) -> rusqli
     Ok(Inspection { objects, damage })
 }
 
-/// Returns the findings of SQLite about its own pages.
-fn structure(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+/// The findings of SQLite.
+enum Structure {
+    /// The pages are intact. The findings are about rows.
+    Sound(Vec<String>),
+    /// The findings are about pages.
+    Broken(Vec<String>),
+}
+
+/// Returns the findings of SQLite. It answers first with the damage of pages, and then with that of
+/// rows. If pages are damaged, it reads no row.
+fn structure(connection: &Connection) -> rusqlite::Result<Structure> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST})"))?;
-    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
-    lines.filter(|line| line.as_ref().map_or(true, |line| line != "ok")).collect()
+    let (mut answers, mut found) = (statement.query([])?, Vec::new());
+    while let Some(answer) = answers.next()? {
+        let answer: String = answer.get(0)?;
+        if let Some(pages) = answer.strip_prefix(PAGES) {
+            return Ok(Structure::Broken(pages.lines().map(str::to_owned).collect()));
+        }
+        if answer != "ok" {
+            found.push(answer);
+        }
+    }
+    Ok(Structure::Sound(found))
 }
 
 /// Returns the damage of one object.
