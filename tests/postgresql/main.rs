@@ -21,6 +21,7 @@ mod administrator;
 mod control;
 mod hosts;
 mod outage;
+mod servers;
 mod settings;
 
 use std::sync::Arc;

@@ -1,29 +1,62 @@
 //! A PostgreSQL server of this test process, on a Unix socket. It ends with the process, also if
-//! the process is killed.
+//! the process is killed, and its files are removed.
+//!
+//! A script holds the server. It ends the server when the test process ends in any way, because
+//! then its input ends. The kernel ends the server if the script is killed. If both are killed, the
+//! next test process that starts a server removes the files.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// The administrator of the server, who owns all tables.
 pub const USER: &str = "postgres";
+/// The beginning of the name of a server's directory. The process and the server's name follow.
+const PREFIX: &str = "jeton-postgresql-";
+/// The file in a server's directory that its script keeps locked, from the start to the end.
+const LOCK: &str = "lock";
 
 /// Makes a database, starts the server, says so, and waits for the end of its input. Then stops the
 /// server and removes its files. A test needs no data after a crash of the machine.
 const SCRIPT: &str = r#"
 set -eu
+# The test process may be killed while the script writes to it.
+trap '' PIPE
 cd "$DATA"
-"$BIN/initdb" --username=postgres --auth=trust --no-sync --no-instructions --pgdata="$DATA/data" >"$DATA/initdb.log"
-"$BIN/pg_ctl" --pgdata="$DATA/data" --wait --silent --log="$DATA/log" \
-    --options="-k $DATA -c listen_addresses=$LISTEN -c port=$PORT -c max_connections=200 $OPTIONS" start
+# The file gets its name when it is locked.
+exec 9>new
+flock 9
+mv new lock
+finish() {
+    trap '' HUP INT TERM
+    trap - EXIT
+    # A test that was killed may have left a pg_ctl that starts the server again: it finds no data.
+    if mv data gone; then
+        "$BIN/pg_ctl" --pgdata="$DATA/gone" --silent --mode=immediate stop || true
+    fi
+    cd /
+    rm -rf "$DATA"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
+"$BIN/initdb" --username=postgres --auth=trust --no-sync --no-instructions --pgdata="$DATA/data" >initdb.log
+# The kernel stops the server if this shell is killed.
+setpriv --pdeathsig QUIT "$BIN/postgres" -D "$DATA/data" -k "$DATA" -c listen_addresses="$LISTEN" -c port="$PORT" \
+    -c max_connections=200 $OPTIONS >>log 2>&1 9>&- &
+until "$BIN/pg_isready" --quiet --host="$DATA" --port="$PORT"; do
+    if ! kill -0 "$!"; then
+        cat log >&2
+        exit 1
+    fi
+    sleep 0.05
+done
 echo ready
 read -r _ || true
-"$BIN/pg_ctl" --pgdata="$DATA/data" --silent --mode=immediate stop || true
-rm -rf "$DATA"
 "#;
 
 /// A running server.
@@ -44,13 +77,14 @@ impl Server {
 
     /// Starts a server with these options. Returns `None` if PostgreSQL is not installed.
     pub fn start(name: &str, options: &str) -> Option<Self> {
-        Self::start_on(name, options, "''", 5432)
+        Self::start_on(name, options, "", 5432)
     }
 
     /// Starts a server that listens on this address, besides its Unix socket.
     pub fn start_on(name: &str, options: &str, listen: &str, port: u16) -> Option<Self> {
         let bin = binaries()?;
-        let directory = std::env::temp_dir().join(format!("jeton-postgresql-{}-{name}", std::process::id()));
+        remove_leftovers();
+        let directory = Self::directory_of(std::process::id(), name);
         // Everyone who reaches the socket is the superuser.
         DirBuilder::new().mode(0o700).create(&directory).expect("a directory");
         let mut command = as_user(&directory);
@@ -66,9 +100,47 @@ impl Server {
         Some(Self { directory, port, _script: child })
     }
 
+    /// The directory of a server that a process starts under this name.
+    pub fn directory_of(process: u32, name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("{PREFIX}{process}-{name}"))
+    }
+
     /// The address of the server's database.
     pub fn url(&self) -> String {
         format!("postgresql://{USER}@/postgres?host={}&port={}", self.directory.display(), self.port)
+    }
+}
+
+/// Stops the servers whose scripts were killed, and removes their files.
+fn remove_leftovers() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // A directory without the file is so new that its script has not created it yet.
+        if entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && let Ok(lock) = File::open(path.join(LOCK))
+            && lock.try_lock().is_ok()
+        {
+            stop(&path);
+            // Another user may own it.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Stops the server of a directory, and waits until it has ended.
+fn stop(directory: &Path) {
+    let found = std::fs::read_to_string(directory.join("data/postmaster.pid")).unwrap_or_default();
+    let Some(process) = found.lines().next().filter(|line| !line.is_empty()) else { return };
+    let is_ours = || {
+        let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(&*directory.to_string_lossy())
+    };
+    if is_ours() {
+        let _ = Command::new("kill").args(["-QUIT", process]).status();
+    }
+    let start = Instant::now();
+    while is_ours() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -1,0 +1,112 @@
+//! The server of a test process ends with the process, and its files are removed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::server;
+use crate::support::server::Server;
+
+/// The variable of the process that holds a server until it is killed.
+const HOLDER: &str = "JETON_TEST_HOLDS_A_SERVER";
+/// The name of its server.
+const NAME: &str = "held";
+/// The line that it writes when the server runs.
+const READY: &str = "the server is held";
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Starts a server and waits for the end, in a process of its own.
+#[test]
+fn a_process_holds_a_server() {
+    if std::env::var_os(HOLDER).is_none() {
+        return;
+    }
+    let _server = Server::start(NAME, "-c fsync=off").expect("a server");
+    println!("{READY}");
+    thread::sleep(4 * LIMIT);
+}
+
+/// Starts the process that holds a server.
+fn holder() -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "servers::a_process_holds_a_server", "--nocapture"]).env(HOLDER, "1");
+    command.stdout(Stdio::piped()).spawn().expect("a process")
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LIMIT, "{what}, after {LIMIT:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn until_ready(holder: &mut Child) {
+    let lines = BufReader::new(holder.stdout.take().expect("a pipe")).lines();
+    let mut lines = lines.map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.contains(READY)), "the process has ended");
+}
+
+fn kill(mut holder: Child) {
+    holder.kill().expect("a process");
+    holder.wait().expect("a process");
+}
+
+/// The processes whose command line has this directory.
+fn processes_of(directory: &Path) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("the processes").flatten();
+    let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+    let uses = |process: &String| {
+        let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(&*directory.to_string_lossy())
+    };
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(uses).collect()
+}
+
+#[test]
+fn a_server_ends_when_its_test_process_is_killed() {
+    if server().is_none() {
+        return;
+    }
+    let mut holder = holder();
+    until_ready(&mut holder);
+    let directory = Server::directory_of(holder.id(), NAME);
+    assert!(!processes_of(&directory).is_empty());
+    kill(holder);
+    until("the server runs", || !directory.exists() && processes_of(&directory).is_empty());
+}
+
+#[test]
+fn a_server_ends_when_its_test_process_is_killed_during_the_start() {
+    if server().is_none() {
+        return;
+    }
+    let holder = holder();
+    let directory = Server::directory_of(holder.id(), NAME);
+    until("there is no lock", || directory.join("lock").exists());
+    kill(holder);
+    until("the server runs", || !directory.exists() && processes_of(&directory).is_empty());
+}
+
+#[test]
+fn a_server_ends_when_its_script_is_killed_and_the_next_start_removes_its_files() {
+    if server().is_none() {
+        return;
+    }
+    let mut holder = holder();
+    until_ready(&mut holder);
+    let directory = Server::directory_of(holder.id(), NAME);
+    // The script is a child of the thread that started it.
+    let threads = fs::read_dir(format!("/proc/{}/task", holder.id())).expect("the threads").flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let script = children.collect::<String>();
+    let done = Command::new("kill").arg("-KILL").args(script.split_whitespace()).status();
+    assert!(done.expect("kill").success());
+    until("the server runs", || processes_of(&directory).is_empty());
+    kill(holder);
+    Server::start("after", "-c fsync=off").expect("a server");
+    assert!(!directory.exists());
+}
