@@ -120,6 +120,18 @@ pub trait Store: Send + Sync {
     /// differs from the expected one.
     fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed>;
 
+    /// Replaces or deletes one object. If its row is not the expected one, a store on a server
+    /// calls `again` while no other process can write, and does the write that `again` returns.
+    /// Other stores skip the write.
+    fn commit_one(
+        &self,
+        write: &Write<'_>,
+        summarise: &Summarise<'_>,
+        _again: &mut dyn Again,
+    ) -> Result<Committed> {
+        self.commit(std::slice::from_ref(write), summarise)
+    }
+
     /// Removes old bytes that an earlier call or a killed process left in the file, unless a
     /// process is reading it.
     fn tidy(&self);
@@ -130,6 +142,12 @@ pub trait Store: Send + Sync {
     /// Rewrites the token in one transaction. Afterwards the file has the newest format. Returns
     /// the state before.
     fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change>;
+
+    /// Returns the incarnation of the token. If [`changed_since`](Self::changed_since) was called
+    /// before, it may be that of the state that this call found.
+    fn incarnation(&self) -> Result<i64> {
+        Ok(self.header()?.change.incarnation())
+    }
 
     /// Returns whether there was a commit since that state, or a
     /// [suspicious](Self::suspicious_since) write. Cheap if there was no commit since the last
@@ -173,6 +191,29 @@ pub(crate) struct Inspection {
 /// Makes the summary of the state after a commit. Takes the state before, and for each write
 /// whether it was done.
 pub(crate) type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
+
+/// Makes the write of one object again after another process changed the object. The store calls
+/// its functions in their order, while no other process can write.
+pub trait Again {
+    /// Takes the current state.
+    fn begin(&mut self, before: Snapshot) -> Result<()>;
+
+    /// Takes a row of this state. Called for each row, in the order of their numbers.
+    fn row(&mut self, row: Row);
+
+    /// Returns the write. Takes the record of the object; `None` if there is no such object.
+    fn write(&mut self, record: Option<&[u8]>) -> Result<Rewrite>;
+}
+
+/// The write of one object, made from the current rows.
+pub struct Rewrite {
+    /// The tag that the row has.
+    pub(crate) old: Tag,
+    /// The new row and its record; `None` to delete the object.
+    pub(crate) new: Option<(Row, Vec<u8>)>,
+    /// The sealed summary of the state after the write.
+    pub(crate) summary: Vec<u8>,
+}
 
 /// Supplies the new content when a token is rewritten.
 pub trait Rewriter {
@@ -248,6 +289,7 @@ pub struct Committed {
 pub(crate) type Tag = [u8; 16];
 
 /// The row of an object.
+#[derive(Clone)]
 pub struct Row {
     /// The number of the object.
     pub(crate) id: i64,
@@ -308,6 +350,7 @@ pub enum Role {
 }
 
 /// One write of a batch.
+#[derive(Clone, Copy)]
 pub enum Write<'a> {
     /// Adds an object.
     Insert(&'a Row, &'a [u8]),
@@ -315,4 +358,14 @@ pub enum Write<'a> {
     Replace(Tag, &'a Row, &'a [u8]),
     /// Deletes the object with this number and tag.
     Delete(i64, Tag),
+}
+
+impl Write<'_> {
+    /// Returns the number of the object.
+    pub(crate) fn id(&self) -> i64 {
+        match self {
+            Write::Insert(row, _) | Write::Replace(_, row, _) => row.id,
+            Write::Delete(id, _) => *id,
+        }
+    }
 }

@@ -1,17 +1,22 @@
 //! Writes objects from memory to the store. Threads that create objects at the same time share a
 //! commit, and so a sync. The first thread that gets the lock of changes writes the objects of all
 //! threads that wait for it.
+//!
+//! A change of one object is made again if another process has changed the object meanwhile. A
+//! store on a server makes it again from the current rows, while it holds the lock of the token
+//! ([`Retry`]). So it succeeds at the second try, however often other hosts change the object.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::objects::Entry;
+use super::load::Loading;
+use super::objects::{Cached, Entry};
 use super::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
-use crate::store::seal::TokenKey;
+use crate::store::seal::{self, TokenKey};
 use crate::store::summary::{RowHash, Summary};
-use crate::store::{Change, Role, Row, Snapshot, Tag, Write};
+use crate::store::{Again, Change, Committed, Rewrite, Role, Row, Snapshot, Summarise, Tag, Write};
 
 /// The jobs that wait to be written.
 #[derive(Default)]
@@ -32,13 +37,13 @@ impl Token {
         let (key, _) = self.key()?;
         let mut sealed = Vec::with_capacity(objects.len());
         for object in objects {
-            let stored = match object.home {
+            sealed.push(match object.home {
                 Home::Token(id) => {
-                    Some(key.seal(&self.serial, id, object.attributes(), &self.public_indexer)?)
+                    let (object, stored) = self.seal(&key, id, object)?;
+                    (object, Some(stored))
                 }
-                Home::Session(_) | Home::BuiltIn => None,
-            };
-            sealed.push((object, stored));
+                Home::Session(_) | Home::BuiltIn => (object, None),
+            });
         }
         let job = Arc::new(Job { objects: Mutex::new(sealed), done: OnceLock::new() });
         self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&job));
@@ -69,36 +74,62 @@ impl Token {
 
     fn insert_sealed(&self, object: Object, stored: Option<Sealed>) -> ObjectHandle {
         let entry = match stored {
-            Some((row, _)) => Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) },
+            Some((row, _)) => entry_of(object, row),
             None => self.entry(object, Tag::default()),
         };
         self.objects.insert(entry)
     }
 
-    /// Replaces the object that has the tag `old`. Returns `None` if the object in the store has
+    /// Replaces or deletes a token object that has this handle, row number and tag: `make` returns
+    /// the new object, or `None` to delete it. Returns `false` if the object in the store has
     /// another tag, or is not there any more.
-    pub(super) fn commit_replacement(
+    pub(super) fn commit_change(
         &self,
         change: &ChangeGuard<'_>,
-        id: i64,
-        old: Tag,
-        new: Object,
-    ) -> Result<Option<Entry>> {
-        let (key, _) = self.key()?;
-        let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.public_indexer)?;
-        let done = self.commit(change, &key, &[Write::Replace(old, &row, &record)])?;
-        Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
+        (handle, id, tag): (ObjectHandle, i64, Tag),
+        old: &Object,
+        make: &Make<'_>,
+    ) -> Result<bool> {
+        let (key, incarnation) = self.key()?;
+        let new = make(old)?.map(|new| self.seal(&key, id, new)).transpose()?;
+        let write = match &new {
+            Some((_, (row, record))) => Write::Replace(tag, row, record),
+            None => Write::Delete(id, tag),
+        };
+        let loading = None;
+        let mut retry =
+            Retry { token: self, change, key: &key, incarnation, handle, id, make, loading, made: None };
+        let commit = |summarise: &Summarise<'_>| self.store.commit_one(&write, summarise, &mut retry);
+        if !self.commit_with(change, &key, &[write], commit)? {
+            return Ok(false);
+        }
+        match retry.made.unwrap_or_else(|| new.map(|(new, (row, _))| entry_of(new, row))) {
+            Some(entry) => self.objects.replace(handle, entry),
+            None => self.objects.remove(handle),
+        }
+        self.bump();
+        Ok(true)
     }
 
-    /// Removes the object that has the tag `old`. Returns `false` if the object in the store has
-    /// another tag, or is not there any more.
-    pub(super) fn commit_removal(&self, change: &ChangeGuard<'_>, id: i64, old: Tag) -> Result<bool> {
-        let (key, _) = self.key()?;
-        self.commit(change, &key, &[Write::Delete(id, old)])
+    /// Returns an object with its row and its record.
+    fn seal(&self, key: &TokenKey, id: i64, object: Object) -> Result<(Object, Sealed)> {
+        let sealed = key.seal(&self.serial, id, object.attributes(), &self.public_indexer)?;
+        Ok((object, sealed))
     }
 
     /// Commits writes. Returns whether all of them were done.
     fn commit(&self, change: &ChangeGuard<'_>, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
+        self.commit_with(change, key, writes, |summarise| self.store.commit(writes, summarise))
+    }
+
+    /// Commits writes with this function of the store. Returns whether all of them were done.
+    fn commit_with(
+        &self,
+        change: &ChangeGuard<'_>,
+        key: &TokenKey,
+        writes: &[Write<'_>],
+        commit: impl FnOnce(&Summarise<'_>) -> Result<Committed>,
+    ) -> Result<bool> {
         // The row hashes that each write adds and subtracts.
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
         let incarnation = self.state().incarnation;
@@ -110,8 +141,7 @@ impl Token {
                 }
             })
         };
-        let committed = self.store.commit(writes, &summarise);
-        let committed = committed.inspect_err(|_| self.end_rolled_back_login(change))?;
+        let committed = commit(&summarise).inspect_err(|_| self.end_rolled_back_login(change))?;
         self.acknowledge(committed.before);
         Ok(committed.applied.iter().all(|applied| *applied))
     }
@@ -195,4 +225,68 @@ impl Token {
         let state = self.state();
         state.key.clone().map(|key| (key, state.incarnation)).ok_or(Error::UserNotLoggedIn)
     }
+}
+
+/// Returns the new object of a change, or `None` to delete the object. May be called again with a
+/// newer state of the object.
+pub(super) type Make<'a> = dyn Fn(&Object) -> Result<Option<Object>> + 'a;
+
+/// Makes the change of an object again from the rows that the store loads.
+struct Retry<'a> {
+    token: &'a Token,
+    change: &'a ChangeGuard<'a>,
+    key: &'a TokenKey,
+    /// The incarnation of the token that the key belongs to.
+    incarnation: i64,
+    handle: ObjectHandle,
+    id: i64,
+    make: &'a Make<'a>,
+    /// The load of the rows, and the state that they belong to.
+    loading: Option<(Loading<'a>, Snapshot)>,
+    /// The result of the change: the new entry, or `None` if the object is deleted.
+    made: Option<Option<Entry>>,
+}
+
+impl Again for Retry<'_> {
+    fn begin(&mut self, before: Snapshot) -> Result<()> {
+        if before.change.incarnation() != self.incarnation {
+            return Err(Error::DeviceRemoved);
+        }
+        let login = self.token.login_state();
+        self.loading = Some((Loading::new(self.token, Some(self.key), login, Cached::Keep), before));
+        Ok(())
+    }
+
+    fn row(&mut self, row: Row) {
+        if let Some((loading, _)) = &mut self.loading {
+            loading.row(row);
+        }
+    }
+
+    fn write(&mut self, record: Option<&[u8]>) -> Result<Rewrite> {
+        let (loading, before) = self.loading.take().ok_or(Error::GeneralError)?;
+        loading.finish(self.change, &before)?;
+        self.token.bump();
+        let row = self.token.objects.row(self.id).ok_or(Error::ObjectHandleInvalid)?;
+        let record = record.filter(|record| seal::tag(record) == Some(row.tag));
+        let object = self.token.open_record(self.id, record.ok_or(Error::ObjectHandleInvalid)?)?;
+        self.token.objects.keep(self.handle, row.tag, &object);
+        let new = (self.make)(&object)?.map(|new| self.token.seal(self.key, self.id, new)).transpose()?;
+        let hash = |row: &Row| self.key.row_hasher().hash(row);
+        let summary = self.token.reseal_summary(self.key, self.incarnation, &before, |summary| {
+            summary.subtract(hash(&row));
+            new.iter().for_each(|(_, (row, _))| summary.add(hash(row)));
+        })?;
+        let (entry, new) = match new {
+            Some((object, (row, record))) => (Some(entry_of(object, row.clone())), Some((row, record))),
+            None => (None, None),
+        };
+        self.made = Some(entry);
+        Ok(Rewrite { old: row.tag, new, summary })
+    }
+}
+
+/// Returns the entry of an object that was sealed.
+fn entry_of(object: Object, row: Row) -> Entry {
+    Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) }
 }

@@ -15,7 +15,7 @@ use crate::object::policy::Login;
 use crate::store::counter::Counter;
 use crate::store::seal::TokenKey;
 use crate::store::summary::Summary;
-use crate::store::{Change, Header, Row};
+use crate::store::{Change, Header, Row, Snapshot};
 
 /// If a login sees at most this number of objects, it reads and verifies all of their records. So
 /// the log names altered records at once. Other records are verified at their first use.
@@ -81,7 +81,7 @@ impl Token {
         {
             return Ok(());
         }
-        if key.is_some() && self.store.header()?.change.incarnation() != incarnation {
+        if key.is_some() && self.store.incarnation()? != incarnation {
             warn!(
                 token = self.serial,
                 "another process initialised the token again or gave it a new key: the login ends"
@@ -195,47 +195,9 @@ impl Token {
         login: Login,
         cached: Cached,
     ) -> Result<()> {
-        let mut found = key.map(|_| Summary::empty(Change(0)));
-        let mut present = Vec::new();
-        let snapshot = self.store.load(&mut |row: Row| {
-            if let (Some(found), Some(key)) = (&mut found, key) {
-                found.add(key.row_hasher().hash(&row));
-            }
-            if !row.private || login == Login::User {
-                present.push(row.id);
-                let cached = if row.private { Cached::Keep } else { cached };
-                self.objects.load_row(row, cached);
-            }
-        })?;
-        if let Err(error) = self.expect_no_roll_back(snapshot.change) {
-            self.forget_rolled_back_rows(change);
-            return Err(error);
-        }
-        {
-            let mut state = self.state();
-            state.latest = snapshot.change;
-            state.seen = Some(snapshot.change);
-        }
-        if self.objects.row_count() != present.len() {
-            self.objects.retain_rows(|id| present.binary_search(&id).is_ok());
-        }
-        let (Some(key), Some(found)) = (key, found) else { return Ok(()) };
-        let sealed = key.open_summary(&self.serial, snapshot.change, &snapshot.summary);
-        let Some(sealed) = sealed else {
-            error!(token = self.serial, "the summary of the objects was altered on disk; no object is used");
-            self.objects.retain_rows(|_| false);
-            return Ok(());
-        };
-        let suspects: Vec<_> =
-            present.iter().copied().filter(|id| sealed.group_differs(&found, *id)).collect();
-        if sealed.differs(&found) {
-            error!(
-                token = self.serial,
-                left_out = ?suspects,
-                "objects were removed, added or replaced on disk; the other objects of their groups are not used"
-            );
-            self.objects.retain_rows(|id| suspects.binary_search(&id).is_err());
-        }
+        let mut loading = Loading::new(self, key, login, cached);
+        let snapshot = self.store.load(&mut |row| loading.row(row))?;
+        let present = loading.finish(change, &snapshot)?;
         if cached == Cached::Forget && present.len() <= FEW {
             self.store.prefetch(&present);
             present.iter().for_each(|id| self.verify(*id));
@@ -243,6 +205,7 @@ impl Token {
         Ok(())
     }
 
+    /// Reads and verifies the record of an object.
     fn verify(&self, id: i64) {
         // If this fails, the failure is in the log and the object is not used.
         if let Some((handle, tag)) = self.objects.of_row(id)
@@ -250,5 +213,74 @@ impl Token {
         {
             self.objects.keep(handle, tag, &object);
         }
+    }
+}
+
+/// A load of all rows, which come one after the other.
+pub(super) struct Loading<'a> {
+    token: &'a Token,
+    key: Option<&'a TokenKey>,
+    login: Login,
+    cached: Cached,
+    /// The summary of the rows; `None` without a key.
+    found: Option<Summary>,
+    /// The numbers of the visible rows, in their order.
+    present: Vec<i64>,
+}
+
+impl<'a> Loading<'a> {
+    /// Returns a load that skips the rows that are not visible to this login.
+    pub(super) fn new(token: &'a Token, key: Option<&'a TokenKey>, login: Login, cached: Cached) -> Self {
+        let found = key.map(|_| Summary::empty(Change(0)));
+        Self { token, key, login, cached, found, present: Vec::new() }
+    }
+
+    /// Takes the next row.
+    pub(super) fn row(&mut self, row: Row) {
+        if let (Some(found), Some(key)) = (&mut self.found, self.key) {
+            found.add(key.row_hasher().hash(&row));
+        }
+        if !row.private || self.login == Login::User {
+            self.present.push(row.id);
+            let cached = if row.private { Cached::Keep } else { self.cached };
+            self.token.objects.load_row(row, cached);
+        }
+    }
+
+    /// Takes the state that the rows belong to. Forgets the rows that were altered, and those that
+    /// are no longer in the store. Returns the numbers of the visible rows that were compared with
+    /// the summary.
+    pub(super) fn finish(self, change: &ChangeGuard<'_>, snapshot: &Snapshot) -> Result<Vec<i64>> {
+        let Self { token, key, found, present, .. } = self;
+        if let Err(error) = token.expect_no_roll_back(snapshot.change) {
+            token.forget_rolled_back_rows(change);
+            return Err(error);
+        }
+        {
+            let mut state = token.state();
+            state.latest = snapshot.change;
+            state.seen = Some(snapshot.change);
+        }
+        if token.objects.row_count() != present.len() {
+            token.objects.retain_rows(|id| present.binary_search(&id).is_ok());
+        }
+        let (Some(key), Some(found)) = (key, found) else { return Ok(Vec::new()) };
+        let sealed = key.open_summary(&token.serial, snapshot.change, &snapshot.summary);
+        let Some(sealed) = sealed else {
+            error!(token = token.serial, "the summary of the objects was altered on disk; no object is used");
+            token.objects.retain_rows(|_| false);
+            return Ok(Vec::new());
+        };
+        let suspects: Vec<_> =
+            present.iter().copied().filter(|id| sealed.group_differs(&found, *id)).collect();
+        if sealed.differs(&found) {
+            error!(
+                token = token.serial,
+                left_out = ?suspects,
+                "objects were removed, added or replaced on disk; the other objects of their groups are not used"
+            );
+            token.objects.retain_rows(|id| suspects.binary_search(&id).is_err());
+        }
+        Ok(present)
     }
 }

@@ -453,22 +453,23 @@ impl Token {
         handle: ObjectHandle,
         change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
+        let make = |old: &Object| {
+            if old.is_locked() {
+                return Err(Error::UserNotLoggedIn);
+            }
+            self.make_object(old.home, change(old)?)
+        };
         let guard = self.lock_changes();
         self.load_changes(&guard)?;
         loop {
             let (tag, old) = self.current(&guard, rights, handle)?;
-            if old.is_locked() {
-                return Err(Error::UserNotLoggedIn);
-            }
-            let attributes = change(&old)?;
-            let new = self.make_object(old.home, attributes)?;
-            let entry = match old.home {
-                Home::Session(_) | Home::BuiltIn => Some(self.entry(new, tag)),
-                Home::Token(id) => self.commit_replacement(&guard, id, tag, new)?,
-            };
-            if let Some(entry) = entry {
-                self.objects.replace(handle, entry);
+            let Home::Token(id) = old.home else {
+                self.objects.replace(handle, self.entry(make(&old)?, tag));
                 self.bump();
+                return Ok(());
+            };
+            let make = |old: &Object| make(old).map(Some);
+            if self.commit_change(&guard, (handle, id, tag), &old, &make)? {
                 return Ok(());
             }
             // Another process was faster: try again with the object that it wrote.
@@ -485,25 +486,19 @@ impl Token {
         };
         let Home::Token(id) = seen.home else {
             check(&seen)?;
-            self.forget(handle);
+            self.objects.remove(handle);
+            self.bump();
             return Ok(());
         };
         let change = self.lock_changes();
         loop {
             let (tag, object) = self.current(&change, rights, handle)?;
-            check(&object)?;
-            if self.commit_removal(&change, id, tag)? {
-                self.forget(handle);
+            let make = |object: &Object| check(object).map(|()| None);
+            if self.commit_change(&change, (handle, id, tag), &object, &make)? {
                 return Ok(());
             }
             self.load_changes(&change)?;
         }
-    }
-
-    /// Removes an object from memory.
-    fn forget(&self, handle: ObjectHandle) {
-        self.objects.remove(handle);
-        self.bump();
     }
 
     /// Returns the object of a handle if a session with these rights sees it. Before a login, fails
@@ -602,14 +597,20 @@ impl Token {
         if seal::tag(&record) != Some(tag) {
             return Ok(None);
         }
+        self.open_record(id, &record).map(Some)
+    }
+
+    /// Verifies a record. Before a login no record can be verified. Leaves the object out if the
+    /// record was altered.
+    fn open_record(&self, id: i64, record: &[u8]) -> Result<Arc<Object>> {
         let key = self.state().key.clone();
         let attributes = match &key {
-            Some(key) => key.open(&self.serial, id, &record),
-            None => seal::peek(&record),
+            Some(key) => key.open(&self.serial, id, record),
+            None => seal::peek(record),
         };
         match attributes.and_then(|attributes| Object::new(Home::Token(id), attributes, self.provider()).ok())
         {
-            Some(object) => Ok(Some(Arc::new(object))),
+            Some(object) => Ok(Arc::new(object)),
             None => {
                 self.leave_out(id);
                 Err(Error::ObjectHandleInvalid)

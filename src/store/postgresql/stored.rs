@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use futures_util::TryStreamExt;
@@ -21,7 +20,7 @@ use super::transaction::{self, execute};
 use super::wire::Pending;
 use crate::error::{Error, Result};
 use crate::store::{
-    Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Tag, Write,
+    Again, Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Tag, Write,
 };
 
 /// The largest number of changed objects whose records are read with their rows.
@@ -39,9 +38,8 @@ pub(super) struct DatabaseStore {
     records: Mutex<HashMap<i64, Vec<u8>>>,
     /// The tags of the rows that were loaded last.
     tags: Mutex<HashMap<i64, Tag>>,
-    /// Whether a write found another row than memory has, although the change number was the same:
-    /// the rows were altered. The next check loads them.
-    altered: AtomicBool,
+    /// The change number that the last check found, until it is used.
+    noted: Mutex<Option<Change>>,
 }
 
 impl DatabaseStore {
@@ -52,7 +50,7 @@ impl DatabaseStore {
             asked: Mutex::default(),
             records: Mutex::default(),
             tags: Mutex::default(),
-            altered: AtomicBool::new(false),
+            noted: Mutex::default(),
         }
     }
 
@@ -76,6 +74,10 @@ impl DatabaseStore {
 
     fn records(&self) -> MutexGuard<'_, HashMap<i64, Vec<u8>>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Option<Change>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read_records(&self, client: &Client, ids: &[i64]) -> Outcome<HashMap<i64, Vec<u8>>> {
@@ -158,7 +160,6 @@ impl Store for DatabaseStore {
     }
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
-        self.altered.store(false, Ordering::Release);
         let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
         let known = std::mem::take(&mut *tags);
         // Each statement of the transaction sees the same state.
@@ -217,13 +218,19 @@ impl Store for DatabaseStore {
     }
 
     fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        let committed = self.database.run("commit", async |client| {
-            transaction::commit(client, &self.serial, writes, summarise).await
-        })?;
-        if committed.applied.contains(&false) {
-            self.altered.store(true, Ordering::Release);
-        }
-        Ok(committed)
+        self.database
+            .run("commit", async |client| transaction::commit(client, &self.serial, writes, summarise).await)
+    }
+
+    fn commit_one(
+        &self,
+        write: &Write<'_>,
+        summarise: &Summarise<'_>,
+        again: &mut dyn Again,
+    ) -> Result<Committed> {
+        self.database.run("commit", async |client| {
+            transaction::commit_one(client, &self.serial, write, summarise, again).await
+        })
     }
 
     /// The server removes old bytes (`VACUUM`).
@@ -242,7 +249,13 @@ impl Store for DatabaseStore {
     fn changed_since(&self, seen: Change) -> Result<bool> {
         let now = self.database.run("look for changes", async |client| change(client, &self.serial).await)?;
         let now = now.ok_or_else(|| self.removed())?;
-        Ok(now != seen || self.altered.load(Ordering::Acquire))
+        *self.noted() = Some(now);
+        Ok(now != seen)
+    }
+
+    fn incarnation(&self) -> Result<i64> {
+        let noted = self.noted().take();
+        Ok(noted.map_or_else(|| self.header().map(|header| header.change), Ok)?.incarnation())
     }
 
     fn noticed_since(&self, seen: Change) -> Result<bool> {
@@ -272,7 +285,7 @@ impl Store for DatabaseStore {
     }
 
     fn suspicious_since(&self, _: Change) -> Result<bool> {
-        Ok(self.altered.load(Ordering::Acquire))
+        Ok(false)
     }
 
     fn copy(&self, _: &Path) -> Result<()> {

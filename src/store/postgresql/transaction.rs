@@ -2,8 +2,12 @@
 //!
 //! The first statement of each locks the row of the token until the end. So the commits of all
 //! hosts follow each other, and each sees the state that the one before it left. A commit takes two
-//! round trips, because the summary of the new state depends on what the first one finds.
+//! round trips, because the summary of the new state depends on what the first one finds. A change
+//! of an object that another host has changed meanwhile takes two more.
 
+use std::pin::pin;
+
+use futures_util::TryStreamExt;
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
@@ -12,7 +16,7 @@ use super::failure::{Fault, Outcome};
 use super::rows;
 use crate::error::Error;
 use crate::store::index::encode;
-use crate::store::{Change, Committed, Header, Rewriter, Role, Snapshot, Summarise, Write};
+use crate::store::{Again, Change, Committed, Header, Rewrite, Rewriter, Role, Snapshot, Summarise, Write};
 
 /// The number of records that are read together when all are rewritten.
 const BATCH: i64 = 256;
@@ -57,6 +61,59 @@ pub(super) async fn commit(
     let summary = summarise(&before, &applied).map_err(Fault::Refused)?;
     conclude(client, serial, before.change.next(), &summary).await?;
     Ok(Committed { before: before.change, applied })
+}
+
+/// Runs the write of one object, and writes the state that follows. If the row is not the expected
+/// one, runs the write that `again` makes from the current rows.
+pub(super) async fn commit_one(
+    client: &Client,
+    serial: &str,
+    write: &Write<'_>,
+    summarise: &Summarise<'_>,
+    again: &mut dyn Again,
+) -> Outcome<Committed> {
+    let (before, applied) = try_join(begin(client, serial), apply(client, serial, write)).await?;
+    let change = before.change;
+    let summary = if applied {
+        summarise(&before, &[true]).map_err(Fault::Refused)?
+    } else {
+        // No other host can write until the end of this transaction. So the write is made again
+        // once, however often other hosts change the object.
+        again.begin(before).map_err(Fault::Refused)?;
+        repeat(client, serial, write.id(), again).await?
+    };
+    conclude(client, serial, change.next(), &summary).await?;
+    Ok(Committed { before: change, applied: vec![true] })
+}
+
+/// Loads the current rows, and runs the write that `again` makes from them. Returns the summary of
+/// the state that follows.
+async fn repeat(client: &Client, serial: &str, id: i64, again: &mut dyn Again) -> Outcome<Vec<u8>> {
+    let record = "SELECT body FROM object WHERE serial = $1 AND id = $2";
+    let record_key: [Value<'_>; 2] = [(&serial, Type::TEXT), (&id, Type::INT8)];
+    let all = "SELECT id, private, tag, names FROM object WHERE serial = $1 ORDER BY id";
+    // The rows are the last answer, because the client library keeps no answer while it waits for
+    // another one.
+    let (record, rows) = try_join(
+        client.query_typed_opt(record, &record_key),
+        client.query_typed_raw(all, [(&serial, Type::TEXT)]),
+    )
+    .await?;
+    let mut rows = pin!(rows);
+    while let Some(columns) = rows.try_next().await? {
+        again.row(rows::row(&columns)?);
+    }
+    let record = record.as_ref().map(|columns| columns.try_get(0)).transpose()?;
+    let Rewrite { old, new, summary } = again.write(record).map_err(Fault::Refused)?;
+    let write = match &new {
+        Some((row, record)) => Write::Replace(old, row, record),
+        None => Write::Delete(id, old),
+    };
+    if !apply(client, serial, &write).await? {
+        // Only an administrator writes without the lock of the token.
+        return Err(Fault::malformed("an object"));
+    }
+    Ok(summary)
 }
 
 /// Runs a write. Returns whether the row was the expected one.
