@@ -49,7 +49,7 @@ const PACKAGES: [(&str, &[&str]); 14] = [
     ),
     ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
-    ("conformance/fuzz", &[".", "abi/names", "abi", "driver/formats", "driver/migrate"]),
+    ("conformance/fuzz", &[".", "abi/names", "abi", "driver/client", "driver/formats", "driver/migrate"]),
     ("benches", &[".", "driver/client", "driver/peers"]),
 ];
 

@@ -10,6 +10,7 @@
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 
 mod calls;
+mod error;
 mod memory;
 mod parameters;
 mod policy;
@@ -18,8 +19,21 @@ mod source;
 mod templates;
 mod token;
 
+pub mod backup;
 pub mod import;
 pub mod migrate;
 pub mod store;
 
+/// The files of the tool that read backups. The tool as a whole has many more dependencies.
+#[path = "../../../driver/src"]
+pub mod driver {
+    pub mod backup;
+    pub mod output;
+    pub mod token_file;
+}
+
+// The names that these files use.
+use driver::{output, token_file};
+pub use error::Error;
+use jeton_client as client;
 pub use run::Run;

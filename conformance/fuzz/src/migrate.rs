@@ -120,7 +120,7 @@ fn databases(directory: &Path, databases: &[Database], source: &mut Source<'_>) 
 }
 
 /// Replaces up to four parts of a file or of a value.
-fn spliced(content: &[u8], source: &mut Source<'_>) -> Vec<u8> {
+pub(crate) fn spliced(content: &[u8], source: &mut Source<'_>) -> Vec<u8> {
     let mut content = content.to_vec();
     for _ in 0..4 {
         if source.is_empty() || content.is_empty() {

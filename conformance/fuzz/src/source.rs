@@ -83,6 +83,11 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns the bytes that are left.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        self.0.bytes(self.0.len()).unwrap_or_default().to_vec()
+    }
+
     fn taken(&mut self, most: usize) -> Vec<u8> {
         let len = self.below(most + 1).min(self.0.len());
         self.0.bytes(len).unwrap_or_default().to_vec()

@@ -38,7 +38,7 @@ pub fn read(bytes: &[u8]) {
 }
 
 /// Alters the file up to four times. If SQLite refuses an alteration, the next one may succeed.
-fn alter(file: &Path, source: &mut Source<'_>) {
+pub(crate) fn alter(file: &Path, source: &mut Source<'_>) {
     let Ok(database) = Connection::open(file) else { return };
     let _ = database.pragma_update(None, "synchronous", "OFF");
     for _ in 0..4 {

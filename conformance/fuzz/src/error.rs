@@ -1,0 +1,19 @@
+//! The errors of the tool that the reader of backups returns.
+
+use std::path::PathBuf;
+
+/// Has the variants of `driver/src/error.rs` that the files in `driver` use.
+#[derive(Debug)]
+pub enum Error {
+    TokenFile { what: &'static str, reason: String },
+    Io { path: PathBuf, source: std::io::Error },
+    Failed(String),
+    Usage(String),
+}
+
+impl Error {
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
