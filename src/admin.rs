@@ -4,7 +4,9 @@
 //! no session. It is independent of the C interface.
 
 pub mod backup;
+mod draft;
 pub mod keys;
+pub mod transfer;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -22,7 +24,7 @@ use crate::secret::Secret;
 use crate::store::seal::{self, PinCost, pin_cost};
 use crate::store::sealing::{self, SealingKey};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{self, Header, PinState, Store};
+use crate::store::{self, Header, PinState, ServerState, Store};
 use crate::token::{Sealing, Token};
 
 /// A token file, or a token of a database, that is open for administration.
@@ -218,6 +220,27 @@ fn note(settings: &Settings, serial: &str, function: &'static str, result: Strin
     if let Some(audit) = &settings.audit {
         audit.note(Record { token: Some(serial.to_owned()), function, result, ..Record::default() });
     }
+}
+
+/// Examines the database that has the tokens, and what this host may do there. Returns `None` if
+/// the configuration names no database. Fails with `DeviceError` if the database cannot be used;
+/// the log says why.
+pub fn examine_database() -> Result<Option<ServerState>> {
+    let settings = Settings::load(None, Threads::Forbidden)?;
+    store::server(&settings)?.map(|server| server.examine()).transpose()
+}
+
+/// Removes a token with its objects from the database that has the tokens. Returns its place;
+/// `None` if the configuration names no database.
+pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>> {
+    let settings = Settings::load(None, Threads::Forbidden)?;
+    let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) else {
+        return Ok(None);
+    };
+    let outcome = server.remove(serial);
+    let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
+    note(&settings, serial, "jeton token delete", result);
+    outcome.map(|()| Some(Path::new(&rules.url).join(serial)))
 }
 
 /// Returns the configured directory of the tokens.

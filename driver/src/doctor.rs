@@ -1,5 +1,6 @@
-//! Examines a token directory: what is wrong, and the command that mends it.
+//! Examines a token directory or a database: what is wrong, and the command that mends it.
 
+mod database;
 mod processes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,12 +75,32 @@ impl Finding {
     }
 }
 
-/// Examines the configured token directory and this process.
+/// Returns the place of the tokens: the directory, or the address of the database with the facts
+/// about the server.
+pub fn place() -> Result<String, Error> {
+    let settings = token_file::configuration()?.into_iter().collect();
+    match (url(&settings), database::describe()?) {
+        (Some(url), Some(server)) => Ok(format!("{url} ({server})")),
+        _ => Ok(token_file::directory()?.display().to_string()),
+    }
+}
+
+/// Returns the address of the configured database; `None` if the tokens are in files.
+fn url<'a>(settings: &'a BTreeMap<&str, String>) -> Option<&'a str> {
+    settings.get("store.url").map(String::as_str).filter(|url| *url != "none")
+}
+
+/// Examines the configured token directory or database, and this process.
 pub fn examine() -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let settings: BTreeMap<_, _> = token_file::configuration()?.into_iter().collect();
     let directory = token_file::directory()?;
     findings.extend(memory_lock());
+    if let Some(url) = url(&settings) {
+        findings.extend(interrupted_moves(&directory));
+        findings.extend(database::examine(url, &settings)?);
+        return Ok(findings);
+    }
     let data = match fs::metadata(&directory) {
         Ok(data) => data,
         Err(reason) => {
@@ -90,6 +111,7 @@ pub fn examine() -> Result<Vec<Finding>, Error> {
     };
     findings.extend(directory_permissions(&directory, &data));
     findings.extend(free_space(&directory)?);
+    findings.extend(interrupted_moves(&directory));
     let files = Files::read(&directory)?;
     for (path, file) in &files.0 {
         findings.extend(file_permissions(path, file, &data));
@@ -100,6 +122,19 @@ pub fn examine() -> Result<Vec<Finding>, Error> {
     // Opening a token creates files beside it, so this is last.
     findings.extend(tokens(&files, &settings)?);
     Ok(findings)
+}
+
+/// Returns a finding for each token whose move to or from a database was interrupted.
+fn interrupted_moves(directory: &Path) -> Vec<Finding> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let moving = files.filter(|path| path.extension().is_some_and(|ending| ending == token_file::MOVING));
+    let found = |path: PathBuf| {
+        let problem = "the move of this token to or from a database was interrupted".to_owned();
+        let serial = path.file_stem().unwrap_or_default().to_string_lossy();
+        let remedy = format!("jeton token move --serial {serial} --to database, or --to directory");
+        Finding::new("interrupted-move", Some(&path), problem, remedy)
+    };
+    moving.map(found).collect()
 }
 
 /// The files of the directory that belong to tokens, by path.

@@ -59,7 +59,7 @@ enum Command {
     SealingKey(commands::token_file::SealingKey),
     /// Back up, verify and restore tokens of Jeton.
     Backup(commands::backup::Backup),
-    /// Examine the token directory, and show what is wrong and the command that mends it.
+    /// Examine the token directory or the database, and show what is wrong and how to mend it.
     Doctor(commands::doctor::Doctor),
     /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
     Migrate(commands::migrate::Migrate),

@@ -13,8 +13,9 @@ use crate::client::Attribute;
 use jeton::admin::backup::Problem;
 
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
+pub use jeton::admin::transfer::{Destination, MOVING, Moved};
 pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
-pub use jeton::store::Role;
+pub use jeton::store::{Remark, Role, ServerState};
 
 /// Opens the token file with this serial number or label.
 pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Error> {
@@ -28,7 +29,7 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
         }
     }
     match found.len() {
-        0 => Err(Error::Failed("no such token in the token directory".to_owned())),
+        0 => Err(Error::Failed("no such token in the configured store".to_owned())),
         1 => Ok(found.remove(0)),
         _ => Err(Error::Failed("several tokens have this label; choose one with --serial".to_owned())),
     }
@@ -92,6 +93,22 @@ pub fn check(copy: &Copy, login: Option<Login<'_>>) -> Result<Facts, Error> {
 /// Restores a token from a copy. Returns the facts about the token and the path of its file.
 pub fn restore(copy: Copy, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
     copy.restore(how).map_err(problem("restore the token"))
+}
+
+/// Moves a token between the token directory and the database.
+pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) -> Result<Moved, Error> {
+    jeton::admin::transfer::move_token(serial, label, to).map_err(problem("move the token"))
+}
+
+/// Examines the database that has the tokens; `None` if they are in files.
+pub fn examine_database() -> Result<Option<ServerState>, Error> {
+    jeton::admin::examine_database().map_err(core("use the database"))
+}
+
+/// Removes a token from the database that has the tokens. Returns its place; `None` if the tokens
+/// are in files.
+pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
+    jeton::admin::remove_from_database(serial).map_err(core("delete the token"))
 }
 
 fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {

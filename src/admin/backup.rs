@@ -7,8 +7,6 @@
 //! the counter and other processes recognise. If the original stays in use, the restored token
 //! needs a new serial number ([`Restore::NewSerial`]).
 
-mod draft;
-
 use std::fmt;
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind, Read, Seek};
@@ -17,7 +15,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
-use self::draft::Draft;
+use super::draft::Draft;
 use super::{Pins, TokenFile, note};
 use crate::audit::Threads;
 use crate::config::Settings;
@@ -37,9 +35,9 @@ const COPY: &str = "backup";
 /// extension for a file that is not complete.
 const FRESH: &str = "new";
 
-/// The reason why a copy, a check or a restore failed. Its text is for the user.
+/// The reason why a copy, a check, a restore or a move failed. Its text is for the user.
 #[derive(Debug)]
-pub struct Problem(String);
+pub struct Problem(pub(super) String);
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,18 +184,18 @@ impl Copy {
     }
 }
 
-fn settings() -> Outcome<Arc<Settings>> {
+pub(super) fn settings() -> Outcome<Arc<Settings>> {
     Ok(Arc::new(Settings::load(None, Threads::Forbidden)?))
 }
 
 /// Returns whether the text has the form of a serial number. Such a text cannot name another
 /// directory.
-fn is_serial(text: &str) -> bool {
+pub(super) fn is_serial(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns the facts, if nothing is damaged.
-fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -> Outcome<Facts> {
+pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -> Outcome<Facts> {
     if !is_serial(&header.serial) {
         return Err(Problem(format!("{:?} is not the serial number of a token", header.serial)));
     }
@@ -262,7 +260,7 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
 
 /// Fails if the directory has a token with this serial number, or a file that SQLite would take for
 /// a part of the restored one.
-fn expect_free(directory: &Path, path: &Path, serial: &str) -> Outcome<()> {
+pub(super) fn expect_free(directory: &Path, path: &Path, serial: &str) -> Outcome<()> {
     for ending in ["jeton", "jeton-wal", "jeton-shm", "jeton-journal"] {
         let name = path.with_extension(ending);
         if name.symlink_metadata().is_ok() {
@@ -280,12 +278,12 @@ fn expect_free(directory: &Path, path: &Path, serial: &str) -> Outcome<()> {
 
 fn taken(file: &Path, serial: &str) -> Problem {
     Problem(format!(
-        "{} is or was a token with the serial number {serial}: move it away first, or restore with a new serial number",
+        "{} is or was a token with the serial number {serial}: move it away first",
         file.display()
     ))
 }
 
-fn failure(path: &Path) -> impl FnOnce(IoError) -> Problem {
+pub(super) fn failure(path: &Path) -> impl FnOnce(IoError) -> Problem {
     let path = path.to_owned();
     move |reason| {
         let reason = match reason.kind() {

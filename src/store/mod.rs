@@ -8,15 +8,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use self::sqlite::detached::Detached;
 use crate::config::Settings;
 use crate::error::Result;
 
 pub(crate) mod attempt_lock;
 pub mod counter;
 mod descriptors;
+#[cfg(feature = "postgresql")]
+mod fingerprint;
 pub mod fork;
 mod gate;
 pub(crate) mod index;
+mod inspection;
 #[cfg(target_os = "linux")]
 mod locks;
 pub(crate) mod place;
@@ -45,6 +49,42 @@ pub(crate) trait TokenServer: Send + Sync {
 
     /// Creates a token with this header.
     fn create(&self, header: &Header) -> Result<()>;
+
+    /// Adds the token of a file, in one transaction. Reads the new token again and compares it with
+    /// the file. Then calls `ready`, and commits if it returns `Ok`.
+    fn receive(&self, file: &Detached, ready: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+
+    /// Removes a token in one transaction. Before that, writes it into the empty file at `path`,
+    /// reads the file again and compares it. Then calls `ready`, and commits if it returns `Ok`.
+    fn release(&self, serial: &str, path: &Path, ready: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+
+    /// Returns whether there is a token with this serial number. Waits until no process receives or
+    /// releases a token.
+    fn has(&self, serial: &str) -> Result<bool>;
+
+    /// Removes a token with its objects. Fails with `DeviceRemoved` if there is no such token.
+    fn remove(&self, serial: &str) -> Result<()>;
+
+    /// Examines the server, and this module's rights on its tables.
+    fn examine(&self) -> Result<ServerState>;
+}
+
+/// The state of a database server.
+pub struct ServerState {
+    /// The version of the server, and how it was reached, for the user.
+    pub description: String,
+    /// What is wrong.
+    pub remarks: Vec<Remark>,
+}
+
+/// Something that is wrong with a database server.
+pub struct Remark {
+    /// The name of the check.
+    pub check: &'static str,
+    /// What is wrong.
+    pub problem: String,
+    /// The command or the action that mends it.
+    pub remedy: String,
 }
 
 /// Connects to the configured database server. `None` if the configuration names no server: then

@@ -206,13 +206,13 @@ pub(super) enum Exposure {
 
 /// Returns the mode of new files in a directory. Only their owner may read and write them, except
 /// in a shared directory, where the directory's group may too.
-pub(super) fn mode_in(dir: &Path) -> Result<u32> {
+pub(crate) fn mode_in(dir: &Path) -> Result<u32> {
     Ok(if is_shared(std::fs::metadata(dir)?.mode()) { OWNER | GROUP } else { OWNER })
 }
 
 /// Returns the mode of a new file beside a token file: the token file's own, without rights for
 /// users outside its group.
-pub(super) fn mode_beside(token: &Path) -> u32 {
+pub(crate) fn mode_beside(token: &Path) -> u32 {
     std::fs::metadata(token).map_or(OWNER, |data| data.mode() & (OWNER | GROUP))
 }
 

@@ -1,16 +1,16 @@
-//! `doctor`: finds what is wrong with a token directory, and mends what is safe.
+//! `doctor`: finds what is wrong with a token directory or a database, and mends what is safe.
 
 use std::process::ExitCode;
 
 use clap::Args;
+use jeton_driver::Error;
 use jeton_driver::doctor::{self, Finding};
 use jeton_driver::text::shown;
-use jeton_driver::{Error, token_file};
 use serde::Serialize;
 
 use super::out;
 
-/// Examine the token directory, and show what is wrong and the command that mends it.
+/// Examine the token directory or the database, and show what is wrong and how to mend it.
 ///
 /// Exit status: 0 if nothing is wrong, 1 if something is wrong.
 #[derive(Args)]
@@ -46,11 +46,7 @@ impl Doctor {
         } else {
             rows.iter().try_for_each(show)?;
             if rows.is_empty() {
-                let directory = token_file::directory()?;
-                out::line(format_args!(
-                    "Nothing is wrong with {}.",
-                    shown(&directory.display().to_string())
-                ))?;
+                out::line(format_args!("Nothing is wrong with {}.", shown(&doctor::place()?)))?;
             }
         }
         let mended = rows.iter().all(|row| row.repaired);

@@ -1,9 +1,10 @@
 //! `token`: initialise, list, delete, rename and show tokens. The first three have the options of
 //! `softhsm2-util`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use cryptoki_sys::{
     CK_FLAGS, CK_SLOT_ID, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED,
     CKF_TOKEN_INITIALIZED, CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED,
@@ -13,7 +14,7 @@ use jeton_driver::Error;
 use jeton_driver::client::SlotId;
 use jeton_driver::text::shown;
 use jeton_driver::token::{self, Choice, Slot};
-use jeton_driver::token_file;
+use jeton_driver::token_file::{self, Destination, Moved};
 use serde::Serialize;
 
 use super::out;
@@ -38,6 +39,8 @@ enum What {
     Delete(DeleteToken),
     /// Give a token of Jeton another label.
     Rename(Rename),
+    /// Move a token of Jeton between the token directory and the database.
+    Move(MoveToken),
     /// Show the properties of a Jeton token that can be read without a PIN.
     Info(TokenInfo),
 }
@@ -50,6 +53,7 @@ impl Token {
             What::List(command) => command.run(),
             What::Delete(command) => command.run(),
             What::Rename(command) => command.run(),
+            What::Move(command) => command.run(),
             What::Info(command) => command.run(),
         }
     }
@@ -272,6 +276,10 @@ impl DeleteToken {
         )?;
         // The module must close the files before they are removed.
         module.finalize()?;
+        if let Some(place) = token_file::remove_from_database(&token.serial)? {
+            out::line(format_args!("removed {}", shown(&place.display().to_string())))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         for file in token::delete_files(&token_file::directory()?, &token.serial)? {
             out::line(format_args!("removed {}", file.display()))?;
         }
@@ -301,6 +309,78 @@ impl Rename {
             "The token is called {:?}. Running programs see it after a restart.",
             self.label
         ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Move a token of Jeton between the token directory and the database.
+///
+/// The configuration must name both: the token directory, and the database in [store] url. The token
+/// keeps its serial number, its PINs, its counts of wrong PINs and its objects. No PIN is needed. The
+/// command compares the complete copy with the token before it removes the token from the old
+/// store. Applications that are logged in are logged out.
+///
+/// If the command is killed, run it again: it finishes the move or undoes it.
+#[derive(Args)]
+struct MoveToken {
+    #[command(flatten)]
+    which: Which,
+    /// The store that the token moves to.
+    #[arg(long)]
+    to: To,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The values of `--to`.
+#[derive(Clone, Copy, ValueEnum)]
+enum To {
+    /// The database that [store] url names.
+    Database,
+    /// The token directory.
+    Directory,
+}
+
+/// A token that was moved, in `--json`.
+#[derive(Serialize)]
+struct MovedRow {
+    serial: String,
+    label: String,
+    objects: u64,
+    state: i64,
+    from: PathBuf,
+    to: PathBuf,
+    /// Whether the command only finished an earlier move.
+    finished: bool,
+}
+
+impl MoveToken {
+    fn run(self) -> Result<ExitCode, Error> {
+        let to = match self.to {
+            To::Database => Destination::Database,
+            To::Directory => Destination::Directory,
+        };
+        let (serial, label) = self.which.names();
+        let Moved { facts, from, to, is_finished } = token_file::move_token(serial, label, to)?;
+        let (serial, label) = (facts.serial, facts.label);
+        if self.json {
+            let (objects, state, finished) = (facts.objects, facts.state, is_finished);
+            out::json(&MovedRow { serial, label, objects, state, from, to, finished })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let place = |path: &Path| shown(&path.display().to_string());
+        let done = if is_finished { "Finished an earlier move of" } else { "Moved" };
+        out::line(format_args!(
+            "{done} the token {} with the serial number {serial}, {} objects.",
+            shown(&label),
+            facts.objects
+        ))?;
+        out::line(format_args!("From: {}\nTo:   {}", place(&from), place(&to)))?;
+        out::line(match self.to {
+            To::Database => "Programs use it if their configuration has this [store] url.",
+            To::Directory => "Programs use it if their configuration has no [store] url.",
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }

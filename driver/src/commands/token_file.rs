@@ -23,9 +23,15 @@ pub struct Which {
 }
 
 impl Which {
+    /// Returns the serial number and the label that were given.
+    pub fn names(&self) -> (Option<&str>, Option<&str>) {
+        (self.serial.as_deref(), self.token.as_deref())
+    }
+
     /// Opens the token. If neither option is given, the directory must contain one token only.
     pub fn open(&self) -> Result<TokenFile, Error> {
-        token_file::open(self.serial.as_deref(), self.token.as_deref())
+        let (serial, label) = self.names();
+        token_file::open(serial, label)
     }
 }
 

@@ -75,6 +75,11 @@ impl Address {
         Ok(Self { config, password, least, timeout: rules.timeout, tls })
     }
 
+    /// Returns the number of hosts.
+    pub(super) fn hosts(&self) -> usize {
+        self.config.get_hosts().len()
+    }
+
     /// Looks up the names of the hosts. Waits for the resolver of the system.
     pub(super) fn resolve(&self) -> Outcome<Resolved> {
         let (ports, mut targets) = (self.config.get_ports(), Vec::new());

@@ -68,12 +68,26 @@ impl Link {
         Ok(link)
     }
 
+    /// Returns the number of hosts in the address.
+    pub(super) fn hosts(&self) -> usize {
+        self.address.hosts()
+    }
+
     /// Does `work` on the server. Waits at most for the configured time, and as long again if there
     /// is no connection yet. Fails at once during the pause after a failure.
     pub(super) fn run<T>(&mut self, work: impl AsyncFnOnce(&Client) -> Outcome<T>) -> Outcome<T> {
+        self.run_within(self.timeout, work)
+    }
+
+    /// Like `run`, with another time limit of the work.
+    pub(super) fn run_within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Client) -> Outcome<T>,
+    ) -> Outcome<T> {
         let mut session = self.session()?;
         let client = Arc::clone(&session.client);
-        let (limit, wire) = (self.timeout, &mut session.wire);
+        let wire = &mut session.wire;
         let done = self.runtime.block_on(async { timeout(limit, drive(wire, work(&client))).await });
         let outcome = done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no answer in {limit:?}"))));
         match &outcome {

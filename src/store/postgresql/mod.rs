@@ -12,6 +12,7 @@
 
 mod attempt;
 mod connect;
+mod examine;
 mod failure;
 mod link;
 mod outage;
@@ -20,30 +21,39 @@ mod schema;
 mod stored;
 mod tls;
 mod transaction;
+mod transfer;
 mod wire;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio_postgres::Client;
-use tokio_postgres::types::{ToSql, Type};
 use tracing::info;
 
 use self::failure::Outcome;
 use self::link::Link;
 use self::outage::Outage;
 use self::rows::HEADER;
+use self::schema::Tables;
 use self::stored::DatabaseStore;
-use super::{Header, Store, TokenServer};
+use super::sqlite::detached::Detached;
+use super::{Header, ServerState, Store, TokenServer};
 use crate::config::DatabaseRules;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The number of times that a transaction is tried again after a conflict with another one.
 const RETRIES: usize = 5;
+
+/// The time limit of work on all objects of a token, which an administrator started.
+const LONGEST_WORK: Duration = Duration::from_secs(30 * 60);
 
 /// The database of a module.
 pub(super) struct Database {
     link: Mutex<Link>,
     outage: Arc<Outage>,
+    /// The number of hosts in the address.
+    hosts: usize,
 }
 
 impl Database {
@@ -51,11 +61,19 @@ impl Database {
     pub(super) fn connect(rules: &DatabaseRules) -> Result<Arc<Self>> {
         let outage = Arc::new(Outage::new(rules.outage));
         let link = Link::new(rules, &outage).map_err(|reason| reason.log("connect"))?;
-        let database = Self { link: Mutex::new(link), outage };
+        let hosts = link.hosts();
+        let database = Self { link: Mutex::new(link), outage, hosts };
         let schema = &rules.schema;
-        if database.run("look for the tables", schema::is_missing)? {
-            info!(schema, "creating the tables of the tokens");
-            database.run("create the tables", async |client| schema::create(client, schema).await)?;
+        match database.run("look for the tables", schema::look)? {
+            Tables::Current => {}
+            Tables::Missing => {
+                info!(schema, "creating the tables of the tokens");
+                database.run("create the tables", async |client| schema::create(client, schema).await)?;
+            }
+            Tables::Older => {
+                info!(schema, "upgrading the tables of the tokens");
+                database.run_long("upgrade the tables", schema::upgrade)?;
+            }
         }
         Ok(Arc::new(database))
     }
@@ -78,6 +96,12 @@ impl Database {
     fn run_once<T>(&self, what: &str, mut work: impl AsyncFnMut(&Client) -> Outcome<T>) -> Result<T> {
         let once = async |client: &Client| attempt_work(client, &mut work).await;
         self.link().run(once).map_err(|reason| reason.log(what))
+    }
+
+    /// Does `work` on the server, once, with the time limit of work on all objects of a token.
+    fn run_long<T>(&self, what: &str, mut work: impl AsyncFnMut(&Client) -> Outcome<T>) -> Result<T> {
+        let once = async |client: &Client| attempt_work(client, &mut work).await;
+        self.link().run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {
@@ -108,21 +132,26 @@ impl TokenServer for Database {
     }
 
     fn create(&self, header: &Header) -> Result<()> {
-        let slot = i64::try_from(header.slot).map_err(|_| Error::GeneralError)?;
-        let label = &header.label[..];
-        let failures = [header.so.failures, header.user.failures].map(i64::from);
-        let values: [(&(dyn ToSql + Sync), Type); 9] = [
-            (&header.serial, Type::TEXT),
-            (&slot, Type::INT8),
-            (&label, Type::BYTEA),
-            (&header.so.record, Type::BYTEA),
-            (&failures[0], Type::INT8),
-            (&header.user.record, Type::BYTEA),
-            (&failures[1], Type::INT8),
-            (&header.change.0, Type::INT8),
-            (&header.summary, Type::BYTEA),
-        ];
-        let sql = "INSERT INTO token VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-        self.run("create a token", async |client| transaction::execute(client, sql, &values).await.map(drop))
+        self.run("create a token", async |client| transaction::insert_header(client, header).await)
+    }
+
+    fn receive(&self, file: &Detached, ready: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.run_long("move a token", async |client| transfer::receive(client, file, ready).await)
+    }
+
+    fn release(&self, serial: &str, path: &Path, ready: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.run_long("move a token", async |client| transfer::release(client, serial, path, ready).await)
+    }
+
+    fn has(&self, serial: &str) -> Result<bool> {
+        self.run_long("look for a token", async |client| transfer::has(client, serial).await)
+    }
+
+    fn remove(&self, serial: &str) -> Result<()> {
+        self.run("remove a token", async |client| transfer::remove(client, serial).await)
+    }
+
+    fn examine(&self) -> Result<ServerState> {
+        self.run("examine the server", async |client| examine::examine(client, self.hosts).await)
     }
 }

@@ -13,6 +13,7 @@ use tracing::error;
 
 use super::Database;
 use super::attempt::Running;
+use super::examine;
 use super::failure::{Fault, Outcome};
 use super::link::Asked;
 use super::rows::{self, HEADER};
@@ -294,6 +295,7 @@ impl Store for DatabaseStore {
     }
 
     fn damage(&self) -> Result<Vec<String>> {
-        Ok(Vec::new())
+        let work = async |client: &Client| examine::inspect(client, &self.serial).await;
+        self.database.run_long("look for damage", work).map(|inspection| inspection.damage)
     }
 }

@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::failure::{Fault, Outcome};
-use super::rows;
+use super::rows::{self, HEADER};
 use crate::error::Error;
 use crate::store::index::encode;
 use crate::store::{Again, Change, Committed, Header, Rewrite, Rewriter, Role, Snapshot, Summarise, Write};
@@ -21,11 +21,45 @@ use crate::store::{Again, Change, Committed, Header, Rewrite, Rewriter, Role, Sn
 /// The number of records that are read together when all are rewritten.
 const BATCH: i64 = 256;
 
-type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Runs a statement. Returns the number of rows that it changed.
 pub(super) async fn execute(client: &Client, sql: &str, values: &[Value<'_>]) -> Outcome<u64> {
     Ok(client.execute_typed(sql, values).await?)
+}
+
+/// Reads the header of a token, with the summary. Fails with `DeviceRemoved` if there is no such
+/// token.
+pub(super) async fn read_header(client: &Client, serial: &str) -> Outcome<Header> {
+    let header = format!("{HEADER} WHERE serial = $1");
+    let summary = "SELECT change, summary FROM token WHERE serial = $1";
+    let key: [Value<'_>; 1] = [(&serial, Type::TEXT)];
+    let (header, summary) =
+        try_join(client.query_typed_opt(&header, &key), client.query_typed_opt(summary, &key)).await?;
+    let (Some(header), Some(summary)) = (header, summary) else {
+        return Err(Fault::Refused(Error::DeviceRemoved));
+    };
+    let snapshot = rows::snapshot(&summary)?;
+    Ok(Header { change: snapshot.change, summary: snapshot.summary, ..rows::header(&header)? })
+}
+
+/// Adds the row of a token.
+pub(super) async fn insert_header(client: &Client, header: &Header) -> Outcome<()> {
+    let slot = i64::try_from(header.slot).map_err(|_| Fault::Refused(Error::GeneralError))?;
+    let label = &header.label[..];
+    let failures = [header.so.failures, header.user.failures].map(i64::from);
+    let values: [Value<'_>; 9] = [
+        (&header.serial, Type::TEXT),
+        (&slot, Type::INT8),
+        (&label, Type::BYTEA),
+        (&header.so.record, Type::BYTEA),
+        (&failures[0], Type::INT8),
+        (&header.user.record, Type::BYTEA),
+        (&failures[1], Type::INT8),
+        (&header.change.0, Type::INT8),
+        (&header.summary, Type::BYTEA),
+    ];
+    execute(client, "INSERT INTO token VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)", &values).await.map(drop)
 }
 
 /// Begins a transaction and locks the token. Returns its state.
@@ -117,7 +151,7 @@ async fn repeat(client: &Client, serial: &str, id: i64, again: &mut dyn Again) -
 }
 
 /// Runs a write. Returns whether the row was the expected one.
-async fn apply(client: &Client, serial: &str, write: &Write<'_>) -> Outcome<bool> {
+pub(super) async fn apply(client: &Client, serial: &str, write: &Write<'_>) -> Outcome<bool> {
     let touched = match write {
         Write::Insert(row, body) => {
             let (tag, names) = (&row.tag[..], encode(&row.index_keys));

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{ToSql, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params};
 use tracing::{error, warn};
 
 use super::failure::log_failure;
@@ -43,10 +43,7 @@ impl OpenFile {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             self.check_schema(&transaction)?;
             let done = work(&transaction)?;
-            self.place().verify().map_err(|reason| {
-                error!(file = %self.path.display(), "store, {what}: nothing is written: {reason}");
-                Fault::Refused(Error::DeviceRemoved)
-            })?;
+            self.expect_names(what).map_err(Fault::Refused)?;
             transaction.commit()?;
             Ok(done)
         };
@@ -78,9 +75,17 @@ impl OpenFile {
         outcome
     }
 
+    /// Fails if a name of the token's files leads to another file than the open one.
+    pub(super) fn expect_names(&self, what: &str) -> Result<()> {
+        self.place().verify().map_err(|reason| {
+            error!(file = %self.path.display(), "store, {what}: nothing is written: {reason}");
+            Error::DeviceRemoved
+        })
+    }
+
     /// Runs before a transaction changes anything. If the schema has changed, fails unless it is
     /// exactly Jeton's schema. Also records whether another connection has written.
-    fn check_schema(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    pub(super) fn check_schema(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let version = schema::version(transaction)?;
         if version != self.schema.load(Ordering::Acquire) {
             schema::verify(transaction)?;
@@ -161,8 +166,8 @@ pub(super) fn replace_content(transaction: &Transaction<'_>, header: &Header) ->
 
 /// Runs one write. Returns whether it was done: a row is replaced or deleted only if it still has
 /// the expected tag.
-fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<bool> {
-    let run = |sql: &str, values: &[&dyn ToSql]| transaction.prepare_cached(sql)?.execute(values);
+pub(super) fn apply(connection: &Connection, write: &Write<'_>) -> rusqlite::Result<bool> {
+    let run = |sql: &str, values: &[&dyn ToSql]| connection.prepare_cached(sql)?.execute(values);
     let touched = match write {
         Write::Insert(row, body) => {
             run(
@@ -190,8 +195,8 @@ fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<b
 
 /// Returns at most [`BATCH`] rows with their records, in order, from the first row whose ID is
 /// greater than `last`.
-fn records_after(transaction: &Transaction<'_>, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
-    let mut statement = transaction.prepare_cached(
+pub(super) fn records_after(connection: &Connection, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
+    let mut statement = connection.prepare_cached(
         "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
     )?;
     let read = |row: &rusqlite::Row<'_>| {

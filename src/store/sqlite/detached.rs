@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 use crate::store::seal::TokenKey;
 use crate::store::{Change, Header, Inspection, Rewriter, schema};
 
+#[cfg(feature = "postgresql")]
+mod whole;
+
 /// A token file that is open.
 pub(crate) struct Detached {
     path: PathBuf,

@@ -7,9 +7,13 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use rusqlite::{Connection, TransactionBehavior, params};
 use tracing::warn;
 
+use super::failure::log_failure;
+use super::rows::change;
 use super::{BUSY, OpenFile, lock};
+use crate::error::Error;
 
 /// How long the removal of old bytes waits for readers of the file. It is tried again later.
 pub(super) const SCRUB_WAIT: Duration = Duration::from_millis(500);
@@ -17,6 +21,26 @@ pub(super) const SCRUB_WAIT: Duration = Duration::from_millis(500);
 const SCRUB_PAUSE: Duration = Duration::from_secs(1);
 
 impl OpenFile {
+    /// Calls `work` while no process can write. If it succeeds, removes the content of the file and
+    /// begins a new incarnation, so that every process that has the file open ends its login.
+    /// `work` may remove the name of the file.
+    pub(super) fn retire<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.expect_writable()?;
+        let connection = lock(&self.writer);
+        let fail = |reason: rusqlite::Error| log_failure(&self.path, "move", &reason);
+        let transaction = rusqlite::Transaction::new_unchecked(&connection, TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(fail)?;
+        self.check_schema(&transaction).map_err(fail)?;
+        self.expect_names("move")?;
+        let done = work()?;
+        if let Err(reason) = empty(&transaction).and_then(|()| transaction.commit()) {
+            warn!(file = %self.path.display(), "processes that have the file open keep their login: {reason}");
+        }
+        drop(connection);
+        self.scrub(SCRUB_WAIT);
+        Ok(done)
+    }
+
     /// Removes the old bytes. Waits up to `wait` for readers.
     ///
     /// A reader of an older state, in any process, prevents the removal. Then this function
@@ -69,4 +93,11 @@ impl OpenFile {
             warn!(file = %self.path.display(), "the write-ahead log cannot be truncated: {reason}");
         }
     }
+}
+
+/// Removes the content of a file, and begins a new incarnation.
+fn empty(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("DELETE FROM object; DELETE FROM record")?;
+    let sql = "UPDATE token SET change = ?1, so_pin = x'', user_pin = x'', summary = x''";
+    connection.execute(sql, params![change(connection)?.next_incarnation().0]).map(drop)
 }

@@ -106,6 +106,12 @@ impl SqliteStore {
         self.handle.file
     }
 
+    /// Calls `work` while no process can write to the file. If it succeeds, the file is a leftover:
+    /// its content is removed, and every process that has it open ends its login.
+    pub(crate) fn retire<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.file_in_use()?.retire(work)
+    }
+
     /// Returns the open file. Opens it if it is closed.
     fn file_in_use(&self) -> Result<InUse<'_>> {
         self.use_file(&mut self.handle.lock())

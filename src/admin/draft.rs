@@ -49,6 +49,11 @@ impl Draft {
         &self.path
     }
 
+    /// Gives the file these permissions.
+    pub(super) fn set_mode(&self, mode: u32) -> Result<()> {
+        self.file.set_permissions(std::fs::Permissions::from_mode(mode))
+    }
+
     /// Returns the open file.
     pub(super) fn file(&self) -> &File {
         &self.file

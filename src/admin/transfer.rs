@@ -1,0 +1,363 @@
+//! Moves a token between the token directory and the database, with its serial number, its PINs and
+//! its state. Needs no PIN: both stores have the same sealed records, so nothing is decrypted, and
+//! everyone who may read the one store and write the other could copy them.
+//!
+//! The two stores must never both have the token: each would count PINs and one-time passwords by
+//! itself. So at one moment neither has it:
+//!
+//! 1. Lock the token, so that no process can write.
+//! 2. Write the new copy completely, read it again and compare it. A copy in a file has the
+//!    extension [`MOVING`]. A copy in the database is not committed yet. A move to the database makes
+//!    a file with this extension, too.
+//! 3. Remove the old copy.
+//! 4. Make the new copy a token: commit it, or rename the file. Remove the other one.
+//!
+//! If the process is killed, the next move finds the file with this extension and [finishes the
+//! move](finish), or undoes it.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::backup::{Facts, Outcome, Problem, expect_free, facts, failure, is_serial, settings};
+use super::draft::Draft;
+use super::note;
+use crate::config::Settings;
+use crate::error::Error;
+use crate::store::counter::Counter;
+use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::detached::Detached;
+use crate::store::{self, Change, Header, Store, TokenServer, place};
+
+/// The extension of a complete copy while its token moves.
+pub const MOVING: &str = "moving";
+/// The extension of a token's file.
+const TOKEN: &str = "jeton";
+/// The extension of a copy that is not complete.
+const FRESH: &str = "new";
+/// The name of the move in the audit log.
+const FUNCTION: &str = "jeton token move";
+
+/// The store that a token moves to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// The database that `[store] url` names.
+    Database,
+    /// The token directory.
+    Directory,
+}
+
+/// A token that was moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The facts about the token.
+    pub facts: Facts,
+    /// The place where it was. In a database, the serial number follows the address.
+    pub from: PathBuf,
+    /// The place where it is.
+    pub to: PathBuf,
+    /// Whether an earlier move was interrupted, and this one only finished it.
+    pub is_finished: bool,
+}
+
+/// The two stores of a configuration.
+struct Stores {
+    settings: Arc<Settings>,
+    server: Arc<dyn TokenServer>,
+    url: PathBuf,
+    /// The open directory. It is locked, so that no other process finishes a move that is running.
+    _directory: File,
+}
+
+/// Moves the only token of the other store that has this serial number and this label. First
+/// finishes or undoes the moves that were interrupted.
+pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) -> Outcome<Moved> {
+    let stores = Stores::open()?;
+    let fits = |found: &Facts| {
+        serial.is_none_or(|serial| found.serial == serial) && label.is_none_or(|label| found.label == label)
+    };
+    let finished = stores.finish_all()?;
+    if let Some((facts, _)) = finished.into_iter().find(|(facts, now)| *now == to && fits(facts)) {
+        let (file, database) = (stores.file(&facts.serial, TOKEN), stores.url.join(&facts.serial));
+        let (from, to) = match to {
+            Destination::Database => (file, database),
+            Destination::Directory => (database, file),
+        };
+        return Ok(Moved { facts, from, to, is_finished: true });
+    }
+    let moved = match to {
+        Destination::Database => stores.to_database(&fits),
+        Destination::Directory => stores.to_directory(&fits),
+    }?;
+    let serial = &moved.facts.serial;
+    note(&stores.settings, serial, FUNCTION, "Ok".to_owned());
+    info!(token = serial, to = %moved.to.display(), "a token was moved");
+    Ok(moved)
+}
+
+impl Stores {
+    fn open() -> Outcome<Self> {
+        let settings = settings()?;
+        let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) else {
+            return Err(Problem("the configuration must name the database: [store] url".to_owned()));
+        };
+        let (url, path) = (PathBuf::from(&rules.url), &settings.token_dir);
+        SqliteStore::check_directory(path)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failure(path))?;
+        let directory = File::open(path).map_err(failure(path))?;
+        match directory.try_lock() {
+            Ok(()) => Ok(Self { settings, server, url, _directory: directory }),
+            Err(TryLockError::WouldBlock) => Err(Problem("another process moves a token".to_owned())),
+            Err(TryLockError::Error(reason)) => Err(failure(path)(reason)),
+        }
+    }
+
+    /// Returns the path of a file of a token.
+    fn file(&self, serial: &str, extension: &str) -> PathBuf {
+        self.settings.token_dir.join(serial).with_extension(extension)
+    }
+
+    fn to_database(&self, fits: &dyn Fn(&Facts) -> bool) -> Outcome<Moved> {
+        let mut found = Vec::new();
+        for path in SqliteStore::files(&self.settings.token_dir)? {
+            // The log names a file that cannot be opened.
+            let Ok(store) = SqliteStore::open(&path) else { continue };
+            let header = store.header()?;
+            if fits(&summary_of(&header)) {
+                found.push((path, store, header));
+            }
+        }
+        let (path, file, header) = only(found, "the token directory")?;
+        let serial = serial_of(header)?;
+        if fs::symlink_metadata(&path).map_err(failure(&path))?.is_symlink() {
+            return Err(Problem(format!(
+                "{} is a symbolic link: move the file that it names",
+                path.display()
+            )));
+        }
+        if self.server.headers()?.iter().any(|header| header.serial == serial) {
+            return Err(Problem(format!("the database has a token with the serial number {serial}, too")));
+        }
+        if file.is_outdated()? {
+            return Err(Problem("the file has an older format: log in to the token once".to_owned()));
+        }
+        let moving = self.file(&serial, MOVING);
+        let mut why = None;
+        let outcome = file.retire(|| {
+            let fresh = self.file(&serial, FRESH);
+            let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
+            file.copy(draft.path())?;
+            let facts = self.check(&Detached::open(draft.path())?)?;
+            let set = draft.set_mode(place::mode_beside(&path));
+            set.and_then(|()| draft.publish(&moving)).map_err(failure(&moving))?;
+            let copy = Detached::open(&moving)?;
+            let received = self.server.receive(&copy, &mut || {
+                remove_token(&path).map_err(|reason| {
+                    why = Some(failure(&path)(reason));
+                    Error::DeviceError
+                })
+            });
+            received.map(|()| facts).map_err(|error| why.take().unwrap_or_else(|| error.into()))
+        });
+        drop(file);
+        match outcome {
+            Ok(facts) => {
+                remove_file(&moving).map_err(failure(&moving))?;
+                self.count(&facts)?;
+                Ok(Moved { to: self.url.join(&facts.serial), facts, from: path, is_finished: false })
+            }
+            Err(reason) => Err(self.undo(&serial, reason)),
+        }
+    }
+
+    fn to_directory(&self, fits: &dyn Fn(&Facts) -> bool) -> Outcome<Moved> {
+        let headers = self.server.headers()?.into_iter().map(|header| (summary_of(&header), header));
+        let found: Vec<_> = headers.filter(|(facts, _)| fits(facts)).map(|(_, header)| header).collect();
+        let serial = serial_of(only(found, "the database")?)?;
+        let (path, moving) = (self.file(&serial, TOKEN), self.file(&serial, MOVING));
+        let directory = &self.settings.token_dir;
+        let fresh = self.file(&serial, FRESH);
+        let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
+        expect_free(directory, &path, &serial)?;
+        let (mut draft, mut done) = (Some(draft), Err(Problem("the database gave no token".to_owned())));
+        let released = self.server.release(&serial, &fresh, &mut || {
+            done = self.check_and_publish(draft.take(), &moving);
+            done.as_ref().map(drop).map_err(|_| Error::DeviceError)
+        });
+        let outcome = match released {
+            Ok(()) => done.and_then(|facts| name_token(&moving, &path).map(|()| facts)),
+            Err(error) => Err(done.err().filter(|_| draft.is_none()).unwrap_or_else(|| error.into())),
+        };
+        drop(draft);
+        match outcome {
+            Ok(facts) => {
+                self.count(&facts)?;
+                let from = self.url.join(&serial);
+                Ok(Moved { facts, from, to: path, is_finished: false })
+            }
+            Err(reason) => Err(self.undo(&serial, reason)),
+        }
+    }
+
+    /// Checks a new file, and gives it the name of a complete copy.
+    fn check_and_publish(&self, draft: Option<Draft>, moving: &Path) -> Outcome<Facts> {
+        let draft = draft.ok_or_else(|| Problem("the file was written twice".to_owned()))?;
+        let facts = self.check(&Detached::open(draft.path())?)?;
+        let mode = place::mode_in(&self.settings.token_dir);
+        let set = mode.and_then(|mode| draft.set_mode(mode));
+        set.and_then(|()| draft.publish(moving)).map_err(failure(moving))?;
+        Ok(facts)
+    }
+
+    /// Returns the facts about a copy, if nothing is damaged and the counter knows no later state.
+    fn check(&self, copy: &Detached) -> Outcome<Facts> {
+        let facts = facts(copy, &copy.header()?, None)?;
+        match self.counter(&facts.serial).map(|counter| counter.read()).transpose()? {
+            Some(noted) if noted > Change(facts.state) => Err(Problem(
+                "the counter of this host knows a later state of the token: it was rolled back".to_owned(),
+            )),
+            _ => Ok(facts),
+        }
+    }
+
+    fn counter(&self, serial: &str) -> Option<Counter> {
+        self.settings.counter_dir.as_ref().map(|folder| Counter::of(folder, serial))
+    }
+
+    /// Notes the state of a token that was moved.
+    fn count(&self, facts: &Facts) -> Outcome<()> {
+        let counter = self.counter(&facts.serial);
+        Ok(counter.map_or(Ok(()), |counter| counter.note(Change(facts.state)))?)
+    }
+
+    /// Undoes a move that failed for this reason. The text says what remains if that fails, too.
+    fn undo(&self, serial: &str, reason: Problem) -> Problem {
+        let moving = self.file(serial, MOVING);
+        match self.finish(serial) {
+            Ok(None) => reason,
+            Ok(Some(Destination::Directory)) => {
+                Problem(format!("{reason}; the token is in the token directory"))
+            }
+            Ok(Some(Destination::Database)) => Problem(format!("{reason}; the token is in the database")),
+            Err(other) => Problem(format!(
+                "{reason}; the token is complete in {}, and cannot be used now ({other}): run this command again",
+                moving.display()
+            )),
+        }
+    }
+
+    /// Finishes or undoes all moves that were interrupted. Returns the tokens, and where they are
+    /// now.
+    fn finish_all(&self) -> Outcome<Vec<(Facts, Destination)>> {
+        let mut finished = Vec::new();
+        let directory = &self.settings.token_dir;
+        let entries = match fs::read_dir(directory) {
+            Err(reason) if reason.kind() == ErrorKind::NotFound => return Ok(finished),
+            entries => entries.map_err(failure(directory))?,
+        };
+        for entry in entries {
+            let path = entry.map_err(failure(directory))?.path();
+            if path.extension().is_none_or(|extension| extension != MOVING) {
+                continue;
+            }
+            let copy = Detached::open(&path)?;
+            let facts = facts(&copy, &copy.header()?, None)?;
+            drop(copy);
+            if let Some(now) = self.finish(&facts.serial)? {
+                warn!(token = facts.serial, ?now, "an earlier move of this token was interrupted");
+                finished.push((facts, now));
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Finishes or undoes the move of a token if it was interrupted. Returns where the token is now;
+    /// `None` if it does not move.
+    fn finish(&self, serial: &str) -> Outcome<Option<Destination>> {
+        let (path, moving) = (self.file(serial, TOKEN), self.file(serial, MOVING));
+        if moving.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        // Waits until no other process moves a token. Another one may have finished this move.
+        let is_committed = self.server.has(serial)?;
+        if path.symlink_metadata().is_ok() {
+            // The old copy of a move to the database was not removed.
+            remove_file(&moving).map_err(failure(&moving))?;
+            return Ok(Some(Destination::Directory));
+        }
+        if is_committed {
+            remove_file(&moving).map_err(failure(&moving))?;
+            return Ok(Some(Destination::Database));
+        }
+        name_token(&moving, &path)?;
+        Ok(Some(Destination::Directory))
+    }
+}
+
+/// Returns what a header shows of a token.
+fn summary_of(header: &Header) -> Facts {
+    Facts {
+        serial: header.serial.clone(),
+        label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
+        objects: 0,
+        state: header.change.0,
+        has_user_pin: !header.user.record.is_empty(),
+        sealing_key: None,
+    }
+}
+
+/// Returns the only element.
+fn only<T>(mut found: Vec<T>, place: &str) -> Outcome<T> {
+    match (found.pop(), found.len()) {
+        (Some(token), 0) => Ok(token),
+        (None, _) => Err(Problem(format!("no such token in {place}"))),
+        _ => Err(Problem(format!("several tokens of {place} fit; choose one with --serial"))),
+    }
+}
+
+/// Returns the serial number of a token, which names its files.
+fn serial_of(header: Header) -> Outcome<String> {
+    match header.serial {
+        serial if is_serial(&serial) => Ok(serial),
+        serial => Err(Problem(format!("{serial:?} is not the serial number of a token"))),
+    }
+}
+
+/// Removes a token's file, and the files beside it. The token's file is removed first: the others
+/// mean nothing without it.
+fn remove_token(path: &Path) -> std::io::Result<()> {
+    fs::remove_file(path)?;
+    remove_beside(path);
+    sync_directory(path)
+}
+
+/// Removes the files that SQLite and Jeton make beside a token's file.
+fn remove_beside(path: &Path) {
+    for suffix in ["-wal", "-shm", "-lock"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let _ = fs::remove_file(name);
+    }
+}
+
+/// Makes a complete copy a token.
+fn name_token(moving: &Path, path: &Path) -> Outcome<()> {
+    // SQLite would apply the log of the file that had this name before.
+    remove_beside(path);
+    Detached::open(moving)?.close()?;
+    let named = fs::rename(moving, path).and_then(|()| sync_directory(path));
+    named.map_err(failure(path))
+}
+
+fn remove_file(path: &Path) -> std::io::Result<()> {
+    fs::remove_file(path)?;
+    sync_directory(path)
+}
+
+fn sync_directory(path: &Path) -> std::io::Result<()> {
+    File::open(path.parent().ok_or(ErrorKind::InvalidInput)?)?.sync_all()
+}

@@ -1,0 +1,68 @@
+//! Writes and reads all objects of a detached file, for a token that moves between a file and a
+//! database.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::Detached;
+use crate::error::Result;
+use crate::store::fingerprint::{Content, Fingerprint};
+use crate::store::sqlite::FORMAT;
+use crate::store::sqlite::commit::{apply, records_after, replace_content};
+use crate::store::sqlite::failure::log_failure;
+use crate::store::{Header, Row, Write, schema};
+
+impl Detached {
+    /// Begins a token with this header in the empty file at `path`. The caller adds its objects,
+    /// and calls [`Self::complete`].
+    pub(in crate::store) fn create(path: &Path, header: &Header) -> Result<Self> {
+        let begin = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let mut connection = Connection::open_with_flags(path, flags)?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(schema::SCHEMA)?;
+            transaction.pragma_update(None, "user_version", FORMAT)?;
+            replace_content(&transaction, header)?;
+            transaction.commit()?;
+            connection.execute_batch("BEGIN")?;
+            Ok(connection)
+        };
+        let connection = begin().map_err(|reason| log_failure(path, "create", &reason))?;
+        Ok(Self { path: path.to_owned(), connection })
+    }
+
+    /// Adds an object.
+    pub(in crate::store) fn insert(&self, row: &Row, record: &[u8]) -> Result<()> {
+        let inserted = apply(&self.connection, &Write::Insert(row, record));
+        inserted.map(drop).map_err(|reason| self.log("add an object", &reason))
+    }
+
+    /// Commits the objects.
+    pub(in crate::store) fn complete(self) -> Result<()> {
+        self.connection.execute_batch("COMMIT").map_err(|reason| self.log("add the objects", &reason))
+    }
+
+    /// Returns the header with the sealed summary of the rows.
+    pub(in crate::store) fn header_with_summary(&self) -> Result<Header> {
+        Ok(Header { summary: self.summary()?, ..self.header()? })
+    }
+
+    /// Returns the next objects after this number, in the order of their numbers.
+    pub(in crate::store) fn objects_after(&self, id: i64) -> Result<Vec<(Row, Vec<u8>)>> {
+        records_after(&self.connection, id).map_err(|reason| self.log("read the objects", &reason))
+    }
+
+    /// Returns the content of the file.
+    pub(in crate::store) fn content(&self) -> Result<Content> {
+        let mut fingerprint = Fingerprint::new(&self.header_with_summary()?);
+        let mut last = i64::MIN;
+        loop {
+            let batch = self.objects_after(last)?;
+            let Some((row, _)) = batch.last() else { return Ok(fingerprint.finish()) };
+            last = row.id;
+            batch.iter().for_each(|(row, record)| fingerprint.object(row, record));
+        }
+    }
+}
