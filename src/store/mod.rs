@@ -195,9 +195,10 @@ pub trait Store: Send + Sync {
     fn changed_since(&self, seen: Change) -> Result<bool>;
 
     /// Like [`changed_since`](Self::changed_since), for a caller that is about to use a key. Never
-    /// waits for a server: its answer may belong to the question of an earlier call.
-    fn noticed_since(&self, seen: Change) -> Result<bool> {
-        self.changed_since(seen)
+    /// waits for a server: its answer may belong to the question of an earlier call. Returns `None`
+    /// if it could not ask, because another thread is waiting for the server.
+    fn noticed_since(&self, seen: Change) -> Result<Option<bool>> {
+        self.changed_since(seen).map(Some)
     }
 
     /// Returns whether the store cannot be reached now, and the configuration allows the use of the

@@ -45,6 +45,13 @@ impl NextPoll {
         let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
         self.0.store(second().saturating_add(pause), Ordering::Relaxed);
     }
+
+    /// Makes the next use of a key check. The checks of all tokens are due at the same second, and
+    /// the tokens of a database share a connection. With a pause, only one of them would load its
+    /// changes each second.
+    fn again(&self) {
+        self.0.store(second(), Ordering::Relaxed);
+    }
 }
 
 fn second() -> i64 {
@@ -64,9 +71,12 @@ impl Token {
     fn poll_due(&self) -> Result<()> {
         let began = Instant::now();
         // If no rows were loaded, there is nothing to update.
-        let outcome = if self.state().seen.is_some() { self.poll_without_wait() } else { Ok(()) };
-        self.next_poll.over(began);
-        outcome
+        let outcome = if self.state().seen.is_some() { self.poll_without_wait() } else { Ok(true) };
+        match outcome {
+            Ok(false) => self.next_poll.again(),
+            _ => self.next_poll.over(began),
+        }
+        outcome.map(drop)
     }
 
     /// Loads the changes of other processes. If one of them initialised the token or gave it a new

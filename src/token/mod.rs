@@ -674,8 +674,15 @@ impl Token {
     }
 
     /// Loads the changes of other processes that the store notices without waiting for a server.
-    fn poll_without_wait(&self) -> Result<()> {
-        self.follow(|seen| self.store.noticed_since(seen))
+    /// Returns whether the store could look for them.
+    fn poll_without_wait(&self) -> Result<bool> {
+        let mut asked = true;
+        self.follow(|seen| {
+            let noticed = self.store.noticed_since(seen)?;
+            asked = noticed.is_some();
+            Ok(noticed == Some(true))
+        })?;
+        Ok(asked)
     }
 
     /// Loads the changes of other processes if `changed` says that there are any. During an outage

@@ -259,12 +259,12 @@ impl Store for DatabaseStore {
         Ok(noted.map_or_else(|| self.header().map(|header| header.change), Ok)?.incarnation())
     }
 
-    fn noticed_since(&self, seen: Change) -> Result<bool> {
+    fn noticed_since(&self, seen: Change) -> Result<Option<bool>> {
         let mut link = match self.database.link.try_lock() {
             Ok(link) => link,
             Err(TryLockError::Poisoned(link)) => link.into_inner(),
             // Another thread is waiting for the server.
-            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::WouldBlock) => return Ok(None),
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = link.ask_without_wait(&mut asked, |client| {
@@ -273,8 +273,8 @@ impl Store for DatabaseStore {
             pending
         });
         match answer {
-            Ok(None) => Ok(false),
-            Ok(Some(now)) => Ok(now.ok_or_else(|| self.removed())? != seen),
+            Ok(None) => Ok(Some(false)),
+            Ok(Some(now)) => Ok(Some(now.ok_or_else(|| self.removed())? != seen)),
             // The log has the beginning and the end of an outage.
             Err(Fault::Unreachable(_)) => Err(Error::DeviceError),
             Err(reason) => Err(reason.log("look for changes")),
