@@ -8,7 +8,9 @@ mod common;
 
 use std::ptr::null_mut;
 
-use common::{attribute, functions, mechanism, mutable, nothing};
+use common::{
+    attribute, functions, has_database, mechanism, mutable, nothing, sockets, threads, wait_for_disconnection,
+};
 use cryptoki_sys::*;
 
 fn main() {
@@ -16,13 +18,8 @@ fn main() {
     std::fs::create_dir_all(&directory).expect("a directory");
     // The PINs have a cheap key derivation, because 32 children log in at once. A login waits at
     // most 20 s for other logins, and Valgrind is slow.
-    let configuration = directory.join("jeton.toml");
-    std::fs::write(&configuration, "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
     // SAFETY: no other thread runs.
-    unsafe {
-        std::env::set_var("JETON_DIR", &directory);
-        std::env::set_var("JETON_CONF", &configuration);
-    }
+    unsafe { common::use_tokens(&directory, "[pin]\nmemory-kib = 8\npasses = 1\n") };
 
     let list = functions();
     let initialize = list.C_Initialize.expect("an entry");
@@ -52,7 +49,11 @@ fn main() {
 
     many_children_sign_and_draw_different_numbers();
     a_child_continues_when_its_parent_ends();
-    a_child_neither_drops_nor_keeps_the_locks_of_its_parent();
+    if has_database() {
+        a_child_neither_uses_nor_keeps_the_connection_of_its_parent();
+    } else {
+        a_child_neither_drops_nor_keeps_the_locks_of_its_parent();
+    }
 
     assert_eq!(unsafe { initialize(null_mut()) }, CKR_OK);
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
@@ -236,6 +237,59 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
     assert_eq!(unsafe { libc::kill(parent.id, libc::SIGKILL) }, 0);
     assert_eq!(unsafe { libc::waitpid(parent.id, &raw mut status, 0) }, parent.id);
     assert_eq!(locked(), [false; 2], "a child keeps locks of a parent that is gone");
+    tell(to_grandchild);
+    ok!(C_Initialize(nothing()));
+    assert_eq!(objects(user(), b"of a parent that is killed"), 1);
+    ok!(C_Finalize(nothing()));
+}
+
+/// A child closes its copy of the parent's connection, and the parent continues to use it. The
+/// connection ends with the parent, even if it is killed while the child continues.
+fn a_child_neither_uses_nor_keeps_the_connection_of_its_parent() {
+    let before = sockets();
+    ok!(C_Initialize(nothing()));
+    let session = user();
+    let connected = sockets();
+    let [inherited] = Child::start(&|| [sockets() as u8]).end();
+    // Only the descriptors with which the parent waits for its socket are left.
+    assert!((inherited as usize) < connected, "{inherited} of {connected} descriptors are left in a child");
+    let work = || {
+        ok!(C_Initialize(nothing()));
+        create(user(), b"of a child that ends");
+        ok!(C_Finalize(nothing()));
+        [0]
+    };
+    Child::start(&work).end();
+    create(session, b"of a parent whose child has ended");
+    ok!(C_Finalize(nothing()));
+    assert_eq!((sockets(), threads()), (before, 1));
+    wait_for_disconnection();
+
+    let (from_parent, to_tester) = pipe();
+    let (from_tester, to_grandchild) = pipe();
+    let parent = Child::<1>::start(&|| {
+        let mut byte = 0u8;
+        ok!(C_Initialize(nothing()));
+        create(user(), b"of a parent that is killed");
+        if unsafe { libc::fork() } == 0 {
+            // The handlers of the fork have run here.
+            tell(to_tester);
+            // Wait until the tester writes or ends.
+            unsafe {
+                libc::close(to_grandchild);
+                libc::read(from_tester, (&raw mut byte).cast(), 1);
+                libc::_exit(0)
+            };
+        }
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    });
+    hear(from_parent);
+    let mut status = 0;
+    assert_eq!(unsafe { libc::kill(parent.id, libc::SIGKILL) }, 0);
+    assert_eq!(unsafe { libc::waitpid(parent.id, &raw mut status, 0) }, parent.id);
+    wait_for_disconnection();
     tell(to_grandchild);
     ok!(C_Initialize(nothing()));
     assert_eq!(objects(user(), b"of a parent that is killed"), 1);

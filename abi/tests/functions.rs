@@ -23,10 +23,7 @@ fn every_function_returns_a_code() {
     let directory = std::env::temp_dir().join(format!("jeton-functions-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // This is the only test of the binary, so no other thread reads the environment.
-    unsafe {
-        std::env::set_var("JETON_DIR", &directory);
-        std::env::remove_var("JETON_CONF");
-    }
+    unsafe { common::use_tokens(&directory, "") };
     threads_may_be_forbidden();
     ok!(C_Initialize(nothing()));
     every_function_is_supported();

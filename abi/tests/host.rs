@@ -1,6 +1,6 @@
 //! A host process with OpenSSL. It loads, uses, forks with and unloads both libraries in every
 //! order, with and without `C_Finalize`, and a thread ends after the unloading. The process must
-//! exit with 0.
+//! exit with 0. `C_Finalize` leaves no thread, and no connection to a database.
 //!
 //! The test program starts a process for each order. `JETON_HOST_ROUNDS` is the number of
 //! processes. The default is 128, which tries each order once.
@@ -21,7 +21,9 @@ use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::mpsc::channel;
 
-use common::{attribute, mechanism, mutable, nothing};
+use common::{
+    attribute, has_database, mechanism, mutable, nothing, sockets, threads, wait_for_disconnection,
+};
 use cryptoki_sys::*;
 
 const PIN: &[u8] = b"a pin of a test";
@@ -42,11 +44,11 @@ fn main() {
     }
     let directory = std::env::temp_dir().join(format!("jeton-host-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    let configuration = directory.join("jeton.toml");
-    std::fs::write(&configuration, "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+    // SAFETY: no other thread runs.
+    unsafe { common::use_tokens(&directory, "[pin]\nmemory-kib = 8\npasses = 1\n") };
     let start = |order: &str| {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
-        command.env("JETON_HOST_ORDER", order).env("JETON_DIR", &directory).env("JETON_CONF", &configuration);
+        command.env("JETON_HOST_ORDER", order);
         // Half of the orders unload a module without C_Finalize, so its memory stays allocated.
         command.env("LSAN_OPTIONS", "detect_leaks=0");
         let output = command.output().expect("a process");
@@ -57,6 +59,9 @@ fn main() {
     let rounds = std::env::var("JETON_HOST_ROUNDS").map_or(ORDERS, |text| text.parse().expect("a number"));
     (0..rounds).for_each(|round| start(&(round % ORDERS).to_string()));
     println!("{rounds} processes with OpenSSL and Jeton: all exited with 0");
+    if has_database() {
+        wait_for_disconnection();
+    }
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
 
@@ -69,6 +74,7 @@ impl Order {
     }
 
     fn run(&self) {
+        let before = sockets();
         let openssl_first = self.has(0).then(OpenSsl::load);
         let module = Library::jeton();
         let openssl = openssl_first.unwrap_or_else(OpenSsl::load);
@@ -103,6 +109,8 @@ impl Order {
         fork(2);
         if self.has(3) {
             assert_eq!(unsafe { list.C_Finalize.expect("an entry")(nothing()) }, CKR_OK);
+            // Besides this thread, only the one above runs.
+            assert_eq!((sockets(), threads()), (before, 2), "descriptors and threads");
         }
         if self.has(4) {
             module.unload();

@@ -20,10 +20,7 @@ fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     let directory = std::env::temp_dir().join(format!("jeton-token-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // This is the only test of the binary, so no other thread reads the environment.
-    unsafe {
-        std::env::set_var("JETON_DIR", &directory);
-        std::env::remove_var("JETON_CONF");
-    }
+    unsafe { common::use_tokens(&directory, "") };
 
     ok!(C_Initialize(nothing()));
     assert_eq!(rv!(C_Initialize(nothing())), CKR_CRYPTOKI_ALREADY_INITIALIZED);

@@ -4,9 +4,17 @@
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
+use std::path::Path;
+use std::process::Command;
 use std::ptr::null_mut;
+use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
+
+#[path = "../../../tests/token/server.rs"]
+mod server;
+
+use server::{Server, USER, binaries};
 
 /// Calls a function of the list.
 macro_rules! rv {
@@ -203,4 +211,72 @@ pub fn answers_to_nothing() -> Vec<(&'static str, CK_RV)> {
         C_WrapKeyAuthenticated(0, nothing(), 0, 0, nothing(), 0, nothing(), nothing())
         C_UnwrapKeyAuthenticated(0, nothing(), 0, nothing(), 0, nothing(), 0, nothing(), 0, nothing())
     }
+}
+
+/// Makes the module find its tokens in this directory, or in a database if `JETON_TEST_STORE` is
+/// `postgresql`. `configuration` is TOML without the section `store`.
+///
+/// # Safety
+/// No other thread uses the environment.
+pub unsafe fn use_tokens(directory: &Path, configuration: &str) {
+    let file = directory.join("jeton.toml");
+    std::fs::write(&file, format!("{configuration}\n{}", store(directory))).expect("a file");
+    // SAFETY: as the caller promises.
+    unsafe {
+        std::env::set_var("JETON_DIR", directory);
+        std::env::set_var("JETON_CONF", file);
+    }
+}
+
+/// Returns whether the tokens are in a database.
+pub fn has_database() -> bool {
+    std::env::var("JETON_TEST_STORE").is_ok_and(|store| store == "postgresql")
+}
+
+/// Returns the section `store` for the tokens of a directory: a schema of the same name in the
+/// database of this process. Returns nothing if the tokens are in files.
+pub fn store(directory: &Path) -> String {
+    if !has_database() {
+        return String::new();
+    }
+    let name = directory.file_name().expect("a name").to_string_lossy().replace('-', "_");
+    format!("[store]\nurl = '{}'\nschema = '{name}'\n", database().url())
+}
+
+fn database() -> &'static Server {
+    Server::shared().expect("PostgreSQL is installed")
+}
+
+/// Waits until no process has a connection to the database.
+pub fn wait_for_disconnection() {
+    let start = Instant::now();
+    loop {
+        let mut command = Command::new(binaries().expect("PostgreSQL").join("psql"));
+        command.args(["--no-psqlrc", "--no-align", "--tuples-only", "--username", USER, "--command"]);
+        command.arg("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'");
+        let output = command.arg("--host").arg(&database().directory).output().expect("psql");
+        if output.stdout == b"0\n" {
+            return;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "a connection to the database is left: {output:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Returns the number of sockets, and of descriptors of the kernel without a file, that this
+/// process has open.
+pub fn sockets() -> usize {
+    let all = std::fs::read_dir("/proc/self/fd").expect("a proc file system");
+    let links = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links
+        .filter(|link| ["socket:", "anon_inode:"].iter().any(|kind| link.to_string_lossy().starts_with(kind)))
+        .count()
+}
+
+/// Returns the number of threads of this process.
+pub fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("a proc file system").count()
 }

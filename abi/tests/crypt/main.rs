@@ -45,10 +45,7 @@ fn token() -> CK_SLOT_ID {
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).expect("a directory");
     // SAFETY: every test waits for its first session, so no other thread reads the environment.
-    unsafe {
-        std::env::set_var("JETON_DIR", &directory);
-        std::env::remove_var("JETON_CONF");
-    }
+    unsafe { common::use_tokens(&directory, "") };
     ok!(C_Initialize(nothing()));
     let (pin, pin_len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
     ok!(C_InitToken(slot(), pin, pin_len, mutable(&[b' '; 32]).cast()));
