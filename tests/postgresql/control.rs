@@ -1,17 +1,23 @@
-//! Controls a server of the tests: crashes, SQL of the superuser, and TLS.
+//! Controls a server of the tests: crashes, and SQL of the superuser.
 
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use crate::support::server::{Server, USER, as_user, binaries};
 
 impl Server {
-    /// Starts a server that also listens on the loopback address, at a port that is free.
-    pub fn start_with_port(name: &str, options: &str) -> Option<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        drop(listener);
-        Self::start_on(name, options, "127.0.0.1", port)
+    /// Stops the server without a shutdown, as in a crash.
+    pub fn crash(&self) {
+        self.control(&["stop", "--mode=immediate"]);
+    }
+
+    /// Starts the server again, on its Unix socket.
+    pub fn start_again(&self) {
+        let directory = self.directory.display();
+        let options = format!(
+            "--options=-k {directory} -c port={} -c listen_addresses='' -c max_connections=200",
+            self.port
+        );
+        self.control(&["start", &options]);
     }
 
     /// Runs SQL as the superuser. Returns the rows, without headings.
@@ -33,13 +39,5 @@ impl Server {
         command.args(["--wait", "--silent"]).arg("--log").arg(self.directory.join("log"));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
         assert!(command.status().expect("pg_ctl").success(), "pg_ctl {arguments:?}");
-    }
-
-    /// Runs a shell script in the server's directory, as the user of the server.
-    pub fn shell(&self, script: &str) {
-        let mut command = as_user(&self.directory);
-        let done =
-            command.args(["sh", "-euc", script]).current_dir(&self.directory).output().expect("a shell");
-        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     }
 }

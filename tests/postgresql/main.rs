@@ -7,6 +7,8 @@
 //!
 //! - `JETON_TEST_USES`: how often four hosts use a counter (400)
 //! - `JETON_TEST_SECONDS`: how long three hosts work on one token (3)
+//! - `JETON_TEST_PARTITION_SECONDS`: how long the network of two hosts delivers nothing (3)
+//! - `JETON_TEST_CUTS`: how many connections the network cuts (20)
 //!
 //! Outside CI, the tests do nothing if PostgreSQL is not installed.
 
@@ -20,9 +22,12 @@ mod support;
 mod administrator;
 mod control;
 mod hosts;
+mod network;
 mod outage;
+mod proxy;
 mod servers;
 mod settings;
+mod tls;
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ fn signing_goes_on_during_an_outage_and_changes_fail() {
     pair(&one, session, Kind::P256, &none().stored().label("pair"));
     let wanted = none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
     let key = one.find_one(session, &wanted);
-    server.control(&["stop", "--mode=immediate"]);
+    server.crash();
 
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(2500) {
@@ -59,7 +59,7 @@ fn signing_goes_on_during_an_outage_and_changes_fail() {
     one.module.logout(session).expect("the user");
     assert_eq!(one.module.login(session, User::User, PIN), Err(Error::DeviceError));
 
-    server.control(&["start", &options(&server)]);
+    server.start_again();
     until_ok(|| one.module.login(session, User::User, PIN));
     one.create(session, &data("new").stored()).expect("data");
     assert_eq!(one.find(session, &data("new").stored()).len(), 1);
@@ -77,12 +77,12 @@ fn a_host_that_only_signs_reconnects_and_notices_changes() {
     let (own, other) = (one.find_one(mine, &wanted), two.find_one(yours, &wanted));
     let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), other, b"data");
     sign().expect("a signature");
-    server.control(&["stop", "--mode=immediate"]);
+    server.crash();
     for _ in 0..25 {
         sign().expect("a signature during the outage");
         thread::sleep(Duration::from_millis(100));
     }
-    server.control(&["start", &options(&server)]);
+    server.start_again();
     until_ok(|| one.module.destroy_object(mine, own));
     let start = Instant::now();
     while sign().is_ok() {
@@ -99,14 +99,14 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     pair(&one, session, Kind::P256, &none().stored().label("pair"));
     let key = one.find_one(session, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
     let sign = || one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop);
-    server.control(&["stop", "--mode=immediate"]);
+    server.crash();
     let start = Instant::now();
     while sign().is_ok() {
         assert!(start.elapsed() < Duration::from_secs(6), "signed for {:?}", start.elapsed());
         thread::sleep(Duration::from_millis(20));
     }
     assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
-    server.control(&["start", &options(&server)]);
+    server.start_again();
     until_ok(|| one.module.find_init(session, &none().template()));
     sign().expect("a signature");
 }
@@ -153,9 +153,4 @@ fn work(client: &Client) -> (Vec<String>, Vec<String>) {
         thread::sleep(Duration::from_millis(5));
     }
     (kept, doubtful)
-}
-
-/// The options with which the script of the server starts it.
-fn options(server: &Server) -> String {
-    format!("--options=-k {} -c listen_addresses='' -c max_connections=200", server.directory.display())
 }

@@ -89,35 +89,12 @@ fn two_schemas_of_a_database_are_separate() {
     assert_eq!(two.module.slots().expect("slots").len(), 2);
 }
 
-/// A server with TLS. A role `host` needs a password, and a role `certified` a certificate.
-fn server_with_tls() -> Option<Server> {
-    server()?;
-    let tls = Server::start_with_port("tls", "-c fsync=off").expect("a server");
-    tls.shell(
-        "new() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-             -keyout $1.key -out $1.pem -subj /CN=$1 \
-             -addext basicConstraints=critical,CA:$2 -addext subjectAltName=DNS:$1 ${3:+-CA $3.pem -CAkey $3.key}; }
-         new ca true; new other true; new localhost false ca; new certified false ca",
-    );
-    let path = |name: &str| tls.directory.join(name).display().to_string();
-    tls.sql("CREATE ROLE host LOGIN PASSWORD 'a password'; CREATE ROLE certified LOGIN");
-    tls.sql("GRANT ALL ON DATABASE postgres TO host, certified");
-    for (name, value) in [
-        ("ssl", "on".to_owned()),
-        ("ssl_cert_file", path("localhost.pem")),
-        ("ssl_key_file", path("localhost.key")),
-        ("ssl_ca_file", path("ca.pem")),
-    ] {
-        tls.sql(&format!("ALTER SYSTEM SET {name} = '{value}'"));
-    }
-    tls.shell("printf '%s\n' 'local all all trust' 'hostssl all host all scram-sha-256' 'hostssl all certified all cert' >data/pg_hba.conf");
-    tls.sql("SELECT pg_reload_conf()");
-    Some(tls)
-}
-
 #[test]
 fn tls_verifies_the_server_and_authenticates_the_host() {
-    let Some(tls) = server_with_tls() else { return };
+    if server().is_none() {
+        return;
+    }
+    let tls = Server::start_with_tls("tls").expect("a server");
     let path = |name: &str| tls.directory.join(name).display().to_string();
     let url = |user: &str, host: &str| format!("url = 'postgresql://{user}@{host}:{}/postgres'", tls.port);
     let (ca, other) =
@@ -131,8 +108,6 @@ fn tls_verifies_the_server_and_authenticates_the_host() {
     };
     let refused = Err(Error::DeviceError);
     let started = |parts: &[&str]| start(&parts.join(", "));
-    // The server may need a moment to read its settings.
-    std::thread::sleep(std::time::Duration::from_millis(300));
     let right = password("a password");
     let schema = "schema = 'one'";
     assert_eq!(started(&[&url("host", "localhost"), schema, &ca, &right]), Ok(()));

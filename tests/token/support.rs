@@ -76,7 +76,12 @@ impl Directory {
 
     /// Makes the modules of this directory store their tokens on a server.
     pub fn use_server(&self, server: &Server) {
-        std::fs::write(self.path.join(URL), server.url()).expect("a file");
+        self.use_url(&server.url());
+    }
+
+    /// Makes the server at this address have the tokens. Modules that run keep their address.
+    pub fn use_url(&self, url: &str) {
+        std::fs::write(self.path.join(URL), url).expect("a file");
     }
 
     /// Returns the name of the schema that contains the tokens.

@@ -1,0 +1,54 @@
+//! A server with TLS on the loopback address.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use crate::support::server::{Server, as_user};
+
+impl Server {
+    /// Starts a server that also listens on the loopback address, at a port that is free.
+    pub fn start_with_port(name: &str, options: &str) -> Option<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
+        Self::start_on(name, options, "127.0.0.1", port)
+    }
+
+    /// Starts a server with TLS at a port of the loopback address, for the host name `localhost`. A
+    /// role `host` needs a password, and a role `certified` a certificate.
+    pub fn start_with_tls(name: &str) -> Option<Self> {
+        let tls = Self::start_with_port(name, "-c fsync=off")?;
+        tls.shell(
+            "new() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+                 -keyout $1.key -out $1.pem -subj /CN=$1 \
+                 -addext basicConstraints=critical,CA:$2 -addext subjectAltName=DNS:$1 ${3:+-CA $3.pem -CAkey $3.key}; }
+             new ca true; new other true; new localhost false ca; new certified false ca",
+        );
+        let path = |name: &str| tls.directory.join(name).display().to_string();
+        tls.sql("CREATE ROLE host LOGIN PASSWORD 'a password'; CREATE ROLE certified LOGIN");
+        tls.sql("GRANT ALL ON DATABASE postgres TO host, certified");
+        for (name, value) in [
+            ("ssl", "on".to_owned()),
+            ("ssl_cert_file", path("localhost.pem")),
+            ("ssl_key_file", path("localhost.key")),
+            ("ssl_ca_file", path("ca.pem")),
+        ] {
+            tls.sql(&format!("ALTER SYSTEM SET {name} = '{value}'"));
+        }
+        tls.shell("printf '%s\n' 'local all all trust' 'hostssl all host all scram-sha-256' 'hostssl all certified all cert' >data/pg_hba.conf");
+        tls.sql("SELECT pg_reload_conf()");
+        // The server reads all its settings before it accepts the next connection.
+        while tls.sql("SHOW ssl") != "on" {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(tls)
+    }
+
+    /// Runs a shell script in the server's directory, as the user of the server.
+    pub fn shell(&self, script: &str) {
+        let mut command = as_user(&self.directory);
+        let done =
+            command.args(["sh", "-euc", script]).current_dir(&self.directory).output().expect("a shell");
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
