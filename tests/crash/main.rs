@@ -9,14 +9,21 @@
 //! - `JETON_CRASH_ROUNDS`: the number of kills, and of power cuts (40). The cases with many tokens
 //!   have an eighth of this number of rounds.
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token, and how long the case that
-//!   signs takes (5). Four processes work on many tokens for half of this time.
+//!   signs takes (5). Four processes work on many tokens for half of this time. Three hosts work on
+//!   one token for this time.
 //! - `JETON_CRASH_TOKENS`: the number of tokens in the cases with many tokens (8; 40 for the case
 //!   that signs). With 1000 or more, the case that signs may open 1,024 files, the usual limit.
 //!   Otherwise it may open 128.
 //! - `JETON_CRASH_FAULT_SECONDS`: how long to try failures of file system calls (10). In 300 s all
 //!   failures are tried.
+//! - `JETON_CRASH_DATABASE_ROUNDS`: the number of rounds in which processes are killed. In half of
+//!   them, their PostgreSQL server is stopped (4).
+//! - `JETON_CRASH_FAILOVERS`: the number of failovers to a standby of PostgreSQL (2)
 //! - `JETON_CRASH_SIGNATURES`: how often the memory case makes, uses and destroys keys (20000)
 //! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
+//!
+//! With `JETON_TEST_STORE=postgresql` the tokens of the cases are in a database, and the cases that
+//! are about files do not run.
 //!
 //! The search for secrets takes minutes. `JETON_CRASH_BACKEND=rustcrypto` and
 //! `JETON_CRASH_KEYS=Rsa,AES` make it shorter.
@@ -28,6 +35,11 @@ mod keys;
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
 mod support;
 
+#[cfg(feature = "postgresql")]
+#[path = "../postgresql/control.rs"]
+mod control;
+#[cfg(feature = "postgresql")]
+mod database;
 mod faults;
 mod full;
 mod kill;
@@ -53,7 +65,7 @@ use std::time::Instant;
 static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
 
 /// The cases, by name.
-const CASES: [(&str, fn()); 20] = [
+const CASES: &[(&str, fn())] = &[
     ("acknowledged_changes_survive_a_kill", kill::case),
     ("acknowledged_changes_survive_a_power_cut", power::case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
@@ -74,10 +86,16 @@ const CASES: [(&str, fn()); 20] = [
     ("a_refused_memory_lock_is_logged_once_and_half_of_the_limit_stays", limits::locks),
     ("keys_work_on_small_stacks", limits::stacks),
     ("exhausted_memory_fails_a_call_and_not_the_process", limits::memory),
+    #[cfg(feature = "postgresql")]
+    ("acknowledged_changes_survive_kills_and_crashes_of_a_database", database::kill::case),
+    #[cfg(feature = "postgresql")]
+    ("acknowledged_changes_survive_failovers_of_a_database", database::failover::case),
+    #[cfg(feature = "postgresql")]
+    ("three_hosts_with_a_database_lose_nothing_and_see_all_changes", database::hosts::case),
 ];
 
 /// The roles of child processes, by name.
-const CHILDREN: [(&str, fn()); 21] = [
+const CHILDREN: &[(&str, fn())] = &[
     ("kill", worker::child),
     ("power", power::child),
     ("login", pins::login_child),
@@ -99,11 +117,38 @@ const CHILDREN: [(&str, fn()); 21] = [
     ("locks", limits::locks_child),
     ("stack", limits::stack_child),
     ("short", limits::memory_child),
+    #[cfg(feature = "postgresql")]
+    ("database", database::child),
+    #[cfg(feature = "postgresql")]
+    ("hosts", database::hosts::child),
+    #[cfg(feature = "postgresql")]
+    ("hosts sign", database::hosts::signing_child),
+];
+
+/// The cases that are about files, by the beginning of their names. They do not run with tokens in
+/// a database. In a database, `kill -9` has a case of its own, which waits for the server.
+const ABOUT_FILES: [&str; 11] = [
+    "acknowledged_changes_survive_a_kill",
+    "acknowledged_changes_survive_a_power_cut",
+    "no_secret_stays_in_memory",
+    "changes_of_many_tokens_survive",
+    "a_process_without_descriptors",
+    "acknowledged_changes_survive_every_failing_file",
+    "a_full_disk",
+    "a_read_only_disk",
+    "an_unwritable_directory",
+    "a_login_without_memory",
+    "exhausted_memory",
 ];
 
 /// The case about optimised code, which leaves other data in memory. Without optimisation it takes
 /// five minutes, so it runs only if its name is an argument.
 const OPTIMISED: &str = "no_secret_stays_in_memory";
+
+/// Returns whether the tokens are in a database.
+fn is_in_database() -> bool {
+    std::env::var("JETON_TEST_STORE").is_ok_and(|store| store == "postgresql")
+}
 
 fn main() {
     if let Some(name) = process::role() {
@@ -120,6 +165,10 @@ fn main() {
         }
         if cfg!(debug_assertions) && names.is_empty() && *name == OPTIMISED {
             println!("test {name} ... skipped: `cargo test --release -p jeton --test crash` runs it");
+            continue;
+        }
+        if is_in_database() && ABOUT_FILES.iter().any(|beginning| name.starts_with(beginning)) {
+            println!("test {name} ... skipped: it is about files");
             continue;
         }
         println!("test {name} ...");

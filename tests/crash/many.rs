@@ -123,7 +123,7 @@ fn verify(directory: &Arc<Directory>, lines: &[&str], name: &str) -> Result<(u64
         let login = client.module.login(session, User::User, &pin(0));
         login.map_err(|error| format!("token {place}: login: {error:?}"))?;
         let verified = model.verify(&client, session, &format!("{name}t{place}-"));
-        objects += verified.map_err(|reason| format!("token {place}: {reason}"))?;
+        objects += verified.map_err(|reason| format!("token {place}: {reason}"))?.objects;
         acknowledged += model.acknowledged;
     }
     client.module.finalize().map_err(|error| format!("{error:?}"))?;

@@ -27,8 +27,18 @@ pub struct Model {
     states: BTreeMap<String, Vec<State>>,
     /// Calls that returned.
     pub acknowledged: u64,
-    /// Calls that did not return.
+    /// Calls that did not return, or failed because the server could not be reached.
     pub in_doubt: u64,
+    /// The longest time of a call that the process reported, in milliseconds.
+    #[cfg(feature = "postgresql")]
+    pub longest: u64,
+}
+
+/// The objects that were compared with a model.
+pub struct Verified {
+    pub objects: usize,
+    /// Calls in doubt that had taken effect.
+    pub done_in_doubt: u64,
 }
 
 /// The label of the PIN.
@@ -44,6 +54,9 @@ impl Model {
             match words[..] {
                 ["ready"] => {}
                 ["ok"] => model.settle(pending.take().expect("a call")),
+                ["failed"] => model.doubt(pending.take().expect("a call")),
+                #[cfg(feature = "postgresql")]
+                ["longest", time] => model.longest = time.parse().expect("a number"),
                 ["create" | "set", label, value] => {
                     pending = Some((label.to_owned(), State::Data(value.to_owned())));
                 }
@@ -56,11 +69,15 @@ impl Model {
                 _ => panic!("a child said {line:?}"),
             }
         }
-        if let Some((label, state)) = pending {
-            model.in_doubt += 1;
-            model.states.entry(label).or_insert_with(|| vec![State::Absent]).push(state);
+        if let Some(call) = pending {
+            model.doubt(call);
         }
         model
+    }
+
+    fn doubt(&mut self, (label, state): (String, State)) {
+        self.in_doubt += 1;
+        self.states.entry(label).or_insert_with(|| vec![State::Absent]).push(state);
     }
 
     fn settle(&mut self, (label, state): (String, State)) {
@@ -82,8 +99,7 @@ impl Model {
     }
 
     /// Compares the objects whose labels have this prefix with the model, and destroys them.
-    /// Returns their number.
-    pub fn verify(&self, client: &Client, session: SessionHandle, prefix: &str) -> Result<usize, String> {
+    pub fn verify(&self, client: &Client, session: SessionHandle, prefix: &str) -> Result<Verified, String> {
         let mut found: BTreeMap<String, Vec<ObjectHandle>> = BTreeMap::new();
         for object in client.find(session, &none()) {
             // An object that another process destroyed meanwhile has no label.
@@ -93,12 +109,14 @@ impl Model {
                 found.entry(label).or_default().push(object);
             }
         }
+        let mut done_in_doubt = 0;
         for (label, states) in self.states.iter().filter(|(label, _)| *label != PIN) {
             let objects = found.get(label).map_or(&[][..], Vec::as_slice);
             let state = observed(client, session, objects);
             if !states.contains(&state) {
                 return Err(format!("{label} is {state:?} and should be one of {states:?}"));
             }
+            done_in_doubt += u64::from(states.len() > 1 && states.last() == Some(&state));
         }
         let stray: Vec<_> = found.keys().filter(|label| !self.states.contains_key(*label)).collect();
         if !stray.is_empty() {
@@ -106,7 +124,7 @@ impl Model {
         }
         let objects: Vec<_> = found.into_values().flatten().collect();
         objects.iter().for_each(|object| client.module.destroy_object(session, *object).expect("an object"));
-        Ok(objects.len())
+        Ok(Verified { objects: objects.len(), done_in_doubt })
     }
 }
 

@@ -191,5 +191,5 @@ fn check(directory: &Arc<Directory>, model: &Model) -> Result<usize, String> {
     }
     let verified = model.verify(&client, session, "p-");
     client.module.finalize().map_err(|error| format!("{error:?}"))?;
-    verified
+    verified.map(|verified| verified.objects)
 }

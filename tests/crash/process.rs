@@ -1,6 +1,7 @@
 //! Child processes, which run this binary, and their parameters.
 
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
@@ -9,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jeton::backend::Provider;
+use jeton::error::Result;
 use jeton::id::SlotId;
 use jeton::module::User;
 
@@ -96,10 +98,11 @@ impl Process {
         self.child.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("a child that listens");
     }
 
-    /// Sends SIGKILL. Returns all output.
+    /// Sends SIGKILL to the child, which must not have ended before. Returns all output.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("a child");
-        self.child.wait().expect("a child");
+        let status = self.child.wait().expect("a child");
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "a child ended with {status}");
         self.said()
     }
 
@@ -148,27 +151,37 @@ pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
 
 /// Like [`client`], with this backend.
 pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Client {
+    try_with(directory, retries, provider, "").expect("a module")
+}
+
+/// Like [`with`]. Adds this text to the module's configuration.
+pub fn try_with(directory: &Arc<Directory>, retries: u32, provider: &Provider, more: &str) -> Result<Client> {
     let module = Functions::new();
     let parameters = format!(
         "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries}, uncounted-delay = 0 }}, \
-         mechanisms = {{ legacy = true }}",
+         mechanisms = {{ legacy = true }} {more}",
         directory.path().display(),
         provider.name
     );
     let parameters = directory.with_server(&parameters);
-    module.initialize(Some(&parameters)).expect("a module");
-    let slot = module.slots().expect("slots").first().copied().unwrap_or(SlotId(0));
-    Client { module, slot, directory: Arc::clone(directory) }
+    module.initialize(Some(&parameters))?;
+    let slot = module.slots()?.first().copied().unwrap_or(SlotId(0));
+    Ok(Client { module, slot, directory: Arc::clone(directory) })
 }
 
 /// A directory with a token whose PINs are set.
 pub fn token() -> Arc<Directory> {
     let directory = Directory::new();
-    let client = client(&directory, 10);
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-    unlock(&client, PIN);
-    client.module.finalize().expect("a module");
+    token_in(&directory, PIN);
     directory
+}
+
+/// Makes a token whose user has this PIN.
+pub fn token_in(directory: &Arc<Directory>, user_pin: &[u8]) {
+    let client = client(directory, 10);
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    unlock(&client, user_pin);
+    client.module.finalize().expect("a module");
 }
 
 /// The SO sets the user's PIN.

@@ -75,18 +75,13 @@ impl<'a> Worker<'a> {
     pub fn new(client: &'a Client, known: u64, changes_pins: bool, name: &str, say: fn(String)) -> Self {
         let session = client.open();
         let pin = log_in(client, session, known);
-        let random = Random::seeded(number("JETON_CRASH_SEED", 0));
-        Self {
-            client,
-            session,
-            name: name.to_owned(),
-            pin,
-            changes_pins,
-            made: 0,
-            objects: Vec::new(),
-            random,
-            say,
-        }
+        Self { pin, changes_pins, ..Self::in_session(client, session, name, say) }
+    }
+
+    /// Lets the worker change the PIN, whose number this is.
+    #[cfg(feature = "postgresql")]
+    pub fn changing_pin(self, pin: u64) -> Self {
+        Self { pin, changes_pins: true, ..self }
     }
 
     /// Works in a session whose user is logged in. Does not change the PIN.
@@ -96,17 +91,27 @@ impl<'a> Worker<'a> {
         Self { client, session, name, pin: 0, changes_pins: false, made: 0, objects, random, say }
     }
 
-    /// Makes at most one call.
+    /// Makes at most one call, which must succeed.
     pub fn step(&mut self) {
-        let done = match self.random.below(10) {
+        self.try_step().expect("a call");
+    }
+
+    /// Makes at most one call.
+    pub fn try_step(&mut self) -> Result<()> {
+        match self.random.below(10) {
             0 if self.changes_pins => self.change_pin(),
             _ if self.objects.len() >= OBJECTS => self.destroy(),
             0..=2 => self.create(),
             3..=5 => self.change(),
             6..=8 => self.destroy(),
             _ => self.pair(),
-        };
-        done.expect("a call");
+        }
+    }
+
+    /// Prints that the last call failed. Its effect is unknown.
+    #[cfg(feature = "postgresql")]
+    pub fn give_up(&self) {
+        self.say("failed".to_owned());
     }
 
     fn say(&self, line: String) {
@@ -148,13 +153,18 @@ impl<'a> Worker<'a> {
     fn change(&mut self) -> Result<()> {
         let Some(at) = self.pick() else { return Ok(()) };
         let (label, Made::Data(object)) = &self.objects[at] else { return Ok(()) };
+        let object = *object;
         // Any length, so that records grow over several pages and shrink.
         let value = format!("{}{}", self.made, "x".repeat(self.random.below(6000) as usize));
         self.made += 1;
         self.say(format!("set {label} {value}"));
-        self.client.set(self.session, *object, &none().bytes(A::VALUE, value.as_bytes()))?;
-        self.done();
-        Ok(())
+        let changed = self.client.set(self.session, object, &none().bytes(A::VALUE, value.as_bytes()));
+        match changed {
+            Ok(()) => self.done(),
+            // The worker does not use an object again whose value is unknown.
+            Err(_) => drop(self.objects.swap_remove(at)),
+        }
+        changed
     }
 
     fn destroy(&mut self) -> Result<()> {
@@ -181,9 +191,15 @@ impl<'a> Worker<'a> {
     fn change_pin(&mut self) -> Result<()> {
         let number = self.pin + 1;
         self.say(format!("pin {number}"));
-        self.client.module.set_pin(self.session, &pin(number - 1), &pin(number))?;
-        self.done();
-        self.pin = number;
-        Ok(())
+        let changed = self.client.module.set_pin(self.session, &pin(number - 1), &pin(number));
+        match changed {
+            Ok(()) => {
+                self.done();
+                self.pin = number;
+            }
+            // The PIN is unknown now.
+            Err(_) => self.changes_pins = false,
+        }
+        changed
     }
 }

@@ -1,0 +1,48 @@
+//! The primary server crashes, and its synchronous standby becomes the primary, again and again.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::cluster::Cluster;
+use super::{CONNECTIONS, LONGEST_OUTAGE, Workers, is_installed};
+use crate::process::number;
+
+/// The number of failovers that each process lives through.
+const EACH: u64 = 5;
+
+pub fn case() {
+    let failovers: u64 = number("JETON_CRASH_FAILOVERS", 2);
+    if !is_installed() {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    let mut workers = Workers::new(&cluster.url());
+    let mut longest = Duration::ZERO;
+    for round in 1..=failovers {
+        if workers.running.is_empty() {
+            workers.start();
+        }
+        sleep(Duration::from_millis(300 + workers.random.below(500)));
+        let start = Instant::now();
+        cluster.fail_over();
+        cluster.add_standby();
+        wait_for_changes(&cluster, &workers);
+        longest = longest.max(start.elapsed());
+        if round % EACH == 0 || round == failovers {
+            sleep(Duration::from_millis(workers.random.below(500)));
+            workers.kill_and_check(|| cluster.sql(CONNECTIONS));
+        }
+    }
+    workers.report(&format!("{failovers} failovers, at most {longest:?} until the next changes"));
+}
+
+/// Waits until the processes make changes again.
+fn wait_for_changes(cluster: &Cluster, workers: &Workers) {
+    let sql = format!("SELECT change FROM {}.token", workers.directory.schema());
+    let change = || cluster.sql(&sql).parse::<u64>().expect("a change number");
+    let (start, first) = (Instant::now(), change());
+    while change() < first + 10 {
+        assert!(start.elapsed() < LONGEST_OUTAGE, "no changes after a failover");
+        sleep(Duration::from_millis(20));
+    }
+}

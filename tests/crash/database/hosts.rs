@@ -1,0 +1,232 @@
+//! Three hosts with four processes each work on one token. Each process sees the acknowledged
+//! changes of the others at once. On each host, a process that only signs notices within the stated
+//! time that a key was destroyed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::module::User;
+
+use super::is_installed;
+use crate::keys::{Kind, pair};
+use crate::open_files::now;
+use crate::process::{Process, Random, client, directory, number, together, token_in};
+use crate::support::server::Server;
+use crate::support::{Client, Directory, PIN, data, none, plain};
+
+const HOSTS: usize = 3;
+const PROCESSES: usize = 4;
+/// The number of keys that are destroyed while processes sign with them.
+const DOOMED: usize = 4;
+/// The bound of docs/postgresql.md is 3 s and a round trip. The rest is for a busy machine.
+const STALENESS: Duration = Duration::from_secs(6);
+/// The directory in which the processes tell each other the labels of their objects.
+const SHARED: &str = "JETON_CRASH_SHARED";
+
+fn shared() -> PathBuf {
+    PathBuf::from(std::env::var_os(SHARED).expect("a directory"))
+}
+
+/// Tells the other processes a label.
+fn tell(name: &str, what: &str, label: &str) {
+    let file = shared().join(format!("{what} {name}"));
+    let new = file.with_extension("new");
+    std::fs::write(&new, label).expect("a file");
+    std::fs::rename(new, file).expect("a file");
+}
+
+fn label_of(name: &str, what: &str) -> Option<String> {
+    std::fs::read_to_string(shared().join(format!("{what} {name}"))).ok()
+}
+
+/// Creates, changes, finds, signs and destroys. Prints the labels of the remaining objects, and the
+/// number of rounds.
+pub fn child() {
+    let client = client(&directory(), u32::MAX);
+    let session = client.user();
+    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
+    let mut random = Random::seeded(number("JETON_CRASH_SEED", 0));
+    let key = client.find_one(session, &none().label("shared").flag(A::SIGN, true));
+    crate::process::ready();
+    let end = Instant::now() + Duration::from_secs(number("JETON_CRASH_SECONDS", 5));
+    let (mut rounds, mut seen) = (0, 0);
+    while Instant::now() < end {
+        round(&client, session, key, &name, rounds);
+        let other = format!("h{}p{}", random.below(HOSTS as u64), random.below(PROCESSES as u64));
+        for (what, count) in [("kept", 1), ("destroyed", 0)] {
+            let Some(label) = label_of(&other, what) else { continue };
+            assert_eq!(client.find(session, &none().label(&label)).len(), count, "{what}: {label}");
+            seen += 1;
+        }
+        rounds += 1;
+    }
+    println!("rounds {rounds}");
+    println!("seen {seen}");
+}
+
+fn round(client: &Client, session: SessionHandle, key: ObjectHandle, name: &str, number: usize) {
+    let label = format!("{name}-{number}");
+    let object = data(&label).stored().flag(A::PRIVATE, number % 3 == 0);
+    let made = client.create(session, &object).expect("an object");
+    let changed = format!("{label}-changed");
+    client.set(session, made, &none().label(&changed)).expect("a change");
+    assert_eq!(client.find(session, &none().label(&label)), []);
+    assert_eq!(client.find(session, &none().label(&changed)), [made]);
+    client.sign(session, &plain(M::ECDSA_SHA256), key, label.as_bytes()).expect("a signature");
+    if number.is_multiple_of(2) {
+        client.module.destroy_object(session, made).expect("an object");
+        tell(name, "destroyed", &changed);
+    } else {
+        println!("left {changed}");
+        tell(name, "kept", &changed);
+    }
+}
+
+/// Signs with keys that another host destroys. Prints when each can no longer sign.
+pub fn signing_child() {
+    let client = client(&directory(), u32::MAX);
+    let session = client.user();
+    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
+    let find = |place| client.find_one(session, &none().label(&doomed(place)).flag(A::SIGN, true));
+    let mut keys: Vec<_> = (0..DOOMED).map(|place| (place, find(place))).collect();
+    let sign = |key| client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop);
+    keys.iter().for_each(|(_, key)| sign(*key).expect("a signature"));
+    tell(&name, "ready", "");
+    let mut signatures = 0;
+    while !keys.is_empty() {
+        keys.retain(|(place, key)| match sign(*key) {
+            Ok(()) => {
+                signatures += 1;
+                true
+            }
+            Err(reason) => {
+                assert_eq!(reason, Error::KeyHandleInvalid);
+                println!("gone {place} {}", now());
+                false
+            }
+        });
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    println!("signatures {signatures}");
+}
+
+fn doomed(place: usize) -> String {
+    format!("doomed {place}")
+}
+
+/// The directory of a host. It has the name of the first one, which is the name of the schema.
+fn directory_of(first: &Directory, host: usize, url: &str) -> Arc<Directory> {
+    let path = first.path().join(format!("host{host}")).join(first.path().file_name().expect("a name"));
+    std::fs::create_dir_all(&path).expect("a directory");
+    let directory = Directory::lent(&path);
+    directory.use_url(url);
+    directory
+}
+
+pub fn case() {
+    if !is_installed() {
+        return;
+    }
+    let seconds: u64 = number("JETON_CRASH_SECONDS", 5);
+    let server = Server::start("hosts", "-c fsync=off").expect("a server");
+    let first = Directory::new();
+    first.use_server(&server);
+    token_in(&first, PIN);
+    let shared = first.path().join("shared");
+    std::fs::create_dir(&shared).expect("a directory");
+    let one = client(&first, u32::MAX);
+    let session = one.user();
+    pair(&one, session, Kind::P256, &none().stored().label("shared"));
+    for place in 0..DOOMED {
+        pair(&one, session, Kind::P256, &none().stored().label(&doomed(place)));
+    }
+    let hosts: Vec<_> = (0..HOSTS).map(|host| directory_of(&first, host, &server.url())).collect();
+    let start = |role: &str, host: usize, name: String, seed: usize| {
+        let more = [
+            (SHARED, shared.display().to_string()),
+            ("JETON_CRASH_NAME", name),
+            ("JETON_CRASH_SEED", seed.to_string()),
+            ("JETON_CRASH_SECONDS", seconds.to_string()),
+        ];
+        Process::start(role, &hosts[host], &more)
+    };
+    let signers: Vec<_> = (0..HOSTS).map(|host| start("hosts sign", host, format!("s{host}"), 0)).collect();
+    wait_until_ready(&shared);
+    let (said, destroyed) = std::thread::scope(|scope| {
+        let destroyer = scope.spawn(|| destroy(&one, session, seconds));
+        let work = |place: usize| {
+            let (host, process) = (place / PROCESSES, place % PROCESSES);
+            start("hosts", host, format!("h{host}p{process}"), place)
+        };
+        (together(HOSTS * PROCESSES, work).concat(), destroyer.join().expect("a thread"))
+    });
+    let delays =
+        signers.into_iter().flat_map(|signer| delays(&signer.wait(), &destroyed)).collect::<Vec<_>>();
+
+    let sum = |word: &str| -> u64 {
+        said.iter().filter_map(|line| line.strip_prefix(word)?.parse::<u64>().ok()).sum()
+    };
+    let (rounds, seen) = (sum("rounds "), sum("seen "));
+    let left: BTreeSet<_> =
+        said.iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect();
+    // The module from before the work, a module that logs in again, and a new one of each host.
+    let others: Vec<_> = hosts.iter().map(|host| client(host, u32::MAX)).collect();
+    check(&one, session, &left);
+    one.module.logout(session).expect("the user");
+    one.module.login(session, User::User, PIN).expect("the user");
+    check(&one, session, &left);
+    others.iter().for_each(|other| check(other, other.user(), &left));
+    println!(
+        "{HOSTS} hosts of {PROCESSES} processes, {seconds} s: {rounds} rounds without an error, {} objects left and \
+         found, {seen} changes of other processes seen at once; destroyed keys stopped after {delays:?} ms",
+        left.len()
+    );
+    assert!(rounds >= (HOSTS * PROCESSES) as u64 && seen > 0);
+    assert!(delays.iter().all(|delay| *delay < STALENESS.as_millis()));
+}
+
+fn wait_until_ready(shared: &Path) {
+    let start = Instant::now();
+    let is_ready = |host: usize| shared.join(format!("ready s{host}")).exists();
+    while !(0..HOSTS).all(is_ready) {
+        assert!(start.elapsed() < Duration::from_secs(60), "a process that signs is not ready");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Destroys the keys, one after the other. Returns the times.
+fn destroy(client: &Client, session: SessionHandle, seconds: u64) -> Vec<u128> {
+    (0..DOOMED)
+        .map(|place| {
+            std::thread::sleep(Duration::from_secs(seconds) / DOOMED as u32);
+            let key = client.find_one(session, &none().label(&doomed(place)).flag(A::SIGN, true));
+            client.module.destroy_object(session, key).expect("a key");
+            now()
+        })
+        .collect()
+}
+
+/// Returns the milliseconds from the destruction of each key until this process noticed it.
+fn delays(said: &[String], destroyed: &[u128]) -> Vec<u128> {
+    let gone = |place: usize| said.iter().find_map(|line| line.strip_prefix(&format!("gone {place} ")));
+    let delay = |(place, time): (usize, &u128)| {
+        let gone: u128 = gone(place).and_then(|time| time.parse().ok()).expect("a time");
+        gone.saturating_sub(*time)
+    };
+    destroyed.iter().enumerate().map(delay).collect()
+}
+
+/// The data objects have these labels.
+fn check(client: &Client, session: SessionHandle, left: &BTreeSet<String>) {
+    let wanted = none().number(A::CLASS, jeton::id::ObjectClass::DATA.0);
+    let labels = client.find(session, &wanted).into_iter().map(|object| {
+        String::from_utf8(client.read(session, object, A::LABEL).expect("a label")).expect("text")
+    });
+    let mut labels: Vec<_> = labels.collect();
+    labels.sort();
+    assert!(labels.iter().eq(left.iter()), "{} objects, {} were left", labels.len(), left.len());
+}

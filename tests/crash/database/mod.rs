@@ -1,0 +1,234 @@
+//! Tokens in a PostgreSQL database: killed processes, a server that crashes, failovers to a
+//! standby, and several hosts.
+//!
+//! The processes work on one token. Each is killed at some moment, and its changes are compared
+//! with the database afterwards. A call may fail while the server cannot be reached: then it has
+//! its full effect or no effect.
+
+mod cluster;
+pub mod failover;
+pub mod hosts;
+pub mod kill;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jeton::backend::Provider;
+use jeton::error::{Error, Result};
+use jeton::id::SessionHandle;
+use jeton::module::Access;
+
+use crate::model::Model;
+use crate::process::{Process, Random, number, token_in, try_with};
+use crate::support::server::binaries;
+use crate::support::{Client, Directory, none};
+use crate::worker::{Worker, pin, try_log_in};
+
+const WORKERS: usize = 4;
+/// `timeout-seconds` of the processes.
+const TIMEOUT: u64 = 5;
+/// A call waits twice at most, for a connection and for an answer. The rest is for a busy machine.
+const LONGEST_CALL: Duration = Duration::from_secs(3 * TIMEOUT);
+/// How long a server may be away.
+const LONGEST_OUTAGE: Duration = Duration::from_secs(30);
+
+/// Returns whether PostgreSQL is installed. In CI it must be.
+fn is_installed() -> bool {
+    let found = binaries().is_some();
+    assert!(found || std::env::var_os("CI").is_none(), "PostgreSQL is not installed");
+    if !found {
+        println!("skipped: PostgreSQL is not installed");
+    }
+    found
+}
+
+/// Calls `work` until it succeeds.
+fn until_ok<T>(mut work: impl FnMut() -> Result<T>) -> T {
+    let start = Instant::now();
+    loop {
+        match work() {
+            Ok(done) => return done,
+            Err(Error::DeviceError) if start.elapsed() < LONGEST_OUTAGE => {}
+            Err(reason) => panic!("{reason:?} after {:?}", start.elapsed()),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A module that may have to wait for the server.
+fn host(directory: &Arc<Directory>) -> Client {
+    let more = format!(", store = {{ timeout-seconds = {TIMEOUT} }}");
+    until_ok(|| try_with(directory, u32::MAX, Provider::ALL[0], &more))
+}
+
+/// Like [`crate::worker::log_in`].
+fn log_in(client: &Client, session: SessionHandle, known: u64) -> u64 {
+    let opens = |number: &u64| until_ok(|| try_log_in(client, session, *number));
+    (known..known + 2000).find(opens).expect("a PIN that opens the token")
+}
+
+/// Works until it is killed. Prints the longest time of its calls.
+pub fn child() {
+    let client = host(&crate::process::directory());
+    let session = until_ok(|| client.module.open_session(client.slot, Access::ReadWrite));
+    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
+    let known = log_in(&client, session, number("JETON_CRASH_PIN", 0));
+    let mut worker = Worker::in_session(&client, session, &name, |line| println!("{line}"));
+    if number("JETON_CRASH_CHANGES_PIN", 0u8) != 0 {
+        worker = worker.changing_pin(known);
+    }
+    let mut longest = Duration::ZERO;
+    loop {
+        let start = Instant::now();
+        let done = worker.try_step();
+        let took = start.elapsed();
+        assert!(took < LONGEST_CALL, "a call took {took:?}");
+        match done {
+            Ok(()) => {}
+            Err(Error::DeviceError) => {
+                worker.give_up();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(reason) => panic!("{reason:?}"),
+        }
+        if took > longest {
+            longest = took;
+            println!("longest {}", longest.as_millis());
+        }
+    }
+}
+
+/// A process at work.
+struct Running {
+    process: Process,
+    name: String,
+    /// The number of the PIN when it started, if it changes the PIN.
+    pin: Option<u64>,
+}
+
+/// A process that was killed, and its output.
+struct Dead {
+    said: Vec<String>,
+    name: String,
+    pin: Option<u64>,
+}
+
+/// The processes of a case, and its counts.
+struct Workers {
+    directory: Arc<Directory>,
+    random: Random,
+    running: Vec<Running>,
+    dead: Vec<Dead>,
+    started: u64,
+    /// The number of the user's PIN, as of the last check.
+    pin: u64,
+    kills: u64,
+    acknowledged: u64,
+    in_doubt: u64,
+    done_in_doubt: u64,
+    objects: usize,
+    longest: u64,
+}
+
+impl Workers {
+    /// Makes a token on the server at this address.
+    fn new(url: &str) -> Self {
+        let directory = Directory::new();
+        directory.use_url(url);
+        token_in(&directory, &pin(0));
+        Self {
+            directory,
+            random: Random::new(),
+            running: Vec::new(),
+            dead: Vec::new(),
+            started: 0,
+            pin: 0,
+            kills: 0,
+            acknowledged: 0,
+            in_doubt: 0,
+            done_in_doubt: 0,
+            objects: 0,
+            longest: 0,
+        }
+    }
+
+    /// Starts the processes. The first one also changes the PIN.
+    fn start(&mut self) {
+        for place in 0..WORKERS {
+            self.started += 1;
+            let name = format!("w{}", self.started);
+            let more = [
+                ("JETON_CRASH_NAME", name.clone()),
+                ("JETON_CRASH_PIN", self.pin.to_string()),
+                ("JETON_CRASH_CHANGES_PIN", u64::from(place == 0).to_string()),
+                ("JETON_CRASH_SEED", self.random.below(u64::MAX).to_string()),
+            ];
+            let process = Process::start("database", &self.directory, &more);
+            self.running.push(Running { process, name, pin: (place == 0).then_some(self.pin) });
+        }
+    }
+
+    /// Kills one of the processes.
+    fn kill_one(&mut self) {
+        let place = self.random.below(self.running.len() as u64) as usize;
+        let Running { process, name, pin } = self.running.swap_remove(place);
+        self.kills += 1;
+        self.dead.push(Dead { said: process.kill(), name, pin });
+    }
+
+    /// Kills all processes. `connections` returns the number of their connections to the server.
+    /// When it is zero, compares the changes of all processes with the database.
+    fn kill_and_check(&mut self, connections: impl Fn() -> String) {
+        while !self.running.is_empty() {
+            self.kill_one();
+        }
+        // The server may still complete a commit that it has received.
+        let start = Instant::now();
+        while connections() != "0" {
+            assert!(start.elapsed() < LONGEST_OUTAGE, "connections of killed processes remain");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let client = host(&self.directory);
+        let session = client.open();
+        self.pin = log_in(&client, session, self.pin);
+        for Dead { name, pin, said } in std::mem::take(&mut self.dead) {
+            let model = Model::of(said.iter().map(String::as_str));
+            if let Some(start) = pin {
+                let (acknowledged, in_doubt) = model.pins(start);
+                let found = self.pin;
+                assert!(
+                    found == acknowledged || Some(found) == in_doubt,
+                    "the PIN is number {found}, acknowledged {acknowledged}, in doubt {in_doubt:?}"
+                );
+            }
+            let verified = model.verify(&client, session, &format!("{name}-"));
+            let verified = verified.expect("what was acknowledged");
+            self.acknowledged += model.acknowledged;
+            self.in_doubt += model.in_doubt;
+            self.longest = self.longest.max(model.longest);
+            self.objects += verified.objects;
+            self.done_in_doubt += verified.done_in_doubt;
+        }
+        assert_eq!(client.find(session, &none()), [], "objects remaining");
+        client.module.finalize().expect("a module");
+    }
+
+    /// Prints the counts.
+    fn report(&self, what: &str) {
+        println!(
+            "{what}, {} kills of {WORKERS} processes: {} calls acknowledged and found, {} in doubt, of which {} had \
+             taken effect, {} objects verified, the PIN changed {} times, the longest call took {} ms",
+            self.kills,
+            self.acknowledged,
+            self.in_doubt,
+            self.done_in_doubt,
+            self.objects,
+            self.pin,
+            self.longest
+        );
+        assert!(self.acknowledged > 0);
+    }
+}
+
+/// The query for [`Workers::kill_and_check`].
+const CONNECTIONS: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'";
