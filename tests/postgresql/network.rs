@@ -258,8 +258,8 @@ fn partition(name: &str, others_work: bool) -> Option<Signed> {
         during
     });
     assert!(!histories[0].doubtful.is_empty(), "changes fail during the partition");
-    // The server ends the transactions of the two hosts after the time limit. So a change of another
-    // host can fail that waits for both.
+    // The server ends the transactions of the two hosts after the time limit. So a change of
+    // another host can fail that waits for both.
     if let Some(near) = histories.get(2) {
         println!(
             "the host without the proxy: {} objects kept, {} calls failed",
