@@ -334,7 +334,8 @@ fn a_move_that_is_killed_while_the_server_commits_is_finished() {
         if to == "database" {
             setup.finds(&["interrupted-move", "database-rights"]);
         }
-        // The server does not notice the end of the client while it commits. So the next move waits.
+        // The server does not notice the end of the client while it commits. So the next move
+        // waits.
         let text = succeed(&mut setup.moving(to));
         assert!(text.contains("Finished an earlier move"), "{text}");
         assert_eq!(setup.places(), at_home);
@@ -403,7 +404,7 @@ fn a_token_of_the_database_is_deleted() {
     let Some(setup) = Setup::new() else { return };
     succeed(&mut setup.moving("database"));
     let text = succeed(&mut setup.in_database(&["token", "delete", "--token", "mine", "--yes"]));
-    assert!(text.contains(&format!("removed postgresql://")) && text.contains(&setup.serial), "{text}");
+    assert!(text.contains("removed postgresql://") && text.contains(&setup.serial), "{text}");
     assert_eq!(setup.sql("SELECT count(*) FROM token, object"), "0");
     let (code, text) = run(&mut setup.in_database(&["token", "delete", "--serial", &setup.serial, "--yes"]));
     assert_ne!(code, 0, "{text}");

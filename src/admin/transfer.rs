@@ -7,8 +7,8 @@
 //!
 //! 1. Lock the token, so that no process can write.
 //! 2. Write the new copy completely, read it again and compare it. A copy in a file has the
-//!    extension [`MOVING`]. A copy in the database is not committed yet. A move to the database makes
-//!    a file with this extension, too.
+//! extension [`MOVING`]. A copy in the database is not committed yet. A move to the database makes
+//! a file with this extension, too.
 //! 3. Remove the old copy.
 //! 4. Make the new copy a token: commit it, or rename the file. Remove the other one.
 //!
@@ -275,8 +275,8 @@ impl Stores {
         Ok(finished)
     }
 
-    /// Finishes or undoes the move of a token if it was interrupted. Returns where the token is now;
-    /// `None` if it does not move.
+    /// Finishes or undoes the move of a token if it was interrupted. Returns where the token is
+    /// now; `None` if it does not move.
     fn finish(&self, serial: &str) -> Outcome<Option<Destination>> {
         let (path, moving) = (self.file(serial, TOKEN), self.file(serial, MOVING));
         if moving.symlink_metadata().is_err() {

@@ -315,10 +315,10 @@ impl Rename {
 
 /// Move a token of Jeton between the token directory and the database.
 ///
-/// The configuration must name both: the token directory, and the database in [store] url. The token
-/// keeps its serial number, its PINs, its counts of wrong PINs and its objects. No PIN is needed. The
-/// command compares the complete copy with the token before it removes the token from the old
-/// store. Applications that are logged in are logged out.
+/// The configuration must name both: the token directory, and the database in [store] url. The
+/// token keeps its serial number, its PINs, its counts of wrong PINs and its objects. No PIN is
+/// needed. The command compares the complete copy with the token before it removes the token from
+/// the old store. Applications that are logged in are logged out.
 ///
 /// If the command is killed, run it again: it finishes the move or undoes it.
 #[derive(Args)]

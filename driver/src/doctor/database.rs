@@ -43,7 +43,8 @@ pub(super) fn examine(url: &str, settings: &BTreeMap<&str, String>) -> Result<Ve
     Ok(findings)
 }
 
-/// Returns the server and the number of its tokens, for the user; `None` if the tokens are in files.
+/// Returns the server and the number of its tokens, for the user; `None` if the tokens are in
+/// files.
 pub(super) fn describe() -> Result<Option<String>, Error> {
     let Some(state) = token_file::examine_database()? else { return Ok(None) };
     Ok(Some(format!("{}, tokens: {}", state.description, token_file::all()?.len())))

@@ -19,8 +19,8 @@ const RIGHTS: &str = "('format', 'SELECT'),
     ('object', 'SELECT'), ('object', 'INSERT'), ('object', 'UPDATE'), ('object', 'DELETE'),
     ('attempt', 'SELECT'), ('attempt', 'INSERT'), ('attempt', 'UPDATE'), ('attempt', 'DELETE')";
 
-/// Examines the server. The connection itself is checked when it is opened. `hosts` is the number of
-/// hosts in the address.
+/// Examines the server. The connection itself is checked when it is opened. `hosts` is the number
+/// of hosts in the address.
 pub(super) async fn examine(client: &Client, hosts: usize) -> Outcome<ServerState> {
     let sql = "SELECT current_setting('server_version'), session_user::text,
                    (SELECT rolsuper FROM pg_roles WHERE rolname = session_user),

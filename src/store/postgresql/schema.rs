@@ -7,8 +7,8 @@ use tracing::error;
 use super::failure::{Fault, Outcome};
 use crate::error::Error;
 
-/// The statements that upgrade the tables: the first from format 1 to 2, and so on. `schema.sql` makes
-/// the format after the last of them. Hosts of the older version must be stopped first.
+/// The statements that upgrade the tables: the first from format 1 to 2, and so on. `schema.sql`
+/// makes the format after the last of them. Hosts of the older version must be stopped first.
 const UPGRADES: [&str; 0] = [];
 
 /// The statements that create the tables. `docs/postgresql.md` has the same.
