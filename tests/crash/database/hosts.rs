@@ -70,7 +70,7 @@ pub fn child() {
 
 fn round(client: &Client, session: SessionHandle, key: ObjectHandle, name: &str, number: usize) {
     let label = format!("{name}-{number}");
-    let object = data(&label).stored().flag(A::PRIVATE, number % 3 == 0);
+    let object = data(&label).stored().flag(A::PRIVATE, number.is_multiple_of(3));
     let made = client.create(session, &object).expect("an object");
     let changed = format!("{label}-changed");
     client.set(session, made, &none().label(&changed)).expect("a change");
