@@ -7,8 +7,8 @@
 //!
 //! 1. Lock the token, so that no process can write.
 //! 2. Write the new copy completely, read it again and compare it. A copy in a file has the
-//! extension [`MOVING`]. A copy in the database is not committed yet. A move to the database makes
-//! a file with this extension, too.
+//!    extension [`MOVING`]. A copy in the database is not committed yet. A move to the database
+//!    makes a file with this extension, too.
 //! 3. Remove the old copy.
 //! 4. Make the new copy a token: commit it, or rename the file. Remove the other one.
 //!
