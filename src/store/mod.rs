@@ -249,11 +249,11 @@ pub trait Again {
 /// The write of one object, made from the current rows.
 pub struct Rewrite {
     /// The tag that the row has.
-    pub(crate) old: Tag,
+    pub old: Tag,
     /// The new row and its record; `None` to delete the object.
-    pub(crate) new: Option<(Row, Vec<u8>)>,
+    pub new: Option<(Row, Vec<u8>)>,
     /// The sealed summary of the state after the write.
-    pub(crate) summary: Vec<u8>,
+    pub summary: Vec<u8>,
 }
 
 /// Supplies the new content when a token is rewritten.
@@ -403,7 +403,7 @@ pub enum Write<'a> {
 
 impl Write<'_> {
     /// Returns the number of the object.
-    pub(crate) fn id(&self) -> i64 {
+    pub fn id(&self) -> i64 {
         match self {
             Write::Insert(row, _) | Write::Replace(_, row, _) => row.id,
             Write::Delete(id, _) => *id,
