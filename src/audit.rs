@@ -1,5 +1,5 @@
-//! The audit log. It has one line of JSON for each login, each change of an object, and each use of
-//! a private or secret key.
+//! The audit log. It has one line of JSON for each login and logout, each new PIN, each change of a
+//! token or object, and each use of a private or secret key.
 //!
 //! Each line ends with a hash over the hash of the line before and the rest of this line. A line
 //! that is changed, removed, added or moved breaks the chain there. The chain does not reveal that

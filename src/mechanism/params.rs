@@ -155,7 +155,7 @@ pub enum Params {
         session_hash: Box<[u8]>,
     },
     /// The keys of a TLS connection, with these lengths in bytes. The client and the server each
-    /// get their own.
+    /// get a key of each type.
     TlsKeys {
         /// The pseudo-random function.
         prf: TlsPrf,

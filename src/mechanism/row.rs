@@ -11,7 +11,7 @@ pub struct MechanismRow {
     /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`).
     pub flags: u64,
     /// The smallest and largest key size. The unit is the one that the specification names: bits
-    /// for RSA and EC, bytes for AES, 0 for digests.
+    /// for RSA and EC, bytes for AES. Both sizes are 0 for digests.
     pub sizes: (u64, u64),
     /// The type of the keys that it uses or generates. `None` if it uses no key, or if it uses or
     /// generates keys of several types.

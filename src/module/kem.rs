@@ -79,7 +79,7 @@ impl Module {
     }
 }
 
-/// Returns the attributes of the shared secret as its template gives them.
+/// Returns the attributes of the new key. `forced` names the template that `pair` has for it.
 fn make_received(
     token: &Token,
     pair: &Object,

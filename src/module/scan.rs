@@ -14,7 +14,7 @@ use crate::store::place::{DirectoryStamp, FileId, Stamp};
 use crate::store::sqlite::{Entry, Found, Reader, SqliteStore};
 use crate::store::{Header, Store, TokenServer};
 
-/// What the last look at the directory found.
+/// The result of the last look at the directory.
 #[derive(Default)]
 pub(super) struct Look {
     /// The stamp of the directory before the look; `None` if the next call must look again.
@@ -117,7 +117,7 @@ fn slot_for(header: &Header, taken: &HashSet<SlotId>, slots: &[Slot]) -> SlotId 
 #[derive(PartialEq, Eq)]
 enum Files {
     AllRead,
-    /// The next call tries these files again.
+    /// The next call tries the files that failed again.
     SomeFailed,
 }
 

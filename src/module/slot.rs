@@ -285,7 +285,7 @@ fn describe(info: &mut TokenInfo, known: &Known, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Returns the flags for the failures of a PIN: some, all but one, or all attempts have failed.
+/// Returns the flags of a PIN if some, all but one, or all of its attempts have failed.
 fn failures(failures: u32, rules: &PinRules, [low, last, locked]: [u64; 3]) -> u64 {
     match rules.retries.saturating_sub(failures) {
         0 => locked,

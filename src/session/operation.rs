@@ -241,7 +241,7 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
-    /// Returns the length of the result for a caller who asks only for it.
+    /// Returns the length of the result, for a caller who asks only for this length.
     pub(super) fn length(&mut self, parts: Parts, len: impl FnOnce(&E) -> usize) -> Result<usize> {
         if parts == Parts::Multiple {
             self.expect_parts()?;

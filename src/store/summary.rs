@@ -62,7 +62,7 @@ impl RowHasher {
 /// The sums, and the state of the store that they belong to.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 pub struct Summary {
-    /// The state of the store.
+    /// The change number of the store.
     pub(crate) change: i64,
     sums: Vec<u128>,
 }

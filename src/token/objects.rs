@@ -371,8 +371,8 @@ fn fits(plan: &Plan<'_>, entry: &Entry) -> bool {
         && plan.private.is_none_or(|private| private == entry.private)
 }
 
-/// Hashes handles and index keys. Handles are consecutive and index keys are already hashes, so
-/// that a multiplication spreads both over shards and buckets.
+/// Hashes handles and index keys. Handles are consecutive and index keys are already hashes, so a
+/// multiplication is enough to spread both over shards and buckets.
 type Spread = BuildHasherDefault<Multiply>;
 
 #[derive(Default)]

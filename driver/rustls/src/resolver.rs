@@ -19,8 +19,8 @@ pub struct Resolver {
 
 impl Resolver {
     /// Takes chains, each with the end-entity certificate first. Fails if there is no chain, or if
-    /// such a certificate is missing, malformed or belongs to another key. Does not compare the
-    /// keys if the token has no public key for the private key.
+    /// an end-entity certificate is missing, malformed or belongs to another key. If the token has
+    /// no public key for the private key, checks only that the certificate is there.
     pub fn new(
         chains: impl IntoIterator<Item = (Vec<CertificateDer<'static>>, Arc<SigningKey>)>,
     ) -> Result<Self, Error> {

@@ -70,8 +70,8 @@ impl Work<'_> {
         Ok(Derived::Master(key, if versioned { secret.first_chunk().copied() } else { None }))
     }
 
-    /// Derives two keys, two MAC keys and two initialisation vectors ("Key and MAC derivation",
-    /// "CKM_TLS12_KEY_SAFE_DERIVE").
+    /// Derives two encryption keys, two MAC keys and two initialisation vectors ("Key and MAC
+    /// derivation", "CKM_TLS12_KEY_SAFE_DERIVE").
     pub(super) fn tls_keys(&self, template: &Template<'_>) -> Result<Derived> {
         let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);

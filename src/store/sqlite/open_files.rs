@@ -12,8 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::store::place::{self, FileId, Stamp};
 
-/// How long an opener waits for a reader, which needs some microseconds. The lock stays locked only
-/// in a forked child whose parent held it. There no file is read without SQLite.
+/// How long [`with_users`] waits for [`read_unopened`], which holds the lock for some microseconds.
+/// The lock stays locked only in a forked child whose parent held it. Such a child reads no file
+/// without SQLite.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The open files of a process, each with the number of its users.
@@ -76,8 +77,8 @@ fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
 }
 
 /// Reads the first bytes of the token file at `path`, without SQLite. Returns its stamp too, as of
-/// a file without a write-ahead log. Returns `None` if SQLite has the file open, if it is a link or
-/// not a token file, or if it was changed a moment ago.
+/// a file without a write-ahead log. Returns `None` if SQLite has the file open, if it is a link,
+/// has a second name or is not a token file, or if it was changed a moment ago.
 pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     // SQLite opens no token file until this lock is released.
     let open = try_lock()?;
@@ -90,7 +91,8 @@ pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
         return None;
     }
     let start = SystemTime::now();
-    // SQLite puts the write-ahead log beside the file that a link leads to.
+    // A link is not followed, because SQLite puts the write-ahead log beside the file that it leads
+    // to.
     let file =
         OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
     let outcome = file.read_exact_at(bytes, 0);

@@ -41,8 +41,8 @@ pub(crate) struct CipherCtx {
 unsafe impl Send for CipherCtx {}
 
 impl CipherCtx {
-    /// Creates a context for a mode without variable lengths. Its initialisation vector is one
-    /// block, or empty for ECB.
+    /// Creates a context for a mode whose initialisation vector has a fixed length: one block, or 0
+    /// for ECB.
     pub(crate) fn new(mode: Mode, key: &[u8], direction: Direction) -> Result<Self> {
         let iv_len = if mode == Mode::Ecb { 0 } else { BLOCK };
         Self::unkeyed(mode, key.len(), iv_len, direction)?.keyed(key)
