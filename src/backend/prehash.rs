@@ -28,7 +28,7 @@ const NIST_HASHES: &[u8] = b"\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02";
 /// Returns the number of a hash below that object identifier.
 fn number(hash: Hash) -> Result<u8> {
     match hash {
-        // SHA-1 is not approved here.
+        // FIPS 204 and FIPS 205 require more collision resistance than SHA-1 has.
         Hash::Sha1 => Err(Error::MechanismParamInvalid),
         // NIST does not define these.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {

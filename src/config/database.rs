@@ -1,4 +1,4 @@
-//! The database that has the tokens: the keys of `[store]` that belong to `url`.
+//! The database that has the tokens: the settings in `[store]` that belong to `url`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub struct DatabaseRules {
     pub schema: String,
     /// The location of the password; `None` if the server asks for none.
     pub password: Option<SealingSource>,
-    /// The certificates of the authorities that the certificate of the server may come from. A
-    /// connection over TCP needs it.
+    /// The file with the certificates of the authorities that may have issued the server's
+    /// certificate. A connection over TCP needs it.
     pub ca_file: Option<PathBuf>,
-    /// The certificate of the client and its key.
+    /// The files with the certificate of the client and its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// The lowest setting of `synchronous_commit` that the server may have.
     pub least_commit: CommitLevel,
@@ -44,7 +44,7 @@ pub struct DatabaseRules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitLevel {
-    /// A crash of the server loses acknowledged changes.
+    /// A crash of the server may lose acknowledged changes.
     Off,
     /// A failover to a standby may lose acknowledged changes.
     Local,

@@ -73,8 +73,8 @@ fn plain_table(source: &str, text: &str) -> Result<toml::Table> {
     toml::from_str(text).map_err(|reason| refuse(source, &described(text, &reason)))
 }
 
-/// Describes an error of a configuration without quoting the text. The text may be secret from
-/// readers of the log. Names the line, an unknown key, and the expected form.
+/// Describes an error of a configuration without quoting the text. The text may contain
+/// secrets, and others may read the log. Names the line, an unknown key, and the expected form.
 fn described(text: &str, reason: &toml::de::Error) -> String {
     let message = reason.message();
     let safe = match message.rsplit_once(", expected ") {
@@ -99,7 +99,7 @@ mod tests {
         table("test", text)?.try_into().map_err(|_| Error::GeneralError)
     }
 
-    /// A directory with `machine`, `user` and `named`, removed at the end.
+    /// A directory for the files of one test, removed at the end.
     struct Scratch(PathBuf);
 
     impl Scratch {

@@ -1,5 +1,5 @@
-//! The rules of the policy *strict*: the uses that it refuses in addition to PKCS#11, with the
-//! reasons.
+//! The rules of the policy *strict*: the uses that it refuses although PKCS#11 allows them, with
+//! the reasons.
 //!
 //! The tables here are data. `object::strict` applies them to objects.
 //! [`Settings::does`](super::Settings::does) and [`check_parameter`] apply them to mechanisms.
@@ -21,9 +21,9 @@ use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Prim
 /// | unwrap, cipher | `C_Encrypt` makes a wrapped key with a known value (Delaune) |
 /// | sign, cipher | an RSA decryption is a signature; a CBC encryption is a CMAC |
 /// | sign, wrap | an RSA unwrapping is a signature; a wrapping is an encryption, and so a CMAC |
-/// | derive, cipher | `CKM_AES_ECB_ENCRYPT_DATA` derives what `C_Encrypt` shows |
-/// | derive, sign | HKDF and SP 800-108 derive what `C_Sign` shows |
-/// | derive, wrap | a wrapping is an encryption, and so shows a derived key |
+/// | derive, cipher | `CKM_AES_ECB_ENCRYPT_DATA` derives a key whose value `C_Encrypt` returns |
+/// | derive, sign | HKDF and SP 800-108 derive keys whose values `C_Sign` returns |
+/// | derive, wrap | a wrapping is an encryption, and so returns the value of a derived key |
 /// | encapsulate, any other | the attacks of derive: a decapsulation is a derivation |
 pub const ROLES: [Role; 5] = [
     Role { name: "cipher", usages: &[A::ENCRYPT, A::DECRYPT] },
@@ -85,8 +85,8 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         // PKCS#1 v1.5 encryption: Bleichenbacher 1998; Bardou et al. 2012. Encryption remains
         // allowed for recipients that need it.
         Action::Sign(Primitive::RsaPkcs1, None) => does::DECRYPT | WRAPS,
-        // SP 800-131A forbids signatures with SHA-1. HMAC and OAEP do not depend on the property
-        // that SHA-1 lost, so they remain allowed.
+        // SP 800-131A forbids signatures with SHA-1. HMAC and OAEP do not need the collision
+        // resistance that SHA-1 lacks, so they remain allowed.
         Action::Sign(_, Some(Hash::Sha1)) => ALL,
         Action::Cipher(CipherMode::Aead(_)) => 0,
         Action::Cipher(mode) if mode.is_key_wrap() => 0,
@@ -109,7 +109,7 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
     }
 }
 
-/// Returns the smallest key of a mechanism whose key sizes are the bits of an integer (RSA,
+/// Returns the smallest key size of a mechanism whose key sizes are the bits of an integer (RSA,
 /// Diffie-Hellman); 0 for the others.
 pub fn least_size(mechanism: &MechanismRow) -> u64 {
     match mechanism.key_type {

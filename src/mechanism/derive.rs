@@ -47,7 +47,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256)),
 ];
 
-/// Builds the row of a mechanism that accepts every type of secret key.
+/// Builds the row of a mechanism that is not limited to one key type.
 const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
     MechanismRow {
         id,

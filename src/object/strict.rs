@@ -9,8 +9,9 @@ use crate::config::strict::{DH_BITS, PAIRS, ROLES, RSA_BITS, RSA_EXPONENT, SECRE
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 
-/// Returns the template with each usage set to false that neither it nor `forced` contains, so that
-/// no usage is true by default. `forced` is the template of the base key.
+/// Returns the template with each missing usage added as false, so that no usage is true by
+/// default. A usage is missing if neither the template nor `forced`, the template of the base key,
+/// has it.
 pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
     let class = match template.bytes(A::CLASS).map(value::number) {
         Some(Ok(class)) => ObjectClass(class),
@@ -32,8 +33,8 @@ pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
     sized(attributes)
 }
 
-/// Fails if a change or a copy adds a usage to the object. A usage that was removed cannot return:
-/// the key would have one role after the other (Delaune, Kremer, Steel 2008).
+/// Fails if a change or a copy adds a usage to the object. Otherwise a key
+/// could have one role after the other (Delaune, Kremer, Steel 2008).
 pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {
     let raised =
         |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);

@@ -143,7 +143,8 @@ impl Operation<Crypting> {
             if out.len() >= needed {
                 return engine.whole(input, out).inspect_err(|_| engine.forget());
             }
-            // The unpadded result may still fit. If it does not, the next call computes it again.
+            // Without padding the result may still fit. If it does not, the next call computes it
+            // again.
             shorter(out, needed, |scratch| engine.whole(input, scratch)).inspect_err(|_| engine.forget())
         })
     }

@@ -1,8 +1,8 @@
 //! Detects commits of any process without a call to SQLite, which would take locks.
 //!
 //! The header of the write-ahead log's index changes with every commit ("WAL-mode File Format",
-//! 2.2.1: change counter, frames, salts, checksum). SQLite maps this file, which is beside the
-//! database. The probe reads its first 48 bytes.
+//! 2.2.1: change counter, frames, salts, checksum). The index is the file `-shm` beside the
+//! database, which SQLite maps into memory. The probe reads its first 48 bytes.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -82,7 +82,7 @@ fn open_shared(path: &Path) -> Option<Arc<File>> {
     Some(file)
 }
 
-/// Returns whether this path still belongs to this file.
+/// Returns whether this path still names this file.
 fn same(file: &File, path: &Path) -> bool {
     let place = |data: std::fs::Metadata| (data.dev(), data.ino());
     let (own, named) = (file.metadata().map(place), std::fs::metadata(path).map(place));

@@ -53,12 +53,12 @@ pub(super) fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -CACHE)
 }
 
-/// Returns SQLite's number of the schema, which every change of the schema increments.
+/// Returns SQLite's version number of the schema. Every change of the schema increments it.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
 }
 
-/// A row of the schema.
+/// A row of `sqlite_schema`.
 pub(super) struct Table<'a> {
     /// The type: `table` in our schema.
     pub(super) kind: &'a str,

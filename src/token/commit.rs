@@ -164,7 +164,7 @@ impl Token {
     }
 
     /// Returns the sealed summary of the state after `before`. Fails with `DeviceRemoved` if the
-    /// token is in another incarnation than the key.
+    /// incarnation of the token is not `incarnation`.
     pub(super) fn reseal_summary(
         &self,
         key: &TokenKey,
@@ -189,7 +189,7 @@ impl Token {
         key.seal_summary(&self.serial, &summary)
     }
 
-    /// Notes in the counter that the store has reached this state.
+    /// Notes in the counter that the store has reached this change number.
     pub(super) fn count_change(&self, change: Change) {
         if let Some(counter) = &self.counter {
             // A failure of the counter is in the log. The commit is valid anyway.

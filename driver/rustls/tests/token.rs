@@ -1,7 +1,7 @@
 //! Signs with keys of a fresh token of Jeton through rustls.
 //!
 //! The module reads its directory from the environment. A process must not change its own
-//! environment, so the test starts itself again with another one.
+//! environment, so the test starts itself again with other variables.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ fn key(token: &Token, label: &str) -> Arc<SigningKey> {
     token.signing_key(&Find::label(label)).expect(label)
 }
 
-/// Signs with a scheme and verifies with the provider of rustls. The public key is at the end of
-/// SubjectPublicKeyInfo, and has this length.
+/// Signs with a scheme and verifies with the provider of rustls. The public key is the last
+/// `length` bytes of SubjectPublicKeyInfo.
 fn verifies(key: &SigningKey, scheme: SignatureScheme, length: usize) {
     let message = b"server CertificateVerify";
     let signer = key.choose_scheme(&[scheme]).expect("the key has this scheme");

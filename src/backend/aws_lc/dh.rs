@@ -6,7 +6,7 @@ use crate::backend::dsa::Primes;
 use crate::error::Result;
 use crate::secret::Secret;
 
-/// The integers of AWS-LC.
+/// AWS-LC's arithmetic on big integers.
 pub(super) struct Numbers;
 
 impl Integers for Numbers {

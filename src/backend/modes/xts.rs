@@ -45,8 +45,8 @@ impl<B: BlockCipher<N>> Xts<B> {
         Self { cipher, direction, first, tweak: first, len: 0 }
     }
 
-    /// Processes blocks. `tweak` belongs to the first block. Returns the tweak for the block after
-    /// them.
+    /// Encrypts or decrypts blocks. `tweak` belongs to the first block. Returns the tweak for the
+    /// block after them.
     fn blocks(&mut self, mut tweak: u128, blocks: &mut [[u8; N]]) -> Result<u128> {
         for batch in blocks.chunks_mut(BATCH) {
             let mut tweaks = [[0; N]; BATCH];
@@ -77,8 +77,8 @@ impl<B: BlockCipher<N>> Chain<N> for Xts<B> {
         Ok(())
     }
 
-    // IEEE 1619, 5.3.2: the end of the last whole block completes the short block, and the two
-    // exchange positions.
+    // IEEE 1619, 5.3.2: the result for the last whole block is cut in two. Its end completes the
+    // short block, which is processed next. Its front becomes the last, short block of the output.
     fn steal(&mut self, direction: Direction, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.count(input.len())?;
         // Decryption uses the two tweaks in the opposite order.

@@ -70,7 +70,7 @@ impl Ciphers for AllCiphers {
     }
 }
 
-/// Returns XTS. AWS-LC has it with AES-256, but not with AES-128.
+/// Returns the cipher for XTS. AWS-LC has it with AES-256, but not with AES-128.
 fn xts(key: &[u8], mut tweak: [u8; BLOCK], direction: Direction) -> Result<Box<dyn Cipher>> {
     let (data, tweak_key) = halves(key)?;
     if key.len() == 64 {

@@ -31,8 +31,8 @@ unsafe impl Send for Dsa {}
 unsafe impl Sync for Dsa {}
 
 impl Dsa {
-    /// Generates domain parameters. AWS-LC chooses the size of the subprime: 160 bits below a prime
-    /// of 2048 bits, and 256 bits otherwise.
+    /// Generates domain parameters. AWS-LC chooses the size of the subprime: 160 bits if the prime
+    /// has fewer than 2048 bits, and 256 bits otherwise.
     pub(crate) fn parameters(bits: usize) -> Result<Self> {
         let bits = c_uint::try_from(bits).map_err(|_| Error::KeySizeRange)?;
         let group = Self::empty()?;

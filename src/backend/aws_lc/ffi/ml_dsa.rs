@@ -2,7 +2,7 @@
 //! aws-lc-sys does not bind them.
 //!
 //! AWS-LC's EVP interface has no deterministic signatures. It also copies and looks up the key for
-//! each signature. `prefix` is what precedes the message or the digest (FIPS 204, 5.2 and 5.4).
+//! each signature. `prefix` precedes the message or the digest (FIPS 204, 5.2 and 5.4).
 
 use std::ffi::c_int;
 

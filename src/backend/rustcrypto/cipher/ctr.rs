@@ -9,7 +9,7 @@ use crate::backend::rustcrypto::aes::{Aes, BLOCK};
 const BATCH: usize = 8;
 
 /// A counter in the last bits of a block. It wraps to zero; the mode decides whether a message may
-/// reach that.
+/// be that long.
 #[derive(Clone)]
 pub(super) struct Counter {
     block: u128,
