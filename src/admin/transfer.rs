@@ -13,7 +13,7 @@
 //! 4. Make the new copy a token: commit it, or rename the file. Remove the other one.
 //!
 //! If the process is killed, the next move finds the file with this extension and [finishes the
-//! move](finish), or undoes it.
+//! move](Stores::finish), or undoes it.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
