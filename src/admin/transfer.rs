@@ -12,8 +12,8 @@
 //! 3. Remove the old copy.
 //! 4. Make the new copy a token: commit it, or rename the file. Remove the other one.
 //!
-//! If the process is killed, the next move finds the file with this extension and [finishes the
-//! move](Stores::finish), or undoes it.
+//! If the process is killed, the next move finds the file with this extension, and finishes the
+//! move or undoes it.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
