@@ -211,6 +211,15 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
     assert_eq!(locked(), [true; 2]);
     ok!(C_Finalize(nothing()));
 
+    kill_a_parent_of_a_child(
+        || assert_eq!(locked(), [true; 2]),
+        || assert_eq!(locked(), [false; 2], "a child keeps locks of a parent that is gone"),
+    );
+}
+
+/// Kills a process whose child continues. Calls `before` before the kill and `after` after it,
+/// while the child still runs. Checks that the object of the parent is there at the end.
+fn kill_a_parent_of_a_child(before: impl Fn(), after: impl Fn()) {
     let (from_parent, to_tester) = pipe();
     let (from_tester, to_grandchild) = pipe();
     let parent = Child::<1>::start(&|| {
@@ -232,11 +241,11 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
         }
     });
     hear(from_parent);
-    assert_eq!(locked(), [true; 2]);
+    before();
     let mut status = 0;
     assert_eq!(unsafe { libc::kill(parent.id, libc::SIGKILL) }, 0);
     assert_eq!(unsafe { libc::waitpid(parent.id, &raw mut status, 0) }, parent.id);
-    assert_eq!(locked(), [false; 2], "a child keeps locks of a parent that is gone");
+    after();
     tell(to_grandchild);
     ok!(C_Initialize(nothing()));
     assert_eq!(objects(user(), b"of a parent that is killed"), 1);
@@ -265,35 +274,7 @@ fn a_child_neither_uses_nor_keeps_the_connection_of_its_parent() {
     assert_eq!((sockets(), threads()), (before, 1));
     wait_for_disconnection();
 
-    let (from_parent, to_tester) = pipe();
-    let (from_tester, to_grandchild) = pipe();
-    let parent = Child::<1>::start(&|| {
-        let mut byte = 0u8;
-        ok!(C_Initialize(nothing()));
-        create(user(), b"of a parent that is killed");
-        if unsafe { libc::fork() } == 0 {
-            // The handlers of the fork have run here.
-            tell(to_tester);
-            // Wait until the tester writes or ends.
-            unsafe {
-                libc::close(to_grandchild);
-                libc::read(from_tester, (&raw mut byte).cast(), 1);
-                libc::_exit(0)
-            };
-        }
-        loop {
-            std::thread::sleep(std::time::Duration::from_secs(1));
-        }
-    });
-    hear(from_parent);
-    let mut status = 0;
-    assert_eq!(unsafe { libc::kill(parent.id, libc::SIGKILL) }, 0);
-    assert_eq!(unsafe { libc::waitpid(parent.id, &raw mut status, 0) }, parent.id);
-    wait_for_disconnection();
-    tell(to_grandchild);
-    ok!(C_Initialize(nothing()));
-    assert_eq!(objects(user(), b"of a parent that is killed"), 1);
-    ok!(C_Finalize(nothing()));
+    kill_a_parent_of_a_child(|| (), wait_for_disconnection);
 }
 
 /// Whether the token file and its `-shm` file are locked, as another open file description sees it.

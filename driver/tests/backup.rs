@@ -382,7 +382,7 @@ fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
     // The original token prevents the restore.
     let restore = ["backup", "restore", "backup", "--identity", "identity"];
     let text = setup.fails(&restore);
-    assert!(text.contains("is or was a token with the serial number"), "{text}");
+    assert!(text.contains("move it away first, or restore with a new serial number"), "{text}");
     fs::rename(setup.scratch.file("tokens"), setup.scratch.file("old")).expect("a directory");
     // The state of the backup is older than the counter.
     let text = setup.fails(&[&restore[..], &["--as-it-is"]].concat());

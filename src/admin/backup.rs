@@ -171,7 +171,7 @@ impl Copy {
             Restore::NewSerial(pins) => renew(&mut store, &header, pins, &settings)?,
         };
         let path = settings.token_dir.join(&facts.serial).with_extension("jeton");
-        expect_free(&settings.token_dir, &path, &facts.serial)?;
+        expect_free(&settings.token_dir, &path, &facts.serial, ", or restore with a new serial number")?;
         store.close()?;
         self.0.publish(&path).map_err(failure(&path))?;
         if let Some(counter) = counter.filter(|_| facts.serial == header.serial) {
@@ -259,26 +259,26 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
 }
 
 /// Fails if the directory has a token with this serial number, or a file that SQLite would take for
-/// a part of the restored one.
-pub(super) fn expect_free(directory: &Path, path: &Path, serial: &str) -> Outcome<()> {
+/// a part of the new one. `hint` ends the message.
+pub(super) fn expect_free(directory: &Path, path: &Path, serial: &str, hint: &str) -> Outcome<()> {
     for ending in ["jeton", "jeton-wal", "jeton-shm", "jeton-journal"] {
         let name = path.with_extension(ending);
         if name.symlink_metadata().is_ok() {
-            return Err(taken(&name, serial));
+            return Err(taken(&name, serial, hint));
         }
     }
     for file in SqliteStore::files(directory)? {
         let header = SqliteStore::open(&file).and_then(|store| store.header());
         if header.is_ok_and(|header| header.serial == serial) {
-            return Err(taken(&file, serial));
+            return Err(taken(&file, serial, hint));
         }
     }
     Ok(())
 }
 
-fn taken(file: &Path, serial: &str) -> Problem {
+fn taken(file: &Path, serial: &str, hint: &str) -> Problem {
     Problem(format!(
-        "{} is or was a token with the serial number {serial}: move it away first",
+        "{} is or was a token with the serial number {serial}: move it away first{hint}",
         file.display()
     ))
 }

@@ -182,7 +182,7 @@ impl Stores {
         let directory = &self.settings.token_dir;
         let fresh = self.file(&serial, FRESH);
         let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
-        expect_free(directory, &path, &serial)?;
+        expect_free(directory, &path, &serial, "")?;
         let (mut draft, mut done) = (Some(draft), Err(Problem("the database gave no token".to_owned())));
         let released = self.server.release(&serial, &fresh, &mut || {
             done = self.check_and_publish(draft.take(), &moving);

@@ -266,6 +266,13 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
 /// would have the temporary name of the file. If the first processes that open the file enabled the
 /// log, they would block each other.
 fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
+    let connection = create_content(path, header)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.close().map_err(|(_, reason)| reason)
+}
+
+/// Writes a token without objects into the empty file at `path`. The file has no write-ahead log.
+pub(super) fn create_content(path: &Path, header: &Header) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     let transaction = connection.transaction()?;
@@ -273,8 +280,7 @@ fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "user_version", FORMAT)?;
     replace_content(&transaction, header)?;
     transaction.commit()?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.close().map_err(|(_, reason)| reason)
+    Ok(connection)
 }
 
 /// Syncs a directory, so that the name of a new file survives a crash.

@@ -3,29 +3,20 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
-
 use super::Detached;
 use crate::error::Result;
 use crate::store::fingerprint::{Content, Fingerprint};
-use crate::store::sqlite::FORMAT;
-use crate::store::sqlite::commit::{apply, records_after, replace_content};
+use crate::store::sqlite::commit::{apply, records_after};
 use crate::store::sqlite::failure::log_failure;
-use crate::store::{Header, Row, Write, schema};
+use crate::store::sqlite::open::create_content;
+use crate::store::{Header, Row, Write};
 
 impl Detached {
     /// Begins a token with this header in the empty file at `path`. The caller adds its objects,
     /// and calls [`Self::complete`].
     pub(in crate::store) fn create(path: &Path, header: &Header) -> Result<Self> {
         let begin = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let mut connection = Connection::open_with_flags(path, flags)?;
-            connection.pragma_update(None, "synchronous", "FULL")?;
-            let transaction = connection.transaction()?;
-            transaction.execute_batch(schema::SCHEMA)?;
-            transaction.pragma_update(None, "user_version", FORMAT)?;
-            replace_content(&transaction, header)?;
-            transaction.commit()?;
+            let connection = create_content(path, header)?;
             connection.execute_batch("BEGIN")?;
             Ok(connection)
         };
