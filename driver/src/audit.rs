@@ -57,15 +57,15 @@ fn follow(
     line: &[u8],
     (before, number): ([u8; 32], u64),
 ) -> Result<([u8; 32], u64, Option<&'static str>), &'static str> {
-    let text = std::str::from_utf8(line).map_err(|_| "no record")?;
-    let (body, rest) = text.rsplit_once(HASH).ok_or("no record")?;
-    let told = rest.strip_suffix("\"}").and_then(unhex).ok_or("no record")?;
-    let record: Record = serde_json::from_str(text).map_err(|_| "no record")?;
+    let text = std::str::from_utf8(line).map_err(|_| "is not a record")?;
+    let (body, rest) = text.rsplit_once(HASH).ok_or("is not a record")?;
+    let told = rest.strip_suffix("\"}").and_then(unhex).ok_or("is not a record")?;
+    let record: Record = serde_json::from_str(text).map_err(|_| "is not a record")?;
     let right = digest(&SHA256, &[&before[..], body.as_bytes(), b"}"].concat());
     let fault = if right.as_ref() != told {
         Some("does not follow from the line before, or was changed")
     } else if record.number != number {
-        Some("has another number")
+        Some("has an unexpected record number")
     } else {
         None
     };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_found_in_every_line() {
+    fn an_edit_of_any_byte_of_any_line_is_found() {
         for line in 0..lines().len() {
             for (place, byte) in lines()[line].bytes().enumerate() {
                 let mut edited = lines();

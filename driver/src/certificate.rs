@@ -61,7 +61,7 @@ impl Signer {
             },
             EC => {
                 let curve = info.algorithm.parameters_oid().map(|oid| oid.to_string()).unwrap_or_default();
-                // More modules have CKM_ECDSA than the mechanisms that also hash, so the tool
+                // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
                 // hashes.
                 let (digest, number) = match curve.as_str() {
                     P384 => (&SHA384, "1.2.840.10045.4.3.3"),
@@ -146,7 +146,7 @@ pub fn sign(
 ) -> Result<Vec<u8>, Error> {
     session.sign_init(mechanism, key)?;
     login.again(session, key)?;
-    // The longest signature of the algorithms above has 49,856 bytes: SLH-DSA with a set 256f.
+    // The longest signature has 49,856 bytes: SLH-DSA with a parameter set 256f.
     let mut signature = vec![0; 64 << 10];
     let length = session.sign(input, &mut signature)?;
     signature.truncate(length);
@@ -336,7 +336,7 @@ fn critical(extension: Extension) -> Extension {
     Extension { critical: true, ..extension }
 }
 
-/// RFC 5280, 4.1.2.5: UTCTime through 2049.
+/// RFC 5280, 4.1.2.5: UTCTime through 2049, then GeneralizedTime.
 fn encoded_time(time: DateTime) -> der::Result<Time> {
     Ok(match UtcTime::from_date_time(time) {
         Ok(time) => Time::UtcTime(time),

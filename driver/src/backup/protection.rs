@@ -120,9 +120,9 @@ impl Keys {
     }
 }
 
-/// Reads the header of a file of age, up to the line with its MAC. `None` if the header is too
-/// long. A file that is not of age, or ends in its header, is left to the crate `age`, which would
-/// read a header of any length.
+/// Reads the header of a file of age, up to the line with its MAC. Returns `None` if the header is
+/// too long, because the crate `age` would read a header of any length. If the file is not of age,
+/// or ends in its header, returns the bytes that were read: the crate `age` reports the error.
 fn read_header(input: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let (mut header, mut input) = (Vec::new(), input.take(LONGEST_HEADER));
     for _ in 0..MOST_LINES {

@@ -35,8 +35,9 @@ enum What {
     Verify(Verify),
     /// Make a token from a backup, in the token directory of the configuration.
     ///
-    /// The restored token has the serial number of the original and a later state. So a counter and
-    /// running programs detect that the original is older. The command needs one PIN.
+    /// The restored token has the serial number of the original and a later state. So running
+    /// programs and a change counter ([store] counter-dir) detect that the original is older. The
+    /// command needs one PIN.
     Restore(RestoreCommand),
     /// Make a file with a new key. `create` needs the recipient of the key. `verify` and `restore`
     /// need the file.
@@ -221,7 +222,8 @@ struct RestoreCommand {
     /// original. Needs both PINs.
     #[arg(long, conflicts_with = "as_it_is")]
     new_serial: bool,
-    /// Keep the state of the backup. Needs no PIN. A counter that knows a later state refuses it.
+    /// Keep the state of the backup. Needs no PIN. Fails if the change counter ([store]
+    /// counter-dir) knows a later state.
     #[arg(long)]
     as_it_is: bool,
     #[command(flatten)]
@@ -331,7 +333,7 @@ fn describe(header: &Header) -> String {
     let created = der::DateTime::from_unix_duration(created)
         .map_or("an unknown time".to_owned(), |date| date.to_string());
     format!(
-        "the token {} with the serial number {}, {} objects, of {created}",
+        "the token {} with the serial number {}, {} objects, backed up at {created}",
         jeton_driver::text::shown(&header.label),
         jeton_driver::text::shown(&header.serial),
         header.objects

@@ -27,7 +27,7 @@ pub struct Cert {
 
 #[derive(Subcommand)]
 enum What {
-    /// Import the certificates of a file, also a chain.
+    /// Import all certificates of a file, for example a chain.
     Import(Import),
     /// Write a certificate to a file.
     Export(Export),
@@ -62,7 +62,7 @@ enum Form {
 struct Export {
     #[command(flatten)]
     chosen: Chosen,
-    /// The form.
+    /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
     format: Form,
     #[command(flatten)]
@@ -159,7 +159,7 @@ struct Subject {
     /// Another name: dns:NAME, ip:ADDRESS, email:ADDRESS or uri:URI. Repeat the option for more.
     #[arg(long, value_name = "NAME")]
     san: Vec<String>,
-    /// The form.
+    /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
     format: Form,
     #[command(flatten)]
@@ -218,13 +218,13 @@ impl Csr {
 struct SelfSign {
     #[command(flatten)]
     subject: Subject,
-    /// The number of days that it is valid from now.
+    /// The certificate is valid for this number of days from now.
     #[arg(long, default_value = "365")]
     days: u32,
-    /// Make a certificate of an authority.
+    /// Make the certificate of a certificate authority (CA).
     #[arg(long)]
     ca: bool,
-    /// Import the certificate to the token, beside its key.
+    /// Also import the certificate into the token, with the label and the ID of its key.
     #[arg(long)]
     import: bool,
 }

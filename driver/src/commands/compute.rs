@@ -27,8 +27,9 @@ struct Work {
 
 /// Sign a file with a key of the token.
 ///
-/// By default the signature has the form that X.509 and OpenSSL use: RSA with SHA-256, ECDSA in DER
-/// with the hash of the curve, EdDSA, ML-DSA, SLH-DSA. With --mechanism it has the form of PKCS#11.
+/// By default the signature has the form that X.509 and OpenSSL use. RSA keys sign with SHA-256.
+/// ECDSA signatures are in DER, and the curve determines the hash. EdDSA, ML-DSA and SLH-DSA keys
+/// sign the file itself. With --mechanism the signature has the form of PKCS#11.
 #[derive(Args)]
 pub struct Sign {
     #[command(flatten)]
@@ -56,7 +57,7 @@ impl Sign {
     }
 }
 
-/// Verify the signature of a file. Exits with 1 if it is not valid.
+/// Verify the signature of a file. Exits with 1 if the signature is not valid.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
@@ -120,7 +121,7 @@ enum Method {
     AesGcm,
     /// AES-CBC with padding. The result is an initialisation vector of 16 bytes and the ciphertext.
     AesCbc,
-    /// RSA-OAEP with SHA-256, for messages that are shorter than the key.
+    /// RSA-OAEP with SHA-256, for messages that are at least 66 bytes shorter than the modulus.
     RsaOaep,
 }
 
@@ -148,7 +149,8 @@ pub struct Decrypt {
     output: Output,
 }
 
-/// How many bytes longer than its input an output can be: a tag, padding, or one block of RSA.
+/// An output is at most this number of bytes longer than its input: a tag, padding, or one block of
+/// RSA.
 const ROOM: usize = 4096;
 
 impl Method {
@@ -257,7 +259,7 @@ impl Hash {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let name = self.mechanism.to_ascii_uppercase();
-        // The names of the standard: CKM_SHA256, CKM_SHA_1, CKM_SHA3_256.
+        // The specification writes CKM_SHA_1, but CKM_SHA256.
         let name = if name == "SHA1" { "SHA_1".to_owned() } else { name };
         let mechanism = mechanism(&name)?;
         let message = out::input(&self.file, out::MESSAGE)?;
@@ -278,7 +280,7 @@ pub struct Random {
     bytes: u32,
     #[command(flatten)]
     slot: AnySlot,
-    /// Write the bytes themselves.
+    /// Write raw bytes instead of hexadecimal digits.
     #[arg(long)]
     raw: bool,
     #[command(flatten)]

@@ -12,11 +12,11 @@ use super::out;
 
 /// Examine the token directory or the database, and show what is wrong and how to mend it.
 ///
-/// Exit status: 0 if nothing is wrong, 1 if something is wrong.
+/// Exit status: 0 if nothing is wrong or --repair mended everything, 1 otherwise.
 #[derive(Args)]
 pub struct Doctor {
-    /// Mend what is safe: set the permissions of files, and remove leftover files that no process
-    /// holds.
+    /// Mend what is safe to mend: set the permissions of files, and remove leftover files that no
+    /// process holds.
     #[arg(long)]
     repair: bool,
     /// Write JSON.
@@ -29,7 +29,7 @@ pub struct Doctor {
 struct Row {
     #[serde(flatten)]
     finding: Finding,
-    /// Whether it was mended.
+    /// Whether `--repair` mended the problem.
     repaired: bool,
 }
 
