@@ -28,13 +28,13 @@ use super::printing;
 /// verifies it. Every combination of --clients, --key-type, --ca-key-type, --pool and --database is
 /// a load. Without --module, jeton-rc is measured too. The modules take turns: in each round every
 /// module runs the same load once, and so does the baseline. A load is repeated until each module
-/// has run for --min-seconds, and has run three times or for four seconds in total. The tables show
-/// medians.
+/// has run for --min-seconds, and has run three times or for four seconds in total. A module that
+/// reaches this earlier skips the remaining rounds. The tables show medians.
 #[derive(Args)]
 pub struct Issue {
     #[command(flatten)]
     modules: Modules,
-    /// Clients that order at the same time.
+    /// Numbers of clients that order certificates at the same time.
     #[arg(long, value_delimiter = ',', default_value = "1,5,10,25,50", value_parser = clap::value_parser!(u64).range(1..=MAX_CLIENTS))]
     clients: Vec<u64>,
     /// Algorithms of the clients' keys: ecdsa-p256, ecdsa-p384, ed25519, ml-dsa-44, ml-dsa-65,
@@ -44,17 +44,17 @@ pub struct Issue {
     /// Algorithms of the CA's key, with the same names.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     ca_key_type: Vec<String>,
-    /// Connections to the database.
+    /// Numbers of connections to the database.
     #[arg(long, value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u64).range(1..=MAX_POOL))]
     pool: Vec<u64>,
-    /// Places of the database: memory, file (in the temporary directory), or a directory. A
-    /// database in memory has one connection.
+    /// Where the database is: memory, file (in the temporary directory), or a directory. A database
+    /// in memory has one connection.
     #[arg(long, value_delimiter = ',', default_value = "file")]
     database: Vec<String>,
-    /// Certificates of a run.
+    /// The number of certificates of a run.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=MAX_REQUESTS))]
     requests: u64,
-    /// Certificates before each run that are not measured.
+    /// The number of certificates that are issued before each run and not measured.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=MAX_REQUESTS))]
     warm_up: u64,
     /// No client begins another certificate after this number of seconds of a run.
@@ -71,7 +71,7 @@ pub struct Issue {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton report` writes a page of the newest one.
+    /// may share. `jeton report` writes a page of the newest measurement.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write every measured certificate and the CA's below this directory.
@@ -83,10 +83,10 @@ const MAX_CLIENTS: u64 = 1024;
 const MAX_POOL: u64 = 256;
 const MAX_REQUESTS: u64 = 1 << 20;
 
-/// The name of the hidden command of the process of a module.
+/// The name of the hidden command that the child process of a module runs.
 pub const CHILD_COMMAND: &str = LoadTurn::CHILD_COMMAND;
 
-/// Runs this command.
+/// Runs the hidden command `issue-child`, in the child process of a module.
 pub fn child() -> Result<ExitCode, Error> {
     modules::child::<LoadChild>()
 }
@@ -182,7 +182,8 @@ impl Issue {
         Ok((selections, absent))
     }
 
-    /// Groups the loads by the algorithm of the CA, which a module may lack.
+    /// Groups the loads by the algorithm of the CA's key. A module that lacks the algorithm skips
+    /// the group.
     fn plan(&self, loads: Vec<Load>) -> Plan<LoadTurn> {
         let (requests, warm_up, max_seconds) = (self.requests, self.warm_up, self.max_seconds);
         let turn = |load: Load| LoadTurn { load, requests, warm_up, max_seconds, round: 0 };

@@ -64,7 +64,7 @@ impl Mechanisms {
         }
         let mut table = Table::new();
         table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header(["mechanism", "smallest key", "largest key", "for"]);
+        table.set_header(["mechanism", "smallest key", "largest key", "functions"]);
         for row in rows {
             table.add_row([
                 Cell::new(row.mechanism),

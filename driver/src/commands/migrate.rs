@@ -19,11 +19,11 @@ use super::pin::{self, PinFiles};
 /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
 ///
 /// Reads the old store with its PIN, including private keys that are not extractable. The old store
-/// is never changed. The new token appears with all objects or not at all.
+/// is never changed. The new token appears when it is complete, or not at all.
 #[derive(Args)]
 pub struct Migrate {
-    /// The token directory of SoftHSMv2, one token in it, the directory of an NSS database, or the
-    /// database file of Kryoptic.
+    /// The token directory of SoftHSMv2, the directory of one of its tokens, the directory of an
+    /// NSS database, or the database file of Kryoptic.
     from: PathBuf,
     /// The label of the old token, if the directory has several.
     #[arg(long)]
@@ -40,8 +40,8 @@ pub struct Migrate {
     /// Leave out the objects that cannot be migrated, instead of failing.
     #[arg(long)]
     partial: bool,
-    /// The old module, which helps to prove the keys: a path, or `none`. The default is the usual
-    /// path.
+    /// The old module, which helps to prove the keys: a path, or `none`. By default the tool looks
+    /// for the module in the usual places.
     #[arg(long)]
     module: Option<String>,
     #[command(flatten)]
@@ -151,7 +151,7 @@ impl Migrate {
     }
 
     /// Returns whether a token with this label already has all objects that can be migrated. Fails
-    /// if there is such a token and it lacks one of them.
+    /// if a token with this label lacks one of these objects.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
         let module = super::target::open(Known::Jeton.name(), None)?;

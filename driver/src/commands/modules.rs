@@ -26,11 +26,11 @@ use super::pin;
 /// The options that choose modules.
 #[derive(Args)]
 pub struct Modules {
-    /// jeton, jeton-rc (Jeton with the RustCrypto backend), openssl (the system's library, called
-    /// directly), softhsm2, nss, kryoptic, craton, the path of a shared object, or all; may be
-    /// repeated. The default is jeton, and softhsm2 and nss if they are found. The baseline
-    /// in-process always runs. The variables KRYOPTIC_MODULE and CRATON_MODULE name the files of
-    /// kryoptic and craton.
+    /// A module: jeton, jeton-rc (Jeton with the RustCrypto backend), openssl (the system's
+    /// library, called directly), softhsm2, nss, kryoptic, craton, the path of a shared object, or
+    /// all. May be repeated. The default is jeton, and softhsm2 and nss if they are found. The
+    /// baseline in-process always runs. The variables KRYOPTIC_MODULE and CRATON_MODULE name the
+    /// files of kryoptic and craton.
     #[arg(long)]
     module: Vec<String>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct TokenOptions {
     #[arg(long, value_enum)]
     backend: Option<Backend>,
     /// The label of an existing token, for a module that is given by its path. A module that is
-    /// given by its name gets a temporary token.
+    /// given by its name gets a temporary token. Only `jeton tls` uses this option with a name too.
     #[arg(long)]
     pub token_label: Option<String>,
     /// The user PIN of the existing token. Default: a prompt.
@@ -60,7 +60,7 @@ pub type Environment = Vec<(String, OsString)>;
 
 /// Settings that the processes of all modules share.
 pub struct Shared<'a> {
-    /// Threads that use the module.
+    /// The number of threads that use the module.
     pub threads: usize,
     /// The number of RSA subscriber key pairs that are reused.
     pub rsa_key_pool: u64,
@@ -89,7 +89,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the hidden command of the process of a module.
+/// Runs the hidden command `pipeline-child` or `issue-child`, in the child process of a module.
 pub fn child<C: TakesTurns>() -> Result<ExitCode, Error> {
     // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
     // only if there is already a handler, and this process has none.

@@ -163,7 +163,7 @@ impl Delete {
         let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
         let found = self.chosen.objects.find(&session, &[])?;
         if found.is_empty() {
-            return Err(Error::Failed("no such object; `jeton object list` shows them".to_owned()));
+            return Err(Error::Failed("no such object; `jeton object list` shows the objects".to_owned()));
         }
         let mut list = String::new();
         for object in &found {
@@ -189,7 +189,8 @@ struct Change {
     /// The new ID, in hexadecimal digits.
     #[arg(long, value_name = "HEX")]
     set_id: Option<String>,
-    /// Another attribute: sensitive, not-extractable, wrap-with-trusted, private or trusted.
+    /// Set this property: sensitive, not-extractable, wrap-with-trusted, private or trusted. May be
+    /// repeated.
     #[arg(long, value_name = "NAME")]
     set: Vec<String>,
 }

@@ -41,7 +41,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes text.
+    /// Writes text to the file of `--out`, or to standard output.
     pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
         match &self.out {
             Some(path) => self.file(path, bytes),

@@ -13,8 +13,7 @@ use zeroize::Zeroizing;
 
 /// The tool warns about a new PIN with fewer bytes.
 const SHORT: usize = 8;
-/// The number of bytes that are read from a file with a PIN. The file may be a device without an
-/// end.
+/// At most this number of bytes is read from a file with a PIN. The file may be an endless device.
 const MAX_FILE: u64 = 64 << 10;
 
 /// The PINs of a token. There is no option for the PIN itself: other users of the machine would see
@@ -174,7 +173,8 @@ pub fn ask_for_module(library: &Path, given: Option<String>) -> Result<Zeroizing
     prompt("User PIN: ").map_err(|_| Error::Failed("no PIN: give --pin, JETON_PIN, or a terminal".to_owned()))
 }
 
-/// Loads a module in a process of its own, because its code runs when it is loaded.
+/// Loads a module in a separate process, because a module runs code when it is loaded and may end
+/// the process.
 fn loads(library: &Path) -> Result<(), Error> {
     let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
     let output =
@@ -189,7 +189,7 @@ fn loads(library: &Path) -> Result<(), Error> {
     }))
 }
 
-/// The hidden command that loads a module in a process of its own.
+/// The hidden command that loads a module in a separate process.
 #[derive(Args)]
 pub struct LoadModule {
     library: PathBuf,

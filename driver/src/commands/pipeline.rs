@@ -21,26 +21,26 @@ use super::printing;
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
 /// The modules take turns: in each round every module runs the same batch once, and so does the
-/// baseline. A size is repeated until each module has run for --min-seconds, and has run three
-/// times or for four seconds in total. The tables show medians. A first run of size 4 warms up and
-/// is not counted.
+/// baseline. A module that has enough runs of a size (--min-seconds) skips the remaining rounds.
+/// The tables show medians. A first run of size 4 warms up and is not counted.
 #[derive(Args)]
 pub struct Pipeline {
     #[command(flatten)]
     modules: Modules,
-    /// ecdsa-p256, ecdsa-p384, ed25519, ml-dsa-44, ml-dsa-65, ml-dsa-87, rsa2048, rsa3072, rsa4096,
-    /// slh-dsa-sha2-128f, or all; may be repeated. After a slash: another algorithm for the
-    /// subscribers' keys, as in rsa4096/ecdsa-p256.
+    /// Algorithms of the CA's key: ecdsa-p256, ecdsa-p384, ed25519, ml-dsa-44, ml-dsa-65,
+    /// ml-dsa-87, rsa2048, rsa3072, rsa4096, slh-dsa-sha2-128f, or all. After a slash: another
+    /// algorithm for the subscribers' keys, as in rsa4096/ecdsa-p256.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     ca_key_algo: Vec<String>,
     /// Batch sizes.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
-    /// Repeat each size for at least this number of seconds, and 25 times if that takes at most 12
-    /// times as long and at most 6 seconds.
+    /// Repeat each size for at least this number of seconds, and three times or for four seconds.
+    /// Then repeat it up to 25 times, until the runs have taken 12 times this number of seconds or
+    /// 6 seconds.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
-    /// Threads of the parallel stages. Default: the number of cores.
+    /// The number of threads of the parallel stages. Default: the number of cores.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Option<u64>,
     /// Keep the database in this file.
@@ -50,8 +50,8 @@ pub struct Pipeline {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton compare` compares two of these files. `jeton report` makes a
-    /// page from one of them.
+    /// may share. `jeton compare` compares two of these files. `jeton report` makes a page from one
+    /// of them.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this
@@ -67,7 +67,7 @@ pub struct Pipeline {
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
 
-/// Runs the hidden command of the process of a module.
+/// Runs the hidden command `pipeline-child`, in the child process of a module.
 pub fn child() -> Result<ExitCode, Error> {
     modules::child::<BatchChild>()
 }

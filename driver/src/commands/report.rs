@@ -39,7 +39,7 @@ impl Report {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Writes a file. The file must not be the store.
+    /// Writes a file. Fails if the file is the store.
     fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
         let [store, own] = [&self.store, path].map(|path| path.canonicalize().ok());
         if store.is_some() && store == own {

@@ -31,7 +31,7 @@ enum Form {
 pub(super) struct Export {
     #[command(flatten)]
     chosen: Chosen,
-    /// The form.
+    /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
     format: Form,
     /// The flags of the DNSKEY: 256 for a zone-signing key, 257 for a key-signing key.

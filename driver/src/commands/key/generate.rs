@@ -1,4 +1,4 @@
-//! `key generate`.
+//! `key generate`: generates a key or a key pair.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `key import`, also for certificates.
+//! `key import` and `cert import`: import keys and certificates from a file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +39,8 @@ enum ImportType {
 /// Import keys and certificates from a file.
 ///
 /// Private keys are read in PKCS#8 (plain or encrypted), PKCS#1, SEC1, PKCS#12, OpenSSH's format
-/// and BIND's `.private` format; certificates and public keys in X.509; each in PEM or DER.
+/// and BIND's `.private` format. Certificates are read in X.509. PEM and DER are accepted.
+/// `key import` refuses a file with a separate public key.
 #[derive(Args)]
 #[command(mut_arg("usage", |arg| {
     arg.help("What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the type")
@@ -53,10 +54,11 @@ pub struct Import {
     pin: UserPin,
     #[command(flatten)]
     file_pin: FilePin,
-    /// The label. Without it, the name that the file gives.
+    /// The label. The default is the name in the file.
     #[arg(long)]
     label: Option<String>,
-    /// The ID in hexadecimal digits. Without it, the identifier of the public key.
+    /// The ID in hexadecimal digits. The default is the SHA-1 digest of the public key, or 8 random
+    /// bytes for a secret key.
     #[arg(long, value_name = "HEX")]
     id: Option<String>,
     /// What the file holds.
@@ -107,7 +109,7 @@ impl Import {
         self.run_with(if self.aes { ImportType::Aes } else { self.kind })
     }
 
-    /// Runs the command for certificates alone.
+    /// Runs `cert import`: imports only the certificates of the file.
     pub fn run_certificates(self) -> Result<ExitCode, Error> {
         self.run_with(ImportType::Cert)
     }
@@ -149,8 +151,8 @@ impl Import {
     }
 
     /// Returns the label and the ID of an item. The options --label and --id apply only to the
-    /// items that `named` chose. Without an option, the label is the name that the file gives, and
-    /// the ID is the identifier of the public key.
+    /// items that `named` chose. Without an option, the label is the name in the file, and the ID
+    /// is the SHA-1 digest of the public key.
     fn naming(&self, found: &Found) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
@@ -183,8 +185,8 @@ impl Import {
     }
 }
 
-/// Decides which items --label and --id are for: the first key and its certificate. If the file has
-/// no key, they are for the first certificate.
+/// Chooses the items that --label and --id apply to: the first key and its certificate. If the file
+/// has no key, chooses the first certificate.
 fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
     let leader = found.iter().find(|one| !one.is_certificate()).or(found.first());
     let Some(leader) = leader.map(|one| one.key_id.clone()) else {
@@ -214,7 +216,7 @@ struct Found {
     contents: Contents,
     name: Option<String>,
     key_id: Vec<u8>,
-    /// Whether the options --label and --id are for it.
+    /// Whether the options --label and --id apply to this item.
     is_first: bool,
 }
 

@@ -18,13 +18,13 @@ use crate::commands::out::{self, Output};
 use crate::commands::pin::UserPin;
 use crate::commands::target::{Chosen, Need, Objects, Opened, Target};
 
-/// The key that wraps, and how.
+/// The options that choose the wrapping key and the method.
 #[derive(Args)]
 struct With {
-    /// The label of the key that wraps.
+    /// The label of the key that wraps or unwraps.
     #[arg(long, value_name = "LABEL", required_unless_present = "with_id")]
     with: Option<String>,
-    /// The ID of the key that wraps, in hexadecimal digits.
+    /// The ID of the key that wraps or unwraps, in hexadecimal digits.
     #[arg(long, value_name = "HEX", conflicts_with = "with")]
     with_id: Option<String>,
     /// The method. By default aes-kwp for an AES key and rsa-oaep for an RSA key.
