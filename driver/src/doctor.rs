@@ -1,4 +1,5 @@
-//! Examines a token directory or a database: what is wrong, and the command that mends it.
+//! Examines a token directory or a database: finds what is wrong, and names the command that mends
+//! it.
 
 mod database;
 mod processes;
@@ -233,7 +234,8 @@ fn owner(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> 
     if data.uid() == directory.uid() || is_shared(directory) {
         return None;
     }
-    let problem = format!("it belongs to user {}, the directory to user {}", data.uid(), directory.uid());
+    let problem =
+        format!("the file belongs to user {}, the directory to user {}", data.uid(), directory.uid());
     let remedy = format!("chown {}:{} {}", directory.uid(), directory.gid(), quoted(path));
     Some(Finding::new("owner", Some(path), problem, remedy))
 }
@@ -250,7 +252,7 @@ fn free_space(directory: &Path) -> Result<Option<Finding>, Error> {
 fn memory_lock() -> Option<Finding> {
     let limit = getrlimit(Resource::Memlock).current?;
     let problem = format!(
-        "the limit on locked memory is {} KiB, and secrets use half of it; the others may be swapped out",
+        "the limit on locked memory is {} KiB, and secrets use half of it; further secrets may be swapped out",
         limit >> 10
     );
     let remedy = format!("ulimit -l {}; for a service: LimitMEMLOCK=8M", LEAST_LOCKED >> 10);
@@ -331,7 +333,7 @@ fn pins(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Vec<Find
                 "the {whose} PIN is protected by Argon2id with {} KiB and {} passes only",
                 cost.memory_kib, cost.passes
             );
-            let login = format!("a login of the {whose} makes it as strong as the configuration");
+            let login = format!("a login of the {whose} makes it as strong as the configuration says");
             let remedy =
                 if weaker { login } else { format!("[pin] memory-kib = 19456 and passes = 2; then {login}") };
             findings.push(Finding::new("weak-pin-record", Some(path), problem, remedy));
@@ -343,7 +345,8 @@ fn pins(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Vec<Find
 fn sealing_key(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Option<Finding> {
     let id = info.so.sealing_key.as_ref()?;
     let missing = settings.get("store.sealing-key").is_none_or(|key| key == "none");
-    let problem = format!("no PIN opens it without the sealing key {id}, and the configuration names none");
+    let problem =
+        format!("no PIN opens the token without the sealing key {id}, and the configuration names no key");
     let remedy = "[store] sealing-key = \"file:/PATH\"".to_owned();
     missing.then(|| Finding::new("sealing-key", Some(path), problem, remedy))
 }

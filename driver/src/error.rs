@@ -124,11 +124,11 @@ impl From<ModuleError> for Error {
 /// A kind of stored document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// A subscriber's certificate, with its serial number.
+    /// A subscriber's certificate. An error names its serial number.
     Certificate,
-    /// A CRL, with its number.
+    /// A CRL. An error names its CRL number.
     Crl,
-    /// An OCSP response, with the serial number of its certificate.
+    /// An OCSP response. An error names the serial number of its certificate.
     OcspResponse,
 }
 

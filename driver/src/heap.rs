@@ -7,7 +7,7 @@
 //! It counts only after [`start`], which the child processes of `jeton issue` call. In other
 //! processes the only cost of a call is to read one flag. Each thread collects its counts and adds
 //! them to the totals in steps, because threads that write to one counter at each allocation would
-//! slow down each other.
+//! slow each other down.
 
 #![allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
@@ -28,7 +28,7 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// A thread adds its counts to the totals when its live bytes have changed by this number.
 const LIVE_STEP: i64 = 1 << 12;
-/// The same for requested bytes.
+/// A thread also adds its counts when it has requested this number of bytes.
 const REQUESTED_STEP: u64 = 1 << 16;
 
 /// The counts of a thread that are not in the totals yet.
@@ -55,7 +55,7 @@ thread_local! {
     static PENDING: Cell<Pending> = const { Cell::new(Pending::NONE) };
 }
 
-/// Begins to count. The tool calls it before it parses the command line.
+/// Begins to count. The tool calls this function before it parses the command line.
 pub fn start() {
     COUNTS.store(true, Ordering::Relaxed);
 }
@@ -84,7 +84,7 @@ fn count(requested: usize, freed: usize) {
     });
 }
 
-/// Adds the counts of this thread to the totals. A thread calls it before it ends.
+/// Adds the counts of this thread to the totals. A thread calls this function before it ends.
 pub fn flush() {
     PENDING.with(|cell| cell.replace(Pending::NONE)).add_to_totals();
 }

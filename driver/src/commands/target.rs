@@ -89,8 +89,8 @@ pub fn open(name: &str, parameters: Option<&str>) -> Result<Module, Error> {
 pub struct Target {
     #[command(flatten)]
     pub module: ModuleOption,
-    /// The token with this label or PKCS#11 URI (pkcs11:token=...). Without an option: the only
-    /// one.
+    /// The token with this label or PKCS#11 URI (pkcs11:token=...). If no option chooses a token,
+    /// the module must have only one.
     #[arg(long, value_name = "LABEL", group = "which")]
     token: Option<String>,
     /// The token with this serial number.
@@ -109,7 +109,7 @@ pub struct Opened {
     pub slot: SlotId,
     /// The token.
     pub info: TokenInfo,
-    /// The URI that chose it.
+    /// The URI that chose the token.
     uri: Option<Uri>,
 }
 
@@ -143,9 +143,10 @@ impl Target {
 /// Whether a command needs the user's PIN.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// It logs in, and asks for the PIN if nothing gives it.
+    /// The command logs in. The tool asks for the PIN if nothing gives it.
     Login,
-    /// It logs in if an option, a variable or the URI gives the PIN.
+    /// The command logs in if the token requires a login, and an option, a variable or the URI
+    /// gives the PIN.
     IfGiven,
 }
 
@@ -200,7 +201,7 @@ pub struct Objects {
     /// The objects of this class: private, public, secret-key, cert or data.
     #[arg(long = "class")]
     class: Option<String>,
-    /// The objects with this PKCS#11 URI. It names the token too.
+    /// The objects with this PKCS#11 URI. The URI also chooses the token.
     #[arg(long, conflicts_with_all = ["label", "id", "class"])]
     uri: Option<String>,
 }
@@ -270,7 +271,7 @@ impl Objects {
         Ok(found)
     }
 
-    /// Finds the only object of one of these classes.
+    /// Finds an object of one of these classes. Fails unless exactly one fits the options.
     pub fn one(&self, session: &Session, classes: &[&str]) -> Result<ObjectHandle, Error> {
         let what = if classes.is_empty() {
             "object".to_owned()
@@ -280,7 +281,7 @@ impl Objects {
         match self.find(session, classes)?.as_slice() {
             [object] => Ok(*object),
             [] => Err(Error::Failed(format!(
-                "no such {what}; `jeton object list` shows them, private ones after a login"
+                "no such {what}; `jeton object list` shows the objects, private ones after a login"
             ))),
             several => Err(Error::Failed(format!(
                 "{} objects fit; choose one with --label, --id, --class or --uri",
@@ -315,13 +316,14 @@ pub fn id_of(text: &str) -> Result<Vec<u8>, Error> {
     from_hex(text).ok_or_else(|| Error::Usage(format!("the ID {text:?} is not pairs of hexadecimal digits")))
 }
 
-/// Asks whether to go on, unless `yes` is set. Fails without a terminal.
+/// Asks whether to go on, unless `yes` is set. Fails if the answer is no, or if there is no
+/// terminal.
 pub fn confirm(yes: bool, question: &str) -> Result<(), Error> {
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Error::Usage(format!("{question} There is no terminal to ask; --yes answers")));
+        return Err(Error::Usage(format!("{question} There is no terminal to ask; --yes answers yes")));
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();

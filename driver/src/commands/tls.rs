@@ -29,9 +29,9 @@ use super::printing;
 /// The tables show medians. A ratio compares the two servers in the same round.
 #[derive(Args)]
 pub struct Tls {
-    /// jeton, jeton-rc (Jeton with RustCrypto), softhsm2, nss, kryoptic, craton, in-process, or the
-    /// path of a shared object. in-process compares two keys in memory, which shows how exact the
-    /// measurement is.
+    /// The module: jeton, jeton-rc (Jeton with RustCrypto), softhsm2, nss, kryoptic, craton,
+    /// in-process, or the path of a shared object. in-process compares two keys in memory, which
+    /// shows how exact the measurement is.
     #[arg(long, default_value = "jeton")]
     module: String,
     /// Types of the server's key: rsa2048, p256, p384, ed25519, ml-dsa-65.
@@ -49,17 +49,18 @@ pub struct Tls {
     /// Numbers of threads. Default: 1, the number of cores, and twice the number of cores.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Vec<u64>,
-    /// Measure each combination of these options for at least this number of seconds with each key.
+    /// Measure each combination of these options for at least this number of seconds with the key
+    /// in memory, and as long with the key in the token.
     #[arg(long, default_value_t = 0.3, value_parser = modules::seconds)]
     min_seconds: f64,
     /// Write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write a page with tables and plots of the latencies to this file.
+    /// Write a page with tables and plots of the latencies to this file, as HTML.
     #[arg(long)]
     html: Option<PathBuf>,
     /// Write each combination to this file as it is measured: an SQLite database, which later
-    /// measurements may share. `jeton report` writes a page of the newest one.
+    /// measurements may share. `jeton report` writes a page of the newest measurement.
     #[arg(long, conflicts_with = "serve")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -72,7 +73,7 @@ pub struct Tls {
     /// option, the server makes a key of each type in --keys.
     #[arg(long, value_name = "LABEL", requires_all = ["serve", "chain"])]
     key_label: Option<String>,
-    /// The file with the certificate chain of this key, in PEM.
+    /// The file with the certificate chain of the key of --key-label, in PEM.
     #[arg(long, value_name = "FILE", requires = "key_label")]
     chain: Option<PathBuf>,
     /// Write the certificates of the server to this file, in PEM.

@@ -1,5 +1,5 @@
-//! `token`: initialise, list, delete, rename and show tokens. The first three have the options of
-//! `softhsm2-util`.
+//! `token`: initialise, list, delete, rename, move and show tokens. The first three commands have
+//! the options of `softhsm2-util`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub struct Token {
 
 #[derive(Subcommand)]
 enum What {
-    /// Initialise a token and set its PINs. A token that is chosen is erased.
+    /// Initialise a token and set its PINs. --slot, --serial and --token choose a token to erase.
     Init(InitToken),
     /// List the slots and their tokens.
     List(ShowSlots),
@@ -61,8 +61,8 @@ impl Token {
 
 /// Initialise a token and set its PINs.
 ///
-/// Without --slot, --serial or --token the first slot without an initialised token is used. A token
-/// that is chosen is erased, with all its objects.
+/// --slot, --serial and --token choose a token, which is erased with all its objects. Without these
+/// options, the command uses the first slot without an initialised token.
 #[derive(Args)]
 pub struct InitToken {
     #[command(flatten)]
@@ -247,7 +247,7 @@ pub struct DeleteToken {
     /// The token with this label.
     #[arg(long, group = "which")]
     token: Option<String>,
-    /// Delete it without a question.
+    /// Delete the token without a question.
     #[arg(long)]
     yes: bool,
 }
@@ -257,7 +257,7 @@ impl DeleteToken {
     pub fn run(self) -> Result<ExitCode, Error> {
         if self.module.name() != "jeton" {
             return Err(Error::Usage(
-                "PKCS#11 has no call that deletes a token; only those of Jeton can be deleted here, by their files"
+                "PKCS#11 has no call that deletes a token; this command deletes only tokens of Jeton"
                     .to_owned(),
             ));
         }
@@ -306,7 +306,7 @@ impl Rename {
         let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
         token_file::rename(&token, &so_pin, &self.label)?;
         out::line(format_args!(
-            "The token is called {:?}. Running programs see it after a restart.",
+            "The token is called {:?}. Running programs see the new label after a restart.",
             self.label
         ))?;
         Ok(ExitCode::SUCCESS)
@@ -378,8 +378,8 @@ impl MoveToken {
         ))?;
         out::line(format_args!("From: {}\nTo:   {}", place(&from), place(&to)))?;
         out::line(match self.to {
-            To::Database => "Programs use it if their configuration has this [store] url.",
-            To::Directory => "Programs use it if their configuration has no [store] url.",
+            To::Database => "Programs use the token if their configuration has this [store] url.",
+            To::Directory => "Programs use the token if their configuration has no [store] url.",
         })?;
         Ok(ExitCode::SUCCESS)
     }

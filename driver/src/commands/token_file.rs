@@ -1,4 +1,4 @@
-//! Commands for the files of Jeton's tokens, for which PKCS#11 has no functions.
+//! Commands for tokens of Jeton that need more than the functions of PKCS#11.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,7 +28,8 @@ impl Which {
         (self.serial.as_deref(), self.token.as_deref())
     }
 
-    /// Opens the token. If neither option is given, the directory must contain one token only.
+    /// Opens the token. If neither option is given, the token directory or the database must
+    /// contain only one token.
     pub fn open(&self) -> Result<TokenFile, Error> {
         let (serial, label) = self.names();
         token_file::open(serial, label)
@@ -172,7 +173,8 @@ enum SealingCommand {
 struct ChangeSealing {
     #[command(flatten)]
     opened: Opened,
-    /// The location of the present sealing key: file:/PATH, credential:NAME or keyring:NAME.
+    /// The location of the present sealing key, if the configuration does not name it: file:/PATH,
+    /// credential:NAME or keyring:NAME.
     #[arg(long)]
     old: Option<String>,
 }

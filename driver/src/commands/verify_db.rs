@@ -34,7 +34,8 @@ pub struct VerifyDb {
     /// The user PIN of the token. The tool asks for it if it is absent.
     #[arg(long, env = "JETON_PIN", hide_env_values = true)]
     pin: Option<String>,
-    /// Set by the tool when it runs itself. The parameters of the module are in the environment.
+    /// Set by the tool when it runs itself: the library parameters and the access to the token, as
+    /// JSON.
     #[arg(long, hide = true)]
     sandbox: Option<String>,
 }

@@ -32,7 +32,7 @@ pub(super) fn examine(url: &str, settings: &BTreeMap<&str, String>) -> Result<Ve
         }
         let file = token_file::directory()?.join(&info.serial).with_extension("jeton");
         if file.symlink_metadata().is_ok() {
-            let problem = format!("the database has the token {} of this file, too", shown(&info.label));
+            let problem = format!("the database also has the token {} of this file", shown(&info.label));
             let remedy =
                 format!("move the older one away; for the file: mv {} ELSEWHERE", super::quoted(&file));
             findings.push(Finding::new("duplicate", Some(&file), problem, remedy));
@@ -43,8 +43,8 @@ pub(super) fn examine(url: &str, settings: &BTreeMap<&str, String>) -> Result<Ve
     Ok(findings)
 }
 
-/// Returns the server and the number of its tokens, for the user; `None` if the tokens are in
-/// files.
+/// Returns a text for the user: the server and the number of its tokens. Returns `None` if the
+/// tokens are in files.
 pub(super) fn describe() -> Result<Option<String>, Error> {
     let Some(state) = token_file::examine_database()? else { return Ok(None) };
     Ok(Some(format!("{}, tokens: {}", state.description, token_file::all()?.len())))
