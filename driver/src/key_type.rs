@@ -10,7 +10,7 @@ use crate::client::{Attribute, Mechanism};
 pub struct KeyType {
     /// The mechanism of `C_GenerateKey` or `C_GenerateKeyPair`.
     pub mechanism: Mechanism,
-    /// Whether it is a pair.
+    /// Whether the key is a secret key or a pair.
     pub shape: Shape,
     /// The attributes of the public key, or of the secret key.
     pub parameters: Vec<Attribute>,
@@ -27,7 +27,7 @@ pub enum Shape {
     Pair,
 }
 
-/// What a key may be used for. A pair has two attributes for each use.
+/// An operation that a key permits. In a pair, each key has an attribute for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// `CKA_SIGN`, `CKA_VERIFY`
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_of_the_help_is_known_and_others_are_not() {
+    fn names_of_the_help_are_key_types_and_others_are_refused() {
         for name in [
             "rsa",
             "rsa:2048",

@@ -15,7 +15,7 @@ static ALLOCATOR: jeton_driver::heap::Counting = jeton_driver::heap::Counting;
 
 const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
-/// Tokens of any PKCS#11 module, and an X.509 PKI pipeline through several of them side by side.
+/// Administer tokens of any PKCS#11 module, and measure modules side by side.
 #[derive(Parser)]
 #[command(name = "jeton", version, about, after_help = EXIT)]
 struct Arguments {
@@ -25,7 +25,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Initialise, list, delete and rename tokens.
+    /// Initialise, list, delete, rename, move and show tokens.
     Token(commands::token::Token),
     /// Change, unblock and reset PINs.
     Pin(commands::pins::Pin),
@@ -100,13 +100,13 @@ enum Command {
     /// Write the manual pages and the completions of shells to a directory.
     #[command(hide = true)]
     Manual(commands::manual::Manual),
-    /// The process of one module: it reads a job and writes events.
+    /// The process of one module in `pipeline`: it reads a job and writes events.
     #[command(hide = true)]
     PipelineChild,
-    /// The same for `issue`.
+    /// The process of one module in `issue`: it reads a job and writes events.
     #[command(hide = true)]
     IssueChild,
-    /// The process that shows whether a file is a module.
+    /// The process that loads a file to find out whether it is a module.
     #[command(hide = true)]
     LoadModule(commands::pin::LoadModule),
     /// The process of the module of a TLS measurement: it reads a job and writes events.

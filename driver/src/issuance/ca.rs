@@ -13,7 +13,7 @@ use crate::pki::{Algorithm, Authority, Request, Signed};
 pub(super) struct Ca<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) authority: Authority,
-    /// The public key with which clients verify.
+    /// The CA's public key, with which clients verify certificates.
     pub(super) public: PublicKey,
     pub(super) policy: Policy,
     pub(super) pool: Pool,

@@ -174,15 +174,16 @@ named! {
         Throughput = "issuances_per_second",
         /// The mean of the seconds of an issuance, from the key to the verified certificate.
         Mean = "latency_mean_seconds",
-        /// The median of these seconds.
+        /// The median of the seconds of an issuance.
         P50 = "latency_p50_seconds",
-        /// Their 95th percentile.
+        /// The 95th percentile of the seconds of an issuance.
         P95 = "latency_p95_seconds",
-        /// Their 99th percentile.
+        /// The 99th percentile of the seconds of an issuance.
         P99 = "latency_p99_seconds",
         /// The mean of the seconds between the request's arrival and the certificate's return.
         Finalize = "finalize_mean_seconds",
-        /// The 99th percentile of these seconds.
+        /// The 99th percentile of the seconds between the request's arrival and the certificate's
+        /// return.
         FinalizeP99 = "finalize_p99_seconds",
         /// The mean of the seconds of [`Phase::Key`]. The other phases follow in their order.
         Key = "phase_key_seconds",
@@ -204,11 +205,11 @@ named! {
         BusyCores = "busy_cores",
         /// Bytes on the heap of the tool's code at the start of the process.
         HeapStart = "heap_start_bytes",
-        /// Bytes on this heap before the run, after the warm-up.
+        /// Bytes on the heap of the tool's code before the run, after the warm-up.
         HeapReady = "heap_ready_bytes",
-        /// Bytes on this heap after the run.
+        /// Bytes on the heap of the tool's code after the run.
         HeapAfter = "heap_after_bytes",
-        /// The largest number of bytes on this heap during the run.
+        /// The largest number of bytes on the heap of the tool's code during the run.
         HeapPeak = "heap_peak_bytes",
         /// Bytes that the tool's code requests from the allocator for an issuance.
         HeapRequested = "heap_requested_bytes_per_issuance",

@@ -33,7 +33,7 @@ pub enum Refusal {
     #[error("a DNS name is outside the domain of the CA or malformed")]
     Domain,
     /// The request asks for another extension or attribute.
-    #[error("the request asks for another extension than names")]
+    #[error("the request asks for something other than the extension subjectAltName")]
     Extension,
     /// The validity is too long, or empty.
     #[error("the validity is not between one day and the allowed number of days")]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_refuses_what_breaks_it() {
+    fn each_rule_refuses_a_request_that_breaks_it() {
         const NAME: &str = "dns:a.issue.test";
         fn refused(key_type: &str, subject: &str, names: &[&str], days: u32) -> Refusal {
             checked(key_type, subject, names, days).expect_err("it breaks a rule")

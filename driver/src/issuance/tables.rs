@@ -19,7 +19,7 @@ pub struct Options {
     pub ca_key_types: Vec<String>,
     /// The numbers of connections.
     pub pools: Vec<usize>,
-    /// The places of the database.
+    /// Where the database is.
     pub storages: Vec<Storage>,
 }
 
@@ -42,11 +42,12 @@ pub struct ResultTable {
     pub columns: Vec<&'static str>,
     /// The rows. Those of a load follow each other.
     pub rows: Vec<TableRow>,
-    /// What limits the loads, if the table shows it.
+    /// A text for each module: what limits the load with the most clients. Only the table of the
+    /// phases has these texts.
     pub remarks: Vec<String>,
 }
 
-/// A row.
+/// The results of one load with one module.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableRow {
     /// The values in which the load differs from the other loads of the table.
@@ -57,7 +58,7 @@ pub struct TableRow {
     pub cells: Vec<String>,
 }
 
-/// A column.
+/// A header, and the function that formats the cells below it.
 #[derive(Debug)]
 struct Column {
     header: &'static str,
@@ -112,7 +113,7 @@ const SHARES_TITLE: &str = "Where the time goes (% of an issuance)";
 const MEMORY_TITLE: &str = "Memory";
 
 impl Options {
-    /// Returns every combination. A database in memory has one connection.
+    /// Returns a load for every combination of the values. A database in memory has one connection.
     fn loads(&self) -> Vec<Load> {
         let mut loads = Vec::new();
         for ca_key_type in &self.ca_key_types {
@@ -246,7 +247,7 @@ impl TablePlan {
     }
 }
 
-/// Returns a text for each module: what limits the load with the most clients.
+/// Returns [`ResultTable::remarks`].
 fn remarks(plan: &TablePlan, modules: &[(&str, &[MeasuredLoad])], cores: usize) -> Vec<String> {
     let Some(load) = plan.loads.iter().max_by_key(|load| load.clients) else { return Vec::new() };
     let measured = modules

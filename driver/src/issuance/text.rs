@@ -22,7 +22,7 @@ pub struct IssueReport {
     /// The machine, the command and the tool.
     #[serde(flatten)]
     pub about: About,
-    /// Certificates of a run.
+    /// The number of certificates of a run.
     pub requests: u64,
     /// The result of each module. The baseline is the first.
     pub modules: Vec<ModuleLoads>,

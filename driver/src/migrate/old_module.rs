@@ -102,8 +102,9 @@ impl Witness {
         self.keys.get(&mark).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the signatures of the private keys that may be this object; `None` if the old module
-    /// has no such mechanism, the key does not allow it, or the module refuses its own key.
+    /// Signs with each private key that may be this object. Returns the signatures. Returns `None`
+    /// if the old module refuses the mechanism, always or for this key, or refuses to sign with its
+    /// own key.
     pub(super) fn sign(
         &self,
         object: &Object,

@@ -134,8 +134,8 @@ const SECRET_USAGES: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_DECAPSULATE,
 ];
 
-/// The attributes that a token computes, and obsolete ones without a meaning. The report does not
-/// mention them.
+/// The attributes that a token computes, and obsolete attributes without a meaning. The report does
+/// not mention that they are left out.
 const COMPUTED: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_MODULUS_BITS,
     CKA_PRIME_BITS,

@@ -1,5 +1,6 @@
-//! The proof of a private key: its results in Jeton fit the public key of the old store, and so do
-//! its results in the old module.
+//! The proof of a private key: what Jeton computes with it fits the public key of the old store.
+//! For signatures and decryption, the old module must agree, if it is used and supports the
+//! mechanism.
 
 mod public;
 
@@ -250,7 +251,7 @@ impl Prover<'_> {
     }
 
     /// Creates a session object with the value of the private key and a usage that allows a proof.
-    /// The key's own usages or its allowed mechanisms do not allow one.
+    /// It is for a key whose usages or allowed mechanisms do not allow a proof.
     fn twin(&self, plan: &Plan) -> Result<ObjectHandle, Failure> {
         const CHANGED: [CK_ATTRIBUTE_TYPE; 8] = [
             CKA_TOKEN,
@@ -297,7 +298,7 @@ const fn can_sign(kind: CK_KEY_TYPE) -> bool {
 
 impl Way {
     /// Chooses an operation that the usages of the key permit. If they permit no operation, chooses
-    /// one that the key type supports, with a session object that has the same value.
+    /// one that the key type supports: [`Prover::twin`] makes a session object that permits it.
     fn of(plan: &Plan, object: &Object) -> Option<Self> {
         let kind = plan.number(CKA_KEY_TYPE)?;
         let decrypts = kind == CKK_RSA && plan.flag(CKA_DECRYPT);
