@@ -55,9 +55,9 @@ pub struct NewFile {
 }
 
 enum Unnamed {
-    /// Without a name.
+    /// The file system supports `O_TMPFILE`.
     Nameless(File),
-    /// With a temporary name, if the file system needs one.
+    /// The file system does not support `O_TMPFILE`, so the file has a temporary name.
     Temporary(NamedTempFile),
 }
 

@@ -55,7 +55,7 @@ struct Plot {
 }
 
 impl Page {
-    /// Builds the page of the newest measurement of a store. Fails if the store has none.
+    /// Builds the page of the newest measurement of a store. Fails if the measurement is empty.
     pub fn of(newest: &Newest) -> Result<Self, Error> {
         match newest {
             Newest::Pipeline(measurements) => contents::page(measurements),

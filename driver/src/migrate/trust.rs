@@ -10,7 +10,7 @@ pub(super) const CLASS: CK_OBJECT_CLASS = 0xce53_4353;
 /// `CKA_CERT_SHA1_HASH` of NSS.
 const SHA1_HASH: CK_ATTRIBUTE_TYPE = 0xce53_63b4;
 
-/// The uses: the number of NSS, and the number of the standard.
+/// The attribute of each use of a certificate: its number in NSS, and in PKCS#11.
 const USES: [(CK_ATTRIBUTE_TYPE, CK_ATTRIBUTE_TYPE); 4] = [
     (0xce53_6358, CKA_TRUST_SERVER_AUTH),
     (0xce53_6359, CKA_TRUST_CLIENT_AUTH),
@@ -18,11 +18,11 @@ const USES: [(CK_ATTRIBUTE_TYPE, CK_ATTRIBUTE_TYPE); 4] = [
     (0xce53_635b, CKA_TRUST_EMAIL_PROTECTION),
 ];
 
-/// The attributes that have the same number.
+/// The attributes that have the same number in NSS and in PKCS#11.
 const SAME: [CK_ATTRIBUTE_TYPE; 6] =
     [CKA_TOKEN, CKA_PRIVATE, CKA_LABEL, CKA_MODIFIABLE, CKA_ISSUER, CKA_SERIAL_NUMBER];
 
-/// Returns the trust object of the standard.
+/// Converts a trust object of NSS to one of PKCS#11.
 pub(super) fn standard(object: &Object) -> Object {
     let mut attributes = object.attributes.clone();
     attributes.retain(|kind, _| SAME.contains(kind));

@@ -1,4 +1,4 @@
-//! Writes the objects into a new token, reads them back, and proves the keys.
+//! Writes the objects into a new token, reads them back, and proves the private keys.
 
 use std::io::{Read, Write};
 
@@ -90,7 +90,8 @@ impl From<Failure> for Obstacle {
     }
 }
 
-/// Creates one object, reads it back, and proves it. Returns whether the SO must set `CKA_TRUSTED`.
+/// Creates one object, reads it back, and proves it if it is a private key. The `bool` says whether
+/// the SO must set `CKA_TRUSTED`.
 fn migrate(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Migrated, bool), Obstacle> {
     let mut plan = Plan::of(object).map_err(Obstacle::Object)?;
     if plan.number(CKA_KEY_TYPE) == Some(CKK_DSA) && !prover.has_dsa {
@@ -125,7 +126,7 @@ fn migrate(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Migrat
     }
 }
 
-/// Reads a new object back and proves it.
+/// Reads a new object back, and proves it if it is a private key.
 fn examine(
     prover: &Prover<'_>,
     object: &Object,
@@ -187,7 +188,8 @@ fn strip(number: &[u8]) -> &[u8] {
     &number[zeros..]
 }
 
-/// Sets `CKA_TRUSTED`, as the SO. The SO does not see private objects.
+/// Sets `CKA_TRUSTED` as the SO. The SO does not see private objects, so they stay untrusted and
+/// their lines say so.
 fn set_trusted(
     module: &Module,
     slot: SlotId,

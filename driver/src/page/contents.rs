@@ -21,7 +21,7 @@ const SIGNING: [&str; 7] =
 /// Further stages in the comparison of algorithms: two whose time depends on the length of a
 /// signature, and one whose time does not.
 const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
-/// Times that differ by less than this part are called equal.
+/// Times that differ by less than this fraction are called about equal.
 const EQUAL: f64 = 0.05;
 
 /// Builds the page.
@@ -190,8 +190,8 @@ fn signing(view: &View<'_>) -> Section {
     let header = [vec!["algorithm", "stage"], view.modules.clone()].concat();
     let table = Table { header: header.into_iter().map(ToOwned::to_owned).collect(), rows: rows.collect() };
     let text = format!(
-        "A batch of {size}. After the time: how it relates to that of {IN_PROCESS} in the same round. \"About \
-         equal\": the two differ by less than {:.0} %, or the 95 % interval of the ratio contains 1.",
+        "A batch of {size}. The words after a time compare it with the time of {IN_PROCESS} in the same round. \
+         \"About equal\": the two differ by less than {:.0} %, or the 95 % interval of the ratio contains 1.",
         EQUAL * 100.0
     );
     let blocks = vec![Block::Text(text), Block::Table(table)];
@@ -209,7 +209,8 @@ fn in_words(ratio: Interval) -> String {
     }
 }
 
-/// Compares the algorithms with one module: Jeton, or else the first.
+/// Compares the times of the algorithms in one module: in Jeton, or in the first module if Jeton
+/// was not measured.
 fn algorithms(view: &View<'_>) -> Result<Section, Error> {
     const SHOWN: [&str; 4] = ["cert_gen", "cert_verify", "ocsp_sign", "ocsp_verify"];
     let size = view.largest();
@@ -303,7 +304,8 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
     Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
 }
 
-/// Returns both backends, if a measurement has `jeton` and `jeton-rc`. Returns nothing otherwise.
+/// Returns both backends if a measurement has `jeton` and `jeton-rc`. Returns an empty list
+/// otherwise.
 fn both_backends(measurement: &Measurement) -> Vec<BackendView<'_>> {
     let has = |module: &str| measurement.cells.iter().any(|(cell, _)| cell.module == module);
     if !(has("jeton") && has("jeton-rc")) {
@@ -373,8 +375,8 @@ fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
     let series = [Series { name: kind.to_owned(), colour: plots::other_colour(1), points }];
     let title = "Size of a certificate".to_owned();
     let svg = plots::points(&title, "algorithm of the CA", "bytes", &algorithms, &series)?;
-    let text = "Bytes of the longest document in DER. The key of a certificate has the \
-                algorithm of its CA, or the one after the slash.";
+    let text = "Bytes of the longest document in DER, in the largest batch. The key of a certificate has the \
+                algorithm of its CA, or the algorithm after the slash.";
     let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
     Ok(Some(Section { title: "Certificate sizes".to_owned(), blocks }))
 }

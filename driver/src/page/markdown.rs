@@ -70,7 +70,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Encodes bytes (RFC 4648, 4).
+/// Encodes bytes in Base64 (RFC 4648, 4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_makes_no_column_link_or_element() {
+    fn a_text_cannot_add_a_column_a_link_or_an_element() {
         assert_eq!(escaped("a|b\n[x](y) <b>"), "a\\|b \\[x\\](y) &lt;b&gt;");
         assert_eq!(escaped("https://example"), "https&#58;//example");
     }

@@ -1,7 +1,7 @@
 //! Draws the plots of a page as SVG elements.
 //!
-//! They have no background. Text and lines are black. The page replaces black with its own text
-//! colour ([`STYLE`]), which differs between light and dark mode.
+//! A plot has no background. Its text, its axes and its grid are black. The page replaces black
+//! with its own text colour ([`STYLE`]), which differs between light and dark mode.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use plotters::prelude::*;
 
 use crate::Error;
 
-/// The rules for the colours of a plot.
+/// The CSS rules that replace black in a plot with the text colour of the page.
 pub(super) const STYLE: &str =
     "[fill=\"#000000\"]{fill:currentColor}[stroke=\"#000000\"]{stroke:currentColor}";
 
@@ -27,9 +27,9 @@ const KNOWN: [(&str, RGBColor); 7] = [
     ("kryoptic", RGBColor(204, 121, 167)),
     ("craton", RGBColor(150, 110, 200)),
 ];
-/// The colours of other modules and series. Four known modules have the same colours. People with
-/// red-green blindness can distinguish all colours (Okabe and Ito); all are visible on white and on
-/// black.
+/// The colours of other modules and series. Four known modules have the same colours. Most colours
+/// are close to the palette of Okabe and Ito, which people with red-green blindness can
+/// distinguish. All are visible on white and on black.
 const OTHERS: [RGBColor; 4] =
     [RGBColor(204, 121, 167), RGBColor(200, 140, 0), RGBColor(86, 170, 220), RGBColor(150, 110, 200)];
 
@@ -45,7 +45,7 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// An axis.
+/// A logarithmic axis of [`lines`].
 pub(super) struct Axis {
     pub(super) name: &'static str,
 }
@@ -99,7 +99,7 @@ pub(super) fn lines(title: &str, axes: [Axis; 2], series: &[Series]) -> Result<S
     })
 }
 
-/// Draws points over names, with a logarithmic axis of values.
+/// Draws points. The x axis shows `names`; the y axis is logarithmic.
 pub(super) fn points(
     title: &str,
     x_name: &str,
@@ -182,7 +182,7 @@ fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
     if low > high { 1.0..10.0 } else { low / factor..high * factor }
 }
 
-/// Returns the beginning of a name, without characters that XML does not allow. The library escapes
+/// Returns the beginning of a name, without characters that XML does not allow. plotters escapes
 /// markup.
 fn plain(name: &str) -> String {
     let is_wrong = |one: &char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jeton_has_the_same_colour_in_every_place() {
+    fn jeton_has_its_own_colour_at_every_position() {
         assert_eq!(colour("jeton", &["jeton"]), JETON);
         assert_eq!(colour("jeton", &["a", "b", "jeton"]), JETON);
         let others = ["in-process", "softhsm2", "nss", "a", "b", "c", "d"];
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_values_is_a_range() {
+    fn no_values_give_a_range_from_1_to_10() {
         assert_eq!(around(std::iter::empty(), 2.0), 1.0..10.0);
         assert_eq!(around([2.0, 4.0].into_iter(), 2.0), 1.0..8.0);
     }

@@ -22,7 +22,7 @@ pub(super) fn page(facts: Vec<(String, String)>, all: &[MeasuredCase]) -> Result
 
 /// Returns the facts of a report.
 pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
-    let second = || "the second key is in memory, too".to_owned();
+    let second = || "both keys are in memory".to_owned();
     let module = report.description.as_ref().map_or_else(second, module_text);
     let [before, after] = &report.about.load;
     [
@@ -52,8 +52,9 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
             time(latency.p999),
         ]
     };
-    let text = "Handshakes per second and thread, and the times of the server with its key in the token. The \
-                ratio compares turns of the same round.";
+    let text = "Handshakes per second and thread. The ratio is the rate with the key in the token, divided by \
+                the rate with the key in memory in the same round. p50 to p99.9: the server's time for one \
+                handshake with the key in the token.";
     let mut blocks = vec![
         Block::Text(text.to_owned()),
         Block::Table(Table { header: header.into(), rows: cases.iter().map(row).collect() }),
@@ -79,7 +80,7 @@ fn latency(threads: usize, case: &MeasuredCase) -> Result<Plot, Error> {
         points: microseconds(curve),
     });
     let axes = [
-        Axis { name: "one handshake of this number takes at least the time" },
+        Axis { name: "on average, one in this number of handshakes takes at least this time" },
         Axis { name: "microseconds" },
     ];
     Ok(Plot { svg: plots::lines(&title, axes, &series)?, title })

@@ -105,7 +105,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "rustls {} with aws-lc-rs", report.rustls)?;
     match &report.description {
         Some(about) => writeln!(out, "{}: {}", report.module, module_text(about))?,
-        None => writeln!(out, "{}: the second key is in memory, too", report.module)?,
+        None => writeln!(out, "{}: both keys are in memory", report.module)?,
     }
     for threads in threads(&report.cases) {
         let cases: Vec<_> = report.cases.iter().filter(|case| case.threads == threads).collect();

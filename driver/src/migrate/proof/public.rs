@@ -1,4 +1,5 @@
-//! The public keys of an old store, and signatures verified by AWS-LC, which is called directly.
+//! Finds the public keys of an old store. Verifies signatures and encapsulates secrets with AWS-LC,
+//! called directly.
 
 use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
 use aws_lc_rs::kem::{EncapsulationKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024};
@@ -16,7 +17,7 @@ use spki::SubjectPublicKeyInfoRef;
 use crate::client::Attribute;
 use crate::migrate::plan::{NSS_DB, Plan};
 
-/// A public key for a private key.
+/// A public key that may belong to a private key.
 pub(in crate::migrate) struct PublicKey<'a> {
     /// `CKK_…`
     pub(super) kind: CK_KEY_TYPE,
@@ -37,9 +38,9 @@ impl<'a> PublicKeys<'a> {
         Self(objects.iter().filter(public).collect())
     }
 
-    /// Returns the public keys that may belong to a private key: public keys and certificates with
-    /// its ID, or with its label if it has no ID; then the public key that is stored in the private
-    /// key.
+    /// Returns the public keys of the right type that may belong to a private key. They come from
+    /// public key objects and certificates with the same ID, or with the same label if the private
+    /// key has no ID. The last one comes from the private key, if it contains its public key.
     pub(in crate::migrate) fn of(&self, private: &Object) -> Vec<PublicKey<'a>> {
         let name = |object: &Object| match object.bytes(CKA_ID) {
             [] => object.bytes(CKA_LABEL).to_vec(),
@@ -50,7 +51,7 @@ impl<'a> PublicKeys<'a> {
         let mut keys: Vec<_> = named.filter_map(|object| PublicKey::of(object)).collect();
         keys.extend(PublicKey::beside(private));
         let fits = |key: &PublicKey<'_>| {
-            // Plan::of splits the one key type of SoftHSMv2 for Edwards and Montgomery curves.
+            // SoftHSMv2 has one key type for Edwards and Montgomery curves. Plan::of splits it.
             Some(key.kind) == kind || kind == Some(CKK_EC_EDWARDS) && key.kind == CKK_EC_MONTGOMERY
         };
         let of_modulus = |key: &PublicKey<'_>| {
