@@ -1,5 +1,5 @@
-//! Compares the speed of libraries that read certificates, and that build CRLs and OCSP responses,
-//! with the library of the pipeline.
+//! Measures libraries that read certificates, or build CRLs and OCSP responses. Compares their
+//! speed with that of the pipeline's library.
 //!
 //! - `library`: the libraries, each with up to three operations: parse, parse with all fields, and
 //!   split into the parts that a verification needs.

@@ -111,8 +111,8 @@ impl Builders {
         Ok(black_box(self.authority.ocsp_tbs(1)?))
     }
 
-    /// Builds an OCSP response with synta. Its builder has no time of revocation, so the response
-    /// has the status `good` and is shorter.
+    /// Builds an OCSP response with synta. synta's builder cannot set a time of revocation, so the
+    /// response has the status `good`. It is shorter than that of the pipeline's library.
     pub(super) fn synta_ocsp(&self) -> Result<Vec<u8>, Error> {
         let ocsp = &self.ocsp;
         let builder =
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn both_libraries_build_a_response_of_the_same_certificate() {
+    fn both_libraries_build_a_response_for_the_same_certificate() {
         let builders = Builders::new().expect("AWS-LC has P-256");
         let read = |der: Vec<u8>| ResponseData::from_der(&der).expect("a response");
         let (own, other) =

@@ -14,9 +14,9 @@ use x509_cert::Certificate;
 use crate::Error;
 use crate::pki::{Algorithm, Authority, Signed};
 
-/// The number of certificates at each depth, as in source document 001 (docs/seeds.md). The
-/// document's table has 6627 at depth 1, which is the number in the database. Its measurements
-/// leave out nine of these certificates.
+/// The number of certificates at each depth, as in the measurements of source document 001
+/// (docs/seeds.md). The document's table has 6627 at depth 1, which is the number in the database.
+/// The measurements leave out nine of these certificates.
 pub const LEVELS: [usize; 5] = [919, 6618, 2212, 137, 3];
 
 /// A hierarchy: the certificates of each level, with the index of each issuer in the level above.
@@ -56,7 +56,8 @@ impl Hierarchy {
     }
 
     /// Verifies the chain of each certificate to its root: the names, that the issuer is a CA, and
-    /// the signatures. Returns the number of chains.
+    /// the signatures. Fails if two certificates have the same subject. Returns the number of
+    /// chains.
     pub(super) fn verify(&self) -> Result<usize, Error> {
         let mut names = HashSet::new();
         for (depth, level) in self.levels.iter().enumerate() {
@@ -66,7 +67,9 @@ impl Hierarchy {
                 level.par_iter().map(|node| link(node, &issuers[node.issuer])).collect::<Result<_, _>>()?;
             for subject in subjects {
                 if !names.insert(subject) {
-                    return Err(Error::Failed("two certificates of the hierarchy have one name".to_owned()));
+                    return Err(Error::Failed(
+                        "two certificates of the hierarchy have the same name".to_owned(),
+                    ));
                 }
             }
         }
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_levels_are_those_of_the_document() {
+    fn the_levels_have_9889_certificates_together() {
         assert_eq!(LEVELS.iter().sum::<usize>(), 9889);
     }
 

@@ -1,4 +1,4 @@
-//! The libraries.
+//! The libraries that read certificates, and their operations that `jeton parse` measures.
 
 use std::hint::black_box;
 
@@ -70,7 +70,7 @@ fn x509_cert_fields(der: &[u8]) -> Option<usize> {
     Some(texts + tbs.serial_number.as_bytes().len() + key.len() + certificate.signature.raw_bytes().len())
 }
 
-/// This library does not keep the signed bytes, so it encodes them again.
+/// x509-cert does not keep the signed bytes, so this function encodes them again.
 fn x509_cert_parts(der: &[u8]) -> Option<usize> {
     let certificate = x509_cert(der)?;
     let tbs = black_box(certificate.tbs_certificate.to_der().ok()?);
@@ -114,7 +114,7 @@ fn synta_fields(der: &[u8]) -> Option<usize> {
     Some(issuer.len() + subject.len() + serial + key.len() + certificate.signature_value.as_bytes().len())
 }
 
-/// The code of the pipeline, which decodes nothing of the signed bytes.
+/// Uses the code of the pipeline, which reads DER with synta and does not decode the signed bytes.
 fn synta_parts(der: &[u8]) -> Option<usize> {
     let signed = black_box(Signed::parse(der).ok()?);
     Some(signed.tbs.len() + signed.signature.len())

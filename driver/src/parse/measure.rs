@@ -10,9 +10,9 @@ use super::library::{LIBRARIES, Library, OURS};
 use super::set::{Choice, sets};
 use crate::Error;
 
-/// The least number of rounds, so that there is an interval.
+/// The smallest number of rounds that has a 95 % interval.
 const MIN_ROUNDS: usize = 6;
-/// The planned seconds of a turn.
+/// The planned length of a turn in seconds.
 const TURN: f64 = 0.01;
 
 /// The result of a set, or of a document that is built.
@@ -140,7 +140,7 @@ fn turns(
     let refused = works.iter().map(|(_, work)| work()).collect::<Result<Vec<_>, _>>()?;
     let once = start.elapsed().as_secs_f64() / works.len() as f64;
     let turn = TURN.min(min_seconds / MIN_ROUNDS as f64);
-    // The clamp makes it a number from 1 to 100,000, which fits.
+    // The clamp returns a number from 1 to 100,000, which fits in a `usize`.
     let repeats = (turn / once).clamp(1.0, 1e5) as usize;
     let mut seconds: Vec<Vec<f64>> = works.iter().map(|_| Vec::new()).collect();
     let began = Instant::now();
@@ -150,7 +150,7 @@ fn turns(
             break;
         }
         for turn in 0..works.len() {
-            // Each round begins with another library than the one before.
+            // The first library of a round differs from that of the round before.
             let index = (round + turn) % works.len();
             let start = Instant::now();
             for _ in 0..repeats {

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_named_releases_are_those_of_the_lock_file() {
+    fn the_reported_versions_are_those_of_the_lock_file() {
         let lock = include_str!("../../../Cargo.lock");
         for (name, version) in VERSIONS {
             assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")), "{name}");

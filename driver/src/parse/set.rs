@@ -5,7 +5,7 @@ use crate::Error;
 use crate::pipeline::{Engine, InProcess};
 use crate::pki::{ALGORITHMS, Algorithm, Authority};
 
-/// The number of subscribers' certificates of an algorithm.
+/// The number of subscribers' certificates for each algorithm.
 const SUBSCRIBERS: u64 = 32;
 
 /// A value of the option `--sets`. It selects one or more sets of certificates.
@@ -60,7 +60,8 @@ pub(super) fn sets(choice: Choice) -> Result<Vec<Set>, Error> {
     }
 }
 
-/// Makes a CA and its subscribers. RSA keys are slow to generate, so subscribers share a key.
+/// Makes the certificates of a CA and its subscribers. RSA keys are slow to generate, so all
+/// subscribers share one key.
 fn pipeline(algorithm: &'static Algorithm) -> Result<Set, Error> {
     let mut engine = InProcess::default();
     let authority = Authority::new(algorithm, engine.make_ca(algorithm)?)?;

@@ -26,8 +26,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the stages. It reads before it verifies, because it verifies the bytes that the
-    /// database returned. The table has the opposite order.
+    /// Runs the stages. A run reads documents before it verifies them, because it verifies the
+    /// bytes that the database returned. In [`STAGES`] these two stages have the opposite order.
     pub(super) fn run(
         &self,
         engine: &mut dyn Engine,
@@ -117,7 +117,7 @@ impl Run<'_> {
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
-    /// Makes a subscriber's key pair and certificate for each serial number.
+    /// Generates the subscribers' key pairs, and issues a certificate for each serial number.
     fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<Vec<Vec<u8>>, Error> {
         let subscriber = self.profile.subscriber;
         let pool = self.key_pool(engine)?;

@@ -16,8 +16,8 @@ use crate::Error;
 use crate::client::Module;
 use crate::pki::Profile;
 
-/// The time at the start of a turn in which the child reports no progress, because the parent that
-/// reads a report takes a core from the measured stage. The warm-up and the first round of a size
+/// The child reports no progress during this time at the start of a turn. The parent that reads a
+/// report would take a core from the measured stage. The warm-up and the first round of a size
 /// report every stage, so that the report of a crash names the stage.
 const SILENCE: Duration = Duration::from_millis(200);
 
@@ -155,7 +155,7 @@ pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Err
     Err(Error::Failed(how.to_owned()))
 }
 
-/// Writes events, one in each line.
+/// Writes events, one per line.
 pub struct Speaker<'a> {
     output: Mutex<Box<dyn Write + Send + 'a>>,
 }

@@ -8,7 +8,7 @@ use crate::pki::Algorithm;
 /// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC or OpenSSL called directly. Many
 /// threads call the methods with `&self` at the same time.
 pub trait Engine: Sync {
-    /// Generates a CA key pair and keeps it. It replaces the previous one.
+    /// Generates a CA key pair and keeps it. The pair replaces the previous one.
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error>;
 
     /// Imports the public key of a stored CA certificate, for verification only.
