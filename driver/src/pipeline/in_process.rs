@@ -157,7 +157,7 @@ impl KeyPair {
     }
 }
 
-/// FIPS 205, 5.1: n of SLH-DSA-SHA2-128f, in bytes.
+/// FIPS 205, table 2: n of SLH-DSA-SHA2-128f, in bytes.
 const N: usize = 16;
 
 fn generate_slh_dsa() -> Result<SigningKey<Sha2_128f>, Unspecified> {

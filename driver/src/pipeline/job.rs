@@ -55,8 +55,8 @@ pub trait Work: Clone + Serialize + DeserializeOwned {
     /// The name of the child's hidden subcommand.
     const CHILD_COMMAND: &'static str;
 
-    /// Returns the algorithm of the CA's key, or the profile. The report lists those that a module
-    /// lacks.
+    /// Returns the algorithm of the CA's key, or the profile. The report lists the algorithms that
+    /// a module lacks.
     fn algorithm(&self) -> &str;
 
     /// Returns the same work in this round.

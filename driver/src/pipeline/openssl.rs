@@ -1,5 +1,5 @@
-//! The same work with OpenSSL of the system called directly, as in the program of source document
-//! 000 (docs/seeds.md). The cargo feature `openssl` adds it.
+//! The work of the pipeline with OpenSSL of the system called directly, as in the program of source
+//! document 000 (docs/seeds.md). The cargo feature `openssl` adds this engine.
 //!
 //! Keys stay parsed. Each signature and each verification is one call of `EVP_DigestSign` or
 //! `EVP_DigestVerify` with a buffer of the known length. For a call with a null buffer, OpenSSL
@@ -155,8 +155,8 @@ struct PrivateKeyInfo {
 }
 
 /// Makes an ML-DSA key from a random seed. The crate's own function exists only if the tool is
-/// built with the headers of OpenSSL 3.5. So this encodes the seed as in RFC 9881, 6, which OpenSSL
-/// reads from version 3.5 on.
+/// built with the headers of OpenSSL 3.5. So this function encodes the seed as in RFC 9881, 6.
+/// OpenSSL reads this form from version 3.5 on.
 fn generate_ml_dsa(algorithm: &Algorithm) -> Result<PKey<Private>, Error> {
     let mut private_key = [0; 34];
     private_key[..2].copy_from_slice(&[0x80, 32]);

@@ -30,8 +30,9 @@ pub struct Worker<W: Work> {
 }
 
 impl<W: Work> Worker<W> {
-    /// Starts a child process with `environment`, and loads its module. A child that is silent for
-    /// `stall` is killed. The inner error says why the child could not load or open the module.
+    /// Starts a child process with `environment`, which loads the module of `job`. A child that is
+    /// silent for `stall` is killed. The inner error says why the child could not load or open the
+    /// module.
     pub fn start(
         job: &Job,
         environment: &[(String, OsString)],
@@ -56,7 +57,7 @@ impl<W: Work> Worker<W> {
     /// ended or is silent.
     fn ask(&mut self, message: &impl serde::Serialize) -> Result<Event<W::Sample>, String> {
         let text = serde_json::to_string(message).map_err(|error| error.to_string())?;
-        // If the child has ended, its pipe is closed, and the events below end too.
+        // If the child has ended, this write fails. The loop below then reports the end.
         let _ = self.input.as_mut().map(|input| writeln!(input, "{text}"));
         loop {
             match self.events.recv_timeout(self.stall) {

@@ -1,6 +1,6 @@
 //! The pipeline's cryptography through the C interface of a module. Each thread has a session. A
-//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. Keys are used by the
-//! handles that their generation returned, without a search.
+//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. The pipeline keeps the
+//! handles of the keys that it generated, and never searches for a key.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ impl Pkcs11 {
     }
 
     /// Generates a key pair in this thread's session. Modules accept different forms of the curve.
-    /// This tries each form, and remembers the first that works.
+    /// This function tries each form, and remembers the first one that works.
     fn generate(
         &self,
         algorithm: &Algorithm,

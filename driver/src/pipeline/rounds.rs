@@ -10,16 +10,16 @@ use serde::Serialize;
 use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Seconds};
 
-/// The least number of rounds, so that one slow run does not change the median much. Slow work has
-/// fewer: see [`ENOUGH`].
+/// The smallest number of rounds, so that one slow run does not change the median much. Slow work
+/// has fewer: see [`ENOUGH`].
 const MIN_RUNS: usize = 3;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
-/// The number of rounds whose median ratio hardly changes from one measurement to the next. With 22
-/// rounds, while compilers ran, three measured ratios of Jeton differed by at most 3 %.
+/// With this number of rounds, the median ratio hardly changes from one measurement to the next.
+/// With 22 rounds, while compilers ran, three measured ratios of Jeton differed by at most 3 %.
 const STEADY_RUNS: usize = 25;
 /// Fewer than [`STEADY_RUNS`] rounds are enough if the runs of a module have taken this multiple of
-/// the least time, or [`STEADY_SECONDS`].
+/// [`Plan::min_seconds`], or [`STEADY_SECONDS`] if that is less.
 const STEADY_FACTOR: f64 = 12.0;
 /// See [`STEADY_FACTOR`].
 const STEADY_SECONDS: f64 = 6.0;
@@ -55,7 +55,7 @@ pub struct Plan<W> {
     pub groups: Vec<Group<W>>,
     /// The least time of the runs of a module, for each piece of work.
     pub min_seconds: f64,
-    /// The number of rounds after which a module needs no more time than that.
+    /// A module with fewer runs than this continues for longer than `min_seconds`, up to a limit.
     pub steady_runs: usize,
 }
 
@@ -140,7 +140,7 @@ pub struct MeasuredBatch {
     pub size: u64,
     /// The number of measured runs.
     pub runs: usize,
-    /// The seconds of each stage, in the order of the table.
+    /// The seconds of each stage, in the order of [`STAGES`].
     pub seconds: Vec<Interval>,
     /// The seconds of all stages of a run.
     pub total: Interval,

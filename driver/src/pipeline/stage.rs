@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A stage, in the order of the table.
+/// A stage. The variants have the order of [`STAGES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The CA signs its own certificate. Its key was generated before, outside the measurement.
@@ -37,7 +37,7 @@ pub enum Stage {
     DbReadOcsp,
 }
 
-/// A row of the stage table.
+/// A row of [`STAGES`].
 pub struct StageRow {
     /// The stage.
     pub stage: Stage,
@@ -67,10 +67,10 @@ pub enum Place {
     Tool,
 }
 
-/// The seconds of each stage, in the order of the table.
+/// The seconds of each stage, in the order of [`STAGES`].
 pub type Seconds = [f64; STAGES.len()];
 
-/// All stages, in the order of the table.
+/// All stages, in the order of the tables that the tool prints.
 pub const STAGES: [StageRow; 15] = [
     row(Stage::CaSelfSign, "ca_self_sign", Items::One, Place::Module),
     row(Stage::CertGen, "cert_gen", Items::Certificates, Place::Module),
@@ -106,7 +106,7 @@ impl Timings {
         result
     }
 
-    /// Returns the seconds of each stage, in the order of the table.
+    /// Returns the seconds of each stage, in the order of [`STAGES`].
     pub fn seconds(&self) -> Seconds {
         self.0.map(|duration| duration.as_secs_f64())
     }
