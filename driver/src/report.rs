@@ -11,7 +11,7 @@ use crate::about::About;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};
 use crate::selection::IN_PROCESS;
 
-/// A run of the pipeline over all modules.
+/// A measurement of the pipeline with all modules.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The machine, the command and the tool.
@@ -19,9 +19,9 @@ pub struct Report {
     pub about: About,
     /// The stages. The times of each batch are in the same order.
     pub stages: Vec<&'static str>,
-    /// The CA algorithms asked for.
+    /// The CA algorithms that the user asked for.
     pub algorithms: Vec<String>,
-    /// The batch sizes asked for.
+    /// The batch sizes that the user asked for.
     pub sizes: Vec<u64>,
     /// Threads of the parallel stages.
     pub threads: usize,
@@ -31,7 +31,7 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// Known modules that are not installed.
     pub absent: Vec<String>,
-    /// True if the user ended the run early.
+    /// True if the user ended the measurement early.
     pub interrupted: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct ModuleReport {
     pub not_available: Vec<NotAvailable>,
     /// The failures.
     pub failures: Vec<FailureReport>,
-    /// Notes.
+    /// Notes that are not failures.
     pub notes: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The ten algorithms of a CA, one row each, with their PKCS#11 and X.509 forms, and profiles: the
-//! algorithms of a CA and of its subscribers.
+//! The ten algorithms of a CA in PKCS#11 and in X.509, one row each. A profile names the algorithm
+//! of a CA and that of its subscribers.
 
 use cryptoki_sys::{
     CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_ULONG, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA, CKK_SLH_DSA,
@@ -138,8 +138,8 @@ pub static ALGORITHMS: [Algorithm; 10] = [
 ];
 
 impl Algorithm {
-    /// Returns the algorithm with this name. The names of `key generate --type` are known too:
-    /// `ec:p256`, `rsa:2048`.
+    /// Returns the algorithm with this name. The forms of `key generate --type` are accepted too,
+    /// for example `ec:p256` and `rsa:2048`.
     pub fn named(name: &str) -> Result<&'static Self, Error> {
         let own =
             name.to_ascii_lowercase().replace("ec:", "ecdsa-").replace("-p-", "-p").replace("rsa:", "rsa");

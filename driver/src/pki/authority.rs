@@ -27,8 +27,8 @@ use super::algorithm::Algorithm;
 use super::{Signed, extension, ocsp_response};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// RFC 5019, 2.1.1: clients use SHA-1 in a CertID. The hashes there identify the issuer. They are
-/// not a protection.
+/// RFC 5019, 2.1.1: clients use SHA-1 in a CertID. The hashes in a CertID only identify the issuer.
+/// They protect nothing.
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// A CA.
@@ -65,8 +65,7 @@ impl Authority {
         Ok(Self {
             algorithm,
             signature_algorithm: algorithm.signature.to_owned(),
-            // Subscribers get the serial numbers from 1 on. The CA's own is larger than all of
-            // them.
+            // Subscribers get the serial numbers from 1 on. The CA's own serial number is larger.
             serial: since_epoch.as_micros() as u64,
             validity: Validity { not_before: utc(now)?, not_after: utc(later(now, 30)?)? },
             leaf_extensions: [

@@ -17,8 +17,8 @@ pub(crate) const EXTENSION_REQUEST: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x
 /// The CertificationRequestInfo of RFC 2986.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The subject. It becomes a part of the certificate, so it has the type that builds
-    /// certificates.
+    /// The subject. It becomes a part of the certificate, so it has the type of `x509-cert`, which
+    /// builds certificates.
     pub subject: Name,
     /// The public key. It becomes a part of the certificate, too.
     pub public_key: SubjectPublicKeyInfoOwned,
@@ -58,7 +58,7 @@ pub struct Extension<'a> {
 pub enum AlternativeName<'a> {
     /// A DNS name.
     Dns(&'a str),
-    /// A name of another type.
+    /// A name of another type, or a DNS name that is not ASCII.
     Other,
 }
 
@@ -117,7 +117,7 @@ pub fn extensions(der: &[u8]) -> Result<Vec<Extension<'_>>, Asn1> {
         let mut fields = list.open(SEQUENCE)?;
         let oid = fields.raw()?;
         if fields.is_next(Tag::universal(synta::tag::TAG_BOOLEAN)) {
-            // Whether the extension is critical, which no reader here asks.
+            // Whether the extension is critical. No caller needs this.
             fields.next::<Boolean>()?;
         }
         let value: OctetStringRef<'_> = fields.next()?;
@@ -153,7 +153,7 @@ mod tests {
     const NAME: &str = "a.issue.test";
     /// The signed part of a request with this name and an Ed25519 key, which OpenSSL made.
     const REQUEST: &[u8] = include_bytes!("request.der");
-    /// The position of the public key in it, and the length of the key.
+    /// The position and the length of the public key in [`REQUEST`].
     const KEY: (usize, usize) = (30, 44);
 
     fn key() -> SubjectPublicKeyInfoOwned {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_a_dns_name_in_ascii_is_another_name() {
+    fn a_name_that_is_not_a_dns_name_in_ascii_has_the_type_other() {
         let names = alternative_names(b"\x30\x09\x82\x01a\x82\x01\xe9\x87\x01\x7f").expect("names");
         assert_eq!(names, [AlternativeName::Dns("a"), AlternativeName::Other, AlternativeName::Other]);
         assert!(alternative_names(b"\x30\x03\x82\x02a").is_err());

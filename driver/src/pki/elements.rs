@@ -1,5 +1,5 @@
-//! Reads DER with synta, the fastest reader that `jeton parse` has measured (docs/parse.md). It
-//! borrows from the input and allocates nothing. `x509-cert` builds the structures, because it
+//! Reads DER with synta, the fastest reader that `jeton parse` has measured (docs/parse.md). This
+//! code borrows from the input and allocates nothing. `x509-cert` builds the structures, because it
 //! builds them faster than synta.
 
 use synta::{Decode, Decoder, DecoderConfig, Encoding, Error, RawDer, Tag};
@@ -9,7 +9,7 @@ pub(super) const SEQUENCE: Tag = Tag::universal_constructed(synta::tag::TAG_SEQU
 /// The tag of SET.
 pub(super) const SET: Tag = Tag::universal_constructed(synta::tag::TAG_SET);
 
-/// synta's default for the length of an element is 16 MiB. A CRL of a million certificates is
+/// synta's default limit for the length of an element is 16 MiB. A CRL of a million certificates is
 /// longer.
 static LIMITS: DecoderConfig =
     DecoderConfig { max_depth: 32, max_sequence_elements: usize::MAX, max_length: 1 << 28 };
@@ -18,7 +18,7 @@ static LIMITS: DecoderConfig =
 pub(super) struct Elements<'a>(Decoder<'a>);
 
 impl<'a> Elements<'a> {
-    /// Opens an element that is the whole of `der`.
+    /// Opens the element at the start of `der`. Fails if bytes follow it.
     pub(super) fn of(der: &'a [u8], tag: Tag) -> synta::Result<Self> {
         let mut outer = Self(Decoder::new_with_config(der, Encoding::Der, &LIMITS));
         let inner = outer.open(tag)?;

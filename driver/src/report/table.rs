@@ -140,8 +140,8 @@ fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
     cells
 }
 
-/// Returns the cells of a module: time, items per second for stages with items, and for modules
-/// other than the baseline the ratio, if the stage has one.
+/// Returns the cells of a module: time, items per second, and ratio. `items` is `None` for the row
+/// `total`, which has no rate. `ratio` is `None` for the baseline, which has no column of ratios.
 fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Interval>>) -> Vec<Cell> {
     let Some(seconds) = seconds else {
         return vec![right("n/a".to_owned()); if ratio.is_some() { 3 } else { 2 }];

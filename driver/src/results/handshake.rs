@@ -1,5 +1,5 @@
-//! The measurements of `jeton tls` in a result store. They are in a separate table, which the first
-//! of them creates.
+//! The measurements of `jeton tls` in a result store. They have their own table, which the first
+//! measurement of `jeton tls` creates.
 
 use rusqlite::{Connection, params};
 

@@ -1,5 +1,5 @@
-//! The measurements of `jeton issue` in a result store. They are in a separate table, which the
-//! first of them creates.
+//! The measurements of `jeton issue` in a result store. They have their own table, which the first
+//! measurement of `jeton issue` creates.
 
 use rusqlite::{Connection, params};
 
