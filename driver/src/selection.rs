@@ -51,9 +51,9 @@ impl Selection {
         )))
     }
 
-    /// Returns every module of this machine: the baseline, the known modules that are found, and
-    /// OpenSSL and Jeton with RustCrypto if this tool was built with them. The second value has the
-    /// names of the absent ones.
+    /// Returns every module of this machine: the baseline, and the known modules that are found.
+    /// OpenSSL and Jeton with RustCrypto are included if this tool was built with them. The second
+    /// value has the names of absent modules.
     pub fn all() -> (Vec<Self>, Vec<String>) {
         let mut found = vec![Self::InProcess];
         let mut absent = Vec::new();

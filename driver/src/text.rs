@@ -1,4 +1,5 @@
-//! Shows text from tokens and files, such as labels, names and comments, on a terminal.
+//! Makes text from tokens and files, such as labels, names and comments, safe for a terminal. Reads
+//! and writes hexadecimal digits.
 
 use std::fmt::Write;
 

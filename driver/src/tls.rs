@@ -1,5 +1,5 @@
-//! TLS handshakes of rustls whose server signs with a key in a token, beside the same server with
-//! its key in memory.
+//! Measures TLS handshakes of rustls with two servers. One has its key in a token, and the other
+//! has its key in memory.
 //!
 //! - `case`: the types of keys, versions, key exchanges and handshakes, and the combinations that
 //!   exist.

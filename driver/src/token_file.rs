@@ -1,5 +1,5 @@
-//! Token files of Jeton, without PKCS#11. The rest of the driver sees modules only
-//! through their C interface. No other file of the driver calls the core.
+//! Work on tokens of Jeton that PKCS#11 has no function for. This is the only file of the driver
+//! that calls the core. The rest of the driver sees modules only through their C interface.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub use jeton::admin::transfer::{Destination, MOVING, Moved};
 pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
 pub use jeton::store::{Remark, Role, ServerState};
 
-/// Opens the token file with this serial number or label.
+/// Opens the token with this serial number or label. Without both, opens the only token.
 pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Error> {
     let mut found = Vec::new();
     for token in all()? {
@@ -31,16 +31,16 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
     match found.len() {
         0 => Err(Error::Failed("no such token in the configured store".to_owned())),
         1 => Ok(found.remove(0)),
-        _ => Err(Error::Failed("several tokens have this label; choose one with --serial".to_owned())),
+        _ => Err(Error::Failed("several tokens fit; choose one with --serial".to_owned())),
     }
 }
 
-/// Reads the properties of a token file that can be read without a PIN.
+/// Reads the properties of a token that can be read without a PIN.
 pub fn info(token: &TokenFile) -> Result<Info, Error> {
     token.info().map_err(core("read the token"))
 }
 
-/// Opens all tokens of the directory that can be opened.
+/// Opens all tokens of the configured directory or database that can be opened.
 pub fn all() -> Result<Vec<TokenFile>, Error> {
     TokenFile::all(None).map_err(core("open the tokens"))
 }
@@ -70,7 +70,7 @@ pub fn directory() -> Result<PathBuf, Error> {
     jeton::admin::directory().map_err(core("read the configuration"))
 }
 
-/// Copies one state of the token's store, while other processes use the token.
+/// Copies one state of the token's store. Other processes may write to the token meanwhile.
 pub fn copy(token: &TokenFile) -> Result<Copy, Error> {
     token.copy().map_err(problem("copy the token"))
 }
@@ -85,7 +85,7 @@ pub fn contents(copy: &Copy) -> Result<impl Read, Error> {
     copy.file().map_err(problem("read the copy"))
 }
 
-/// Checks every record of a copy. With a PIN, opens each of them.
+/// Checks every record of a copy. With a PIN, decrypts each record.
 pub fn check(copy: &Copy, login: Option<Login<'_>>) -> Result<Facts, Error> {
     copy.check(login).map_err(problem("check the copy"))
 }
@@ -155,8 +155,8 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
     })
 }
 
-/// Encodes the public key with these attributes as SubjectPublicKeyInfo. `None` if they are no
-/// public key of a known type.
+/// Encodes the public key with these attributes as SubjectPublicKeyInfo. Returns `None` if they do
+/// not describe a public key of a known type.
 pub fn public_key_info(attributes: &[Attribute]) -> Option<Vec<u8>> {
     let bytes: Vec<_> = attributes.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
     jeton::admin::keys::public_key_info(&bytes).ok()
@@ -171,7 +171,7 @@ fn narrow(id: u64) -> CK_ATTRIBUTE_TYPE {
     id as CK_ATTRIBUTE_TYPE
 }
 
-/// Makes a new token key.
+/// Makes a new token key, and encrypts all records again with it.
 pub fn rekey(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
     token.rekey(pins).map_err(core("make a new token key"))
 }

@@ -40,7 +40,7 @@ pub struct Uri {
 }
 
 impl Uri {
-    /// Returns whether a text is a PKCS#11 URI, valid or not.
+    /// Returns whether a text begins like a PKCS#11 URI. The rest may be invalid.
     pub fn is(text: &str) -> bool {
         text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
     }

@@ -12,8 +12,8 @@ use crate::Error;
 use crate::client::Module;
 use crate::pipeline::{ModuleDescription, Target};
 
-/// True after the parent has closed the child's standard input. The user has interrupted the
-/// parent, or the parent has ended.
+/// True after the child's standard input was closed, because the user interrupted the parent or
+/// because the parent ended.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Reads a job from `input` and writes events to `output`. When `input` ends, a measurement reports

@@ -14,7 +14,7 @@ use super::handshake::Pair;
 use super::key::{TokenKeys, in_memory};
 use crate::Error;
 
-/// The least number of rounds of a case, so that there is a confidence interval.
+/// The smallest number of rounds of a case that has a 95 % interval.
 const MIN_ROUNDS: usize = 6;
 /// The intended length of a turn in seconds, unless [`Plan::min_seconds`] requires shorter turns.
 /// Other work disturbs a short turn less often, and short turns leave time for more rounds.

@@ -47,8 +47,9 @@ fn close_when(input: ChildStdin, interrupted: fn() -> bool) {
     });
 }
 
-/// Runs a job in a child process, whose environment gets `environment` too. The end of a server is
-/// empty. `interrupted` returns whether the user wants the work to end now.
+/// Runs a job in a child process, whose environment gets `environment` too. The returned [`End`] is
+/// empty if the work was a server. `interrupted` returns whether the user wants the work to end
+/// now.
 pub fn run(
     job: &Job,
     environment: &[(String, OsString)],
@@ -62,7 +63,7 @@ pub fn run(
     let mut running = Running(spawned.map_err(Error::io(&program))?);
     let text = serde_json::to_string(job).map_err(|error| Error::Failed(error.to_string()))?;
     if let Some(mut input) = running.0.stdin.take() {
-        // If the child has ended, its output ends too.
+        // If the child has ended, this write fails. Its output ends too, so the loop below ends.
         let _ = writeln!(input, "{text}");
         close_when(input, interrupted);
     }

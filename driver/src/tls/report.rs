@@ -12,7 +12,7 @@ use crate::about::{About, module_text};
 use crate::figure::{MOVED, rate, ratio_text, time};
 use crate::pipeline::ModuleDescription;
 
-/// A measurement with the machine that made it.
+/// A measurement, and the machine on which it ran.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The machine, the command and the tool.
@@ -32,7 +32,7 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-/// The release of rustls in Cargo.lock. A test compares them.
+/// The version of rustls. A test compares it with Cargo.lock.
 const RUSTLS: &str = "0.23.46";
 
 impl Report {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_named_release_of_rustls_is_the_one_of_the_lock_file() {
+    fn the_reported_version_of_rustls_is_that_of_the_lock_file() {
         let lock = include_str!("../../../Cargo.lock");
         assert!(lock.contains(&format!("name = \"rustls\"\nversion = \"{RUSTLS}\"")));
     }

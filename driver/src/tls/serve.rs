@@ -17,7 +17,7 @@ use super::job::Serve;
 use super::key::{TokenKeys, failed, in_memory};
 use crate::Error;
 
-/// The longest wait for bytes of a client.
+/// The longest wait of a read from a client, or of a write to it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest number of bytes that the server reads of a request.
 const REQUEST: usize = 8 << 10;
