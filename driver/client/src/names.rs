@@ -1,6 +1,6 @@
 //! Numbers of PKCS#11 and their names: return codes, mechanisms, attributes, flags of mechanisms.
 //!
-//! If a number has two names, the current one is printed.
+//! If a number has an old and a current name, these functions return the current name.
 
 use cryptoki_sys as sys;
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG};

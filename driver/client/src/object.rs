@@ -98,8 +98,8 @@ impl Session {
         check("C_FindObjectsFinal", unsafe { end(self.handle()) }, "ending a search")
     }
 
-    /// Reads one attribute by the two-call convention. Fails if the object lacks it or if it is
-    /// sensitive.
+    /// Reads one attribute by the two-call convention. Fails if the object lacks the attribute, or
+    /// if its value is sensitive.
     pub fn attribute(&self, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> Result<Vec<u8>, Failure> {
         let mut length = CK_ATTRIBUTE { type_: kind, pValue: ptr::null_mut(), ulValueLen: 0 };
         self.attribute_value(object, std::slice::from_mut(&mut length))?;
@@ -121,7 +121,8 @@ impl Session {
         Ok(value)
     }
 
-    /// Reads several attributes. A value is `None` if the object lacks it or if it is sensitive.
+    /// Reads several attributes. Returns `None` for an attribute that the object lacks and for a
+    /// sensitive value.
     pub fn attributes(
         &self,
         object: ObjectHandle,
@@ -166,8 +167,8 @@ impl Session {
     }
 }
 
-/// Accepts three return codes. PKCS#11 3.2, C_GetAttributeValue: the values of the other attributes
-/// are valid with these codes.
+/// Accepts three return codes. PKCS#11 3.2, C_GetAttributeValue: a module that returns one of these
+/// codes has nevertheless processed every attribute of the template.
 fn tolerant(result: Result<(), Failure>) -> Result<(), Failure> {
     match result {
         Err(Failure {

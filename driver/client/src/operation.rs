@@ -30,7 +30,7 @@ impl Session {
         self.transform("C_Sign", self.module().functions().C_Sign, data, out, "signing")
     }
 
-    /// `C_Sign` with a NULL output: returns the greatest length of the signature.
+    /// `C_Sign` with a NULL output: returns a length that is sufficient for the signature.
     pub fn sign_length(&self, data: &[u8]) -> Result<usize, Failure> {
         self.transform_length(
             "C_Sign",
@@ -56,8 +56,8 @@ impl Session {
         self.init("C_VerifyInit", init, mechanism, key, "starting a verification")
     }
 
-    /// `C_Verify`: returns whether the signature belongs to the data. Every other return code is a
-    /// failure.
+    /// `C_Verify`: returns whether the signature belongs to the data. `CKR_SIGNATURE_INVALID` and
+    /// `CKR_SIGNATURE_LEN_RANGE` mean `false`.
     pub fn verify(&self, data: &[u8], signature: &[u8]) -> Result<bool, Failure> {
         let verify = entry("C_Verify", self.module().functions().C_Verify)?;
         let (data, data_length) = input(data);
@@ -72,7 +72,8 @@ impl Session {
         self.update("C_VerifyUpdate", self.module().functions().C_VerifyUpdate, part, "verifying a part")
     }
 
-    /// `C_VerifyFinal`: returns whether the signature belongs to the data.
+    /// `C_VerifyFinal`: returns whether the signature belongs to the data. [`Self::verify`] says
+    /// which return codes mean `false`.
     pub fn verify_final(&self, signature: &[u8]) -> Result<bool, Failure> {
         let end = entry("C_VerifyFinal", self.module().functions().C_VerifyFinal)?;
         let (signature, length) = input(signature);

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::Error;
 use crate::keys::{self, PrivateKey};
 
-/// The first word of such a file.
+/// The first word of a key file of BIND.
 pub(crate) const START: &str = "Private-key-format:";
 
 /// The integers of an RSA key in the order of PKCS #1.

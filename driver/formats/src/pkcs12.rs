@@ -39,9 +39,9 @@ pub(crate) fn read(der: &[u8], password: &mut Password<'_>) -> Result<Pkcs12Arch
     })
 }
 
-/// Returns the sum of the integers that follow an octet string; `None` if it is too large or the
-/// structures are too deep. A salt and its count of iterations are such a pair, in all structures
-/// of RFC 7292 and RFC 8018.
+/// Returns the sum of the integers that follow an octet string; `None` if the sum is too large or
+/// the structures are too deep. In all structures of RFC 7292 and RFC 8018, the count of iterations
+/// follows the salt, which is an octet string.
 fn iterations(der: &[u8], depth: u32) -> Option<u64> {
     let mut sum = 0_u64;
     let Ok(mut reader) = SliceReader::new(der) else { return Some(sum) };

@@ -116,7 +116,7 @@ fn parts<'a>(info: &SubjectPublicKeyInfoRef<'a>) -> Result<Parts<'a>, Error> {
         "2.16.840.1.101.3.4.3.17" => Ok(Parts::Lattice { name: "ML-DSA-44", key: bits }),
         "2.16.840.1.101.3.4.3.18" => Ok(Parts::Lattice { name: "ML-DSA-65", key: bits }),
         "2.16.840.1.101.3.4.3.19" => Ok(Parts::Lattice { name: "ML-DSA-87", key: bits }),
-        _ => Err(Error::Refused("this form has no name for the key's algorithm; PEM and DER have all")),
+        _ => Err(Error::Refused("this form has no name for the key's algorithm; PEM and DER support it")),
     }
 }
 

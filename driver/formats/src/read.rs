@@ -137,7 +137,7 @@ fn public(der: &[u8]) -> Option<Item> {
 }
 
 /// Accepts a sequence with three elements: a sequence, an algorithm and a bit string (RFC 5280,
-/// 4.1). The module checks the rest.
+/// 4.1). The PKCS#11 module that imports the certificate checks the rest.
 fn certificate(der: &[u8]) -> Option<Item> {
     #[derive(der::Sequence)]
     struct Certificate<'a> {

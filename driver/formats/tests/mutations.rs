@@ -63,7 +63,7 @@ fn flipped_bits_and_cut_files_never_panic() {
 }
 
 #[test]
-fn damaged_public_keys_are_refused_in_every_form() {
+fn damaged_public_keys_never_panic_in_any_form() {
     let file = include_bytes!("samples/public.der");
     for at in 0..file.len() {
         let mut damaged = file.to_vec();
@@ -86,7 +86,7 @@ fn a_file_cannot_ask_for_much_work() {
 }
 
 #[test]
-fn a_cost_of_scrypt_that_is_no_power_of_two_is_refused() {
+fn an_invalid_cost_of_scrypt_is_refused() {
     let scrypt = include_bytes!("samples/scrypt.der");
     for cost in [0, 1, 3] {
         let file = with_integer(scrypt, &[2, 1, 0x10], &[2, 1, cost]);
@@ -99,8 +99,8 @@ fn an_openssh_file_cannot_ask_for_much_work() {
     let text = std::str::from_utf8(include_bytes!("samples/openssh")).expect("text");
     let inner: String = text.lines().filter(|line| !line.starts_with('-')).collect();
     let mut blob = Base64::decode_vec(&inner).expect("Base64");
-    // After the name of the method: the length of its options, and a salt of 16 bytes with its
-    // length.
+    // Three fields are before the number of rounds: the name of the method, the length of its
+    // options, and a salt of 16 bytes with its length.
     let name = b"bcrypt";
     let at = blob.windows(name.len()).position(|window| window == name).expect("bcrypt") + name.len() + 24;
     let pem = |blob: &[u8]| {
@@ -146,7 +146,7 @@ fn refused_before_the_password(file: &[u8]) {
 fn with_integer(der: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let at = der.windows(old.len()).position(|window| window == old).expect("the integer");
     let mut changed = [&der[..at], new, &der[at + old.len()..]].concat();
-    // The sequences around it grow.
+    // The sequences around the integer grow.
     for length in lengths_around(der, at) {
         changed[length] += (new.len() - old.len()) as u8;
     }

@@ -51,8 +51,8 @@ macro_rules! word {
     };
 }
 
-/// Lists each function once: its function list, its name, and the kind of each parameter. A dot is
-/// a length.
+/// Lists each function once: its function list, its name, and the kind of each parameter. The macro
+/// `kind` explains the letters and the dot.
 macro_rules! functions {
     ($($list:ident { $($name:ident($($kind:tt)*);)* })*) => {
         /// The functions of PKCS#11 3.2, in the order of its headers.
