@@ -42,7 +42,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Opens the database at `path`; `None` if it is not one of Kryoptic.
+    /// Opens the database at `path`; `None` if Kryoptic did not make it.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
         if !sqlite::is_database(path)? {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Meta<'_> {
     }
 }
 
-/// Reads the attributes of all objects, by their numbers.
+/// Returns the attributes of all objects. The keys of the map are the numbers of the objects.
 fn rows(path: &Path, connection: &Connection) -> Result<BTreeMap<i64, Attributes>, Error> {
     let mut objects = BTreeMap::<i64, Attributes>::new();
     let mut budget = file::Budget::of_database(path)?;
@@ -149,7 +149,7 @@ fn value_of(kind: CK_ATTRIBUTE_TYPE, value: ValueRef<'_>) -> Option<Value> {
     })
 }
 
-/// Returns a `CK_DATE`, which is stored as `YYYY-MM-DD`.
+/// Converts the stored form of a date, `YYYY-MM-DD`, to a `CK_DATE`.
 fn date(text: &[u8]) -> Option<Secret> {
     match text {
         [] => Some(Zeroizing::default()),
@@ -176,8 +176,8 @@ const fn is_template(kind: CK_ATTRIBUTE_TYPE) -> bool {
     )
 }
 
-/// `deserialize_template`: a count of 4 bytes, and attributes: a type of 8 bytes, a length of 4
-/// bytes, a value as the C interface has it.
+/// `deserialize_template`: a count of 4 bytes, then the attributes. Each attribute is a type of 8
+/// bytes, a length of 4 bytes, and a value in the form of the C interface.
 fn template(mut bytes: &[u8]) -> Option<Vec<(CK_ATTRIBUTE_TYPE, Value)>> {
     if bytes.is_empty() {
         return Some(Vec::new());

@@ -1,8 +1,8 @@
 //! Reads the token stores of other PKCS#11 modules: SoftHSMv2 (both backends), NSS (`sql:`)
 //! and Kryoptic.
 //!
-//! The readers take a path and a PIN, and return objects with all their attributes, private ones
-//! too. They open every file read-only, never write, and call no module. Their input is not
+//! The readers take a path and a PIN. They return all objects, also the private ones, with all
+//! attributes. They open every file read-only, never write, and call no module. Their input is not
 //! trusted: a damaged or hostile store is an [`Error`], and every length has a limit.
 //!
 //! `docs/migration.md` describes the formats.
@@ -48,7 +48,7 @@ impl Format {
     }
 }
 
-/// A token of an old store that was found, but not opened yet.
+/// A token that [`tokens`] found in an old store. [`Token::read`] reads its objects.
 pub struct Token {
     /// The format of its store.
     pub format: Format,

@@ -97,7 +97,7 @@ fn digest(salt: &[u8], password: &[u8]) -> Digest {
     context.finish()
 }
 
-/// The two databases.
+/// One of the two databases: `key4.db` or `cert9.db`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Keys,
@@ -188,8 +188,8 @@ impl Keys {
         }
         if is_authenticated(kind) {
             let code = self.codes.get(side, object, kind);
-            // An older version of NSS wrote no MACs for these attributes, so a missing MAC is not
-            // an error.
+            // Older versions of NSS wrote no MACs for these attributes, so a missing MAC is not an
+            // error.
             if let Some(code) = code
                 && !pbe::verify(path, code, &self.key, object, kind, stored)?
             {
@@ -256,7 +256,7 @@ fn columns(connection: &Connection, side: Side) -> rusqlite::Result<Vec<CK_ATTRI
     Ok(columns)
 }
 
-/// Returns the number of an attribute in the name of a column.
+/// Returns the number of the attribute that is stored in the column of this name.
 fn attribute_of(column: &str) -> Option<CK_ATTRIBUTE_TYPE> {
     u32::from_str_radix(column.strip_prefix('a')?, 16).ok().map(u64::from)
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::Error;
 
-/// The largest value and the largest row of a database.
+/// The largest number of bytes of a value, and of a row, in a database.
 const MAX_VALUE: i32 = 16 << 20;
 
 /// Opens a database and checks that it has these tables. No lock is taken and no file is written:

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_is_between_two_values() {
+    fn the_median_of_an_even_number_of_values_is_between_the_middle_two() {
         let interval = Interval::of(vec![4.0, 1.0]);
         assert_eq!(interval, Some(Interval { median: 2.5, low: 1.0, high: 4.0 }));
         assert_eq!(Interval::of(Vec::new()), None);

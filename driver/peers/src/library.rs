@@ -114,8 +114,8 @@ const LIBRARY_ROOTS: &[&str] = &[
     "/opt/homebrew/lib",
 ];
 
-/// Returns the file of a known module with this name. Fails if it is not found. Any other text is
-/// the path of a module.
+/// Returns the file of the known module with this name. Fails if the file is not found. If no known
+/// module has this name, returns the text as a path.
 pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     let Some(known) = Known::named(module) else { return Ok(module.into()) };
     known.library().ok_or_else(|| {

@@ -23,7 +23,7 @@ const NSS_KEY_SLOT: SlotId = SlotId(2);
 pub enum TokenAccess {
     /// `C_InitToken` in the first slot whose token is not initialised, then `C_InitPIN`.
     Initialise,
-    /// NSS: the slot for keys exists, and the SO logs in with an empty PIN.
+    /// NSS: the slot for keys exists. The user PIN is set after a login as SO with an empty PIN.
     Nss,
     /// An existing token.
     Existing {
@@ -41,7 +41,7 @@ pub struct Sandbox {
     pub environment: Vec<(String, OsString)>,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
-    /// How the token is initialised afterwards.
+    /// How to get the token after the module is loaded.
     pub token: TokenAccess,
 }
 
@@ -124,7 +124,8 @@ pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, S
             Ok((slot, PIN.to_owned()))
         }
         TokenAccess::Nss => {
-            // NSS has no SO. An empty SO PIN works as long as the database has no password.
+            // NSS has no SO PIN. A login as SO with an empty PIN succeeds as long as the database
+            // has no password.
             set_user_pin(module, NSS_KEY_SLOT, "", PIN)?;
             Ok((NSS_KEY_SLOT, PIN.to_owned()))
         }
@@ -142,8 +143,8 @@ pub fn free_slot(module: &Module) -> Result<SlotId, Error> {
     Err(Error::Message("the module has no slot with an uninitialised token".to_owned()))
 }
 
-/// Calls `C_InitToken`, then sets the user PIN. Returns the slot of the token, which may be another
-/// one: SoftHSM renumbers its slots.
+/// Calls `C_InitToken`, then sets the user PIN. Returns the slot of the token. It may differ from
+/// `slot`, because SoftHSM renumbers its slots.
 pub fn initialise(
     module: &Module,
     slot: SlotId,

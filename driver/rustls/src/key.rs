@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_ignore_bytes_after_the_last_whole_one() {
+    fn bytes_after_the_last_complete_number_are_ignored() {
         let mut bytes = CKM_ECDSA.to_ne_bytes().to_vec();
         bytes.push(1);
         assert_eq!(numbers(&bytes), [CKM_ECDSA]);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_with_raw_ecdsa_only_computes_the_digest() {
+    fn a_token_that_has_only_raw_ecdsa_also_computes_the_digest() {
         let has = |mechanism| [CKM_ECDSA, CKM_SHA384].contains(&mechanism);
         let found = usable(KeyType::P384, has, |_| true);
         assert_eq!(found.len(), 1);

@@ -1,7 +1,7 @@
 //! Signs with keys of a fresh token of Jeton through rustls.
 //!
-//! The module reads its directory from the environment. A process must not change its own
-//! environment, so the test starts itself again with other variables.
+//! The module reads the path of its token directory from the environment. A process must not change
+//! its own environment, so the test starts itself again with other variables.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ const AES_256_GCM_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840
 /// The length of every key.
 const KEY: usize = 32;
 
-/// `AES_GCM_TAG_LEN`: a tag is the first half of the usual one.
+/// `AES_GCM_TAG_LEN`: Kryoptic stores the first 8 of the 16 bytes of a tag.
 const TAG: usize = 8;
 
 /// `KProtectedData`

@@ -1,8 +1,8 @@
 //! The SQLite backend of SoftHSMv2: one table for each kind of value. The first object describes
 //! the token.
 //!
-//! `DBObject.cpp` writes templates and lists of mechanisms as the program has them in memory. So
-//! the numbers are little-endian, as every supported platform has them.
+//! `DBObject.cpp` writes templates and lists of mechanisms as SoftHSMv2 has them in memory. So the
+//! numbers have the byte order of the supported platforms, little-endian.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,10 +28,10 @@ pub(super) fn token(path: &Path) -> Result<Attributes, Error> {
     own.ok_or_else(|| Error::damaged(path, "the token's own object is missing"))
 }
 
-/// Reads the attributes of all objects, by their numbers.
+/// Returns the attributes of all objects. The keys of the map are the numbers of the objects.
 pub(super) fn objects(path: &Path) -> Result<BTreeMap<i64, Attributes>, Error> {
     let connection = sqlite::open(path, &TABLES)?;
-    // SoftHSMv2 does not see attributes without an object.
+    // SoftHSMv2 ignores attributes whose object is missing.
     read(path, &connection, "object_id <> 1 AND object_id IN (SELECT id FROM object)")
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_is_read_as_the_c_program_writes_it() {
+    fn a_template_is_read_as_softhsm_writes_it() {
         let n = |number: u64| number.to_le_bytes();
         let tag = |tag: u32| tag.to_le_bytes();
         let bytes = [
