@@ -236,7 +236,7 @@ fn a_backup_with_an_endless_header_is_refused() {
     }
 }
 
-/// Everyone who knows a recipient can make a backup for it.
+/// Everyone who knows a recipient can make a backup for this recipient.
 #[test]
 fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     let Some(setup) = Setup::new() else { return };
@@ -276,7 +276,7 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     }
 }
 
-/// Returns the header with another value.
+/// Returns a copy of the header in which the member `name` has this value.
 fn with(header: &Value, name: &str, value: &str) -> Value {
     let mut header = header.clone();
     header[name] = value.into();
@@ -292,8 +292,8 @@ fn encrypted(recipient: &str, content: &[u8]) -> Vec<u8> {
     plain.finish().expect("memory")
 }
 
-/// Adds 16 levels of pages between the root page of a table and its rows. Each of these pages names
-/// the same child 101 times. So the table seems to have 101^17 times as many rows.
+/// Adds 16 levels of pages between the root page of a table and its rows. Each added page, and the
+/// root page, names the same child 101 times. So the table seems to have 101^17 times as many rows.
 fn with_shared_pages(store: &[u8], root: usize) -> Vec<u8> {
     const LEVELS: usize = 16;
     // The header of the file is in the first page.
@@ -358,7 +358,7 @@ fn a_damaged_token_is_not_backed_up() {
 }
 
 #[test]
-fn an_altered_record_is_found_with_a_pin_only() {
+fn an_altered_record_is_found_only_with_a_pin() {
     let Some(setup) = Setup::new() else { return };
     let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
     let sql = "UPDATE record SET body = CAST(substr(body, 1, 40) || x'0001' || substr(body, 43) AS BLOB)
@@ -437,7 +437,7 @@ fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
 }
 
 #[test]
-fn a_log_of_an_earlier_token_is_never_applied_to_a_restored_one() {
+fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
     let token = setup.token_file("tokens");
@@ -523,7 +523,8 @@ fn a_full_disk_leaves_no_backup() {
     assert!(!setup.files("tokens").iter().any(|name| name.ends_with(".backup")));
 }
 
-/// Acceptance 3 of issue 16.
+/// Each restored backup has every key that was acknowledged before the backup began, and all its
+/// keys sign.
 #[test]
 fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
     let Some(setup) = Setup::new() else { return };
@@ -586,7 +587,7 @@ fn worker(setup: &Setup, tokens: &str, role: &str, more: &[(&str, String)]) -> C
     command.stdout(Stdio::null()).spawn().expect("this test starts")
 }
 
-/// Not a test: [`worker`] starts it.
+/// Not a test: [`worker`] starts this function in a process of its own.
 #[test]
 fn process_of_another_test() {
     match std::env::var("JETON_BACKUP_ROLE").as_deref() {

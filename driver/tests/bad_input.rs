@@ -41,7 +41,7 @@ fn names(path: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn one_store_takes_the_measurements_of_all_commands_and_shows_the_newest() {
+fn one_store_keeps_measurements_of_all_commands_and_the_report_shows_the_newest() {
     let scratch = Scratch::new();
     let [store, page] = ["store", "page.md"].map(|name| scratch.file(name));
     for (writer, title) in WRITERS.iter().zip(["PKI pipeline", "issuance under load", "TLS handshakes"]) {
@@ -98,7 +98,7 @@ fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
         let (code, text) = limited("8", &[writer, &["--results", &store]].concat());
         assert!(code == 1 && text.contains("jeton: database: "), "{writer:?}: {code} {text}");
         for suffix in ["", "-wal", "-shm"] {
-            // The store itself is the user's.
+            // The tool does not remove the store, which belongs to the user.
             let _ = std::fs::remove_file(format!("{store}{suffix}"));
         }
     }

@@ -102,7 +102,7 @@ fn a_sound_directory_has_no_findings_and_wrong_usage_exits_with_2() {
 }
 
 #[test]
-fn permissions_are_found_and_mended() {
+fn wrong_permissions_are_found_and_mended() {
     let Some(setup) = Setup::new() else { return };
     set_mode(&setup.tokens(), 0o777);
     set_mode(&setup.token, 0o644);
@@ -142,7 +142,7 @@ fn leftover_files_that_no_process_holds_are_removed() {
         let path = setup.scratch.file(&format!("tokens/{name}"));
         fs::write(&path, "").expect("the directory is writable");
         set_mode(&path, 0o600);
-        // The file is new, so a process may still be writing it: it does not count as left over.
+        // A process may still be writing a new file, so `jeton doctor` does not report this file.
         setup.finds(&[]);
         set_time(&path, long_ago);
         setup.finds(&["leftover"]);
@@ -164,7 +164,7 @@ fn leftover_files_that_no_process_holds_are_removed() {
 }
 
 #[test]
-fn damage_is_found() {
+fn a_damaged_token_is_found() {
     let Some(setup) = Setup::new() else { return };
     setup.sql("DELETE FROM record WHERE id = (SELECT max(id) FROM record)");
     let all = setup.finds(&["damaged"]);
@@ -307,7 +307,8 @@ fn processes_with_another_module_are_found() {
     setup.finds(&[]);
 }
 
-/// Not a test: another test starts it. Uses the token until its standard input ends.
+/// Not a test: another test starts this function in a process of its own. The process uses the
+/// token until its standard input ends.
 #[test]
 fn process_of_another_test() {
     let Ok(module) = std::env::var("JETON_DOCTOR_MODULE") else { return };

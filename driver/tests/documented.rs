@@ -31,7 +31,7 @@ fn config(scratch: &Scratch, text: &str, action: &[&str]) -> (i32, String) {
     run(command.env_clear().env("HOME", scratch.path()).env("JETON_CONF", scratch.file("jeton.toml")))
 }
 
-/// Returns the keys that the module accepts, which it lists when it refuses an unknown one.
+/// Returns the keys that a section accepts. The message about an unknown key lists them.
 fn accepted(scratch: &Scratch, section: &str) -> BTreeSet<String> {
     let (code, text) = config(scratch, &format!("{section}\nunknown-key = 1\n"), &["check"]);
     let (_, keys) = text.split_once("unknown field `unknown-key`, expected ").expect(&text);
@@ -78,7 +78,7 @@ fn the_defaults_of_the_page_are_those_of_the_module() {
         }
     }
     assert!(compared > 10, "{compared} defaults were compared");
-    // The module accepts all these defaults, and they change nothing that the tool shows.
+    // The module accepts all these defaults, and the tool shows the same values with them.
     assert_eq!(show(&all), without);
 }
 

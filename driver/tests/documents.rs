@@ -15,7 +15,7 @@ const ALL: &str =
     "ecdsa-p256,ecdsa-p384,ed25519,ml-dsa-44,ml-dsa-65,ml-dsa-87,rsa2048,rsa3072,rsa4096,slh-dsa-sha2-128f";
 
 #[test]
-fn in_process_makes_documents_of_all_algorithms_that_openssl_accepts() {
+fn in_process_signs_with_all_algorithms_and_openssl_accepts_the_classical_ones() {
     let scratch = Scratch::new();
     let report = pipeline(&scratch, "in-process", ALL);
     assert_eq!(measured(&report, "in-process"), ALL.split(',').collect::<Vec<_>>());
@@ -51,7 +51,7 @@ fn nss_makes_documents_that_openssl_and_in_process_accept() {
 }
 
 #[test]
-fn jeton_makes_documents_of_all_algorithms_that_openssl_accepts() {
+fn jeton_signs_with_all_algorithms_and_openssl_accepts_the_classical_ones() {
     if peer(Known::Jeton).is_none() {
         return;
     }
@@ -97,7 +97,7 @@ fn without_slh_dsa() -> String {
     ALL.replace(",slh-dsa-sha2-128f", "")
 }
 
-/// Runs the pipeline at size 4 and returns its report.
+/// Runs the pipeline with batches of 4 certificates and returns its report.
 fn pipeline(scratch: &Scratch, module: &str, algorithms: &str) -> Value {
     pipeline_with(scratch, module, algorithms, &[])
 }

@@ -1,4 +1,5 @@
-//! Failures are reported with certificate, function and return code, and the other work continues.
+//! The tool reports a failure with the certificate, the function and the return code, and continues
+//! with the other work.
 
 mod common;
 
@@ -86,7 +87,7 @@ fn a_file_that_is_not_a_module_is_reported() {
 }
 
 #[test]
-fn a_module_is_looked_at_before_the_pin_is_asked_for() {
+fn the_tool_loads_a_module_before_it_asks_for_the_pin() {
     let scratch = Scratch::new();
     let db = scratch.file("db");
     succeed(&mut stored(&scratch, "in-process"));
@@ -129,7 +130,7 @@ fn the_algorithms_of_a_ca_and_its_subscribers_may_differ() {
 }
 
 #[test]
-fn openssl_in_process_is_a_column_if_the_tool_has_it() {
+fn openssl_in_process_is_a_column_if_the_tool_was_built_with_openssl() {
     let (code, text) =
         run(&mut jeton(["pipeline", "--module", "openssl", "--sizes", "2", "--min-seconds", "0"]));
     if cfg!(feature = "openssl") {

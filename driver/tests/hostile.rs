@@ -1,5 +1,5 @@
-//! Modules that crash, hang, refuse or lack functions: each gets a line in the report, and the
-//! other modules continue.
+//! Modules that crash, hang, return errors or lack functions: the report has a line for each of
+//! them, and the measurement of the other modules continues.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! The installer, and a token directory that a service account shares with its administrators by a
-//! group.
+//! The installer, and a token directory that a service account and its administrators share through
+//! a group.
 //!
-//! The tests of the directory run the tool as other users, so they need root. Without it, they
+//! The tests of the directory run the tool as other users, so they need root. Without root they
 //! print that they are skipped. `driver/packaging/check` tests the Debian package.
 
 mod common;
@@ -155,7 +155,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
 fn each_line_of_the_installed_configuration_is_valid() {
     let scratch = Scratch::new();
     let text = include_str!("../packaging/jeton.toml");
-    // `#key` is a default, and `# Text` is a comment.
+    // `#key` is a disabled key, and `# Text` is a comment.
     let enabled: String = text
         .lines()
         .map(|line| match line.strip_prefix('#') {

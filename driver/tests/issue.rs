@@ -37,7 +37,7 @@ fn openssl_verifies_what_softhsm2_signed() {
 }
 
 #[test]
-fn every_module_issues_with_a_post_quantum_ca() {
+fn jeton_and_the_baseline_issue_with_a_post_quantum_ca() {
     let module = if peer(Known::Jeton).is_some() { "jeton" } else { "in-process" };
     let scratch = Scratch::new();
     let json = scratch.file("json");
@@ -49,8 +49,8 @@ fn every_module_issues_with_a_post_quantum_ca() {
     }
 }
 
-/// Issues, keeps the certificates, and lets OpenSSL verify all of them. Returns their number, or a
-/// large number if OpenSSL is not installed.
+/// Issues certificates, keeps them, and verifies all of them with OpenSSL. Returns their number, or
+/// a large number if OpenSSL is not installed.
 fn kept(module: &str, options: &[&str]) -> usize {
     let scratch = Scratch::new();
     let keep = scratch.file("keep");

@@ -1,5 +1,5 @@
-//! Private keys of ML-DSA, ML-KEM and SLH-DSA in every encoding of the LAMPS RFCs, made by OpenSSL
-//! 3.6.
+//! Private keys of ML-DSA, ML-KEM and SLH-DSA in every encoding of RFC 9881, RFC 9935 and RFC 9909
+//! (the working group LAMPS). OpenSSL 3.6 made them.
 
 use std::fs;
 use std::path::Path;

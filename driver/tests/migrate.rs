@@ -262,7 +262,7 @@ fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     // A public GOST key.
     add_object(&migration, "gost.object", &[(0, 2), (0x100, 0x30)], b"value");
     migration.refused(&[], "Jeton has no GOST keys");
-    // SoftHSMv2 leaves a Triple DES key without a value if it cannot generate it.
+    // SoftHSMv2 stores a Triple DES key without a value if it cannot generate the value.
     add_object(&migration, "empty.object", &[(0, 4), (0x100, 0x15)], b"");
     migration.refused(&[], "not migrated  secret key, Triple DES: it has no value");
     let text = succeed(&mut migration.command(&["--partial"]));
@@ -383,7 +383,7 @@ fn a_triple_des_key_is_migrated() {
 }
 
 #[test]
-fn a_token_with_the_label_and_other_objects_is_left_alone() {
+fn a_migration_to_the_label_of_a_token_with_other_objects_is_refused() {
     let Some(migration) = migration() else { return };
     fs::remove_file(migration.old_object()).expect("a file");
     succeed(&mut migration.command(&[]));

@@ -223,8 +223,9 @@ fn a_new_pin_is_needed_for_a_database_without_a_password() {
     );
 }
 
-/// Returns a database with a key pair, its certificate and the trust in it. NSS derives the keys of
-/// an empty password with one iteration, so reading it takes little time.
+/// Returns a database with a key pair, its certificate and a trust object for the certificate. NSS
+/// derives the keys of an empty password with one iteration, so reading this database takes little
+/// time.
 fn database_without_password() -> Option<Scratch> {
     peer(Known::Jeton)?;
     if !has("certutil", "-H") {

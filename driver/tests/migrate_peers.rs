@@ -1,8 +1,8 @@
 //! `jeton migrate`: stores that the installed modules make, with the types of keys listed below.
 //! The attributes of each object are read through both modules and compared.
 //!
-//! With `JETON_KEEP_STORES=DIRECTORY` the tests leave the stores there; `stores/README.md` says
-//! which of them are kept in the repository.
+//! With `JETON_KEEP_STORES=DIRECTORY` the tests leave copies of the stores in this directory.
+//! `stores/README.md` says which of them are in the repository.
 
 mod common;
 
@@ -210,10 +210,11 @@ impl Old {
     }
 }
 
-/// The attributes of an object in hexadecimal digits, by their names.
+/// The attributes of an object: the names, and the values in hexadecimal digits.
 type Attributes = BTreeMap<String, String>;
 
-/// Returns the attributes of every object that a command of the tool lists, by class, label and ID.
+/// Returns the attributes of every object that a command of the tool lists. The keys of the map are
+/// class, label and ID.
 fn objects(command: impl Fn(&[&str]) -> Command) -> BTreeMap<(String, String, String), Attributes> {
     let json = |arguments: &[&str]| -> serde_json::Value {
         let (code, text) = run(&mut command(arguments));

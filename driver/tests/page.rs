@@ -1,4 +1,4 @@
-//! The pages that `jeton report` writes of result stores, also of hostile ones.
+//! The pages that `jeton report` writes from result stores, also from hostile ones.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn measured(scratch: &Scratch) -> String {
     store
 }
 
-/// Writes both pages of a store, and returns them.
+/// Writes the HTML page and the Markdown page of a store, and returns both.
 fn pages(scratch: &Scratch, store: &str) -> (String, String) {
     let (html, markdown) = (scratch.file("page.html"), scratch.file("page.md"));
     succeed(&mut jeton(["report", store, "--html", &html, "--markdown", &markdown]));

@@ -1,4 +1,4 @@
-//! `jeton parse`: the libraries that read certificates, side by side.
+//! `jeton parse` compares the libraries that read certificates.
 #![cfg(feature = "parse")]
 
 mod common;

@@ -197,7 +197,7 @@ impl Server {
         Self { child, address, lines }
     }
 
-    /// Connects with `openssl s_client` and asks for the page. Returns what the client prints.
+    /// Connects with `openssl s_client` and requests the page. Returns the output of the client.
     fn openssl(&self, certificates: &str, arguments: &str) -> String {
         let mut command = Command::new("openssl");
         command.args(["s_client", "-connect", &self.address, "-CAfile", certificates, "-ign_eof"]);
@@ -264,7 +264,7 @@ fn openssl_makes_handshakes_with_keys_of_the_token() {
 }
 
 #[test]
-fn a_server_uses_a_key_and_a_chain_that_exist() {
+fn a_server_uses_an_existing_key_and_chain() {
     let Some(library) = peer(Known::Jeton) else { return };
     if !has("openssl", "version") {
         return;

@@ -1,8 +1,8 @@
 //! `jeton token move` between the token directory and a PostgreSQL database, and `jeton doctor` and
 //! `jeton token delete` with a token in a database.
 //!
-//! Outside CI, the tests do nothing if PostgreSQL or the module is not there, or if the tool was
-//! built without the client.
+//! The tests do nothing if the module is not built, or if the tool was built without the client of
+//! PostgreSQL. If PostgreSQL is not installed, they fail in CI, and do nothing elsewhere.
 
 mod common;
 #[path = "../../tests/token/server.rs"]
@@ -58,7 +58,8 @@ impl Setup {
         Some(setup)
     }
 
-    /// Writes one configuration without and one with the database. `more` is added to [store].
+    /// Writes two configurations: one without and one with the database. Both have `more` in
+    /// `[store]`.
     fn configure(&self, more: &str) {
         self.configure_as(USER, more);
     }
@@ -80,12 +81,12 @@ impl Setup {
         command
     }
 
-    /// A command with the configuration without the database.
+    /// Returns a command whose configuration names no database.
     fn in_directory(&self, arguments: &[&str]) -> Command {
         self.command("directory.toml", arguments)
     }
 
-    /// A command with the configuration that names the database.
+    /// Returns a command whose configuration names the database.
     fn in_database(&self, arguments: &[&str]) -> Command {
         self.command("database.toml", arguments)
     }
@@ -94,7 +95,8 @@ impl Setup {
         self.in_database(&["token", "move", "--to", to, "--serial", &self.serial])
     }
 
-    /// The names of the files in the directory, without those beside a token's file.
+    /// Returns the names of the files in the token directory, without the files that SQLite and
+    /// Jeton keep beside a token file (`….jeton-…`).
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.scratch.file("tokens")).expect("a directory");
         let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
@@ -103,7 +105,7 @@ impl Setup {
         names
     }
 
-    /// Whether the directory and the database have the token.
+    /// Returns whether the directory has the token, and whether the database has it.
     fn places(&self) -> (bool, bool) {
         let database = self.sql(&format!("SELECT count(*) FROM token WHERE serial = '{}'", self.serial));
         (PathBuf::from(self.scratch.file(&format!("tokens/{}.jeton", self.serial))).exists(), database == "1")
@@ -118,12 +120,13 @@ impl Setup {
         succeed(command.args(["--command", &sql, "postgres"])).trim_end().to_owned()
     }
 
-    /// Makes the tables, with a token that is deleted again.
+    /// Makes the tables: the first command that uses the database creates them.
     fn make_tables(&self) {
         succeed(&mut self.in_database(&["token", "list"]));
     }
 
-    /// Makes the server wait in each commit that deletes or inserts a token, or refuse the commit.
+    /// Makes the server run `action` in each commit that inserts or deletes a token. The action
+    /// waits, or makes the commit fail.
     fn at_commit(&self, action: &str) {
         self.sql(&format!(
             "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {action}; RETURN NULL; END $$;
@@ -133,7 +136,7 @@ impl Setup {
         ));
     }
 
-    /// Checks that both keys are there and sign, and that the counts of wrong PINs are these.
+    /// Checks that the token has both private keys, and that both sign.
     fn check(&self, make: impl Fn(&[&str]) -> Command) {
         let listed = succeed(&mut make(&["object", "list", "--json", "--login", "--class", "private"]));
         let all: Value = serde_json::from_str(&listed).expect("JSON");
@@ -156,8 +159,8 @@ impl Setup {
         }
     }
 
-    /// Runs `doctor`. Returns its findings, without those about this machine and the fast server of
-    /// the tests.
+    /// Runs `doctor`. Returns its findings, without those that the machine, the fast server of the
+    /// tests and their weak PIN records cause.
     fn examine(&self) -> Vec<Value> {
         let output = self.in_database(&["doctor", "--json"]).output().expect("the tool starts");
         let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -221,7 +224,7 @@ fn a_token_moves_to_the_database_and_back() {
 }
 
 #[test]
-fn a_program_that_uses_the_file_is_logged_out() {
+fn a_move_logs_out_a_program_that_uses_the_file() {
     let Some(setup) = Setup::new() else { return };
     let module = Module::load(Known::Jeton.library().expect("the module")).expect("a module");
     let parameters =
@@ -334,7 +337,7 @@ fn a_move_that_is_killed_while_the_server_commits_is_finished() {
         if to == "database" {
             setup.finds(&["interrupted-move", "database-rights"]);
         }
-        // The server does not notice the end of the client while it commits. So the next move
+        // While the server commits, it does not notice that the client has ended. So the next move
         // waits.
         let text = succeed(&mut setup.moving(to));
         assert!(text.contains("Finished an earlier move"), "{text}");

@@ -195,7 +195,7 @@ fn a_pin_is_typed_at_a_prompt_without_an_echo() {
         return;
     }
     let type_in = |pin: &str| {
-        // `script` runs the tool on a new terminal and types its own input.
+        // `script` runs the tool on a new terminal, and passes its own input to this terminal.
         let line = format!(
             "(sleep 1; echo {pin}) | script --quiet --return --command '{} object list --login' /dev/null",
             env!("CARGO_BIN_EXE_jeton")
@@ -346,7 +346,7 @@ fn private_keys_of_every_format_are_imported_and_sign() {
     );
     tool.write("not-a-key", "nothing");
     assert!(tool.fails(1, &["key", "import", "not-a-key"]).contains("not a key or certificate"));
-    // The name in the file is the label if the user gives none.
+    // If the user gives no label, the name in the file is the label.
     tool.ok(&["key", "import", "ssh-ed25519", "--force"]);
     assert!(tool.ok(&["object", "list"]).contains("comment"));
     // The public key is the one that ssh-keygen wrote.
@@ -406,8 +406,8 @@ fn damaged_files_are_refused_and_leave_no_object() {
     );
     tool.fails(1, &["key", "import", "both.pem"]);
     assert_eq!(tool.json(&["object", "list", "--json"]).as_array().map(Vec::len), Some(0));
-    // The import of the key fails at the certificate, whose ID is taken. The key that it created is
-    // removed.
+    // The import creates the key, and fails at the certificate, whose ID is taken. So the import
+    // removes the key again.
     tool.ok(&["cert", "import", "cert.pem"]);
     tool.shell("cat key.pem cert.pem > both.pem");
     assert!(tool.fails(1, &["key", "import", "both.pem"]).contains("--force"));

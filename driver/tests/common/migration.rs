@@ -22,7 +22,7 @@ pub struct Migration {
 }
 
 impl Migration {
-    /// Copies the store in this directory.
+    /// Copies the directory `store`.
     pub fn of(store: &Path) -> Self {
         let scratch = Scratch::new();
         copy(store, &scratch.path().join("old"));
@@ -31,7 +31,7 @@ impl Migration {
         Self { scratch, from }
     }
 
-    /// Copies the store in this directory. The tool gets the path of this file in it.
+    /// Copies the directory `store`. The tool gets the path of `file` in the copy.
     pub fn of_file(store: &Path, file: &str) -> Self {
         let mut migration = Self::of(store);
         migration.from.push(file);
@@ -72,7 +72,7 @@ impl Migration {
         command
     }
 
-    /// Returns the names in the token directory.
+    /// Returns the names of the files in the token directory.
     pub fn listed(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.tokens()) else { return Vec::new() };
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
@@ -93,7 +93,7 @@ impl Migration {
             let tokens = self.listed().iter().filter(|name| name.ends_with(".jeton")).count();
             assert!(tokens == 1 || !status.success());
             if tokens == 1 {
-                // If it was killed after the rename, the token must be complete.
+                // If the tool was killed after the rename, the token must be complete.
                 break;
             }
             killed += 1;
@@ -102,7 +102,7 @@ impl Migration {
         assert!(killed > 0);
         let text = succeed(&mut self.command(arguments));
         assert!(text.contains(&format!("all {objects} objects already")), "{text}");
-        // A later migration removes the directories of killed ones.
+        // A later migration removes the temporary directories of killed migrations.
         sleep(Duration::from_millis(500));
         succeed(&mut self.command(&[arguments, &["--label", "another"]].concat()));
         assert!(self.listed().iter().all(|name| !name.starts_with(".jeton-migrate")), "{:?}", self.listed());
