@@ -72,7 +72,8 @@ impl Mechanism {
         Self { kind, parameter: bytes.to_vec(), held: Vec::new() }
     }
 
-    /// Returns the C structure. It borrows `self`: modules read it and do not write to it.
+    /// Returns the C structure. It points to the memory of `self`, which modules read and do not
+    /// write to.
     pub(super) fn as_raw(&self) -> CK_MECHANISM {
         let pointer =
             if self.parameter.is_empty() { std::ptr::null_mut() } else { self.parameter.as_ptr().cast_mut() };
@@ -84,8 +85,8 @@ impl Mechanism {
     }
 }
 
-/// Returns the C structures of a template. They borrow `template`: modules read them and do not
-/// write to them.
+/// Returns the C structures of a template. They point to the memory of `template`, which modules
+/// read and do not write to.
 pub(super) fn as_raw(template: &[Attribute]) -> Vec<CK_ATTRIBUTE> {
     template
         .iter()

@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the return code's name in the specification.
+    /// Returns the name and the number of the return code, as [`names::return_code`] does.
     pub fn code_name(&self) -> String {
         names::return_code(self.code)
     }

@@ -1,6 +1,7 @@
 //! Numbers of PKCS#11 and their names: return codes, mechanisms, attributes, flags of mechanisms.
 //!
-//! If a number has an old and a current name, these functions return the current name.
+//! If a number has an old and a current name, these functions return the current name. If it has no
+//! name, they return a text such as `CKM unknown 0x7ABC`.
 
 use cryptoki_sys as sys;
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG};

@@ -14,7 +14,7 @@ use crate::{Error, Password};
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
-/// The largest number of iterations of PBKDF2 that a file may ask for. It takes about ten seconds.
+/// The largest number of iterations of PBKDF2 that a file may ask for. They take about ten seconds.
 const MAX_ITERATIONS: u32 = 10_000_000;
 /// The largest product of scrypt's memory in bytes and its parallelization that a file may ask for.
 const MAX_SCRYPT: u64 = 256 << 20;

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::keys::{self, PrivateKey};
 use crate::{Error, Password};
 
-/// The largest number of rounds of bcrypt that a file may ask for. It takes about ten seconds.
+/// The largest number of rounds of bcrypt that a file may ask for. They take about ten seconds.
 const MAX_ROUNDS: u32 = 1000;
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 

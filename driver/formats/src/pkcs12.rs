@@ -1,6 +1,6 @@
-//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It refuses a count of more than 1,000,000
-//! iterations. A file may have many counts, for example one for each key. So this module first adds
-//! up the counts outside encrypted parts, and limits their sum.
+//! PKCS #12 files (RFC 7292). The crate `p12-keystore` reads them, and refuses a count of more than
+//! 1,000,000 iterations. A file may have many counts, for example one for each key. So this module
+//! first adds up the counts outside encrypted parts, and limits their sum.
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader, Tag, Tagged};
@@ -8,7 +8,7 @@ use p12_keystore::Pkcs12Archive;
 
 use crate::{Error, Password};
 
-/// The largest number of iterations that a file may ask for outside its encrypted parts. It takes
+/// The largest number of iterations that a file may ask for outside its encrypted parts. They take
 /// some seconds.
 pub(crate) const MAX_ITERATIONS: u64 = 5_000_000;
 /// The greatest depth of the structures of a file.

@@ -147,7 +147,7 @@ fn certificate(der: &[u8]) -> Option<Item> {
     }
     let outer = Certificate::from_der(der).ok()?;
     let sequence = der::Tagged::tag(&outer.tbs) == Tag::Sequence;
-    // Encoding it again shows that nothing follows it.
+    // The certificate, encoded again, must be equal to the input: no byte of the input is ignored.
     let same = outer.to_der().is_ok_and(|again| again == der);
     (sequence && same).then(|| Item::Certificate(der.to_vec()))
 }

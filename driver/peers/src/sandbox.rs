@@ -85,8 +85,8 @@ impl Sandbox {
     }
 }
 
-/// Configures Craton HSM for speed: AWS-LC, which its build script selects, and no audit log. An
-/// unsigned build starts only with the second variable.
+/// Configures Craton HSM for speed: AWS-LC, which `driver/peers/build` compiles in, and no audit
+/// log. An unsigned build starts only with the second variable.
 fn craton_environment(directory: &Path, tokens: &Path) -> Result<Vec<(String, OsString)>, Error> {
     let (tokens, path) = (tokens.display(), directory.join("craton.toml"));
     let text = format!(
