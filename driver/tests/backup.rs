@@ -431,7 +431,7 @@ fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
         .find(|name| *name != serial)
         .expect("the original");
     setup.ok(&["verify", "message", "--serial", &original, "--label", "first", "--signature", "signature"]);
-    // Each token has its own token key, so a new key for one does not change the other.
+    // Each token has its own token key, so a new key for one token does not change the other token.
     setup.ok(&["rekey", "--serial", &serial]);
     setup.ok(&["object", "list", "--login", "--serial", &original]);
 }

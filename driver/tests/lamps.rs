@@ -46,8 +46,8 @@ fn a_seed_that_does_not_fit_its_expanded_key_is_refused() {
     for (name, _) in &KEYS[..2] {
         let key = private_key(&sample(&format!("{name}-both.pem")));
         let seed = private_key(&sample(&format!("{name}-seed.pem")));
-        // The encoding ends with the seed. Its last 32 bytes are enough to find it in the other
-        // key.
+        // The encoding of the seed ends with the seed. Its last 32 bytes are enough to find the
+        // seed in the key that has both.
         let seed = &seed[seed.len() - 32..];
         let at = key.windows(seed.len()).position(|window| window == seed).expect("the seed");
         let mut altered = key;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Replaces the text between the lines `begin` and `end` of a file by `body`. If the file lacks one
-/// of these lines, fails and leaves the file unchanged.
+/// Replaces the text between the lines `begin` and `end` of a file with `body`. If the file lacks
+/// one of these lines, fails and leaves the file unchanged.
 pub fn write_between(file: &Path, begin: &str, end: &str, body: &str) -> Result<(), Error> {
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
     let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));

@@ -133,7 +133,7 @@ fn parse<'a>(path: &Path, stored: &'a [u8]) -> Result<(Protected<'a>, Scheme<'a>
     Ok((protected, scheme))
 }
 
-/// Returns the parameters of an algorithm. Fails if it is not the `wanted` one.
+/// Returns the parameters of an algorithm. Fails if the algorithm is not `wanted`.
 fn parameters<'a, T: DecodeValue<'a> + FixedTag>(
     path: &Path,
     algorithm: &AlgorithmIdentifierRef<'a>,
