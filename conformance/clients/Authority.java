@@ -74,7 +74,7 @@ public class Authority {
     final PrivateKey key;
     final X509CertificateHolder root;
 
-    /** Finds the key with this alias in the token, or makes the key and its root certificate. */
+    /** Finds the CA's key of this algorithm in the token, or makes the key and its root certificate. */
     Authority(Provider provider, KeyStore store, String algorithm) throws Exception {
         this.provider = provider;
         this.store = store;
@@ -135,7 +135,7 @@ public class Authority {
         Files.write(Path.of(algorithm + ".ocsp"), whole.getEncoded());
     }
 
-    /** Makes a time stamp. Its certificate, which the CA issues for this purpose, has the key of the CA. */
+    /** Makes a time stamp. The CA issues a certificate for it, which has the CA's own key. */
     void stamp(byte[] message) throws Exception {
         X509CertificateHolder certificate = builder(root.getSubject(), new X500Name("CN=Time"), root.getSubjectPublicKeyInfo())
             .addExtension(Extension.extendedKeyUsage, true, new ExtendedKeyUsage(KeyPurposeId.id_kp_timeStamping))

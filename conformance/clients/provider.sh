@@ -9,7 +9,7 @@
 # `cannot` names what the provider 1.3.0 itself cannot do, with other modules too. Such a process must fail in the
 # described way. If a newer provider can do it, this script fails, so that the list stays true.
 #
-# Reads MODULE, TOKEN, PIN and PORT, and writes into the working directory, which is empty.
+# Reads the variables MODULE, TOKEN, PIN and PORT, and writes into the working directory, which must be empty.
 set -uo pipefail
 
 # The configuration of the provider. Further arguments are more settings of the provider.
@@ -61,7 +61,7 @@ declare -A reason=(
 )
 declare -A seen=()
 ran=0 failed=0 last=
-# Runs openssl with the provider, and counts.
+# Runs openssl with the provider, and counts the process.
 token() { last="$*"; counted token "$@" || fail "$@"; }
 # The same, with settings so that the provider writes keys as URIs (`generate`) or does no ciphers (`envelope`).
 generate() { counted generate "$@" || fail "$@"; }
@@ -104,7 +104,7 @@ pair() {
 made=0
 # Whether openssl succeeds, or fails in another way than with this message.
 not_with() { counted token "${@:2}" || ! grep -q "$1" said; }
-# The name of the private key NAME, of the token (a URI, or a file with the URI) or of a file.
+# Prints the name of a private key: for the token a URI or a file that contains the URI, otherwise a key file.
 private() {
   if [ "$1" = file ]; then
     printf '%s' "file-$2.pem"

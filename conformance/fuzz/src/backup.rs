@@ -1,8 +1,8 @@
 //! The fuzz target of `jeton backup verify` and `jeton backup restore`. The input alters a backup
 //! outside its encryption, or inside it: everyone who knows a recipient can encrypt.
 //!
-//! A finding is also a file that a refused backup leaves, a file outside the token directory, and a
-//! restored token that cannot be opened or is damaged.
+//! These are findings too: a file that remains although the backup was refused, a file outside the
+//! token directory, and a restored token that is damaged or cannot be opened.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::token::{PIN, SO_PIN, Token};
 const VERSION: &[u8] = b"jeton backup 1\n";
 /// The page size of a token file.
 const PAGE: usize = 4096;
-/// The longest header of age that the target alters.
+/// The number of bytes at the start of a backup that contain age's header.
 const HEADER: usize = 512;
 
 thread_local! {
@@ -218,11 +218,12 @@ fn describe(path: &Path, header: &mut Header) -> rusqlite::Result<bool> {
     // A malformed file can have any number of rows.
     let count = "SELECT count(*) FROM (SELECT id FROM object LIMIT 10000)";
     header.objects = store.query_row(count, [], |row| row.get::<_, i64>(0))? as u64;
-    // A record starts with the memory in KiB and the number of passes.
+    // A PIN record starts with the memory in KiB and the number of passes.
     Ok(pins.iter().all(|record| record.is_empty() || matches!(record[..], [0..=64, 0..=2, ..])))
 }
 
-/// Replaces bytes of up to four pages, most often at their start, or a whole page by another one.
+/// Alters the store up to four times: replaces bytes of a page, most often near its start, copies a
+/// page over another one or to the end, or cuts the store.
 fn alter_pages(store: &mut Vec<u8>, source: &mut Source<'_>) {
     for _ in 0..4 {
         if source.is_empty() {

@@ -1,7 +1,7 @@
 //! The memory of a run's pointers: blocks of exactly the requested length, which live until the run
 //! ends.
 
-/// The blocks. During a call only its pointers access them.
+/// The blocks. During a call, only the pointers of the call access them.
 #[derive(Default)]
 pub(crate) struct Memory(Vec<*mut [u8]>);
 

@@ -1,5 +1,5 @@
 //! The fuzz target of the readers of `jeton migrate`. The input alters a store that another program
-//! made. Its first value selects the format.
+//! made. The first value of the input selects the format.
 
 use std::cell::RefCell;
 use std::fs;

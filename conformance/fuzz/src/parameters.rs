@@ -216,7 +216,7 @@ impl Run<'_> {
         let ((pIv, ulIvLen), (pAAD, ulAADLen), tag) = (self.nonce(), self.input(), self.tag());
         match cipher {
             AeadScheme::AesGcm if self.source.once_in(4) => {
-                // The structure without the length in bits.
+                // `CK_GCM_PARAMS` without the field `ulIvBits`, as in the first text of 2.40.
                 let words =
                     [pIv.expose_provenance() as CK_ULONG, ulIvLen, pAAD.expose_provenance() as CK_ULONG];
                 self.put([words[0], words[1], words[2], ulAADLen, tag])
@@ -360,7 +360,7 @@ impl Run<'_> {
         }
     }
 
-    /// A public key of the token, or any bytes.
+    /// Returns a public key of the token, sometimes altered, or other bytes.
     fn peer(&mut self) -> (*mut u8, CK_ULONG) {
         if self.source.once_in(2) {
             return self.input();

@@ -8,8 +8,8 @@ use crate::run::Run;
 /// An output is a leak if it contains this number of consecutive bytes of a secret.
 const WINDOW: usize = 8;
 
-/// The values of the guarded keys. They are random, so that the fuzzer's bytes do not have parts of
-/// them.
+/// The values of the guarded keys: the keys whose values no output may contain. They are random, so
+/// that the fuzzer's bytes do not contain parts of them by chance.
 pub(crate) const SECRETS: [&[u8]; 5] = [
     &[
         0x0b, 0x97, 0x79, 0x02, 0x6e, 0x75, 0xd7, 0x8f, 0x12, 0x16, 0x0d, 0x19, 0xac, 0x37, 0x97, 0x42, 0xc8,
@@ -41,7 +41,7 @@ const MASK: u64 = 0x5f3c_a1b7_0e92_d846;
 /// Finds parts of the secrets in memory.
 pub(crate) struct Watch {
     windows: Vec<u64>,
-    /// For each two bytes, whether a window begins with them.
+    /// For each pair of bytes, whether a window begins with it.
     beginnings: Box<[bool]>,
 }
 

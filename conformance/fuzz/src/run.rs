@@ -32,8 +32,8 @@ pub struct Run<'a> {
     room_len: *mut CK_ULONG,
     /// The saved operation state of an earlier call: its buffer, and the pointer to its length.
     state: (*mut u8, *mut CK_ULONG),
-    /// The buffer for the operation state of this call. It becomes `state` if the call succeeds.
-    /// After a short buffer only the length is written.
+    /// The buffer for the operation state of this call. It becomes `state` if the call succeeds. If
+    /// the buffer is too short, the call writes only the length.
     state_asked: (*mut u8, *mut CK_ULONG),
     /// The memory to which this call writes handles.
     places: Vec<*mut CK_OBJECT_HANDLE>,

@@ -1,6 +1,6 @@
-//! A token file that an attacker altered: the module opens it, reads the public objects, logs in
-//! and reads the other objects. Before the login the module reads altered public records. After the
-//! login it refuses every record with a wrong tag.
+//! The fuzz target of a token file that an attacker altered. It opens the token through the module,
+//! reads the public objects, logs in and reads the other objects. Before the login the module reads
+//! altered public records. After the login the module refuses every record with a wrong tag.
 
 use std::cell::RefCell;
 use std::path::Path;
