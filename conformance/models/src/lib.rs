@@ -109,7 +109,7 @@ static HANDLERS: std::sync::Mutex<Option<[Handler; 3]>> = std::sync::Mutex::new(
 ///
 /// # Safety
 ///
-/// The handlers may be called at any time from now on.
+/// The handlers must be safe to call at any time from now on.
 pub unsafe fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> i32 {
     *HANDLERS.lock().expect("one thread at a time") = Some([before, parent, child]);
     0

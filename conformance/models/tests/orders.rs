@@ -154,7 +154,7 @@ fn a_key_found_before_an_event_is_not_used_after_it() {
 }
 
 #[test]
-fn the_library_starts_and_stops_once_at_a_time() {
+fn only_one_thread_at_a_time_starts_or_stops_the_library() {
     in_many_orders(|| {
         sync::begin();
         let threads: Vec<_> = (0..3)

@@ -23,7 +23,7 @@ const PADDING: &str =
 const SHORT: &str = "mechanisms with a length allow a MAC of one byte, and the verifier chooses the length";
 /// The caller chooses the attributes of a derived key.
 const DERIVED: &str =
-    "PKCS#11 lets the caller choose the attributes of a derived key, unless it reveals the base key";
+    "PKCS#11 lets the caller choose the attributes of a derived key, unless that key reveals the base key";
 
 /// The beginning of the names of attacks, and the reason why these attacks may succeed.
 const ALLOWED: &[(&str, &str)] = &[

@@ -1,6 +1,6 @@
 //! Attacks on the roles of keys. Clulow 2003; Delaune, Kremer, Steel 2008 ("Formal analysis of
-//! PKCS#11"); Bortolozzo, Centenaro, Focardi, Steel 2010. The victim is extractable, and the
-//! attacker creates the wrapping key.
+//! PKCS#11"); Bortolozzo, Centenaro, Focardi, Steel 2010. In most attacks the victim is
+//! extractable, and the attacker creates the wrapping key.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
@@ -323,8 +323,8 @@ fn over_time() -> Vec<Attack> {
     ]
 }
 
-/// Attacks in which C_UnwrapKey accepts bytes that C_WrapKey did not produce, or bytes that it
-/// produced before the victim changed.
+/// Attacks in which C_UnwrapKey accepts bytes that C_WrapKey did not produce, or a key that was
+/// wrapped before its attributes changed.
 fn imports() -> Vec<Attack> {
     let key = |a: &Attacker<'_>| -> Result<ObjectHandle, Stop> {
         a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP, CKA_UNWRAP], &[]).setup()
@@ -387,7 +387,7 @@ fn imports() -> Vec<Attack> {
     all
 }
 
-/// Attacks that wrap under a weaker key than the wrapped one (Clulow 2003, "Weaker key").
+/// Attacks that wrap a key under a weaker key (Clulow 2003, "Weaker key").
 fn weaker() -> Vec<Attack> {
     let des = |kind: CK_MECHANISM_TYPE| {
         attack(

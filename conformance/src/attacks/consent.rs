@@ -14,8 +14,8 @@ const MESSAGE: &[u8] = b"a message that the owner never signed";
 
 pub fn attacks() -> Vec<Attack> {
     let mut all = Vec::new();
-    // The words for the key in the names of attacks, its usages, and more attributes that the owner
-    // chose.
+    // The words that describe the key in the names of attacks, the usages of the key, and more
+    // attributes that the owner chose.
     type Owner = (&'static str, &'static [CK_ATTRIBUTE_TYPE], &'static [(CK_ATTRIBUTE_TYPE, bool)]);
     const OWNERS: [Owner; 4] = [
         (

@@ -79,8 +79,8 @@ fn short(oracle: Oracle, length: usize) -> Vec<Attribute> {
     }
 }
 
-/// Returns the answer that the oracle gives for a key with these bytes. The attacker computes it to
-/// compare it with the answer for the derived key.
+/// Returns the answer that the oracle gives for a key with these bytes. The attacker compares this
+/// answer with the answer for the derived key.
 fn expected(a: &Attacker<'_>, oracle: Oracle, guess: &[u8]) -> Result<Vec<u8>, Failure> {
     match oracle {
         Oracle::Read => Ok(guess.to_vec()),
@@ -107,8 +107,8 @@ fn hmac(a: &Attacker<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure
     a.digested(CKM_SHA256, &[pad(0x5c), inner].concat())
 }
 
-/// Finds the first `count` bytes of the victim. `make` derives a key from the `known` bytes and the
-/// byte at a position.
+/// Guesses the first `count` bytes of the victim. Returns whether all guesses are right. `make`
+/// derives a key from the `known` bytes and the byte at a position.
 fn bytes_of(
     a: &Attacker<'_>,
     oracle: Oracle,
@@ -130,8 +130,8 @@ fn bytes_of(
     Ok(found == VICTIM[..count])
 }
 
-/// Attacks with the victim as the second key of a concatenation. Its owner did not allow
-/// derivation.
+/// Attacks with the victim as the second key of a concatenation. The owner of the victim did not
+/// allow derivation.
 fn second_keys(oracle: Oracle, how: &str) -> Vec<Attack> {
     let mut all = Vec::new();
     for (kind, name) in VICTIMS {
@@ -297,8 +297,8 @@ fn chains(oracle: Oracle, how: &str) -> Vec<Attack> {
     })]
 }
 
-/// Attacks that pass a second key in a parameter although its attributes forbid this, and attacks
-/// in which the derived object has more rights than one of the keys that it comes from.
+/// Attacks that pass a second key in a parameter although the attributes of that key forbid this.
+/// In other attacks here, the derived object has more rights than one of its base keys.
 fn second_key_rules() -> Vec<Attack> {
     let mut all = Vec::new();
     let concatenated = |a: &Attacker<'_>, victim: ObjectHandle| -> Attempt {

@@ -160,7 +160,7 @@ pub fn wrapping_key(a: &Attacker<'_>, kind: CK_MECHANISM_TYPE) -> Result<ObjectH
     a.known(&[CKA_WRAP])
 }
 
-/// Attacks that use a key in a function that it does not permit.
+/// Attacks that use a key for a function that the key does not permit.
 fn usages() -> Vec<Attack> {
     let mut all: Vec<Attack> = Vec::new();
     let mut add = |name: &'static str,

@@ -135,8 +135,8 @@ fn hidden_template(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     hidden_of(kind, 0, &[]).into_iter().filter(|one| one.kind != CKA_VALUE_LEN).collect()
 }
 
-/// Changes the last byte before the last block to each other value. Returns the codes of the
-/// refused ciphertexts.
+/// Gives the last byte before the last block each of its 255 other values. Returns the codes with
+/// which the module refuses the altered ciphertexts.
 fn refusals(a: &Attacker<'_>, key: ObjectHandle, kind: CK_KEY_TYPE, wrapped: &[u8]) -> BTreeSet<CK_RV> {
     let with = cbc(CKM_AES_CBC_PAD);
     let end = wrapped.len() - 17;

@@ -107,7 +107,7 @@ pub fn wrapper(kind: CK_MECHANISM_TYPE) -> Mechanism {
     }
 }
 
-/// The wrapping mechanisms of AES keys that the attacks try.
+/// The mechanisms with which the attacks wrap under an AES key.
 pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] = [
     CKM_AES_ECB,
     CKM_AES_CBC,
@@ -118,7 +118,7 @@ pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] = [
     CKM_AES_KEY_WRAP_KWP,
     CKM_AES_KEY_WRAP_PAD,
 ];
-/// The wrapping mechanisms of RSA keys that the attacks try.
+/// The mechanisms with which the attacks wrap under an RSA key.
 pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] =
     [CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_X_509, CKM_RSA_AES_KEY_WRAP];
 
@@ -187,8 +187,8 @@ impl Attacker<'_> {
         self.generate_key_pair(&mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), &template, &replaced(own, more))
     }
 
-    /// Generates a P-256 pair. The arguments are the usages of the private key, and more of its
-    /// attributes.
+    /// Generates a P-256 pair. The arguments are the usages, the protection and more attributes of
+    /// the private key.
     pub fn ec(
         &self,
         private: &[CK_ATTRIBUTE_TYPE],
@@ -277,7 +277,7 @@ impl Attacker<'_> {
         Ok(out)
     }
 
-    /// `C_DigestKey`. Returns the digest of the value of a key.
+    /// Calls `C_DigestKey`. Returns the digest of the value of a key.
     pub fn digest_of_key(&self, key: ObjectHandle) -> Result<Vec<u8>, Failure> {
         self.digest_init(&mechanism(CKM_SHA256))?;
         self.fixture.call("C_DigestKey", &self.session, vec![Arg::Number(key.0)])?;
@@ -287,7 +287,7 @@ impl Attacker<'_> {
         Ok(out)
     }
 
-    /// `C_EncapsulateKey`. Returns the ciphertext and the key.
+    /// Calls `C_EncapsulateKey`. Returns the ciphertext and the key.
     pub fn encapsulated(
         &self,
         with: &Mechanism,
@@ -307,7 +307,7 @@ impl Attacker<'_> {
         Ok((out, ObjectHandle(output.number(0))))
     }
 
-    /// `C_DecapsulateKey`
+    /// Calls `C_DecapsulateKey`. Returns the key.
     pub fn decapsulated(
         &self,
         with: &Mechanism,
@@ -350,8 +350,8 @@ impl Attacker<'_> {
     }
 
     /// Returns whether this ciphertext under [`KNOWN`] contains the victim. If the module refuses
-    /// to unwrap it or to return the value, returns true for any ciphertext that is not empty: the
-    /// attacker can decrypt it outside the token.
+    /// to unwrap or to return the value, returns true for any ciphertext that is not empty. The
+    /// attacker can decrypt such a ciphertext outside the token.
     pub fn is_victim_under_known(&self, with: &Mechanism, wrapped: &[u8]) -> Result<bool, Failure> {
         match self.opened(with, wrapped) {
             Ok(value) => Ok(value == VICTIM),
@@ -368,7 +368,7 @@ pub fn replaced(template: Vec<Attribute>, more: &[Attribute]) -> Vec<Attribute> 
 }
 
 /// Returns a template as the value of an attribute, such as `CKA_UNWRAP_TEMPLATE`. The value points
-/// to the returned memory, so the caller keeps that memory.
+/// to the returned memory, so the caller must keep that memory.
 pub fn nested(attributes: &[Attribute]) -> (Vec<u8>, Vec<Memory>) {
     let held: Vec<_> = attributes.iter().map(|one| Memory::of(&one.value)).collect();
     let made = attributes.iter().zip(&held).fold(Structure::new(), |made, (one, memory)| {

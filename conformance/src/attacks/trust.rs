@@ -330,17 +330,12 @@ fn edited() -> Vec<Attack> {
                 Ok(a.is(copy, CKA_TRUSTED)?)
             })
         }),
-        attack(
-            H1,
-            "the user derives with a trusted key after giving it CKA_DERIVE",
-            &[CKM_AES_ECB_ENCRYPT_DATA],
-            move |a| {
-                with_trusted(a, |key| {
-                    a.set_attributes(key, &[flag(CKA_DERIVE, true)])?;
-                    Ok(a.is(key, CKA_DERIVE)?)
-                })
-            },
-        ),
+        attack(H1, "the user gives a trusted key CKA_DERIVE", &[CKM_AES_ECB_ENCRYPT_DATA], move |a| {
+            with_trusted(a, |key| {
+                a.set_attributes(key, &[flag(CKA_DERIVE, true)])?;
+                Ok(a.is(key, CKA_DERIVE)?)
+            })
+        }),
     ];
     for (changed, name) in [(CKA_LABEL, "CKA_LABEL"), (CKA_ID, "CKA_ID")] {
         all.push(attack(H1, format!("the user changes {name} of a trusted key"), &[KW], move |a| {
