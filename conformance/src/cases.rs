@@ -40,7 +40,6 @@ pub struct Case {
     pub run: fn(&Fixture<'_>) -> Result<(), Failure>,
 }
 
-/// Returns a case of a chapter.
 const fn case(
     function: &'static str,
     name: &'static str,

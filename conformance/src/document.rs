@@ -68,8 +68,8 @@ pub fn attacks(columns: &[Column]) -> String {
 
 const ATTACKS: &str = "# Attacks on keys\n\n\
     Written by `cargo run --release -p jeton-conformance -- --attacks --write docs/attacks.md`. The attacker is an\n\
-    application with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted, and proves\n\
-    it. `-`: the module does not offer a mechanism or a function that the attack needs.\n\n";
+    application with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted. `-`: the\n\
+    module lacks a mechanism or a function that the attack needs, or refuses a step of the owner of the key.\n\n";
 
 const CHAPTERS: &[(Section, &str, &str)] = &[
     (
@@ -81,7 +81,8 @@ const CHAPTERS: &[(Section, &str, &str)] = &[
     (
         Section::Mechanisms,
         "Mechanisms",
-        "A known answer or a round trip proves each mechanism. `-`: the module does not list it.",
+        "A known answer, a round trip or a comparison with other mechanisms checks each mechanism. `-`: the module does \
+         not list the mechanism.",
     ),
     (
         Section::Vectors,

@@ -105,7 +105,7 @@ pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -
             Kind::Output if function.name == "C_Finalize" => Arg::Null,
             Kind::Output => Arg::Output(&output),
             Kind::Buffer | Kind::List | Kind::Length | Kind::Callback => {
-                // Four of each are enough for every function.
+                // Four lengths and four buffers are enough for every function.
                 let (Some(length), Some(buffer)) = (lengths.next(), buffers.next()) else { continue };
                 *length = 8;
                 Arg::Buffer(buffer, length)

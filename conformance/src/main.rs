@@ -1,4 +1,4 @@
-//! The verb `jeton conformance` as a program of its own, with the published vectors.
+//! The command `jeton conformance` as a separate program, with the published vectors.
 
 use std::process::ExitCode;
 

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_union_is_complete_and_each_name_has_a_number() {
+    fn the_table_has_182_mechanisms_and_each_name_has_a_number() {
         let mut names: Vec<_> =
             UNION.iter().flat_map(|(_, rows)| rows.iter().flat_map(|(_, names)| names.iter())).collect();
         assert!(names.iter().all(|name| names::mechanism_called(name).is_some()));

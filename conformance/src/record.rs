@@ -10,7 +10,7 @@ pub enum Section {
     Functions,
     /// Return codes for wrong and right arguments.
     Cases,
-    /// The mechanisms, with a known answer or a round trip for each.
+    /// Which mechanisms work.
     Mechanisms,
     /// Published test vectors.
     Vectors,
@@ -61,7 +61,8 @@ pub enum Verdict {
     Succeeded,
     /// An attack reached its aim, and the standard allows that. The text has the reason.
     Allowed(String),
-    /// The process ended, or the tool ended it because it printed no line for too long.
+    /// The process ended, or the tool ended the process because the process printed no line for too
+    /// long.
     Crashed(String),
 }
 

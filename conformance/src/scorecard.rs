@@ -79,7 +79,8 @@ pub fn sums(records: &[Record]) -> Vec<String> {
     sums
 }
 
-/// Returns the sums of a run of attacks, which has no other checks.
+/// Returns the sums of a run of attacks, which has no other checks. A crash counts as a success of
+/// the attack, as does an attack that could not begin.
 pub fn attacks(records: &[Record]) -> String {
     let count = |fits: fn(&Verdict) -> bool| records.iter().filter(|record| fits(&record.verdict)).count();
     format!(

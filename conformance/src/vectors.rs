@@ -112,7 +112,7 @@ impl Bench<'_> {
             (TestResult::Valid, outcome) => outcome.is_ok(),
             (TestResult::Acceptable, Err(Miss::Differs)) => false,
             (TestResult::Acceptable, _) => true,
-            // The module must refuse the vector itself, not fail by accident.
+            // These codes mean that the module failed, not that it refused the vector.
             (TestResult::Invalid, Err(Miss::Refused(failure))) => {
                 !matches!(failure.code, CKR_GENERAL_ERROR | CKR_DEVICE_ERROR | CKR_HOST_MEMORY)
             }

@@ -7,7 +7,7 @@ use std::process::Command;
 mod support;
 
 #[test]
-fn every_client_that_is_here_does_what_its_guide_says() {
+fn every_guide_works_if_its_programs_are_installed() {
     run_guides(&[]);
 }
 

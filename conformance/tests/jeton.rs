@@ -6,9 +6,9 @@ use std::process::Command;
 
 mod support;
 
-/// Cases where PKCS#11 3.2 leaves the choice to the token, or other modules read a clause in
-/// another way: the function, the situation, and the answer that real programs need from Jeton. The
-/// comment before each group of cases names the clause.
+/// Cases where PKCS#11 3.2 leaves the choice to the token, or where other modules read a clause in
+/// another way. Each entry has the function, the situation, and the answer that real programs need
+/// from Jeton. The comment before each group of cases names the clause.
 const ANSWERS: [(&str, &str, &str); 36] = [
     // The tables of the mechanisms: "Single-part operations only".
     ("C_SignUpdate", "with CKM_ECDSA", "CKR_OPERATION_NOT_INITIALIZED"),
@@ -57,7 +57,7 @@ const ANSWERS: [(&str, &str, &str); 36] = [
     // C_SetOperationState, CKR_ARGUMENTS_BAD.
     ("C_SetOperationState", "without data", "CKR_ARGUMENTS_BAD"),
     // CKR_OPERATION_ACTIVE: an operation that "prevents Cryptoki from activating" another one.
-    ("C_GetOperationState", "the saved digest makes way for the next one", "CKR_OK"),
+    ("C_GetOperationState", "a saved digest allows the next C_DigestInit", "CKR_OK"),
 ];
 
 #[test]
@@ -81,7 +81,7 @@ fn conforms(backend: &str) {
     answers(backend, &said, &ANSWERS);
 }
 
-/// Runs the program and returns its scorecard. Every line must be right.
+/// Runs the program and returns its scorecard. Panics if a check failed.
 fn run(module: &Path, arguments: &[&str]) -> String {
     let run = Command::new(env!("CARGO_BIN_EXE_conformance"))
         .args(["--module", "jeton"])

@@ -86,7 +86,7 @@ pub const CASES: &[Case] = &[
         &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.public, LENGTH - 1).map(drop)),
     ),
-    case("C_EncapsulateKey", "for the length", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    case("C_EncapsulateKey", "with NULL for the buffer", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
         with_pair(fixture, |pair| {
             let (template, output, mut length) =
                 (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed(), 0);

@@ -87,7 +87,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_GetOperationState",
-        "the saved digest makes way for the next one",
+        "a saved digest allows the next C_DigestInit",
         &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (session, mut state, mut length) = (fixture.fresh()?, vec![0; 65536], 65536);
@@ -187,7 +187,7 @@ pub const CASES: &[Case] = &[
     case("C_SeedRandom", "accepts a seed", &[CKR_OK, CKR_RANDOM_SEED_NOT_SUPPORTED], |fixture| {
         fixture.session.seed_random(b"seed")
     }),
-    case("C_GenerateRandom", "in a closed session", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
+    case("C_GenerateRandom", "in a session that does not exist", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
         fixture.module.call("C_GenerateRandom", &mut [Arg::Number(NO_SESSION), Arg::Fill(&mut [0; 8])])
     }),
 ];

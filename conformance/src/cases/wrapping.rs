@@ -63,7 +63,7 @@ pub const CASES: &[Case] = &[
             .wrap_key(&KW, fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, &mut [0; 39])
             .map(drop)
     }),
-    case("C_WrapKey", "for the length", &[CKR_OK], |fixture| {
+    case("C_WrapKey", "with NULL for the buffer", &[CKR_OK], |fixture| {
         let (aes, key, mut length) = (fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, 0);
         let arguments =
             vec![Arg::Mechanism(&KW), Arg::Number(aes.0), Arg::Number(key.0), Arg::NoBuffer(&mut length)];

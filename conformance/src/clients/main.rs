@@ -2,8 +2,8 @@
 //! results.
 //!
 //! Each guide runs with Jeton and with SoftHSMv2, unless the options choose other modules. Each
-//! time, the guide has a new directory with a new token.
-//! The table shows all failures. If a guide fails with Jeton, the program exits with an error.
+//! time, the guide has a new directory with a new token. The table shows all failures. If a guide
+//! fails with Jeton, the program exits with an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -55,7 +55,8 @@ struct Options {
     /// Also write the table into this file, between its marker lines.
     #[arg(long)]
     write: Option<PathBuf>,
-    /// The directory of the guides. The example programs are in `../../conformance/clients`.
+    /// The directory of the guides. Its path followed by `/../../conformance/clients` is the
+    /// directory of the example programs.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients"))]
     guides: PathBuf,
     /// Set by the program when it runs itself to create a token.

@@ -21,7 +21,7 @@ const END: &str = "the end of the guide";
 /// Pastes the guide. The token is in its default directory below the home directory.
 pub fn run(known: Known, module: &Path, page: &Page, examples: &Path, talk: bool) -> Result<Outcome, Error> {
     if known != Known::Jeton {
-        return Ok(Outcome::Absent("readers of the guides have Jeton".to_owned()));
+        return Ok(Outcome::Absent("--pasted runs guides with Jeton only".to_owned()));
     }
     let home = tempfile::Builder::new().prefix("paste-").tempdir().map_err(Error::io("a directory"))?;
     make_token(module, Command::env_clear, &[("HOME".to_owned(), home.path().into())])?;
@@ -88,8 +88,8 @@ fn shell(
 }
 
 /// Returns bash that reads commands from standard input and ends at the first that fails. If this
-/// program runs as root, the shell runs as an ordinary user, except for a guide that needs root:
-/// then the shell has mount and network namespaces of its own.
+/// program runs as root, the shell runs as an ordinary user. For a guide that needs root, the shell
+/// stays root, but has its own mount and network namespaces.
 fn bash(root: bool) -> Command {
     if !rustix::process::geteuid().is_root() {
         let mut command = Command::new("bash");

@@ -171,8 +171,8 @@ pub fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> 
     Ok(ended)
 }
 
-/// Returns the last line that mentions an error, or otherwise the last line, and the command that
-/// failed.
+/// Returns the last line that mentions an error, or the last line if no line does. Appends the
+/// command that failed.
 pub fn last_words(said: &str) -> String {
     let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let at = lines.iter().rev().find_map(|line| line.strip_prefix("at: "));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reasons_are_readable() {
+    fn the_file_of_reasons_can_be_parsed() {
         assert!(!Reasons::read().expect("reasons").0.is_empty());
     }
 }

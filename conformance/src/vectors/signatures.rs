@@ -69,10 +69,10 @@ fn ecdsa_mechanism(function: HashFunction) -> Option<CK_MECHANISM_TYPE> {
     })
 }
 
-/// Returns a set. Returns `None` if this suite does not know the curve or the hash has no
-/// mechanism, and for Bitcoin's set, in which valid signatures with a high `s` must not verify.
-/// This suite parses the DER of a signature strictly. The module does not get a signature that the
-/// parser refuses.
+/// Returns a set. Returns `None` if this suite does not know the curve, or if the hash has no
+/// mechanism. Also returns `None` for Bitcoin's set, in which valid signatures with a high `s` must
+/// not verify. This suite parses the DER of a signature strictly. The module does not get a
+/// signature that the parser refuses.
 fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
     let text = format!("{name:?}");
     if text.contains("Bitcoin") || text.contains("160") || text.contains("192") || text.contains("224k1") {

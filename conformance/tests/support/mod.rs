@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Returns the module that `cargo test --workspace` builds beside the tests. Prints a line if it is
-/// missing.
+/// Returns the module that `cargo test --workspace` builds beside the tests. If the module is
+/// missing, prints a line and returns `None`.
 pub fn module() -> Option<PathBuf> {
     let file = std::env::current_exe().ok()?.parent()?.join("libjeton_pkcs11.so");
     if !file.is_file() {
