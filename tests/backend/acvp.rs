@@ -4,7 +4,7 @@ use jeton::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts
 use jeton::secret::Secret;
 use jeton_vectors::acvp::{ML_DSA_KEYS, ML_KEM_DECAPSULATION, ML_KEM_KEYS, SLH_DSA_KEYS, Set, Test};
 
-/// Runs a set with each backend, if its file exists.
+/// Runs a set with each backend. Does nothing if the file of the set is missing.
 fn each_backend(name: &str, count: usize, check: impl Fn(&Provider, &Test<'_>)) {
     let Some(set) = Set::read(name) else { return };
     for provider in Provider::ALL {
@@ -82,7 +82,7 @@ fn ml_kem_set(name: &str) -> MlKem {
 }
 
 fn slh_dsa_set(name: &str) -> SlhDsa {
-    // `Sha2_128s` is SLH-DSA-SHA2-128s, `Shake128s` SLH-DSA-SHAKE-128s.
+    // The variants are named `Sha2_128s` (SLH-DSA-SHA2-128s) and `Shake128s` (SLH-DSA-SHAKE-128s).
     let plain = name.replace("SLH-DSA-", "").replace("SHA2-", "SHA2_").replace("SHAKE-", "SHAKE");
     *SlhDsa::ALL.iter().find(|set| format!("{set:?}").eq_ignore_ascii_case(&plain)).expect(name)
 }

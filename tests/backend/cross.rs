@@ -20,7 +20,7 @@ static RSA: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 const RSA_BITS: usize = 2048;
 pub const RSA_LEN: usize = RSA_BITS / 8;
 
-/// Returns every ordered pair of backends with a key that `from` generated.
+/// Returns every ordered pair of backends, with an RSA key that the first of the two generated.
 pub fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider, &'static Pair)> {
     pairs().map(|(from, to)| {
         let made = Provider::ALL.iter().position(|provider| provider.name == from.name).expect("one of all");
@@ -28,8 +28,8 @@ pub fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider,
     })
 }
 
-/// `from` signs `inputs` with its key and `to` verifies; then `to` signs and `from` verifies. Both
-/// refuse altered signatures and inputs.
+/// `from` signs `inputs` with `key` and `to` verifies. Then `to` signs with the same key and `from`
+/// verifies. Both refuse altered signatures and inputs.
 pub fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inputs: &[Vec<u8>]) {
     for (signing, verifying) in [(from, to), (to, from)] {
         let what = format!("{} to {}", signing.name, verifying.name);
@@ -72,7 +72,8 @@ pub fn public_half_is_computed(from: &Provider, to: &Provider, (public, private)
     assert!(computed == *public, "{} to {}", from.name, to.name);
 }
 
-/// Expects that the signer refuses this input, and for `DataLenRange` also the verifier.
+/// Expects that signing `input` fails with `error`. If it is `DataLenRange`, verification must fail
+/// with it too.
 fn refuses_input(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, input: &[u8], error: Error) {
     let what = format!("{} to {}: {} bytes", from.name, to.name, input.len());
     assert_eq!(sign(to, &key.1, scheme, input), Err(error), "{what}");
@@ -83,7 +84,7 @@ fn refuses_input(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, in
 }
 
 #[test]
-fn rsa_raw() {
+fn raw_rsa_signatures_verify_in_each_backend() {
     for (from, to, key) in rsa_keys() {
         public_half_is_computed(from, to, key);
         // One bit shorter than the modulus, and shorter inputs.
@@ -99,7 +100,7 @@ fn rsa_raw() {
 }
 
 #[test]
-fn rsa_pkcs1() {
+fn pkcs1_signatures_verify_in_each_backend() {
     for (from, to, key) in rsa_keys() {
         let padding_only = Scheme::RsaPkcs1 { hash: None };
         exchange(from, to, key, &padding_only, &[vec![], bytes(36), bytes(RSA_LEN - 11)]);
@@ -118,7 +119,7 @@ fn rsa_pkcs1() {
 }
 
 #[test]
-fn rsa_pss() {
+fn pss_signatures_verify_in_each_backend() {
     for (from, to, key) in rsa_keys() {
         for hash in HASHES {
             for mgf in HASHES {
@@ -172,7 +173,7 @@ fn rsa_pss_refuses_salts_that_do_not_fit_the_key() {
 }
 
 #[test]
-fn ecdsa() {
+fn ecdsa_signatures_verify_in_each_backend() {
     for (from, to) in pairs() {
         for curve in Curve::ALL {
             let key = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
@@ -201,7 +202,7 @@ fn ecdsa_truncates_a_digest_to_the_bits_of_the_order() {
 }
 
 #[test]
-fn ecdsa_signatures_of_zeros_and_of_the_order_are_refused() {
+fn ecdsa_refuses_r_or_s_that_is_zero_or_above_the_order() {
     for (from, to) in pairs() {
         for curve in Curve::ALL {
             let (public, private) = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
@@ -212,7 +213,7 @@ fn ecdsa_signatures_of_zeros_and_of_the_order_are_refused() {
                 let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &[r, s].concat());
                 assert_eq!(outcome, Err(Error::SignatureInvalid), "{} {curve:?}", to.name);
             }
-            // Halves may be short, but an odd length has no halves.
+            // r and s may be shorter than the order, but must have the same length.
             for len in [1, 2 * curve.len() - 1] {
                 let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &good[..len]);
                 assert_eq!(outcome, Err(Error::SignatureLenRange), "{} {curve:?} {len}", to.name);
@@ -222,7 +223,7 @@ fn ecdsa_signatures_of_zeros_and_of_the_order_are_refused() {
 }
 
 #[test]
-fn ed25519() {
+fn ed25519_signatures_verify_in_each_backend() {
     for (from, to) in pairs() {
         let key = from.keys.generate(&PairSpec::Ed25519).unwrap();
         public_half_is_computed(from, to, &key);
@@ -236,7 +237,7 @@ fn ed25519() {
 }
 
 #[test]
-fn ml_dsa() {
+fn ml_dsa_signatures_verify_in_each_backend() {
     for (from, to) in pairs() {
         for set in MlDsa::ALL {
             let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
@@ -310,7 +311,7 @@ fn keys_refuse_schemes_of_other_keys() {
             PairSpec::MlDsa { set: MlDsa::MlDsa44, seed: None },
         ]
         .map(|spec| provider.keys.generate(&spec).unwrap());
-        // The schemes of each key.
+        // Each key with the indices of the schemes that it can use.
         for (key, own) in [(&RSA[index], 0..3), (&made[0], 3..4), (&made[1], 4..5), (&made[2], 5..6)] {
             for (number, scheme) in schemes.iter().enumerate() {
                 let expected = if own.contains(&number) { None } else { Some(Error::KeyTypeInconsistent) };

@@ -6,17 +6,17 @@ use jeton::error::Error;
 
 use crate::support::{bytes, crypt, mac, pairs, run};
 
-/// A scheme with the lengths that it accepts.
+/// A scheme with the lengths that it accepts and refuses.
 struct Case {
     name: &'static str,
     /// Takes the length of the message, because CCM needs it.
     scheme: fn(usize) -> CipherScheme,
     keys: &'static [usize],
-    /// Message lengths that it accepts.
+    /// Message lengths that encryption accepts.
     takes: &'static [usize],
-    /// Lengths that encryption refuses.
+    /// Message lengths that encryption refuses.
     refuses: &'static [usize],
-    /// Lengths of ciphertexts that decryption refuses for their length.
+    /// Ciphertext lengths that decryption refuses.
     refuses_back: &'static [usize],
     authenticated: bool,
 }
@@ -288,7 +288,7 @@ fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
                 let mut encrypting = cipher(to, case, Direction::Encrypt, &key, len);
                 let mut decrypting = cipher(to, case, Direction::Decrypt, &key, len);
                 // The same cipher processes several messages. After each one, it starts another
-                // message and drops it.
+                // message, and `reset` drops that message.
                 for part in [1, 3, 16, 17, 100] {
                     assert_eq!(
                         run(&mut *encrypting, message.chunks(part)).as_ref(),
@@ -355,7 +355,7 @@ fn wrong_lengths_are_refused_and_the_cipher_continues() {
 }
 
 #[test]
-fn keys_of_other_lengths_are_refused() {
+fn keys_of_wrong_lengths_are_refused() {
     for provider in Provider::ALL {
         for case in CASES {
             for len in [0, 1, 15, 17, 31, 33, 63, 65] {
@@ -367,7 +367,7 @@ fn keys_of_other_lengths_are_refused() {
 }
 
 #[test]
-fn parameters_of_other_lengths_are_refused() {
+fn parameters_of_wrong_lengths_are_refused() {
     let gcm = |iv: usize, tag_len| CipherScheme::Aead {
         cipher: AeadScheme::AesGcm,
         nonce: bytes(iv).into(),
@@ -424,7 +424,7 @@ fn wrong_padding_is_refused() {
 }
 
 #[test]
-fn ccm_needs_the_announced_length() {
+fn ccm_refuses_a_message_whose_length_differs_from_the_parameter() {
     let scheme = CipherScheme::Aead {
         cipher: AeadScheme::AesCcm,
         nonce: bytes(12).into(),

@@ -1,5 +1,5 @@
-//! Compares the backends with each other: encryption, key agreement, encapsulation, and the newer
-//! signatures.
+//! Compares the backends with each other: encryption, key agreement, encapsulation, and signatures
+//! of Ed448, Ed25519ctx, HashML-DSA and SLH-DSA.
 
 use jeton::backend::{
     Curve, Encryption, Hash, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, Scheme, SlhDsa,
@@ -30,7 +30,7 @@ fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Encryption {
 }
 
 #[test]
-fn rsa_encryption() {
+fn rsa_ciphertexts_decrypt_in_each_backend() {
     let hashes = [Hash::Sha1, Hash::Sha256, Hash::Sha512, Hash::Sha3_256];
     for (from, to, (public, private)) in rsa_keys() {
         let what = format!("{} to {}", from.name, to.name);
@@ -65,7 +65,7 @@ fn rsa_encryption() {
 }
 
 #[test]
-fn rsa_raw_encryption() {
+fn raw_rsa_ciphertexts_decrypt_in_each_backend() {
     for (from, to, (public, private)) in rsa_keys() {
         for len in [1, 20, RSA_LEN - 1] {
             let sealed = encrypt(from, public, &Encryption::Raw, &bytes(len)).unwrap();
@@ -79,7 +79,7 @@ fn rsa_raw_encryption() {
     }
 }
 
-/// Returns a public key in the form that a peer needs.
+/// Returns the public key as the bytes that a key agreement takes.
 fn point(public: &PublicParts) -> Vec<u8> {
     match public {
         PublicParts::Ec { point, .. } => point.clone(),
@@ -94,7 +94,7 @@ fn agree(provider: &Provider, key: &PrivateParts, peer: &[u8]) -> Result<Vec<u8>
 }
 
 #[test]
-fn both_sides_agree() {
+fn both_sides_of_a_key_agreement_get_the_same_secret() {
     let mut specs: Vec<_> = Curve::ALL.map(PairSpec::Ec).into();
     specs.extend([PairSpec::X25519, PairSpec::X448]);
     for (from, to) in pairs() {
@@ -145,7 +145,7 @@ fn invalid_peer_points_are_refused() {
 }
 
 #[test]
-fn ml_kem() {
+fn ml_kem_decapsulates_to_the_same_secrets_in_each_backend() {
     for (from, to) in pairs() {
         for set in MlKem::ALL {
             let pair = from.keys.generate(&PairSpec::MlKem { set, seed: None }).unwrap();
@@ -165,7 +165,7 @@ fn ml_kem() {
             let by_other = to.keys.private(&expanded).unwrap().decapsulate(&ciphertext).unwrap();
             assert_eq!(rejected[..], by_other[..], "{} {set:?}", to.name);
             let again = to.keys.generate(&PairSpec::MlKem { set, seed: Some(seed) }).unwrap();
-            assert!(again.0 == pair.0, "{} {set:?}: not the seed's", to.name);
+            assert!(again.0 == pair.0, "{} {set:?}: another key from the seed", to.name);
         }
     }
 }
@@ -196,7 +196,7 @@ fn malformed_ml_kem_keys_are_refused() {
 }
 
 #[test]
-fn ed448_and_the_contexts_of_ed25519() {
+fn ed448_and_ed25519ctx_signatures_verify_in_each_backend() {
     for (from, to) in pairs() {
         let ed25519 = from.keys.generate(&PairSpec::Ed25519).unwrap();
         let ed448 = from.keys.generate(&PairSpec::Ed448).unwrap();
@@ -227,7 +227,7 @@ fn ed448_and_the_contexts_of_ed25519() {
 }
 
 #[test]
-fn hash_ml_dsa() {
+fn hash_ml_dsa_signatures_verify_in_each_backend() {
     for (from, to) in pairs() {
         for (set, hash) in [
             (MlDsa::MlDsa44, Hash::Sha256),
@@ -255,8 +255,8 @@ fn hash_ml_dsa() {
 }
 
 #[test]
-fn slh_dsa() {
-    // The fast sets, and one small one, which takes a second for a signature.
+fn slh_dsa_signatures_verify_in_each_backend() {
+    // The fast sets, and one small set, which takes a second for a signature.
     let sets =
         SlhDsa::ALL.into_iter().filter(|set| format!("{set:?}").ends_with('f') || *set == SlhDsa::Sha2_128s);
     for set in sets {

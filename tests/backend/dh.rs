@@ -22,7 +22,7 @@ fn private(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> Priv
     parts
 }
 
-/// The base to the power of `value`.
+/// Returns the base to the power of `value`, modulo the prime.
 fn power(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> Vec<u8> {
     let key = provider.keys.private(&private(provider, prime, base, value)).expect("a key");
     let Ok(PublicParts::Dh { value, .. }) = key.public() else { panic!("not Diffie-Hellman") };
@@ -66,8 +66,8 @@ fn small_powers_have_the_expected_values() {
     }
 }
 
-/// Fermat: modulo a prime n, 2 to the power of n - 2 is the inverse of 2, which is (n + 1) / 2. One
-/// backend tests the primes of the other, and their halves, in this way.
+/// Fermat: modulo a prime n, 2 to the power of n - 2 is the inverse of 2, which is (n + 1) / 2. In
+/// this way, each backend tests the primes of each backend, and the halves of the primes.
 #[test]
 fn safe_primes_are_prime_and_so_are_their_halves() {
     for (maker, judge) in pairs() {
@@ -95,7 +95,7 @@ fn safe_primes_are_prime_and_so_are_their_halves() {
     }
 }
 
-/// Half of a number, rounded down, without leading zeros.
+/// Returns half of a number, rounded down, without leading zeros.
 fn halved(number: &[u8]) -> Vec<u8> {
     let mut carry = 0;
     let half = number.iter().map(|byte| {

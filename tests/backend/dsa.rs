@@ -204,7 +204,7 @@ fn private(key: &[&str; 5]) -> PrivateParts {
 }
 
 #[test]
-fn published_signatures_verify_and_rustcrypto_makes_them() {
+fn published_signatures_verify_and_rustcrypto_reproduces_them() {
     for provider in Provider::ALL {
         for (number, hash, message, r, s) in SIGNATURES {
             let (key, input) = (&KEYS[number], digest(provider, hash, message.as_bytes()));
@@ -239,7 +239,7 @@ fn each_backend_verifies_signatures_of_the_other() {
 }
 
 #[test]
-fn digests_and_signatures_of_other_lengths_are_refused() {
+fn digests_and_signatures_of_wrong_lengths_are_refused() {
     for provider in Provider::ALL {
         let key = &KEYS[0];
         for len in [0, 1, 19, 21, 33, 65, 128] {
@@ -305,7 +305,7 @@ fn invalid_domain_parameters_are_refused() {
         (changed(&|group| group.subprime[19] -= 1), Error::DomainParamsInvalid),
         (changed(&|group| group.base = vec![]), Error::DomainParamsInvalid),
         (changed(&|group| group.base = vec![1]), Error::DomainParamsInvalid),
-        // Its order is not the subprime.
+        // The order of 2 is not the subprime.
         (changed(&|group| group.base = vec![2]), Error::DomainParamsInvalid),
         (changed(&|group| group.base = largest.clone()), Error::DomainParamsInvalid),
         (changed(&|group| group.base = vec![0xff; 200]), Error::DomainParamsInvalid),
@@ -326,7 +326,7 @@ fn invalid_domain_parameters_are_refused() {
 /// Modulo q^4 the number 1 + q^3 has the order q. So a base of the right order exists, although q^4
 /// is not prime.
 #[test]
-fn a_prime_that_is_not_prime_is_refused() {
+fn a_group_whose_prime_is_composite_is_refused() {
     let subprime = hex(KEYS[1][1]);
     let cube = times(&times(&subprime, &subprime), &subprime);
     let prime = times(&cube, &subprime);
@@ -337,7 +337,7 @@ fn a_prime_that_is_not_prime_is_refused() {
     for provider in Provider::ALL {
         let refused = provider.keys.check_dsa_group(&group);
         assert_eq!(refused, Err(Error::DomainParamsInvalid), "{}", provider.name);
-        // Such a key works, and harms only its owner.
+        // `private` does not test whether the prime is prime: such a key harms only its owner.
         let parts = PrivateParts::Dsa { group: group.clone(), value: Secret::from(&[7][..]) };
         assert!(provider.keys.private(&parts).is_ok(), "{}", provider.name);
     }

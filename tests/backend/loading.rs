@@ -63,7 +63,7 @@ impl Rsa {
         })
     }
 
-    /// All parts, after a change.
+    /// Returns all parts, changed by `change`.
     fn changed(&self, change: impl FnOnce(&mut RsaPrivate)) -> PrivateParts {
         let PrivateParts::Rsa(mut parts) = self.parts(true, true) else {
             unreachable!("parts of an RSA key")
@@ -205,7 +205,7 @@ fn rsa_generation_enforces_its_limits() {
 }
 
 #[test]
-fn scalars_outside_the_order_are_refused() {
+fn scalars_of_wrong_length_or_out_of_range_are_refused() {
     for provider in Provider::ALL {
         for curve in Curve::ALL {
             let zero = vec![0; curve.len()];

@@ -60,7 +60,7 @@ fn modes_match_sp_800_38a() {
     }
 }
 
-/// RFC 3962, appendix B, has the last two blocks in the other order (CS3).
+/// RFC 3962, appendix B, has the last two blocks in the opposite order (CS3).
 #[test]
 fn ciphertext_stealing_matches_rfc_3962_with_swapped_blocks() {
     let key = b"chicken teriyaki";

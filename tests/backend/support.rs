@@ -35,7 +35,7 @@ pub fn digest(provider: &Provider, hash: Hash, data: &[u8]) -> Vec<u8> {
 
 pub const HASHES: [Hash; 5] = [Hash::Sha1, Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512];
 
-/// Bytes that look like a digest or a message, different for every length.
+/// Returns the first `len` bytes of a fixed sequence, for a digest or a message.
 pub fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(7) + 0x91) as u8).collect()
 }
@@ -51,7 +51,8 @@ pub fn crypt(
     run(&mut *provider.ciphers.cipher(scheme, direction, key)?, [message])
 }
 
-/// Returns the output of a cipher for a message in parts. Checks every length that it announces.
+/// Returns the output of a cipher for a message in parts. Checks every length that the cipher
+/// announces.
 pub fn run<'a>(cipher: &mut dyn Cipher, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
     let mut whole = Vec::new();
     for part in parts {

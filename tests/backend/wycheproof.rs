@@ -1,4 +1,4 @@
-//! Project Wycheproof's vectors of signatures, valid and invalid ones.
+//! Project Wycheproof's vectors of valid and invalid signatures.
 
 use jeton::backend::{
     Curve, DsaGroup, Hash, MlDsa, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, Scheme, Verifier,
@@ -16,7 +16,7 @@ use jeton_vectors::integer;
 
 use crate::support::digest;
 
-/// The vectors of one set under one backend.
+/// A run of one set of vectors with one backend, and its results so far.
 pub struct Run {
     pub provider: &'static Provider,
     set: String,
@@ -55,7 +55,7 @@ impl Run {
         let right = match (expected, outcome) {
             (TestResult::Valid, outcome) => outcome.is_ok(),
             (TestResult::Acceptable, _) => true,
-            // The backend must refuse the vector itself, not fail by accident.
+            // These two errors mean that the backend failed, not that it refused the vector.
             (TestResult::Invalid, Err(error)) => !matches!(error, Error::DeviceError | Error::GeneralError),
             (TestResult::Invalid, Ok(())) => false,
         };
@@ -99,7 +99,7 @@ pub fn curve(curve: EllipticCurve) -> Curve {
         EllipticCurve::Secp256k1 => Curve::Secp256k1,
         EllipticCurve::Brainpool256r1 => Curve::BrainpoolP256r1,
         EllipticCurve::Brainpool384r1 => Curve::BrainpoolP384r1,
-        other => panic!("no curve of ours: {other:?}"),
+        other => panic!("a curve that Jeton does not support: {other:?}"),
     }
 }
 
@@ -127,8 +127,8 @@ fn ecdsa_signatures() {
     ] {
         ecdsa_set(name, |signature| Some(signature.to_vec()));
     }
-    // Vectors with DER around the integers. A backend does not read DER, so a strict parser here
-    // does.
+    // Vectors with DER around the integers. A backend does not read DER, so `halves_of_der` reads
+    // it strictly.
     for name in [
         T::EcdsaSecp224r1Sha3_224,
         T::EcdsaSecp256k1Sha3_256,
@@ -207,7 +207,8 @@ fn dsa_set(name: dsa::TestName) {
     });
 }
 
-/// `r || s` of equal length from `SEQUENCE { r INTEGER, s INTEGER }` in DER.
+/// Returns `r || s`, padded to equal lengths, from `SEQUENCE { r INTEGER, s INTEGER }` in strict
+/// DER.
 fn halves_of_der(der: &[u8]) -> Option<Vec<u8>> {
     let (sequence, rest) = element(0x30, der)?;
     let (r, s) = element(0x02, sequence)?;
@@ -388,8 +389,7 @@ fn ml_dsa_deterministic_signing() {
                     let context = test.ctx.as_ref().map_or(&[][..], |context| context);
                     let outcome = ml_dsa_sign(&key, context, message);
                     let outcome = outcome.map(|signature| {
-                        // A wrong signature fails every test, whether the test expects success or
-                        // failure.
+                        // A wrong signature is an error, whatever result the vector expects.
                         assert_eq!(signature, test.sig[..], "{} {name:?} {}", run.provider.name, test.tc_id);
                     });
                     run.judge(test.tc_id, &test.comment, test.result, outcome);

@@ -23,7 +23,7 @@ fn both_ways(
 #[test]
 fn aes_gcm() {
     aead_set(aead::TestName::AesGcm, AeadScheme::AesGcm, |test, tag_len| {
-        // The vectors with longer nonces are left out.
+        // Leaves out the vectors whose nonce has more than 256 bytes.
         (test.nonce.len() <= 256).then(|| CipherScheme::Aead {
             cipher: AeadScheme::AesGcm,
             nonce: test.nonce[..].into(),
@@ -121,7 +121,7 @@ fn cipher_set(name: cipher::TestName, scheme: fn([u8; 16]) -> CipherScheme) {
                 continue;
             }
             for test in &group.tests {
-                // The last bytes of a tweak may be left out.
+                // A vector may leave out the last bytes of its tweak.
                 let mut iv = [0; 16];
                 iv[..test.nonce.len()].copy_from_slice(&test.nonce);
                 let outcome = both_ways(run.provider, &scheme(iv), &test.key, &test.pt, &test.ct);
