@@ -18,14 +18,14 @@ use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, each_back
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
 
-/// The token's file.
+/// Returns the path of the token's file.
 fn file(directory: &Path) -> PathBuf {
     let mut files =
         fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("an entry").path());
     files.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file")
 }
 
-/// The bytes of the main file and of the write-ahead log.
+/// Returns the bytes of the main file and of the write-ahead log.
 fn bytes_on_disk(directory: &Path) -> Vec<u8> {
     let main = file(directory);
     let log = main.with_extension("jeton-wal");
@@ -42,7 +42,7 @@ fn column(directory: &Path, sql: &str) -> Vec<u8> {
     connection.query_row(sql, [], |row| row.get(0)).expect("a row")
 }
 
-/// The part of a PIN record that holds the wrapped token key.
+/// Returns the part of a PIN record that holds the wrapped token key.
 fn wrapped_key(directory: &Path, pin: &str) -> Vec<u8> {
     let record = column(directory, &format!("SELECT {pin} FROM token"));
     record[record.len() - 64..].to_vec()
@@ -52,13 +52,13 @@ fn generic(label: &str) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, SECRET).label(label).stored()
 }
 
-/// A key with `CKA_PRIVATE` false that can be extracted.
+/// Returns the template of a secret key with `CKA_PRIVATE` false that can be extracted.
 fn public_key(label: &str) -> Attributes {
     generic(label).flag(A::PRIVATE, false).flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
 #[test]
-fn a_public_key_is_never_stored_in_clear() {
+fn a_key_with_cka_private_false_is_never_stored_in_clear() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -74,7 +74,7 @@ fn a_public_key_is_never_stored_in_clear() {
 }
 
 #[test]
-fn a_stored_public_key_is_used_only_after_a_login() {
+fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -120,8 +120,8 @@ fn a_stored_public_key_is_used_only_after_a_login() {
     });
 }
 
-/// A directory with a token of format 2, which stores keys with `CKA_PRIVATE` false in clear. The
-/// version before format 3 created it.
+/// Returns a directory with a token of format 2, which stores keys with `CKA_PRIVATE` false in
+/// clear. The last version of Jeton before format 3 created the token.
 fn format_2() -> Arc<Directory> {
     const NAME: &str = "8d17499fca84648f.jeton";
     let directory = Directory::new();
@@ -131,7 +131,7 @@ fn format_2() -> Arc<Directory> {
 }
 
 #[test]
-fn the_next_login_seals_the_public_keys_of_an_older_file() {
+fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
     let scalar: Vec<u8> = (1..=32).collect();
     let secrets = [&b"a public secret!"[..], b"an extractable secret value", &scalar];
     each_backend(|provider| {
@@ -290,11 +290,11 @@ fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
     let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
-    // The call succeeds, although the bytes must stay for the reader.
+    // The call succeeds, although the old bytes must stay while the reader needs them.
     client.module.destroy_object(session, key).expect("a key");
     assert!(contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
     drop(reading);
-    // The erasure is not repeated at once.
+    // After a failed erasure, the module waits for one second before it tries again.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     client.create(session, &data("next").stored()).expect("data");
     assert!(!contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
@@ -325,7 +325,7 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     assert!(!contains(&bytes_on_disk(copy.path()), &record[2..26]));
 }
 
-/// The token's file as the tool opens it.
+/// Opens the token's file as the tool `jeton` does.
 fn administered(client: &Client, provider: &Provider, configuration: &str) -> TokenFile {
     let parameters = client.directory.parameters(provider, configuration);
     TokenFile::all(Some(&parameters)).expect("tokens").pop().expect("a token")
@@ -393,7 +393,7 @@ fn rekey_refuses_a_token_that_was_altered() {
     }
 }
 
-/// A file with a sealing key, and the configuration that names it.
+/// Creates a file with a sealing key. Returns its path, and a configuration that names the file.
 fn sealing_key(directory: &Directory, name: &str) -> (PathBuf, String) {
     let path = directory.path().join(name);
     jeton::admin::new_sealing_key(&path).expect("a sealing key");
@@ -429,7 +429,7 @@ fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
         let other = Client::beside(&client.directory, provider, &right);
         let session = other.user();
         other.find_one(session, &none().label("key"));
-        // A new PIN needs the key too.
+        // The record of a new PIN needs the sealing key too.
         other.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
         assert!(token.info().expect("a token").user.expect("a PIN").sealing_key.is_some());
     });

@@ -34,7 +34,8 @@ Rules outside the table:
 - A session object that is made without a login has `CKA_PRIVATE` false by default.
 - `CKA_DERIVE` is true by default for private keys of `CKK_EC`, `CKK_EC_MONTGOMERY` and `CKK_DH`. This deviates from
   \"Common key attributes\", which has `CK_FALSE`: Java generates such keys without the attribute and derives with them.
-  It is true for pre-master and master secrets of the TLS mechanisms too, except under the policy *strict*.
+  `CKA_DERIVE` is also true by default for pre-master and master secrets of the TLS mechanisms, except under the
+  policy *strict*.
 - A secret key of `C_CreateObject` and a received key have `CKA_EXTRACTABLE` true by default.
 - The TLS, SP 800-108 and IKE derivations, `CKM_CONCATENATE_*`, `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, and
   HKDF with a salt key and without expansion take `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from their base keys by default.
@@ -46,10 +47,11 @@ Rules outside the table:
   `CKA_DECAPSULATE_TEMPLATE`) set the attributes of the received key. A template that contradicts them is
   `CKR_TEMPLATE_INCONSISTENT`, and in `C_EncapsulateKey` `CKR_KEY_HANDLE_INVALID`. A key that does not match
   `CKA_WRAP_TEMPLATE` is `CKR_KEY_HANDLE_INVALID` in `C_WrapKey`.
-- If `CKA_MODIFIABLE`, `CKA_COPYABLE` or `CKA_DESTROYABLE` is false, its function returns `CKR_ACTION_PROHIBITED`.
-  `C_SetAttributeValue` returns the same for a trusted certificate or key, except to the SO.
-- If `C_CopyObject` can only raise or only lower a flag, the other change is `CKR_TEMPLATE_INCONSISTENT`. A copy has
-  `CKA_TRUSTED` false, even if the original has it true.
+- `C_SetAttributeValue` returns `CKR_ACTION_PROHIBITED` if `CKA_MODIFIABLE` is false, `C_CopyObject` if `CKA_COPYABLE`
+  is false, and `C_DestroyObject` if `CKA_DESTROYABLE` is false. `C_SetAttributeValue` also returns it for a trusted
+  certificate or key, except to the SO.
+- If `C_CopyObject` can change a flag only to true, or only to false, the opposite change is
+  `CKR_TEMPLATE_INCONSISTENT`. A copy has `CKA_TRUSTED` false, even if the original has it true.
 - Only the SO may set `CKA_TRUSTED` true inside a template attribute (otherwise `CKR_ATTRIBUTE_READ_ONLY`).
 - With `CKA_DECRYPT` false, `CKA_UNWRAP`, `CKA_DECAPSULATE` and `CKA_SIGN_RECOVER` are false by default. With `CKA_SIGN`
   false, `CKA_SIGN_RECOVER` is false by default.
@@ -58,7 +60,8 @@ Rules outside the table:
   if it only shortens the key. The result of an unreadable base key follows the rules of a copy:
   - Each of `CKA_ENCRYPT`, `CKA_DECRYPT`, `CKA_SIGN`, `CKA_VERIFY`, `CKA_WRAP`, `CKA_UNWRAP` and `CKA_DERIVE` is false
     if a base key lacks it, and the type of that base key has it by default or its `CKA_MODIFIABLE` is false.
-  - `CKA_MODIFIABLE` and `CKA_COPYABLE` are not raised. `CKA_PRIVATE` and `CKA_WRAP_WITH_TRUSTED` are not lowered.
+  - `CKA_MODIFIABLE` and `CKA_COPYABLE` are false if a base key has them false. `CKA_PRIVATE` and
+    `CKA_WRAP_WITH_TRUSTED` are true if a base key has them true.
   - `CKA_ALLOWED_MECHANISMS` has only mechanisms of the base key's list. The template attributes of the base key stay
     (otherwise `CKR_TEMPLATE_INCONSISTENT`).
 - `CKA_JETON_COPIED` marks keys that contain bytes of an unreadable key: 1 after a concatenation, 2 after another
@@ -89,10 +92,7 @@ fn the_document_matches_the_table() {
         std::fs::write(&path, &text).expect("the document");
     }
     let written = std::fs::read_to_string(&path).expect("the document");
-    assert!(
-        written == text,
-        "docs/attributes.md is older than the table; JETON_WRITE_DOCS=1 writes the page"
-    );
+    assert!(written == text, "docs/attributes.md differs from the table; JETON_WRITE_DOCS=1 writes the page");
 }
 
 fn document() -> String {
@@ -106,7 +106,7 @@ fn document() -> String {
         if !kinds.is_empty() {
             writeln!(out, "Types: {}.\n", kinds.join(", ")).expect("a string");
         }
-        out.push_str("| Attribute | Of | C_CreateObject | Generate | Receive | Set | C_CopyObject | Read | Default |\n");
+        out.push_str("| Attribute | Types | C_CreateObject | Generate | Receive | Set | C_CopyObject | Read | Default |\n");
         out.push_str("|---|---|---|---|---|---|---|---|---|\n");
         for rule in attribute::table().filter(|rule| kinds_of(class, rule) > 0) {
             let row = [
@@ -144,7 +144,7 @@ fn built_in(class: ObjectClass) -> bool {
     ObjectTypes::known().any(|(known, _, object_type)| known == class && object_type.is_built_in())
 }
 
-/// The names of the key, certificate or feature types of a class.
+/// Returns the names of the key, certificate or feature types of a class.
 fn kinds(class: ObjectClass, which: impl Fn(ObjectTypes) -> bool) -> impl Iterator<Item = String> {
     ObjectTypes::known().filter(move |(known, _, object_type)| *known == class && which(*object_type)).map(
         |(class, kind, _)| match (class, kind) {
@@ -164,7 +164,7 @@ fn kinds_of(class: ObjectClass, rule: &Rule) -> usize {
     kinds(class, |object_type| rule.on.has(object_type)).count()
 }
 
-/// Returns "all", a list of types, or all types except some.
+/// Returns "all", a list of types, or "all but" with a list of types.
 fn of(class: ObjectClass, rule: &Rule) -> String {
     some(class, |object_type| rule.on.has(object_type))
 }
@@ -197,7 +197,7 @@ fn need(need: Need) -> String {
     .into()
 }
 
-/// The changes by C_SetAttributeValue, and by C_CopyObject.
+/// Returns the changes that C_SetAttributeValue allows, and those that C_CopyObject allows.
 fn changed(class: ObjectClass, rule: &Rule) -> (&'static str, &'static str) {
     match rule.change {
         _ if built_in(class) => ("no", "no"),

@@ -18,7 +18,7 @@ use crate::support::{
     Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, plain, release_later,
 };
 
-/// A token with an audit log.
+/// Creates a token with an audit log. Returns a client, and the path of the log.
 fn audited(provider: &Provider) -> (Client, PathBuf) {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
@@ -169,14 +169,14 @@ fn initialize_refuses_a_log_that_cannot_be_written() {
 
 #[test]
 fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
-    // Each `C_Finalize` waits for the full time limit, so they run at once.
+    // Each `C_Finalize` waits for the full time limit, so the backends run in parallel.
     std::thread::scope(|scope| {
         for provider in Provider::ALL {
             scope.spawn(|| {
                 let (client, file) = audited(provider);
                 let holder = File::open(&file).expect("the log");
                 let session = client.open();
-                // The line about the new token is written by a thread.
+                // A thread writes the line about the new token.
                 while holder.metadata().expect("the log").len() == 0 {
                     std::thread::sleep(Duration::from_millis(10));
                 }
@@ -189,7 +189,7 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
                 assert_eq!(client.module.finalize(), Ok(()));
                 assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
                 holder.unlock().expect("the lock");
-                // The record is lost and the chain continues.
+                // The record of the first login is lost, and the chain continues.
                 let configuration = format!(", audit = {{ file = '{}' }}", file.display());
                 let client = Client::beside(&client.directory, provider, &configuration);
                 let session = client.open();

@@ -26,7 +26,7 @@ fn profiles_are_found_by_class_without_a_login() {
         let one = client.find_one(session, &profiles.clone().number(A::PROFILE_ID, value::EXTENDED_PROVIDER));
         assert_eq!(one, found[1]);
         assert_eq!(client.find(session, &profiles.clone().number(A::PROFILE_ID, 0)), []);
-        // They are not storage objects.
+        // Profiles are not storage objects.
         assert_eq!(client.read(session, one, A::TOKEN), Err(Error::AttributeTypeInvalid));
         assert_eq!(client.find(session, &profiles.flag(A::TOKEN, true)), []);
         assert!(client.module.object_size(session, one).expect("a size") > 0);

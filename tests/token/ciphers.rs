@@ -411,7 +411,7 @@ fn messages_of_a_wrong_length_are_refused_and_end_the_operation() {
                 let refused = Way::Decrypt.once(client, session, &message(short), Output::Buffer(&mut room));
                 assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{short}");
             }
-            // An operation without data leaves no state either.
+            // An operation that fails without data leaves no state either.
             let data = message(case.messages[0]);
             let sealed =
                 Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");

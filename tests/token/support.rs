@@ -130,7 +130,8 @@ impl Drop for Directory {
     }
 }
 
-/// An application with its own module. Several can share a directory.
+/// An application with its own module. Several clients can share a directory. A second
+/// client acts as another process.
 pub struct Client {
     pub module: Functions,
     pub slot: SlotId,
