@@ -43,7 +43,7 @@ const OTHERS: [M; 13] = [
     M::PUB_KEY_FROM_PRIV_KEY,
 ];
 
-/// The SHAKEs. The values are those of Python's
+/// The derivations with SHAKE. The values are those of Python's
 /// `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)`, and of `shake_256` with 64.
 const SHAKES: [(M, &str); 2] = [
     (M::SHAKE_128_KEY_DERIVATION, "03870ca780ed319533f4c12257f6a475af86dd8195f9ebeb1b4e516afce5d318"),
@@ -363,7 +363,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)),
             (M::CONCATENATE_BASE_AND_KEY, Params::Key(open)),
         ] {
-            // A concatenation is not shortened, and no other key is shortened to less than half.
+            // A concatenation cannot be shortened. The other two derivations can halve the key.
             let small = match mechanism.0 {
                 M::XOR_BASE_AND_DATA | M::EXTRACT_KEY_FROM_KEY => none().number(A::VALUE_LEN, 16),
                 _ => none(),

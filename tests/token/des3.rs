@@ -101,7 +101,7 @@ fn an_update_returns_each_complete_block() {
             let whole = out[..24 + end].to_vec();
 
             module.decrypt_init(session, &mechanism, key).expect("an operation");
-            // The last block may contain the padding, so it waits for the end.
+            // With padding, decryption holds back the last block, because it may be the padding.
             let first = module.decrypt_update(session, &whole[..16], Output::Buffer(&mut out));
             let first = first.expect("a part");
             assert_eq!(first, if end == 0 { 16 } else { 8 });

@@ -130,7 +130,7 @@ fn key_pairs_are_generated_in_the_group_of_the_template() {
         refuses(group().without(A::PRIME).bytes(A::PRIME, &even), Error::DomainParamsInvalid);
         refuses(group().without(A::BASE).bytes(A::BASE, &[1]), Error::DomainParamsInvalid);
         refuses(group().without(A::BASE).bytes(A::BASE, &hex(PRIME)), Error::DomainParamsInvalid);
-        // This prime is long enough for use and too short for generation.
+        // This prime is long enough for an imported key, but too short for key generation.
         refuses(none().bytes(A::PRIME, &[0xff; 127]).bytes(A::BASE, &[2]), Error::KeySizeRange);
     });
 }
@@ -176,8 +176,8 @@ fn imported_keys_and_groups_are_checked() {
     });
 }
 
-/// Prime generation is slow, so only the default backend runs this test. tests/backend checks the
-/// primes of the other backends.
+/// Prime generation is slow, so this test uses only one backend. tests/backend checks the primes of
+/// every backend.
 #[test]
 fn generated_domain_parameters_make_key_pairs_that_agree() {
     let client = Client::new(Provider::ALL[0]);

@@ -193,7 +193,7 @@ fn imported_numbers_are_checked() {
             let refused = client.create(session, &parameters.clone().without(id).bytes(id, value));
             assert_eq!(refused, Err(error), "{id} {}", value.len());
         }
-        // A number with leading zeros is the same number.
+        // A number may have leading zeros. The token removes them.
         let padded = [vec![0; 4], hex(DSA_PRIME)].concat();
         let padded = key(public).without(A::PRIME).bytes(A::PRIME, &padded);
         let padded = client.create(session, &padded).expect("a key");

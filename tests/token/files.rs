@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use crate::support::{Client, Directory, data, each_backend, none};
 
-/// The token's file.
+/// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
     let mut files = fs::read_dir(directory.path()).expect("the directory");
     let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
@@ -26,7 +26,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The slots that have a token.
+/// Returns the slots that have a token.
 fn tokens(module: &Module) -> Vec<SlotId> {
     let has_token =
         |slot: &SlotId| module.token(*slot).expect("a slot").flags & token_flag::TOKEN_INITIALIZED != 0;
@@ -193,7 +193,7 @@ fn only_the_owner_can_read_a_counter_file() {
 fn files_of_a_shared_directory_are_open_to_its_group() {
     const SHARED: u32 = 0o2770;
     each_backend(|provider| {
-        // In the second case a group may write to the directories, which are not setgid.
+        // Only the directories of the first case are both setgid and writable by their group.
         for (directory_mode, file_mode) in [(SHARED, 0o660), (0o770, 0o600), (0o2750, 0o600)] {
             let (directory, counters) = (Directory::new(), Directory::new());
             for shared in [&directory, &counters] {
@@ -213,7 +213,8 @@ fn files_of_a_shared_directory_are_open_to_its_group() {
                 entries.map(mode).collect()
             };
             let (tokens, counters) = (modes(&client.directory), modes(&counters));
-            // The token, its log, its index and its lock; the counter and its lock.
+            // Four files: the token, its log, its index and its lock. Two files: the counter and
+            // its lock.
             assert_eq!((tokens.len(), counters.len()), (4, 2), "{tokens:?} {counters:?}");
             for (name, mode) in tokens.iter().chain(&counters) {
                 assert_eq!(*mode, file_mode, "{name} in a directory of mode {directory_mode:o}");

@@ -29,7 +29,8 @@ impl Deref for Functions {
     }
 }
 
-/// Each entry is a function with its arguments after the session, its result, and its work.
+/// Each entry is a function: its arguments after the session, its result, and the closure that it
+/// runs.
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $work:expr;)*) => {
         impl Functions {
@@ -40,7 +41,8 @@ macro_rules! functions {
     };
 }
 
-/// Each entry is an `Init` function, its name, its operation, and the function that ends it.
+/// Each entry is an `Init` function, its name in PKCS#11, its operation, and the function that
+/// cancels the operation.
 macro_rules! inits {
     ($($name:ident, $function:literal, $operation:ident $(, $cancel:ident)?;)*) => {
         impl Functions {
@@ -165,7 +167,7 @@ impl Functions {
         })
     }
 
-    /// Fails with `Pending` if the function is pending.
+    /// Fails with `Pending` if the generation continues after the call.
     pub fn generate_key(
         &self,
         session: SessionHandle,
@@ -175,7 +177,7 @@ impl Functions {
         completed(self.0.generate_key(session, mechanism, template)?)
     }
 
-    /// Fails with `Pending` if the function is pending.
+    /// Fails with `Pending` if the generation continues after the call.
     pub fn generate_key_pair(
         &self,
         session: SessionHandle,

@@ -33,10 +33,10 @@ const SECRETS: [(M, KeyType, &[u64], &[u64]); 21] = [
     (M::BLAKE2B_512_KEY_GEN, KeyType::BLAKE2B_512_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
 ];
 
-/// The mechanisms that generate keys, except those of TLS and passwords.
+/// Returns the mechanisms that generate keys, except those for TLS and for keys from passwords.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
-    // Diffie-Hellman and one-time passwords have their own files.
+    // The tests of these two mechanisms are in `dh.rs` and `otp.rs`.
     let others = [M::DH_PKCS_KEY_PAIR_GEN, M::HOTP_KEY_GEN];
     SECRETS.iter().map(|case| case.0).chain(pairs.map(Kind::generator)).chain(others)
 }
@@ -168,7 +168,7 @@ fn impossible_generation_templates_are_refused() {
         let another_set = Kind::MlDsa65.request();
         let ml_dsa = M::ML_DSA_KEY_PAIR_GEN;
         refuses(ml_dsa, Kind::MlDsa44.request(), another_set, Error::TemplateInconsistent);
-        // Neither key of the pair remains.
+        // A failed generation leaves no key.
         assert_eq!(client.find(session, &none()), []);
 
         let key = |mechanism, template: Attributes| {

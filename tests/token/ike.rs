@@ -24,7 +24,7 @@ fn nonces() -> Box<[u8]> {
     [b"Ni".repeat(8), b"Nr".repeat(8)].concat().into()
 }
 
-/// The base key and g^xy.
+/// Creates the base key, and the key whose value is g^xy.
 fn keys(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
     (
         base(client, session, KeyType::GENERIC_SECRET, &bytes(32)),
@@ -156,8 +156,8 @@ fn ike_extended_and_prf_plus_derive_match_known_values() {
                 first(None, b""),
                 "e711546e3faad4c7c4aa756bc26cad6abea8241984a0f6b0839c70ca61c4ef88d7d5b72e4532e11d1238fbcb0854c7db",
             ),
-            // Without a second key and extra data, a key that is not longer than the output of the
-            // function consists of the first bytes of the base key.
+            // Without a second key and extra data, a key that is not longer than the PRF's output
+            // consists of the first bytes of the base key.
             (first(None, b""), "000102030405060708090a0b0c0d0e0f"),
             (first(None, b"extra"), "7eace3c4348343e7b9eff3538eefac5afcdf0da55c63d0cc"),
             // K1 = f(key, g + b"extra"), K2 = f(key, K1 + g + b"extra"), …

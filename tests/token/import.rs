@@ -18,7 +18,7 @@ const ED25519_POINT: [u8; 32] = [
 ];
 const ED25519_SIGNATURE_START: [u8; 8] = [0x92, 0xa0, 0x09, 0xa9, 0xf0, 0xd4, 0xca, 0xb8];
 
-/// Keys whose values may be read.
+/// Returns the attributes of a key whose value can be read.
 fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
@@ -60,7 +60,7 @@ fn rsa_keys_are_imported_with_and_without_primes() {
             let signature = client.sign(session, &mechanism, key, b"data").expect("a signature");
             assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         }
-        // Integers may be padded.
+        // Integers may have leading zeros.
         let modulus = [&[0, 0], RSA.public.value(A::MODULUS)].concat();
         let padded = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &modulus);
         let padded = client.create(session, &padded).expect("a key");
@@ -266,7 +266,7 @@ fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
 }
 
 #[test]
-fn secret_keys_are_stored_and_digested() {
+fn an_imported_secret_key_has_its_value_and_length() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -303,7 +303,7 @@ fn certificates_and_data_are_read_back_unchanged() {
             .bytes(A::VALUE, &der);
         for template in [certificate, data] {
             client.create(session, &template.clone().stored()).expect("an object");
-            // Another process reads it from the store, without a login.
+            // Another process reads the object from the store, without a login.
             let other = Client::beside(&client.directory, provider, "");
             let session = other.open();
             let found = other.find_one(session, &template);

@@ -1,5 +1,5 @@
-//! Rights that a copy, change or template cannot give: a public copy of a private key, additional
-//! usages, trust that the SO did not set.
+//! Rights that a copy, change or template cannot give: `CKA_PRIVATE` false for a copy of a private
+//! object, additional usages, trust that the SO did not set.
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
@@ -139,7 +139,7 @@ fn the_user_cannot_set_trusted_in_a_template_attribute() {
             let made = module.generate_key_pair(session, &ml_kem, &request.template(), &Template(private));
             assert_eq!(made.map(drop), refused.map(drop), "{id}");
         }
-        // The template may set CKA_TRUSTED to false, and the SO may set it to true.
+        // The template may set CKA_TRUSTED to false.
         let not = none().flag(A::TRUSTED, false);
         assert!(module.create_object(session, &within(&aes, A::UNWRAP_TEMPLATE, &not)).is_ok());
     });

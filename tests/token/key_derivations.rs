@@ -183,8 +183,8 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
                 refused((M::CONCATENATE_BASE_AND_DATA, data(&[0; 4])), &len(short));
                 refused((M::CONCATENATE_DATA_AND_BASE, data(&[0; 4])), &len(short));
                 refused((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), &len(short));
-                // These two mechanisms do not inherit the protection, and a readable key may be
-                // short.
+                // These two mechanisms do not inherit the protection. They refuse a short key only
+                // if its template makes it unreadable.
                 for hidden in [none().flag(A::SENSITIVE, true), none().flag(A::EXTRACTABLE, false)] {
                     let hidden = hidden.and(&len(short));
                     refused((M::SHA256_KEY_DERIVATION, Params::None), &hidden);
@@ -207,15 +207,16 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
         assert!(derive(&client, session, extended(None), long, &generic).is_ok());
         let refused = derive(&client, session, extended(None), long, &len(1));
         assert_eq!(refused, Err(Error::KeySizeRange));
-        // The key that is derived from a readable key can have any length.
+        // A key that is derived from a readable key can have any length.
         let open = known(&client, session, 32);
         assert!(derive(&client, session, extract, open, &len(1)).is_ok());
     });
 }
 
-/// If 31 known bytes come before the key, a caller could cut out a part that has one unknown byte.
+/// If 31 known bytes come before the key, a caller could otherwise cut out a part with one unknown
+/// byte.
 #[test]
-fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
+fn known_bytes_joined_to_a_key_do_not_count_for_its_length() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -389,7 +390,7 @@ fn a_short_sensitive_key_is_refused_for_macs_and_digests() {
 }
 
 #[test]
-fn digest_of_a_sensitive_key_needs_cka_derive() {
+fn digest_key_checks_cka_derive_and_the_allowed_mechanisms() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -1,4 +1,4 @@
-//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that would replace a refused usage, and raw RSA
+//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that have the effect of a refused usage, and raw RSA
 //! wrapping.
 
 use jeton::backend::Hash;
@@ -75,7 +75,7 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
         module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key");
         let made = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
         assert_eq!(made, Err(refused));
-        // Such a key cannot be wrapped, so it cannot be unwrapped without the attribute.
+        // Such a key cannot be wrapped, because unwrapping could create it without the attribute.
         let open = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let (_, leaving) = client
             .generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &always().and(&open))
@@ -138,12 +138,12 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
         assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
         let refused = module.sign(session, b"data", Output::Buffer(&mut out));
         assert_eq!(refused, Err(Error::UserNotLoggedIn));
-        // In the other order.
+        // The two operations start in the opposite order.
         module.sign_recover_init(session, &mechanism, rsa).expect("an operation");
         module.sign_init(session, &mechanism, rsa).expect("an operation");
         module.login(session, User::ContextSpecific, PIN).expect("the PIN");
         assert_eq!(module.sign(session, b"data", Output::Buffer(&mut out)), Ok(256));
-        // The other operation still waits for its own PIN.
+        // `sign_recover` still waits for its own PIN.
         module.login(session, User::ContextSpecific, PIN).expect("the PIN");
         assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
         let idle = module.login(session, User::ContextSpecific, PIN);
@@ -152,7 +152,7 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
 }
 
 #[test]
-fn an_implied_usage_is_refused_by_default() {
+fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -121,7 +121,7 @@ impl Kind {
         }
     }
 
-    /// Returns the mechanism that generates such a key.
+    /// Returns the mechanism that generates a key of this type.
     pub fn generator(self) -> M {
         match self.key_type() {
             KeyType::RSA => M::RSA_PKCS_KEY_PAIR_GEN,

@@ -79,7 +79,8 @@ impl Directory {
         self.use_url(&server.url());
     }
 
-    /// Makes the server at this address have the tokens. Modules that run keep their address.
+    /// Makes the modules of this directory store their tokens at this address. A module that runs
+    /// keeps its address.
     pub fn use_url(&self, url: &str) {
         std::fs::write(self.path.join(URL), url).expect("a file");
     }
@@ -130,8 +131,8 @@ impl Drop for Directory {
     }
 }
 
-/// An application with its own module. Several clients can share a directory. A second
-/// client acts as another process.
+/// An application with its own module. Several clients can share a directory: the second one acts
+/// as another process.
 pub struct Client {
     pub module: Functions,
     pub slot: SlotId,
@@ -170,12 +171,12 @@ impl Client {
         Self { module, slot, directory: Arc::clone(directory) }
     }
 
-    /// A read/write session.
+    /// Opens a read/write session.
     pub fn open(&self) -> SessionHandle {
         self.module.open_session(self.slot, Access::ReadWrite).expect("a session")
     }
 
-    /// A read/write session with the user logged in.
+    /// Opens a read/write session and logs the user in.
     pub fn user(&self) -> SessionHandle {
         let session = self.open();
         self.login(session);
@@ -186,7 +187,7 @@ impl Client {
         self.module.login(session, User::User, PIN).expect("the user");
     }
 
-    /// `CKF_*` of the token.
+    /// Returns the flags of the token (`CKF_*`).
     pub fn flags(&self) -> u64 {
         self.module.token(self.slot).expect("a token").flags
     }
@@ -234,7 +235,7 @@ impl Client {
         found
     }
 
-    /// The only object that a search finds.
+    /// Returns the only object that a search finds.
     pub fn find_one(&self, session: SessionHandle, wanted: &Attributes) -> ObjectHandle {
         let found = self.find(session, wanted);
         assert_eq!(found.len(), 1, "objects found");
@@ -266,7 +267,7 @@ impl Client {
         c_ulong::from_ne_bytes(bytes.try_into().expect("the size of a number"))
     }
 
-    /// A signature in one part.
+    /// Signs data in one part.
     pub fn sign(
         &self,
         session: SessionHandle,
@@ -281,7 +282,7 @@ impl Client {
         Ok(out)
     }
 
-    /// A verification in one part.
+    /// Verifies a signature of data in one part.
     pub fn verify(
         &self,
         session: SessionHandle,
@@ -295,7 +296,7 @@ impl Client {
     }
 }
 
-/// A mechanism without parameter.
+/// Returns a mechanism without a parameter.
 pub fn plain(id: MechanismType) -> Mechanism {
     let info = mechanism::find(id).expect("a row");
     let scheme = match info.action {
@@ -305,14 +306,14 @@ pub fn plain(id: MechanismType) -> Mechanism {
     Mechanism { info, params: scheme.map_or(Params::None, Params::Cipher) }
 }
 
-/// A cipher whose parameter is an initialisation vector.
+/// Returns a cipher mechanism whose parameter is an initialisation vector.
 pub fn with_iv(id: MechanismType, iv: &[u8]) -> Mechanism {
     let info = mechanism::find(id).expect("a row");
     let Action::Cipher(mode) = info.action else { panic!("{id} is not a cipher") };
     Mechanism { info, params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")) }
 }
 
-/// The parameter of an authenticated cipher.
+/// Returns the parameter of an authenticated cipher.
 pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Params {
     Params::Cipher(CipherScheme::Aead { cipher, nonce: nonce.into(), aad: aad.into(), tag_len, data_len })
 }
