@@ -69,7 +69,7 @@ fn is_open(path: &Path) -> bool {
     links.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target == path)
 }
 
-/// Logs in to each of the other tokens, so that the module closes the file of this one.
+/// Logs in to each token in `others` except `slot`, so that the module closes the file of `slot`.
 fn close_file(client: &Client, slot: SlotId, others: &[SlotId]) {
     std::thread::sleep(REST);
     let path = path_of(client, slot);
@@ -159,7 +159,7 @@ fn no_file_is_open_before_a_token_is_used() {
 }
 
 #[test]
-fn the_information_of_an_unused_token_follows_other_processes() {
+fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
     each_backend(|provider| {
         let (client, slots) = with_tokens(provider, 1);
         client.module.finalize().expect("a module");
@@ -223,7 +223,7 @@ fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
 }
 
 #[test]
-fn a_key_that_another_process_destroyed_stops_within_two_seconds() {
+fn a_key_that_another_process_destroyed_stops_signing_within_two_seconds() {
     each_backend(|provider| {
         let scene = Scene::new(provider);
         scene.sign().expect("a signature");
@@ -414,8 +414,8 @@ fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
     });
 }
 
-/// Makes the first module close the file of the first token, by using its other tokens. The second
-/// module keeps the same file open.
+/// Makes the first module close the file of the first token, by using its other tokens. Unlike
+/// [`close_file`], allows a second module to keep this file open.
 fn close_file_of_one(scene: &Scene) {
     std::thread::sleep(REST);
     for slot in &scene.slots[1..] {

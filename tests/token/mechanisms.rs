@@ -221,8 +221,7 @@ fn every_row_of_the_table_has_a_case() {
     let digesting: Vec<_> = crate::digest::KNOWN.iter().map(|(id, ..)| *id).collect();
     for row in mechanism::all() {
         let covered = match row.action {
-            // This MAC is as long as the caller's buffer, so `cases`, whose MACs have a fixed
-            // length, does not have it.
+            // This MAC is as long as the caller's buffer. The MACs in `cases` have a fixed length.
             Action::Mac(MacFunction::TlsPrf) => row.id == crate::tls::OF_ANY_LENGTH,
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             Action::Cipher(_) => ciphers.contains(&row.id),

@@ -32,7 +32,7 @@ fn params(scheme: AeadScheme, nonce: &[u8], tag_len: usize, len: usize) -> Messa
     MessageParams::new(scheme, nonce, tag_len).expect("lengths of the cipher").announced(len)
 }
 
-/// GCM with a nonce that the token generates.
+/// Returns the parameter of GCM with a nonce that the token generates.
 fn made(generator: Generator, fixed_bits: usize) -> MessageParams {
     params(GCM.1, &NONCE, 16, 0).generated(generator, fixed_bits).expect("bits of the nonce")
 }
@@ -62,8 +62,8 @@ fn opened(
     outcome.map(|_| out)
 }
 
-/// Processes a message in parts, whose lengths are those of the list in turn. The last call has the
-/// rest.
+/// Processes a message in parts, whose lengths are those of the list in turn. The last call gets
+/// the rest of the message.
 fn in_parts(
     client: &Client,
     session: SessionHandle,

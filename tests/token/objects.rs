@@ -12,7 +12,7 @@ fn aes() -> Attributes {
 }
 
 #[test]
-fn an_incomplete_template_is_refused() {
+fn an_incomplete_or_invalid_template_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -246,7 +246,7 @@ fn sensitive_values_cannot_be_read() {
             }
             assert_eq!(client.read(session, key, A::VALUE_LEN), Err(Error::AttributeTypeInvalid));
         }
-        // Each of the two flags hides the values.
+        // `CKA_SENSITIVE` true hides the value, and so does `CKA_EXTRACTABLE` false.
         for (sensitive, extractable) in [(true, true), (false, false)] {
             let key = aes().flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
             let key = client.create(session, &key).expect("a key");

@@ -50,7 +50,7 @@ fn parse(info: &[u8]) -> Vec<(u64, Vec<u8>)> {
         .collect()
 }
 
-/// A password and its counter.
+/// Generates a password. Returns it with its counter.
 fn password(
     client: &Client,
     session: SessionHandle,

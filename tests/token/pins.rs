@@ -171,8 +171,8 @@ fn database(client: &Client) -> Connection {
     Connection::open(client.directory.path().join(serial).with_extension("jeton")).expect("the token file")
 }
 
-/// The record of the user's PIN. It begins with the parameters of Argon2id, which have one byte
-/// each here.
+/// Returns the record of the user's PIN. The record begins with the parameters of Argon2id, which
+/// have one byte each here.
 fn record(client: &Client) -> Vec<u8> {
     let row = database(client).query_row("SELECT user_pin FROM token", [], |row| row.get(0));
     row.expect("a record")

@@ -34,7 +34,7 @@ fn a_search_shows_the_changes_of_another_process() {
 }
 
 #[test]
-fn changes_of_another_process_show_without_the_probe() {
+fn a_search_shows_the_changes_of_another_process_without_the_shm_probe() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, ", store = { shm-probe = false }");
@@ -47,7 +47,7 @@ fn changes_of_another_process_show_without_the_probe() {
 }
 
 #[test]
-fn the_probe_opens_the_shm_file_only_if_it_is_on() {
+fn the_shm_probe_opens_the_shm_file_only_if_configured() {
     each_backend(|provider| {
         let opened = |configuration| {
             let client = Client::with(provider, configuration);
@@ -57,7 +57,7 @@ fn the_probe_opens_the_shm_file_only_if_it_is_on() {
             let own = files.filter(|file| file.starts_with(client.directory.path()));
             own.filter(|file| file.to_string_lossy().ends_with("-shm")).count()
         };
-        // SQLite has one handle.
+        // SQLite has one handle of the file. The probe has the other one.
         assert_eq!((opened(", store = { shm-probe = false }"), opened("")), (1, 2));
     });
 }
@@ -157,7 +157,7 @@ fn errors_after_change(
 }
 
 #[test]
-fn a_key_that_another_process_destroyed_ends_within_seconds_without_a_search() {
+fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_search() {
     each_backend(|provider| {
         let errors = errors_after_change(provider, |one, mine| {
             let key = one.find_one(mine, &none().flag(A::SIGN, true));
@@ -242,7 +242,7 @@ fn init_token_by_another_process_invalidates_the_old_token() {
         one.module.close_session(officer).expect("a session");
         one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
 
-        // An object that the other process sealed with its old key would be lost.
+        // An object that the second process sealed under the old token key would be lost.
         assert_eq!(two.create(yours, &data("lost").stored()).err(), Some(Error::DeviceRemoved));
         // The first search returns the error. After it the session is on the new token, without a
         // login.

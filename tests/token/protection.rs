@@ -24,7 +24,7 @@ fn certificate() -> Attributes {
         .bytes(A::VALUE, b"der")
 }
 
-/// An object with a template in one of its attributes.
+/// Creates an object with a template in one of its attributes.
 fn with_template(
     client: &Client,
     session: SessionHandle,

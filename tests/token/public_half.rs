@@ -95,7 +95,7 @@ fn omitted_attributes_come_from_the_private_key() {
 }
 
 #[test]
-fn only_private_keys_have_a_public_key() {
+fn a_public_key_is_derived_only_from_a_private_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

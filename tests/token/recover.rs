@@ -125,8 +125,8 @@ fn dual_functions_equal_the_single_operations() {
                 assert_eq!(end, known);
             }
 
-            // A block cipher returns its last block only at the end, so that block would not be
-            // digested. A stream cipher returns everything before the end.
+            // CBC with padding returns the last block only at the end, so that block would not be
+            // digested or verified. CTR returns all bytes before the end.
             let ctr = Mechanism {
                 params: Params::Cipher(CipherScheme::AesCtr { block: [1; 16], bits: 64 }),
                 ..plain(M::AES_CTR)

@@ -1,5 +1,5 @@
-//! Results that do not reveal the padding: PKCS #1 v1.5 with implicit rejection, and the CBC
-//! padding of wrapped keys.
+//! Results that do not reveal whether a padding is valid: PKCS #1 v1.5 with implicit rejection, and
+//! the CBC padding of wrapped keys.
 
 use std::cell::RefCell;
 
@@ -39,12 +39,12 @@ fn key(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) 
     (public, client.create(session, &private).expect("a key"))
 }
 
-/// `00 02`, bytes that are not zero, `00` and a message, up to the length of the modulus.
+/// Returns `00 02`, bytes that are not zero, `00` and the message, up to the length of the modulus.
 fn padded(message: &[u8]) -> Vec<u8> {
     [&[0, 2][..], &vec![0x55; 256 - 3 - message.len()], &[0], message].concat()
 }
 
-/// Encoded messages with every type of wrong padding.
+/// Returns encoded messages with every type of wrong padding.
 fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
     let mechanism = |at: usize, byte| {
         let mut em = padded(&[7; 32]);
@@ -123,7 +123,7 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
     });
 }
 
-/// A secret key that can be read.
+/// Returns the attributes of a secret key whose value can be read.
 fn shown(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
@@ -199,8 +199,9 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
     });
 }
 
-/// The attack of Bortolozzo et al. and Bardou et al. unwraps forged blocks. The return code shows
-/// for each block whether its padding is right. Here the code is the same for all blocks.
+/// In the attack of Bortolozzo et al. and Bardou et al., the attacker unwraps forged blocks. The
+/// return code of the attacked token shows for each block whether its padding is right. The core
+/// returns the same code for all blocks.
 #[test]
 fn unwrapping_does_not_reveal_whether_cbc_padding_is_valid() {
     each_backend(|provider| {

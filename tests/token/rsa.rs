@@ -19,7 +19,7 @@ pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {
     Mechanism { params: Params::Oaep { hash, mgf, label: label.into() }, ..plain(M::RSA_PKCS_OAEP) }
 }
 
-/// Mechanisms with the longest message for a modulus of 256 bytes.
+/// Returns mechanisms, each with its longest message for a modulus of 256 bytes.
 fn paddings() -> Vec<(Mechanism, usize)> {
     let mut all = vec![(plain(M::RSA_PKCS), 256 - 11)];
     for hash in [Hash::Sha1, Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512, Hash::Sha3_256] {

@@ -32,7 +32,7 @@ pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
     }
 }
 
-/// A sample of each object type that applications create.
+/// Returns a sample of each object type that applications create.
 pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
     let mut out: Vec<Sample> = Vec::new();
     for (class, kind, object_type) in ObjectTypes::known() {
@@ -45,7 +45,7 @@ pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
     out
 }
 
-/// Keys whose values may be read.
+/// Returns the attributes of a key whose value can be read.
 pub fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
@@ -56,7 +56,7 @@ impl Sample {
         if self.object_type.is_hidden() { self.whole.clone().and(&shown()) } else { self.whole.clone() }
     }
 
-    /// The mechanism that generates such keys.
+    /// Returns the mechanism that generates objects of this type.
     pub fn generator(&self) -> Option<M> {
         let action = match self.class {
             ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => Action::Generate,
@@ -68,12 +68,12 @@ impl Sample {
         mechanism::all().find(|row| row.key_type == wanted && row.action == action).map(|row| row.id)
     }
 
-    /// Returns the result of a generation with a valid template.
+    /// Returns the expected result of a generation with a valid template.
     pub fn made(&self) -> Result<()> {
         if ObjectTypes::PARAMETERS.has(self.object_type) { Err(Error::KeySizeRange) } else { Ok(()) }
     }
 
-    /// Whether it is generated as part of a key pair.
+    /// Returns whether the object is one key of a key pair.
     pub fn is_half(&self) -> bool {
         self.object_type.is_public() || self.object_type.is_private()
     }
@@ -89,19 +89,19 @@ impl Sample {
         }
     }
 
-    /// Length of a secret key.
+    /// Returns the length of a secret key.
     pub fn len(&self) -> usize {
         self.whole.value(A::VALUE).len()
     }
 
-    /// Size of the value of a private key in bits.
+    /// Returns the size of a private key's value in bits.
     fn bits(&self) -> u64 {
         let value = self.whole.value(A::VALUE);
         let first = value.iter().position(|byte| *byte != 0).expect("a number");
         (value.len() - first) as u64 * 8 - u64::from(value[first].leading_zeros())
     }
 
-    /// A value that the attribute may have at creation.
+    /// Returns a value that the attribute may have at creation.
     pub fn value(&self, rule: &Rule) -> Vec<u8> {
         let own = |number: u64| none().number(rule.id, number).value(rule.id).to_vec();
         match (rule.id, rule.kind, rule.default) {
@@ -123,7 +123,7 @@ impl Sample {
         }
     }
 
-    /// Another value, of the right form.
+    /// Returns another value of the right form. For a template, both values are empty.
     pub fn other(&self, rule: &Rule) -> Vec<u8> {
         let own = |number: u64| none().number(rule.id, number).value(rule.id).to_vec();
         match (rule.id, rule.kind) {
@@ -208,7 +208,7 @@ fn half(
     })
 }
 
-/// Returns the pair of a key type. A new key type needs a row here.
+/// Returns the kind of key pair for a key type. A new key type needs an element in the list.
 fn pair_kind(key_type: KeyType) -> Kind {
     let kinds = [
         Kind::Rsa,
@@ -225,7 +225,7 @@ fn pair_kind(key_type: KeyType) -> Kind {
     kind.unwrap_or_else(|| panic!("no sample of {key_type}"))
 }
 
-/// An AES key that wraps and unwraps.
+/// Generates an AES key that wraps and unwraps.
 pub fn wrapping_key(client: &Client, session: SessionHandle) -> jeton::id::ObjectHandle {
     pair(client, session, Kind::Aes, &none()).0
 }
