@@ -1,9 +1,10 @@
-//! A PostgreSQL server of this test process, on a Unix socket. It ends with the process, also if
-//! the process is killed, and its files are removed.
+//! A PostgreSQL server of this test process, on a Unix socket. When the process ends, or is killed,
+//! the server stops and its files are removed.
 //!
-//! A script holds the server. It ends the server when the test process ends in any way, because
-//! then its input ends. The kernel ends the server if the script is killed. If both are killed, the
-//! next test process that starts a server removes the files.
+//! A script starts the server, and stops it when the script's input ends. The input ends when the
+//! test process ends in any way. If the script is killed, the kernel stops the server. If the
+//! script and the test process are killed, the next test process that starts a server removes the
+//! files.
 
 use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader};
@@ -16,13 +17,15 @@ use std::time::{Duration, Instant};
 
 /// The administrator of the server, who owns all tables.
 pub const USER: &str = "postgres";
-/// The beginning of the name of a server's directory. The process and the server's name follow.
+/// The beginning of the name of a server's directory. The process number and the server's name
+/// follow.
 const PREFIX: &str = "jeton-postgresql-";
-/// The file in a server's directory that its script keeps locked, from the start to the end.
+/// The file in a server's directory that the script keeps locked as long as it runs.
 const LOCK: &str = "lock";
 
-/// Makes a database, starts the server, says so, and waits for the end of its input. Then stops the
-/// server and removes its files. A test needs no data after a crash of the machine.
+/// Creates the database files, starts the server, prints `ready`, and waits for the end of its
+/// input. Then stops the server and removes its files. A test needs no data after a crash of the
+/// machine.
 const SCRIPT: &str = r#"
 set -eu
 # The test process may be killed while the script writes to it.
@@ -63,13 +66,13 @@ read -r _ || true
 pub struct Server {
     pub directory: PathBuf,
     pub port: u16,
-    /// The script. It stops the server when its input is closed, which this value has.
+    /// The script, with the pipe to its input. The script stops the server when the pipe closes.
     _script: Child,
 }
 
 impl Server {
-    /// The server of this process, which loses its data if the machine crashes. Starts it if it
-    /// does not run yet. Returns `None` if PostgreSQL is not installed.
+    /// Returns the server that the tests of this process share. Starts it at the first call. It
+    /// loses its data if the machine crashes. Returns `None` if PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Server>> = OnceLock::new();
         SHARED.get_or_init(|| Self::start("shared", "-c fsync=off -c full_page_writes=off")).as_ref()
@@ -85,7 +88,7 @@ impl Server {
         let bin = binaries()?;
         remove_leftovers();
         let directory = Self::directory_of(std::process::id(), name);
-        // Everyone who reaches the socket is the superuser.
+        // A process that can reach the socket can act as the superuser.
         DirBuilder::new().mode(0o700).create(&directory).expect("a directory");
         let mut command = as_user(&directory);
         command.args(["sh", "-c", SCRIPT]).env("DATA", &directory).env("BIN", &bin);
@@ -100,12 +103,12 @@ impl Server {
         Some(Self { directory, port, _script: child })
     }
 
-    /// The directory of a server that a process starts under this name.
+    /// Returns the directory of a server that a process starts under this name.
     pub fn directory_of(process: u32, name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("{PREFIX}{process}-{name}"))
     }
 
-    /// The address of the server's database.
+    /// Returns the address of the server's database.
     pub fn url(&self) -> String {
         format!("postgresql://{USER}@/postgres?host={}&port={}", self.directory.display(), self.port)
     }
@@ -115,13 +118,13 @@ impl Server {
 fn remove_leftovers() {
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let path = entry.path();
-        // A directory without the file is so new that its script has not created it yet.
+        // A directory without the lock file is so new that its script has not locked it yet.
         if entry.file_name().to_string_lossy().starts_with(PREFIX)
             && let Ok(lock) = File::open(path.join(LOCK))
             && lock.try_lock().is_ok()
         {
             stop(&path);
-            // Another user may own it.
+            // Another user may own the directory.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
@@ -144,7 +147,7 @@ fn stop(directory: &Path) {
     }
 }
 
-/// The folder of the newest installed version of PostgreSQL.
+/// Returns the folder with the programs of the newest installed version of PostgreSQL.
 pub fn binaries() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<_> = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).collect();
@@ -152,14 +155,16 @@ pub fn binaries() -> Option<PathBuf> {
     found.into_iter().rev().find(|bin| bin.join("initdb").exists())
 }
 
-/// Starts a command line as the user of the package, because the server refuses to run as root.
+/// Returns a command that runs its arguments. The server refuses to run as root. If this process is
+/// root, the command runs as the user of PostgreSQL's package, who becomes the owner of the
+/// directory.
 pub fn as_user(directory: &Path) -> Command {
     if !is_root() {
         return Command::new("env");
     }
     let owner = format!("{USER}:{USER}");
     let done = Command::new("chown").arg(owner).arg(directory).status().expect("chown");
-    assert!(done.success(), "the package of PostgreSQL makes the user {USER}");
+    assert!(done.success(), "the package of PostgreSQL creates the user {USER}");
     let mut command = Command::new("setpriv");
     command.args(["--reuid", USER, "--regid", USER, "--init-groups"]);
     command

@@ -185,7 +185,7 @@ fn several_derived_keys_share_no_segment() {
             for handle in [made, other] {
                 client.module.destroy_object(session, handle).expect("an object");
             }
-            // If one key cannot be created, no key is created, and the handle shows which one
+            // If one key cannot be created, no key is created. The handle 0 marks the key that
             // failed.
             let good = sized(16).and(&label);
             for (wrong, error) in [

@@ -27,7 +27,7 @@ fn digest_of(client: &Client, session: SessionHandle, len: usize) -> Vec<u8> {
     out
 }
 
-/// The digest of "abc" by each mechanism.
+/// Restores a state that was saved after `a`, and digests `bc`: the digest is that of `abc`.
 #[test]
 fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
     each_backend(|provider| {
@@ -61,7 +61,7 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
 /// specified operation". An active digest whose state the caller has saved does not prevent another
 /// digest. pkcs11-provider starts the next digest of a TLS handshake in such a session.
 #[test]
-fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
+fn a_digest_whose_state_is_saved_does_not_prevent_the_next_one() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, one, other) = (&client.module, client.open(), client.open());
@@ -84,10 +84,10 @@ fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
         // The caller still has the state of the digest that was ended.
         assert_eq!(module.set_operation_state(one, &state, NO_KEY, NO_KEY), Ok(()));
         module.digest_update(one, b"bc").expect("a part");
-        // Data after the state would be lost.
+        // A new digest would lose the data that came after the saved state.
         assert_eq!(init(one), Err(Error::OperationActive));
         assert_eq!(digest_of(&client, one, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
-        // A digest that ended after it was saved has no effect on the next digests.
+        // The first digest is saved and ends. The second one is not saved, so it prevents a third.
         init(one).expect("an operation");
         save(&client, one).expect("a state");
         digest_of(&client, one, 32);
@@ -197,7 +197,7 @@ fn rsa_and_dual_operation_states_are_restored() {
         module.encrypt_cancel(session).expect("an operation");
         module.digest_cancel(session).expect("an operation");
 
-        // A MAC of the plaintext beside its encryption, as in C_SignEncryptUpdate, each with its
+        // C_SignEncryptUpdate makes a MAC of the plaintext and encrypts it. Each operation has its
         // own key.
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (generic, _) = pair(&client, session, Kind::Generic, &none());
@@ -251,7 +251,7 @@ fn the_state_length_is_returned_and_short_buffers_are_refused() {
     });
 }
 
-/// pkcs11-provider does this when OpenSSL copies a digest, with any two sessions.
+/// When OpenSSL copies a digest, pkcs11-provider moves its state between any two sessions.
 #[test]
 fn a_digest_state_moves_to_a_read_only_session_and_back() {
     each_backend(|provider| {
@@ -312,13 +312,13 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
         client.login(session);
         assert_eq!(restore(session, &state), Err(Error::SavedStateInvalid));
         module.logout(session).expect("the user");
-        // It was saved without a login, so no logout ends it.
+        // The state was saved without a login, so a logout does not invalidate it.
         assert_eq!(restore(session, &state), Ok(()));
     });
 }
 
 #[test]
-fn a_state_ends_with_its_login() {
+fn a_state_is_refused_after_its_login_ended() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
@@ -348,7 +348,7 @@ fn a_state_ends_with_its_login() {
 }
 
 #[test]
-fn the_key_must_be_the_same_and_still_allowed() {
+fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -403,7 +403,7 @@ fn always_authenticate_prevents_saving_the_state() {
 }
 
 #[test]
-fn saved_states_have_a_size_limit() {
+fn saved_states_are_limited_in_size_number_and_keys() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -251,7 +251,7 @@ fn an_unwrapped_key_is_sensitive_and_has_one_role() {
 }
 
 #[test]
-fn an_unwrapping_template_names_usages() {
+fn an_unwrap_template_sets_the_usages_of_the_unwrapped_key() {
     each_backend(|provider| {
         let client = Client::with(provider, STRICT);
         let session = client.user();
@@ -341,7 +341,7 @@ fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, 
 }
 
 #[test]
-fn an_old_key_with_several_roles_is_unusable_until_one_is_left() {
+fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
     each_backend(|provider| {
         let client = Client::with(provider, COMPATIBLE);
         let session = client.user();

@@ -16,7 +16,7 @@ use rusqlite::{Connection, params};
 use crate::keys::{Kind, pair};
 use crate::support::{Client, Directory, Functions, PIN, data, each_backend, none, plain};
 
-/// The token's file.
+/// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
     let mut files = std::fs::read_dir(directory.path()).expect("the directory");
     let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
@@ -60,7 +60,7 @@ fn an_altered_private_record_is_refused_and_the_others_are_usable() {
         let client = Client::new(provider);
         let session = client.user();
         stored(&client, session, &["altered"]);
-        // The last byte becomes another one.
+        // Changes the last byte of the record.
         let last = "iif(substr(body, -1) = x'00', x'01', x'00')";
         let body = format!("CAST(substr(body, 1, length(body) - 1) || {last} AS BLOB)");
         tamper(&client, &format!("UPDATE record SET body = {body}"));
@@ -109,8 +109,8 @@ fn a_removed_row_affects_few_other_objects() {
         assert_eq!(seen(&client.directory, provider), LABELS);
         tamper(&client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
         let left = seen(&client.directory, provider);
-        // The token also leaves out objects whose numbers have the same low six bits as the removed
-        // one. With seven objects left this is rare.
+        // The token also leaves out each object whose number has the same low six bits as that of
+        // the removed object. This is rare among seven objects.
         assert!((1..=7).contains(&left.len()), "{left:?}");
     });
 }
@@ -234,8 +234,8 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
             let objects = stored(&client, session, &LABELS);
             assert_eq!(client.find(session, &none()).len(), LABELS.len());
             tamper(&client, statements);
-            // The module loads the rows again only after a pause of 16 times the duration of a
-            // load.
+            // To look for altered rows, the module loads the rows again only after a pause of 16
+            // times the duration of a load.
             std::thread::sleep(Duration::from_millis(200));
             client.create(session, &data("after").stored()).expect("data");
             let known = objects.iter().filter(|object| client.module.object(session, **object).is_ok());
@@ -316,12 +316,12 @@ fn a_counter_refuses_a_copy_with_an_older_pin() {
     });
 }
 
-/// Configuration with a counter in that directory.
+/// Returns a configuration with a counter in that directory.
 fn with_counter(counters: &Directory) -> String {
     format!(", store = {{ counter-dir = '{}' }}", counters.path().display())
 }
 
-/// The number in the only counter of a directory.
+/// Returns the number in the only counter of a directory.
 fn counted(counters: &Directory) -> i64 {
     let mut files = std::fs::read_dir(counters.path()).expect("the directory");
     let counter = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "counter");
@@ -329,7 +329,7 @@ fn counted(counters: &Directory) -> i64 {
     std::fs::read_to_string(path.expect("a counter")).expect("a counter").parse().expect("a number")
 }
 
-/// Puts the data of an earlier copy back into the file of a token in use, as the attacker.
+/// As the attacker, replaces the data in the file of a token in use by that of an earlier copy.
 fn roll_back(client: &Client, copy: &Path) {
     let copy = copy.display();
     let text = format!(
@@ -413,7 +413,7 @@ fn a_running_process_notices_a_rollback_without_a_counter() {
             assert_eq!(attempt(&client, session, object), Err(Error::DeviceRemoved), "{name}");
             let again = client.module.login(session, User::User, PIN);
             assert_eq!(again, Err(Error::DeviceRemoved), "{name}");
-            // A process that starts now has seen no later state.
+            // A process that starts now has seen no later state, so it accepts the older one.
             assert_eq!(seen(&client.directory, provider), ["one"], "{name}");
         }
     });
@@ -511,7 +511,8 @@ fn results(module: &Functions) -> Result<Vec<Results>, Error> {
 /// The files of a token: the name's suffix and the content of each.
 type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A token with three objects as a killed process leaves it: only `-wal` has the newest data.
+/// Returns a client with a token of three objects, and the files that a killed process leaves: only
+/// `-wal` has the newest data.
 fn killed(provider: &'static Provider) -> (Client, Files) {
     let client = Client::new(provider);
     let session = client.user();
@@ -533,7 +534,7 @@ fn named(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Replaces the files by these.
+/// Replaces the files of a token by `files`.
 fn restore(path: &Path, files: &Files) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(named(path, suffix));

@@ -31,7 +31,7 @@ use crate::derive::{base, derive, shown, value};
 use crate::keys::key_object;
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// The MAC that is as long as the buffer.
+/// The mechanism whose MAC is as long as the caller's buffer.
 pub const OF_ANY_LENGTH: M = M::TLS_PRF_GENERAL;
 
 /// The mechanisms that derive and have a case here.
@@ -193,7 +193,8 @@ fn a_tls12_master_secret_derives_only_its_keys() {
     });
 }
 
-/// The keys of a connection, their values, and the initialisation vectors.
+/// Derives the keys of a connection. Returns the connection, and the values of its keys and
+/// initialisation vectors in one list of bytes.
 fn connect(
     client: &Client,
     session: SessionHandle,

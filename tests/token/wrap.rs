@@ -1,4 +1,4 @@
-//! Wrapped keys, and their unwrapping.
+//! Keys of every type that are wrapped and unwrapped, and wrapping that is refused.
 
 use jeton::backend::{AeadScheme, Hash};
 use jeton::error::Error;
@@ -24,7 +24,7 @@ fn with(id: M, params: Params) -> Mechanism {
     Mechanism { params, ..plain(id) }
 }
 
-/// Mechanisms that wrap keys of every type: three with an AES key, one with an RSA pair.
+/// Returns mechanisms that wrap keys of every type: three with an AES key, one with an RSA pair.
 fn every_kind() -> Vec<Mechanism> {
     let gcm = aead_params(AeadScheme::AesGcm, &[1; 12], &[], 16, 0);
     vec![

@@ -22,7 +22,7 @@ fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
-/// A key pair with CKA_WRAP and CKA_UNWRAP, which are false by default for curves.
+/// Generates a key pair with CKA_WRAP and CKA_UNWRAP, which are false by default for curves.
 fn pair_of(client: &Client, session: SessionHandle, kind: Kind) -> (ObjectHandle, ObjectHandle) {
     let public = kind.request().flag(A::WRAP, true);
     client.generate(session, kind.generator(), &public, &none().flag(A::UNWRAP, true)).expect("a pair")
