@@ -15,8 +15,8 @@ fn only_the_standard_functions_are_exported() {
 }
 
 /// BIND 9.20 uses jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. Then the module
-/// calls `malloc` and `free` of the C library, but an earlier version of it also called `sdallocx`
-/// of jemalloc. So jemalloc freed memory of the C library.
+/// calls `malloc` and `free` of the C library. An earlier version of the module also called
+/// `sdallocx` of jemalloc. So jemalloc freed memory of the C library.
 #[test]
 fn memory_is_freed_by_the_allocator_that_allocated_it() {
     let names = symbols("--undefined-only");
@@ -29,8 +29,8 @@ fn memory_is_freed_by_the_allocator_that_allocated_it() {
 /// allocated with the allocator of the host.
 #[test]
 fn a_host_with_its_own_allocator_loads_the_module_with_deepbind() {
-    // AddressSanitizer replaces the allocator itself. A module that is built with it needs its
-    // runtime in the host.
+    // AddressSanitizer replaces the allocator itself. A module that is built with AddressSanitizer
+    // needs the sanitizer's runtime in the host.
     if symbols("--undefined-only").contains("__asan_init") {
         return;
     }

@@ -48,7 +48,7 @@ fn main() {
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
 
     many_children_sign_and_draw_different_numbers();
-    a_child_continues_when_its_parent_ends();
+    a_child_continues_after_its_parent_calls_finalize();
     if has_database() {
         a_child_neither_uses_nor_keeps_the_connection_of_its_parent();
     } else {
@@ -158,7 +158,7 @@ fn many_children_sign_and_draw_different_numbers() {
 /// A parent calls `C_Initialize`, forks and calls `C_Finalize`, as servers do. Meanwhile its child
 /// works on the same token. If the child believed that it holds the locks of its parent, it would
 /// write to SQLite's log while the parent deletes the log in `C_Finalize`.
-fn a_child_continues_when_its_parent_ends() {
+fn a_child_continues_after_its_parent_calls_finalize() {
     ok!(C_Initialize(nothing()));
     let session = user();
     create(session, b"of the parent");
@@ -188,7 +188,7 @@ fn a_child_continues_when_its_parent_ends() {
     ok!(C_Initialize(nothing()));
     let session = user();
     for label in ["of the parent", "before", "of another", "after"] {
-        assert_eq!(objects(session, label.as_bytes()), 1, "an object that was acknowledged: {label}");
+        assert_eq!(objects(session, label.as_bytes()), 1, "an acknowledged object is missing: {label}");
     }
     ok!(C_Finalize(nothing()));
 }
@@ -277,7 +277,8 @@ fn a_child_neither_uses_nor_keeps_the_connection_of_its_parent() {
     kill_a_parent_of_a_child(|| (), wait_for_disconnection);
 }
 
-/// Whether the token file and its `-shm` file are locked, as another open file description sees it.
+/// Returns for the token file and for its `-shm` file whether a lock excludes another open file
+/// description.
 fn locked() -> [bool; 2] {
     let directory = std::env::var_os("JETON_DIR").expect("the directory");
     let files =
@@ -352,7 +353,7 @@ fn hear(pipe: i32) {
     assert_eq!(unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) }, 1);
 }
 
-/// A child process that works beside its parent and answers with some bytes.
+/// A child process that runs at the same time as its parent, and sends `N` bytes to it.
 struct Child<const N: usize> {
     id: i32,
     pipe: i32,

@@ -34,7 +34,7 @@ fn every_function_returns_a_code() {
     seeds_are_accepted(session);
     an_operation_state_is_saved_and_restored(session);
     the_generation_of_a_pair_is_pending(slot);
-    waits_end();
+    a_wait_for_a_slot_event_ends();
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
 
@@ -200,7 +200,7 @@ fn the_generation_of_a_pair_is_pending(slot: CK_SLOT_ID) {
     ok!(C_CloseSession(session));
 }
 
-fn waits_end() {
+fn a_wait_for_a_slot_event_ends() {
     let mut slot = 0;
     let mut wait = |flags, reserved| rv!(C_WaitForSlotEvent(flags, &raw mut slot, reserved));
     assert_eq!(wait(CKF_DONT_BLOCK, nothing()), CKR_NO_EVENT);

@@ -1,6 +1,6 @@
-//! A host process with OpenSSL. It loads, uses, forks with and unloads both libraries in every
-//! order, with and without `C_Finalize`, and a thread ends after the unloading. The process must
-//! exit with 0. `C_Finalize` leaves no thread, and no connection to a database.
+//! A host process that loads OpenSSL and the module. It uses both libraries, forks, and unloads
+//! them, in every order, with and without `C_Finalize`. A thread ends after the unloading. The
+//! process must exit with 0. `C_Finalize` leaves no thread, and no connection to a database.
 //!
 //! The test program starts a process for each order. `JETON_HOST_ROUNDS` is the number of
 //! processes. The default is 128, which tries each order once.

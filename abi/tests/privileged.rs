@@ -50,7 +50,7 @@ fn environment_is_ignored_with_raised_privileges(scratch: &Scratch, program: &Pa
     for path in &written {
         assert!(!path.exists(), "the environment created {}", path.display());
     }
-    // No other setting names the token directory.
+    // The environment is ignored, and the library parameters name no token directory.
     let output = scratch.run(program, "");
     assert_eq!(answer(&output), CKR_GENERAL_ERROR.to_string(), "{output:?}");
     let log = String::from_utf8_lossy(&output.stderr);
@@ -72,7 +72,7 @@ fn configuration_is_not_quoted(scratch: &Scratch) {
     assert!(log.contains("line 1") && !log.contains("secret"), "{log}");
 }
 
-/// Returns the last output of the program: the return code of `C_Initialize`.
+/// Returns the last line that the program printed: the return code of `C_Initialize`.
 fn answer(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
 }
@@ -126,8 +126,8 @@ impl Scratch {
         Some(copy)
     }
 
-    /// Runs a program with a hostile environment: a copy as the unprivileged user, this program as
-    /// the current user.
+    /// Runs a program with a hostile environment: the setuid copy as the unprivileged user, this
+    /// program as the current user.
     fn run(&self, program: &Path, parameters: &str) -> Output {
         let mut command = Command::new(program);
         command.env(PARAMETERS, parameters).env("JETON_CONF", self.configuration());

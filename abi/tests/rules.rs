@@ -129,7 +129,8 @@ fn derives(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) -> CK_BBOOL {
     value
 }
 
-/// "DSA": domain parameters, a key pair of them, and a signature with and without a digest.
+/// "DSA": domain parameters, a key pair with these parameters, and signatures with and without a
+/// hash.
 fn dsa_keys_are_made_and_sign(session: CK_SESSION_HANDLE) {
     let mut parameters = 0;
     let template = [attribute(CKA_PRIME_BITS, &(1024 as CK_ULONG))];

@@ -86,7 +86,7 @@ fn initialised_slot() -> CK_SLOT_ID {
     slots(CK_TRUE).into_iter().find(|slot| label_of(slot) == *LABEL).expect("the token")
 }
 
-/// Sets the user PIN as the SO, and returns a session with the user logged in.
+/// Logs in as the SO and sets the user PIN. Then logs in as the user, and returns the session.
 fn open(slot: CK_SLOT_ID) -> CK_SESSION_HANDLE {
     let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
     let mut session = 0;

@@ -266,8 +266,7 @@ pub fn wait_for_disconnection() {
     }
 }
 
-/// Returns the number of sockets, and of descriptors of the kernel without a file, that this
-/// process has open.
+/// Returns how many sockets and anonymous inodes (epoll, eventfd) this process has open.
 pub fn sockets() -> usize {
     let all = std::fs::read_dir("/proc/self/fd").expect("a proc file system");
     let links = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

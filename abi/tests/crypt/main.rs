@@ -302,8 +302,8 @@ fn a_short_buffer_for_update_loses_no_bytes() {
     let key = aes_key(session);
     with_each(|with| {
         if with.mechanism == CKM_AES_GCM {
-            // A backend may keep the parts of an authenticated message until the end, so no buffer
-            // is too short.
+            // A backend may keep the parts of an authenticated message until the end. Then
+            // `C_EncryptUpdate` returns no bytes, and any buffer is long enough.
             return;
         }
         let whole = encrypted(session, with, key, MESSAGE);
@@ -490,8 +490,8 @@ fn dual_functions_equal_the_single_functions() {
 }
 
 #[test]
-fn dual_functions_reverse_each_other() {
-    // A mode without a last part, because no dual function digests the output of C_DecryptFinal.
+fn dual_functions_decrypt_and_process_the_plaintext() {
+    // CTR returns nothing from C_DecryptFinal. No dual function would digest such output.
     let session = session();
     let (key, code_key) = (aes_key(session), hmac_key(session));
     let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };
