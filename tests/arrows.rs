@@ -1,6 +1,6 @@
-//! The modules of the core import in one direction (docs/design.md). So do the files beside each
-//! other in every folder, and the packages of the workspace. This test reads the sources and lists
-//! every import that breaks these rules.
+//! The modules of the core import in one direction, along the arrows in docs/design.md. So do the
+//! files beside each other in every folder, and the packages of the workspace. This test reads the
+//! sources and lists every import that breaks these rules.
 //!
 //! It does not parse Rust. It finds paths from `crate` and `super`, with groups, in code that
 //! rustfmt has formatted.
@@ -94,13 +94,13 @@ fn files_beside_each_other_import_in_one_direction() {
 }
 
 #[test]
-fn packages_depend_on_those_that_the_list_allows() {
+fn packages_depend_on_exactly_the_listed_packages() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = include_str!("../Cargo.toml");
     let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
     let members: BTreeSet<_> = members.expect("a list of members").split('"').skip(1).step_by(2).collect();
     let mut listed: BTreeSet<_> = PACKAGES.iter().map(|(folder, _)| *folder).collect();
-    // The fuzz targets are not in the workspace: they have their own compiler.
+    // The fuzz targets are a separate workspace: they are compiled with instrumentation.
     listed.remove("conformance/fuzz");
     assert_eq!(members, listed);
     for (folder, allowed) in PACKAGES {
@@ -199,7 +199,8 @@ fn crossings(path: &[String], text: &str) -> Vec<String> {
 /// The imports between modules of one folder that are part of a circle, or lead from one circle to
 /// another. A module may import from its parent, and the parent from it.
 fn circles(files: &BTreeMap<Vec<String>, String>) -> Vec<String> {
-    // For each folder: the modules in it that import each other, with an example.
+    // For each folder: the pairs of its modules in which the first imports the second, with an
+    // example.
     let mut arrows: BTreeMap<Vec<String>, BTreeMap<(String, String), String>> = BTreeMap::new();
     for (path, text) in files {
         for (line, import) in imports(path, text) {
@@ -269,7 +270,7 @@ fn roots(code: &str) -> Vec<(usize, usize, Option<usize>)> {
     found
 }
 
-/// Whether a path starts here, and not inside another path or word.
+/// Returns whether a path starts at this offset, and not inside another path or word.
 fn starts(code: &str, at: usize) -> bool {
     !code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':' | '$'))
 }

@@ -13,7 +13,7 @@ use crate::artefacts::data_directory;
 pub struct Run {
     /// The command line.
     pub command: String,
-    /// Whether it was in short mode.
+    /// Whether the run was in short mode.
     pub short: bool,
     /// The start, in seconds since 1970.
     pub started: u64,
@@ -45,7 +45,7 @@ pub struct Turns {
 /// The module of a row.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RowFacts {
-    /// Its name.
+    /// The name of the row.
     pub name: String,
     /// A description with the version.
     pub description: String,

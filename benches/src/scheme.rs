@@ -1,5 +1,5 @@
-//! The key pairs and signature schemes that are compared. Each is a row that the baseline, the core
-//! and the modules read, so that all do the same work.
+//! The key pairs and signature schemes that are compared. The baseline, the core and the modules
+//! use the same list, so that all do the same work.
 
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,

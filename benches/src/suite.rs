@@ -79,7 +79,7 @@ impl Suite {
                     let turns = turns::take(name, baseline, &mut operation, 2 * budget);
                     let Turns { median, low, high, .. } = turns;
                     println!(
-                        "{name}: {JETON} takes {median:.4} [{low:.4} {high:.4}] of the baseline's time, in turns"
+                        "{name}: {JETON} takes {median:.4} times as long as the baseline ({low:.4} to {high:.4}), in turns"
                     );
                     self.turns.push(turns);
                 }

@@ -3,9 +3,9 @@
 //!
 //! The bench calls one function with inputs of two classes, in random order. Welch's t-test
 //! compares the mean times of the two classes. Interruptions make some times very long. So the test
-//! is repeated with only the times below a percentile, for 100 percentiles. The paper calls |t|
-//! above 10 a leak, and |t| between 4.5 and 10 a possible leak. With more samples |t| grows if
-//! there is a leak, and stays small if not.
+//! is repeated with only the times below a percentile, for 100 percentiles. |t| above 4.5, the
+//! usual limit of this test, is a possible leak. |t| above 10 is a leak, as in the program dudect.
+//! With more samples |t| grows if there is a leak, and stays small if not.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ const CROPS: usize = 100;
 const FEWEST: usize = 500;
 /// Length of the modulus in bytes.
 const MODULUS: usize = 256;
-/// Values of |t| in the dudect paper: above the first is a leak, above the second a possible leak.
+/// Limits of |t|: a value above the first is a leak, a value above the second a possible leak.
 const LIMITS: [f64; 2] = [10.0, 4.5];
 
 const BACKENDS: [&str; 2] = ["aws-lc", "rustcrypto"];

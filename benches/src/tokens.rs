@@ -116,7 +116,7 @@ fn heading() -> String {
         "# Many tokens in one process\n\n`cargo run --release -p jeton-benches -- tokens` writes this page. \
          Every figure is the median of {RUNS} processes\nthat find the tokens in the page cache. {ROUND} of the tokens (or all, if \
          there are fewer) have a P-256 key; a signature\nis `C_SignInit` and `C_Sign` in a session of the next token. \
-         The files and the memory are those after\n`C_Initialize` and `C_GetSlotList`. Jeton's PINs have the least \
+         The files and the memory are those after\n`C_Initialize` and `C_GetSlotList`. Jeton's PINs have the cheapest \
          key derivation. The time of `C_Initialize` includes\nloading the module and the first `C_GetSlotList`. The \
          time of `C_Login` includes `C_OpenSession`.\n\n{}, {} cores, {}\n\n\
          | tokens | module | `C_Initialize` | unchanged `C_GetSlotList` | first `C_Login` | signature, round robin | \

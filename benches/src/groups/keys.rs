@@ -42,7 +42,8 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     }
 }
 
-/// ML-KEM in both directions. The shared secret is a session object; destroying it is not timed.
+/// Measures encapsulation and decapsulation. The shared secret is a session object; destroying it
+/// is not timed.
 fn encapsulation(suite: &mut Suite, fixture: &Fixture, pair: &Pair) {
     let Kind::MlKem(set) = pair.kind else { return };
     let suffix = match set {

@@ -106,8 +106,8 @@ fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
     }
 }
 
-/// Tokens that are being filled with objects. The group leaves out a token that is not full within
-/// the time limit.
+/// Tokens that are being filled with objects. The larger groups leave out a token that did not get
+/// all objects within the time limit.
 struct Crowded<'a> {
     home: Home,
     tokens: Vec<(&'a Row, ModuleToken)>,

@@ -38,8 +38,8 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     }
 }
 
-/// Encryption. The key is prepared once. Each message has a new nonce, because the ciphers require
-/// it.
+/// Measures encryption. The baseline prepares its key once. In every row each message has a new
+/// nonce, because the ciphers require it.
 fn seal(suite: &mut Suite, targets: &[&dyn Target], name: &str, cipher: Aead, len: usize) {
     let group = format!("{name}/{len}");
     if !suite.wants(&group) {
@@ -55,7 +55,7 @@ fn seal(suite: &mut Suite, targets: &[&dyn Target], name: &str, cipher: Aead, le
     with_keys(suite, &group, targets, cipher, len, baseline, |target, key| target.sealing(cipher, key, len));
 }
 
-/// Decryption of one ciphertext, with its tag.
+/// Measures the decryption of one ciphertext, with its tag.
 fn open(suite: &mut Suite, targets: &[&dyn Target], name: &str, cipher: Aead, len: usize) {
     let group = format!("{name}/{len}");
     if !suite.wants(&group) {

@@ -160,7 +160,7 @@ fn searches(data: &Data) -> Vec<Figure> {
         figures.push(at_most("… at most 2 times the time among 10", grown, 2.0, "times"));
     }
     let walk = data.jeton("search/session/all/1000000").map(|nanos| nanos / 1e6);
-    figures.push(at_most("full walk of 1,000,000: at most 30 ns per object", walk, 30.0, "ns"));
+    figures.push(at_most("search that finds all 1,000,000: at most 30 ns per object", walk, 30.0, "ns"));
     let first = data.jeton("first-use/1000000").zip(data.jeton("first-use/10"));
     let first = first.map(|(many, few)| many / few);
     figures.push(at_most(
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_reached_or_not_by_its_numbers() {
+    fn a_target_is_reached_only_if_the_measurement_is_within_its_limit() {
         let data = Data::of(&[("sign/p256", BASELINE, 1000.0), ("sign/p256", "jeton", 1200.0)]);
         let figures = hot_path(&data);
         assert_eq!(figures[0].reached, Some(false));

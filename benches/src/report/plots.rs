@@ -21,9 +21,9 @@ const FONT: (&str, i32) = ("sans-serif", 14);
 const STYLE: &str = "<style>[fill=\"#000000\"]{fill:#1f2328}[stroke=\"#000000\"]{stroke:#1f2328}\
     @media(prefers-color-scheme:dark){[fill=\"#000000\"]{fill:#f0f6fc}[stroke=\"#000000\"]{stroke:#f0f6fc}}</style>";
 
-/// The colour of each row in every plot. Jeton has the same colour in the plots of the tool. Those
-/// of SoftHSMv2, NSS and Kryoptic are from Okabe and Ito: people with red-green blindness can
-/// distinguish them.
+/// The colour of each row in every plot. Jeton has the same colour in the plots of the tool. The
+/// colours of SoftHSMv2, NSS and Kryoptic are from Okabe and Ito: people with red-green blindness
+/// can distinguish them.
 const COLOURS: [(&str, RGBColor); 9] = [
     (JETON, RGBColor(30, 136, 200)),
     ("jeton-rc", RGBColor(86, 170, 220)),

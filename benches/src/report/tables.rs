@@ -83,7 +83,7 @@ fn line(data: &Data, group: &str, others: &[&str]) -> String {
     text
 }
 
-/// The groups of the summary, with the names that it gives them.
+/// The groups of the summary, with their names in the summary.
 const SUMMARY: [(&str, &str); 19] = [
     ("sign/p256", "P-256 sign"),
     ("verify/p256", "P-256 verify"),
@@ -145,7 +145,7 @@ fn chosen(data: &Data, groups: &[(&str, &str)]) -> String {
     text
 }
 
-/// Every row of every group.
+/// Returns the page `docs/benchmarks/rows.md`.
 pub fn every_row(data: &Data) -> String {
     let mut text = String::from(
         "# Every row\n\n`cargo run --release -p jeton-benches -- report` writes this page. \

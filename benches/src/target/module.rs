@@ -37,8 +37,8 @@ impl ModuleToken {
         Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })
     }
 
-    /// Returns a second value for the same token, with its own session. The second value makes
-    /// session keys.
+    /// Returns another `ModuleToken` for the same token, with its own session. The keys that it
+    /// makes are session objects.
     pub fn sibling(&self) -> Outcome<Self> {
         let session = self.another_session().outcome()?;
         let (row, module) = (self.row.clone(), self.module.clone());
@@ -175,7 +175,7 @@ impl Target for ModuleToken {
         let mut call = calls::Transform::open(seal, &ciphertext).outcome()?;
         let opened = call.call().outcome()?;
         if call.out()[..opened] != message {
-            return Err("a message that was decrypted is another one".to_owned());
+            return Err("the decrypted message differs from the original".to_owned());
         }
         Ok(repeated(move || {
             done(call.call());
