@@ -140,7 +140,7 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
         client.module.init_token(client.slot, SO_PIN, LABEL).map_err(told("a token afterwards"))?;
     }
     let counted = failures(directory)?;
-    // If only one call failed, the next call removed its remains.
+    // If only one call failed, the next call removed what it had left behind.
     if fault.count == 1 && counted != (0, 0) {
         return Err(format!("failures are {counted:?} without a wrong PIN"));
     }
@@ -155,7 +155,7 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     client.module.finalize().map_err(told("an end"))
 }
 
-/// A token with three objects in its store.
+/// Copies the files of a token with three objects into the directory.
 fn prepare_use(directory: &Directory) {
     static READY: std::sync::OnceLock<Arc<Directory>> = std::sync::OnceLock::new();
     let ready = READY.get_or_init(|| {
@@ -252,8 +252,8 @@ fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String
     client.verify(session, &mechanism, key(A::VERIFY), b"data", &signature).map_err(told("a verification"))
 }
 
-/// Returns the failures of both PINs in the only token file of a directory, or zeros if there is no
-/// file.
+/// Returns the counted failures of the SO PIN and of the user PIN, from the only token file of a
+/// directory. Returns zeros if there is no file.
 pub fn failures(directory: &Directory) -> Result<(u32, u32), String> {
     let mut files = std::fs::read_dir(directory.path()).expect("a directory");
     let token = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "jeton");

@@ -164,7 +164,8 @@ pub fn full_child() {
     client.module.logout(session).expect("a logout");
     lock_in_memory(&client, session, Error::DeviceMemory);
 
-    // When there is free space again, the same process can write. No partial object prevents it.
+    // When there is free space again, a new module can write. The failed calls left no partial
+    // object that prevents this.
     std::fs::remove_file(filler).expect("the filler");
     let client = slow(&directory);
     let session = client.user();

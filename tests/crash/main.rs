@@ -16,10 +16,11 @@
 //!   Otherwise it may open 128.
 //! - `JETON_CRASH_FAULT_SECONDS`: how long to try failures of file system calls (10). In 300 s all
 //!   failures are tried.
-//! - `JETON_CRASH_DATABASE_ROUNDS`: the number of rounds in which processes are killed. In half of
-//!   them, their PostgreSQL server is stopped (4).
+//! - `JETON_CRASH_DATABASE_ROUNDS`: the number of rounds in which processes with a database are
+//!   killed (4). In half of these rounds the PostgreSQL server crashes too.
 //! - `JETON_CRASH_FAILOVERS`: the number of failovers to a standby of PostgreSQL (2)
-//! - `JETON_CRASH_SIGNATURES`: how often the memory case makes, uses and destroys keys (20000)
+//! - `JETON_CRASH_SIGNATURES`: how often the case about leaked memory makes, uses and destroys keys
+//!   (20000)
 //! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
 //!
 //! With `JETON_TEST_STORE=postgresql` the tokens of the cases are in a database, and the cases that
@@ -77,7 +78,7 @@ const CASES: &[(&str, fn())] = &[
     ("processes_and_threads_lose_nothing_of_many_tokens", many::load_case),
     ("threads_sign_with_more_tokens_than_may_be_open", open_files::sign),
     ("a_process_without_descriptors_loses_no_token", open_files::shortage),
-    ("memory_stays_flat", memory::case),
+    ("keys_that_are_used_and_destroyed_leak_no_memory", memory::case),
     ("acknowledged_changes_survive_every_failing_file_system_call", faults::case),
     ("a_full_disk_allows_login_signing_and_destroying", full::full),
     ("a_read_only_disk_allows_login_and_signing", full::read_only),
@@ -125,8 +126,9 @@ const CHILDREN: &[(&str, fn())] = &[
     ("hosts sign", database::hosts::signing_child),
 ];
 
-/// The cases that are about files, by the beginning of their names. They do not run with tokens in
-/// a database. In a database, `kill -9` has a case of its own, which waits for the server.
+/// The cases that do not run with tokens in a database, by the beginning of their names. Most of
+/// them test files. `kill -9` with a database has a case of its own, in which calls wait for the
+/// server.
 const ABOUT_FILES: [&str; 11] = [
     "acknowledged_changes_survive_a_kill",
     "acknowledged_changes_survive_a_power_cut",
@@ -141,8 +143,8 @@ const ABOUT_FILES: [&str; 11] = [
     "exhausted_memory",
 ];
 
-/// The case about optimised code, which leaves other data in memory. Without optimisation it takes
-/// five minutes, so it runs only if its name is an argument.
+/// The case that tests optimised code, because optimisation changes which copies of secrets stay in
+/// memory. Without optimisation it takes five minutes, so it runs only if its name is an argument.
 const OPTIMISED: &str = "no_secret_stays_in_memory";
 
 /// Returns whether the tokens are in a database.
@@ -168,7 +170,7 @@ fn main() {
             continue;
         }
         if is_in_database() && ABOUT_FILES.iter().any(|beginning| name.starts_with(beginning)) {
-            println!("test {name} ... skipped: it is about files");
+            println!("test {name} ... skipped: not with tokens in a database");
             continue;
         }
         println!("test {name} ...");

@@ -1,5 +1,5 @@
-//! A model of the changes of one process. The process prints each call before it starts, and "ok"
-//! when it returns.
+//! A model of the changes of one process. The process prints each call before the call starts, and
+//! "ok" when the call returns.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub enum State {
     Pin(u64),
 }
 
-/// The possible states, by label: one, or two if the process was killed in a call.
+/// The possible states, by label: one, or two if a call for this label is in doubt.
 #[derive(Default)]
 pub struct Model {
     states: BTreeMap<String, Vec<State>>,

@@ -215,7 +215,7 @@ pub fn shortage_child() {
     assert_eq!(module.slots().expect("slots"), slots);
     let session = module.open_session(tokens[0], Access::ReadWrite).expect("a session");
     module.login(session, User::User, PIN).expect("the user");
-    // The module closes its own file to open another one.
+    // The module closes the idle file of one token to open that of another token.
     exhaust(&mut held);
     module.open_session(tokens[1], Access::ReadWrite).expect("a session");
     held.clear();

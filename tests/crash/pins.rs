@@ -1,4 +1,4 @@
-//! Many processes try and change one PIN at once.
+//! Many processes log in with one PIN, or change it, at the same time.
 
 use std::sync::Arc;
 

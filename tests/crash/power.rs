@@ -101,7 +101,8 @@ impl How {
     }
 }
 
-/// Returns the files after these events and a power cut.
+/// Returns the files after these events and a power cut. If `honest` is false, the disk ignores
+/// syncs.
 pub fn rebuild(
     before: &Files,
     events: &[Event],

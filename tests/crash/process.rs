@@ -184,7 +184,7 @@ pub fn token_in(directory: &Arc<Directory>, user_pin: &[u8]) {
     client.module.finalize().expect("a module");
 }
 
-/// The SO sets the user's PIN.
+/// Logs in as the SO and sets the user's PIN.
 pub fn unlock(client: &Client, pin: &[u8]) {
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");

@@ -226,7 +226,7 @@ impl Run {
         let slot = module.slots().expect("slots")[0];
         let client = Client { module, slot, directory: Arc::clone(directory) };
         let plan = Plan::read(directory);
-        let names = ["the SO's PIN", "a PIN", "its successor", "a wrong PIN"];
+        let names = ["the SO's PIN", "the user's PIN", "the user's next PIN", "a wrong PIN"];
         let always = plan.pins.iter().zip(names).map(|(pin, name)| Sought::new(name, &pin.bytes())).collect();
         let (used, refused) = (BTreeSet::new(), BTreeMap::new());
         Self { client, plan, parameters, always, leaks: 0, used, refused }
@@ -495,7 +495,7 @@ pub fn case() {
         left.extend(places.map(|line| format!("{}: {line}", provider.name)));
     }
     assert!(left.is_empty(), "secrets left in memory:\n{}", left.join("\n"));
-    println!("after C_Logout and C_Finalize: none");
+    println!("no secret was found after C_Logout and C_Finalize");
 }
 
 /// Creates a token with the PINs of the plan.

@@ -159,7 +159,8 @@ impl Fixture<'_> {
         if scheme == AeadScheme::AesGcm { self.wrap(mechanism) } else { Ok(()) }
     }
 
-    /// Wraps the other key with this one, and unwraps it. The value of the result is already known.
+    /// Wraps the other key with this one, and unwraps it. `made` does not get the unwrapped key,
+    /// because the other key has the same value.
     fn wrap(&mut self, mechanism: &Mechanism) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let mut wrapped = [0; 8192];

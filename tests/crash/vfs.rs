@@ -92,7 +92,7 @@ pub fn set_fault(fault: Option<Fault>) -> u64 {
     std::mem::replace(&mut *state, (fault, 0)).1
 }
 
-/// Counts a call. Returns the result code if it fails, as SQLite's own VFS does for these errors.
+/// Counts a call. If the call fails, returns the result code of SQLite's own VFS for this error.
 fn fails(call: Call) -> Option<c_int> {
     let mut state = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
     let number = state.1;

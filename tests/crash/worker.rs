@@ -45,7 +45,7 @@ enum Made {
     Half(ObjectHandle),
 }
 
-/// The work on a token. It prints each call before it starts, and "ok" when it returns.
+/// The work on a token. It prints each call before the call starts, and "ok" when the call returns.
 pub struct Worker<'a> {
     client: &'a Client,
     session: SessionHandle,
@@ -78,7 +78,7 @@ impl<'a> Worker<'a> {
         Self { pin, changes_pins, ..Self::in_session(client, session, name, say) }
     }
 
-    /// Lets the worker change the PIN, whose number this is.
+    /// Lets the worker change the PIN. `pin` is the number of the current PIN.
     #[cfg(feature = "postgresql")]
     pub fn changing_pin(self, pin: u64) -> Self {
         Self { pin, changes_pins: true, ..self }
@@ -161,7 +161,7 @@ impl<'a> Worker<'a> {
         let changed = self.client.set(self.session, object, &none().bytes(A::VALUE, value.as_bytes()));
         match changed {
             Ok(()) => self.done(),
-            // The worker does not use an object again whose value is unknown.
+            // The value of the object is unknown now, so the worker does not use it again.
             Err(_) => drop(self.objects.swap_remove(at)),
         }
         changed

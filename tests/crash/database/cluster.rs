@@ -20,7 +20,7 @@ done
 rm -rf "$DATA"
 "#;
 
-/// The settings of both servers. A commit waits until the standby has it on its disk.
+/// The settings of both servers. A commit waits until the standby has written it.
 const SETTINGS: &str = "
 fsync = off
 synchronous_standby_names = '*'
@@ -32,7 +32,7 @@ listen_addresses = ''
 pub struct Cluster {
     directory: PathBuf,
     primary: usize,
-    /// The script. It stops the servers when its input is closed, which this value has.
+    /// The shell that runs `GUARD`. Its input ends when this value is dropped.
     _guard: Child,
 }
 
@@ -40,7 +40,7 @@ impl Cluster {
     /// Starts a primary and a standby.
     pub fn start() -> Self {
         let directory = std::env::temp_dir().join(format!("jeton-cluster-{}", std::process::id()));
-        // Everyone who reaches a socket is the superuser.
+        // Every client that reaches a socket is the superuser, so other users must not reach it.
         DirBuilder::new().mode(0o700).create(&directory).expect("a directory");
         let mut guard = as_user(&directory);
         guard.args(["sh", "-c", GUARD]).env("DATA", &directory).env("BIN", bin());

@@ -118,7 +118,8 @@ fn doomed(place: usize) -> String {
     format!("doomed {place}")
 }
 
-/// The directory of a host. It has the name of the first one, which is the name of the schema.
+/// Makes the directory of a host. Its name is that of the first directory, because the schema has
+/// this name.
 fn directory_of(first: &Directory, host: usize, url: &str) -> Arc<Directory> {
     let path = first.path().join(format!("host{host}")).join(first.path().file_name().expect("a name"));
     std::fs::create_dir_all(&path).expect("a directory");
@@ -173,7 +174,8 @@ pub fn case() {
     let (rounds, seen) = (sum("rounds "), sum("seen "));
     let left: BTreeSet<_> =
         said.iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect();
-    // The module from before the work, a module that logs in again, and a new one of each host.
+    // All modules find the same objects: the one from before the work, also after another login,
+    // and a new module of each host.
     let others: Vec<_> = hosts.iter().map(|host| client(host, u32::MAX)).collect();
     check(&one, session, &left);
     one.module.logout(session).expect("the user");
@@ -220,7 +222,7 @@ fn delays(said: &[String], destroyed: &[u128]) -> Vec<u128> {
     destroyed.iter().enumerate().map(delay).collect()
 }
 
-/// The data objects have these labels.
+/// Checks that the labels of all data objects are these.
 fn check(client: &Client, session: SessionHandle, left: &BTreeSet<String>) {
     let wanted = none().number(A::CLASS, jeton::id::ObjectClass::DATA.0);
     let labels = client.find(session, &wanted).into_iter().map(|object| {

@@ -55,13 +55,13 @@ fn until_ok<T>(mut work: impl FnMut() -> Result<T>) -> T {
     }
 }
 
-/// A module that may have to wait for the server.
+/// Returns an initialised module. Tries again while the server cannot be reached.
 fn host(directory: &Arc<Directory>) -> Client {
     let more = format!(", store = {{ timeout-seconds = {TIMEOUT} }}");
     until_ok(|| try_with(directory, u32::MAX, Provider::ALL[0], &more))
 }
 
-/// Like [`crate::worker::log_in`].
+/// Like [`crate::worker::log_in`], and tries again while the server cannot be reached.
 fn log_in(client: &Client, session: SessionHandle, known: u64) -> u64 {
     let opens = |number: &u64| until_ok(|| try_log_in(client, session, *number));
     (known..known + 2000).find(opens).expect("a PIN that opens the token")
@@ -102,7 +102,7 @@ pub fn child() {
 struct Running {
     process: Process,
     name: String,
-    /// The number of the PIN when it started, if it changes the PIN.
+    /// The number of the PIN when the process started, if the process changes the PIN.
     pin: Option<u64>,
 }
 
