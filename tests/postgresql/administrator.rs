@@ -90,7 +90,7 @@ fn an_older_version_of_an_object_is_left_out() {
 }
 
 #[test]
-fn a_row_altered_under_a_running_host_is_found_by_the_next_change_of_it() {
+fn a_row_altered_while_a_host_runs_is_detected_when_the_host_changes_it() {
     let Some(server) = server() else { return };
     let client = token(server);
     let session = client.user();
@@ -177,7 +177,7 @@ fn pin_records_and_counts_can_be_changed_but_no_pin_is_learned() {
 }
 
 #[test]
-fn nothing_in_the_database_is_secret() {
+fn the_database_contains_no_secret_in_clear() {
     let Some(server) = server() else { return };
     let client = host(server, "");
     let session = client.user();

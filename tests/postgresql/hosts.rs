@@ -184,9 +184,9 @@ fn a_counter_of_four_hosts_repeats_no_value() {
     assert_eq!((values.len() as u64, different.len()), (4 * uses, values.len()));
 }
 
-/// Three hosts with four modules each create, change, find, sign and destroy.
+/// Twelve hosts create, change, find, sign and destroy.
 #[test]
-fn three_hosts_lose_nothing() {
+fn twelve_hosts_lose_no_change() {
     let Some(server) = server() else { return };
     let first = host(server, "");
     let session = first.user();

@@ -6,11 +6,12 @@
 //! `postgresql`.
 //!
 //! - `JETON_TEST_USES`: how often four hosts use a counter (400)
-//! - `JETON_TEST_SECONDS`: how long three hosts work on one token (3)
+//! - `JETON_TEST_SECONDS`: how long twelve hosts work on one token (3)
 //! - `JETON_TEST_PARTITION_SECONDS`: how long the network of two hosts delivers nothing (3)
 //! - `JETON_TEST_CUTS`: how many connections the network cuts (20)
 //!
-//! Outside CI, the tests do nothing if PostgreSQL is not installed.
+//! If PostgreSQL is not installed, the tests do nothing. In CI, or if `JETON_TEST_STORE` is set,
+//! they fail instead.
 
 #[path = "../token/keys.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
@@ -36,7 +37,8 @@ use jeton::backend::Provider;
 use support::server::Server;
 use support::{Client, Directory};
 
-/// Returns the server that the tests share. Says so if PostgreSQL is not installed.
+/// Returns the server that the tests share. Without PostgreSQL, prints a line, or fails as stated
+/// above.
 fn server() -> Option<&'static Server> {
     let server = Server::shared();
     if server.is_none() {

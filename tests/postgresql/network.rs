@@ -55,7 +55,7 @@ impl Network {
         Client::beside(&self.directory, provider(), &configuration(&self.server, &self.directory))
     }
 
-    /// All hosts find the objects that were acknowledged, and at most those in doubt besides.
+    /// Checks that all hosts find each acknowledged object, and no others except those in doubt.
     fn check(&self, hosts: &[&Client], histories: Vec<History>) {
         let (mut kept, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
         for history in histories {
@@ -190,11 +190,11 @@ fn wait_for_server(client: &Client, session: SessionHandle, name: &str) -> Histo
     history
 }
 
-/// Signatures in some time.
+/// The times of the signatures of [`sign`].
 struct Signed {
     per_second: f64,
     longest: Duration,
-    /// The number of those that took as long as the limit for an answer of the server.
+    /// The number of signatures that took at least [`TIMEOUT`].
     waited: usize,
 }
 
@@ -216,9 +216,9 @@ fn sign(client: &Client, key: ObjectHandle, time: Duration) -> Signed {
     }
 }
 
-/// Two hosts cannot reach the server for some seconds. One of them signs and makes changes at once,
-/// and the other one makes changes. If `others_work`, a host that reaches the server also makes
-/// changes. Returns the signatures during the partition.
+/// Two hosts cannot reach the server for some seconds. The first one signs and makes changes at the
+/// same time. If `others_work`, the second one and a host that reaches the server make changes too.
+/// Returns the signatures during the partition.
 fn partition(name: &str, others_work: bool) -> Option<Signed> {
     let network = Network::start(name)?;
     let seconds = Duration::from_secs(number("JETON_TEST_PARTITION_SECONDS", 3));
@@ -258,8 +258,8 @@ fn partition(name: &str, others_work: bool) -> Option<Signed> {
         during
     });
     assert!(!histories[0].doubtful.is_empty(), "changes fail during the partition");
-    // The server ends the transactions of the two hosts after the time limit. So a change of
-    // another host can fail that waits for both.
+    // The server ends the transactions of the two hosts after the time limit. Until then a change
+    // of another host may wait for them, and fail.
     if let Some(near) = histories.get(2) {
         println!(
             "the host without the proxy: {} objects kept, {} calls failed",
@@ -303,7 +303,8 @@ fn connections_that_are_cut_lose_no_acknowledged_change() {
         ];
         let mut bytes = 1;
         while network.proxy.cuts() < cuts {
-            // Different lengths: messages and their parts, and the beginning of a connection.
+            // Different lengths, to cut between messages, inside of them, and at the beginning of a
+            // connection.
             bytes = bytes * 7919 % 6007;
             let before = network.proxy.cuts();
             network.proxy.cut_after(bytes);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How often a thread looks whether the rules have changed.
 const LOOK: Duration = Duration::from_millis(10);
-/// The state of a network that delivers everything.
+/// The value of `Rules::budget` if no connection will be cut.
 const UNLIMITED: i64 = i64::MAX;
 
 /// A proxy. Its threads end when it is dropped.
@@ -161,7 +161,8 @@ impl Rules {
         }
     }
 
-    /// Returns how many of these bytes are forwarded. With less than all the connection is cut.
+    /// Returns how many of these bytes are forwarded. If that is less than all, the connection is
+    /// cut.
     fn allow(&self, len: usize) -> usize {
         let update = |budget: i64| match budget {
             UNLIMITED => None,

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use crate::server;
 use crate::support::server::Server;
 
-/// The variable of the process that holds a server until it is killed.
+/// The environment variable of a process that holds a server until the test kills the process.
 const HOLDER: &str = "JETON_TEST_HOLDS_A_SERVER";
 /// The name of its server.
 const NAME: &str = "held";
-/// The line that it writes when the server runs.
+/// The line that this process prints when the server runs.
 const READY: &str = "the server is held";
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Starts a server and waits for the end, in a process of its own.
+/// Not a test: returns at once, except in the process that [`holder`] starts. That process starts a
+/// server and waits to be killed.
 #[test]
 fn a_process_holds_a_server() {
     if std::env::var_os(HOLDER).is_none() {
@@ -76,7 +77,7 @@ fn a_server_ends_when_its_test_process_is_killed() {
     let directory = Server::directory_of(holder.id(), NAME);
     assert!(!processes_of(&directory).is_empty());
     kill(holder);
-    until("the server runs", || !directory.exists() && processes_of(&directory).is_empty());
+    until("the server still runs", || !directory.exists() && processes_of(&directory).is_empty());
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn a_server_ends_when_its_test_process_is_killed_during_the_start() {
     let directory = Server::directory_of(holder.id(), NAME);
     until("there is no lock", || directory.join("lock").exists());
     kill(holder);
-    until("the server runs", || !directory.exists() && processes_of(&directory).is_empty());
+    until("the server still runs", || !directory.exists() && processes_of(&directory).is_empty());
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn a_server_ends_when_its_script_is_killed_and_the_next_start_removes_its_files(
     let script = children.collect::<String>();
     let done = Command::new("kill").arg("-KILL").args(script.split_whitespace()).status();
     assert!(done.expect("kill").success());
-    until("the server runs", || processes_of(&directory).is_empty());
+    until("the server still runs", || processes_of(&directory).is_empty());
     kill(holder);
     Server::start("after", "-c fsync=off").expect("a server");
     assert!(!directory.exists());

@@ -51,7 +51,7 @@ fn a_server_that_does_not_answer_is_given_up_in_time() {
 }
 
 #[test]
-fn a_weaker_commit_is_refused_unless_it_is_allowed_by_name() {
+fn a_commit_weaker_than_the_configuration_allows_is_refused() {
     if server().is_none() {
         return;
     }
