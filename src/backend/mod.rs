@@ -188,10 +188,10 @@ pub trait PrivateKey: Send + Sync {
         Err(Error::KeyTypeInconsistent)
     }
     /// Computes the shared secret with a peer's public key. For EC the peer's key is a compressed
-    /// or uncompressed SEC 1 point, and the result an x-coordinate. For X25519 and X448 they are a
-    /// u-coordinate and the output of RFC 7748. For Diffie-Hellman they are integers, and the
-    /// result is as long as the prime. Fails with `DataInvalid` if the peer's key is invalid or the
-    /// result is the neutral element.
+    /// or uncompressed SEC 1 point, and the result an x-coordinate. For X25519 and X448 the peer's
+    /// key is a u-coordinate, and the result the output of RFC 7748. For Diffie-Hellman both are
+    /// integers, and the result is as long as the prime. Fails with `DataInvalid` if the peer's key
+    /// is invalid or the result is the neutral element.
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
@@ -293,9 +293,9 @@ pub enum Scheme {
     /// order. A verifier also accepts a shorter r || s, from which common leading zeros were
     /// removed: r and s must have equal lengths.
     Ecdsa,
-    /// DSA (FIPS 186-4, 4.6). The input is a digest of 20, 28, 32, 48 or 64 bytes; only its
-    /// leftmost bits count, as many as the subprime has. Another length fails with `DataLenRange`.
-    /// The signature is r || s, each as long as the subprime.
+    /// DSA (FIPS 186-4, 4.6). The input is a digest of 20, 28, 32, 48 or 64 bytes. Another length
+    /// fails with `DataLenRange`. If the digest is longer than the subprime, only its leftmost bits
+    /// are used. The signature is r || s, each as long as the subprime.
     Dsa,
     /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,

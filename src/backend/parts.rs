@@ -69,7 +69,7 @@ pub struct DsaGroup {
     pub prime: Vec<u8>,
     /// q, the order of the base.
     pub subprime: Vec<u8>,
-    /// g.
+    /// g, a number of order q modulo p.
     pub base: Vec<u8>,
 }
 
@@ -178,8 +178,10 @@ pub enum PrivateParts {
     },
 }
 
-/// An RSA private key. It is slower without the primes. Without `e`, some libraries do not blind
-/// its operations.
+/// An RSA private key. It is slower without the primes. Without `e`, `aws-lc` does not blind its
+/// operations, and `rustcrypto` computes `e` from the primes. Without `e` and the primes,
+/// `rustcrypto` tries the usual exponents, and fails with `KeyTypeInconsistent` if none of them
+/// fits.
 #[allow(missing_docs, reason = "the names are the algorithm's own")]
 pub struct RsaPrivate {
     pub n: Vec<u8>,

@@ -9,8 +9,9 @@ use crate::secret::Secret;
 /// Symmetric ciphers, including authenticated ciphers and key wraps.
 pub trait Ciphers: Sync {
     /// Creates a cipher for one session. Fails with `KeySizeRange` if the length of the key does
-    /// not fit. Fails with `MechanismParamInvalid` if the parameter does not fit: a nonce length, a
-    /// tag length, a counter width. Fails with `MechanismInvalid` if this backend lacks the cipher.
+    /// not fit, and with `DataInvalid` if the two halves of an XTS key are equal. Fails with
+    /// `MechanismParamInvalid` if the parameter does not fit: a nonce length, a tag length, a
+    /// counter width. Fails with `MechanismInvalid` if this backend lacks the cipher.
     fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>>;
     /// Creates an authenticated cipher for whole messages, for one session. Fails with
     /// `KeySizeRange` if the length of the key does not fit.
@@ -292,8 +293,8 @@ pub enum CipherScheme {
     AesCtr {
         /// The first counter block.
         block: [u8; 16],
-        /// The number of its last bits that form the counter, 1 to 128. A message that would
-        /// overflow the counter fails with `DataLenRange`.
+        /// The number of bits at the end of the block that form the counter, 1 to 128. A message
+        /// that would overflow the counter fails with `DataLenRange`.
         bits: u32,
     },
     /// SP 800-38A OFB.
@@ -485,9 +486,9 @@ impl Growth {
 pub trait Macs: Sync {
     /// Creates a MAC for one session. Fails with the errors of [`Ciphers::cipher`].
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>>;
-    /// Fills `out` with PBKDF2 (RFC 8018, 5.2) and HMAC. Fails with `MechanismInvalid` if the
-    /// backend does not support the hash. `aws_lc` and `rustcrypto` support SHA-1 and SHA-2. Fails
-    /// with `MechanismParamInvalid` if `iterations` is 0.
+    /// Fills `out` with the output of PBKDF2 with HMAC (RFC 8018, 5.2). Fails with
+    /// `MechanismInvalid` if the backend does not support the hash. `aws_lc` and `rustcrypto`
+    /// support SHA-1 and SHA-2. Fails with `MechanismParamInvalid` if `iterations` is 0.
     fn pbkdf2(&self, hash: Hash, password: &[u8], salt: &[u8], iterations: u32, out: &mut [u8])
     -> Result<()>;
 }

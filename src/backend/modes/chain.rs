@@ -125,7 +125,7 @@ fn cs1_encrypt<C: Chain<N>, const N: usize>(cbc: &mut C, input: &[u8], out: &mut
 fn cs1_decrypt<C: Chain<N>, const N: usize>(cbc: &mut C, input: &[u8], out: &mut [u8]) -> Result<()> {
     let (rest, last) = input.split_at(input.len() - N);
     let before = cbc.position();
-    // With a chaining value of zero, CBC returns the input of the block cipher for the last block:
+    // With a chaining value of zero, CBC decrypts the last block to the input of the block cipher:
     // the last plaintext XORed with the incomplete block, then the missing end of that block.
     cbc.go_to([0; N])?;
     let mut second = Zeroizing::new([0; N]);

@@ -201,7 +201,7 @@ fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
 
 fn guess_exponent(any: &RsaPublicKey, d: &Secret) -> Result<BoxedUint> {
     /// The exponents of common software: the Fermat numbers F4, F0, F1, F3 and F2, and the
-    /// exponents of old OpenSSH and PGP.
+    /// exponents of old OpenSSH (35), PuTTY (37) and GnuPG (41).
     const USUAL: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
     let d = Zeroizing::new(number(d, any.n_bits_precision())?);
     let root = Root::of_two(any, &d);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_exponent_of_another_key_has_no_primes() {
+    fn a_wrong_private_exponent_without_primes_is_refused() {
         let (_, mut parts) = key(2048, &[3]);
         parts.crt = None;
         for d in

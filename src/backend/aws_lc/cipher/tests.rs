@@ -255,7 +255,7 @@ fn ciphertext_stealing_shortens_the_last_block_but_one() {
 }
 
 #[test]
-fn a_counter_may_not_wrap() {
+fn ctr_refuses_a_message_that_would_wrap_the_counter() {
     let mut block = [0xff; 16];
     block[15] = 0xfe;
     let key = key(16);
@@ -494,7 +494,7 @@ fn rfc_5649_kwp() {
 }
 
 #[test]
-fn a_wrapped_key_needs_its_own_initial_value() {
+fn unwrapping_needs_the_initial_value_of_the_wrapping() {
     let key = key(32);
     for len in [1, 7, 8, 9, 16, 31, 32, 33] {
         let plain = vec![0; len];
@@ -557,7 +557,7 @@ fn rfc_8439_chacha20() {
 }
 
 #[test]
-fn chacha20_counts_beyond_32_bits_but_not_beyond_its_counter() {
+fn original_chacha20_counts_beyond_32_bits_and_no_counter_wraps() {
     let key = key(32);
     let original = |counter| S::ChaCha20 { nonce: [7; 8].into(), counter };
     let across = encrypt(&original(0xffff_ffff), &key, &[0; 192]).unwrap();
@@ -598,7 +598,7 @@ fn rfc_8439_chacha20_poly1305() {
 }
 
 #[test]
-fn no_plaintext_is_written_before_its_tag_is_verified() {
+fn a_changed_ciphertext_or_tag_leaves_no_plaintext_in_the_output() {
     let aad: Box<[u8]> = [5; 3].into();
     for (scheme, key_len) in [
         (

@@ -1,4 +1,4 @@
-//! XTS with AES-256. It collects the message, because XTS treats the last two blocks differently.
+//! XTS with AES-256. It collects the message, because AWS-LC processes a data unit in one call.
 
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;

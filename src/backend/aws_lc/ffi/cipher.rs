@@ -23,7 +23,7 @@ pub(crate) enum Mode {
     Cfb128,
     Cfb8,
     Cfb1,
-    /// Only with a key of 64 bytes: AWS-LC has no XTS with AES-128 here.
+    /// Only with a key of 64 bytes: AWS-LC has no `EVP_CIPHER` for XTS with AES-128.
     Xts,
     Gcm,
     Ccm,

@@ -1,4 +1,4 @@
-//! SHA-1, SHA-2, SHA-3 and SHAKE, and AWS-LC's numbers and tables for them.
+//! SHA-1, SHA-2, SHA-3 and SHAKE, and AWS-LC's numbers and functions for them.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -94,7 +94,7 @@ impl Drop for DigestCtx {
     }
 }
 
-/// AWS-LC's names of a hash.
+/// AWS-LC's number (NID) and functions for a hash.
 pub(super) struct Names {
     pub(super) nid: c_int,
     md: Md,

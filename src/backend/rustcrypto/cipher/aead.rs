@@ -21,7 +21,8 @@ pub(super) trait Detached: Send {
     fn takes(&self, len: usize) -> bool;
     /// Encrypts a message whose length [`takes`](Self::takes) accepts. `out` has the same length.
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
-    /// Decrypts such a message. If the tag is wrong, `out` contains no plaintext.
+    /// Decrypts a message whose length [`takes`](Self::takes) accepts. `out` has the same length.
+    /// If the tag is wrong, `out` contains no plaintext.
     fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
 }
 

@@ -156,7 +156,7 @@ struct ChaCha<C> {
     nonce: Box<[u8]>,
     /// The position in bytes where the keystream of a message begins.
     first: u128,
-    /// The number of keystream bytes from there on.
+    /// The number of keystream bytes that a message can use.
     most: u128,
     len: u128,
 }
