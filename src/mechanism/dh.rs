@@ -1,8 +1,9 @@
 //! Diffie-Hellman in prime fields (PKCS#11 3.2, "Diffie-Hellman"; PKCS #3).
 //!
 //! The token generates keys and domain parameters with primes of at least 1024 bits. Imported keys
-//! may have primes of 512 bits, because old peers use them. No prime has more than 8192 bits.
-//! Generated primes have at most 4096 bits, because that search already takes minutes.
+//! may have shorter primes, from 512 bits, because old peers use them. No prime has more than 8192
+//! bits. Generated primes have at most 4096 bits, because the search for a prime of 4096 bits
+//! already takes minutes.
 
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::KeyType;

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn authenticated_ciphers_and_signatures_take_messages_and_others_do_not() {
+    fn only_authenticated_ciphers_and_signatures_have_message_flags() {
         let messages = does::MESSAGE_ENCRYPT
             | does::MESSAGE_DECRYPT
             | does::MESSAGE_SIGN
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_the_cipher() {
+    fn each_cipher_checks_the_lengths_of_nonce_and_tag() {
         let new =
             |scheme, nonce_len, tag_len| MessageParams::new(scheme, &vec![0; nonce_len], tag_len).is_ok();
         for (nonce_len, tag_len, gcm, ccm, poly) in [

@@ -11,12 +11,13 @@ pub struct MechanismRow {
     /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`).
     pub flags: u64,
     /// The smallest and largest key size. The unit is the one that the specification names: bits
-    /// for RSA and EC, bytes for AES. Both sizes are 0 for digests.
+    /// for RSA and EC, bytes for AES. Both are 0 if the row gives no sizes, for example for a
+    /// digest.
     pub sizes: (u64, u64),
-    /// The type of the keys that it uses or generates. `None` if it uses no key, or if it uses or
-    /// generates keys of several types.
+    /// The type of the keys that it uses or generates. `None` if it uses no key, or if the row does
+    /// not limit the key type.
     pub key_type: Option<KeyType>,
-    /// A second type of keys that it uses.
+    /// A second type of keys that it uses, besides `key_type`.
     pub other_key_type: Option<KeyType>,
     /// The keys that it wraps.
     pub wraps: Wraps,
@@ -40,7 +41,8 @@ impl MechanismRow {
         action: Action::Encapsulate,
     };
 
-    /// Checks whether the mechanism uses keys of this type.
+    /// Returns whether the mechanism uses keys of this type. A row without `key_type` accepts every
+    /// secret key.
     pub fn accepts(&self, key_type: Option<KeyType>, is_secret: bool) -> bool {
         match self.key_type {
             Some(_) => key_type == self.key_type || key_type.is_some() && key_type == self.other_key_type,
@@ -174,7 +176,7 @@ pub enum Asymmetric {
 pub enum PointForm {
     /// The uncompressed point, or the u-coordinate.
     Bare,
-    /// A DER octet string that contains it.
+    /// A DER octet string that contains the bare form.
     Octets,
 }
 
@@ -192,7 +194,7 @@ pub enum KeyExchange {
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Derivation {
     /// ECDH, with and without the cofactor. The result is the same: the supported curves of ECDSA
-    /// have the cofactor 1, and X25519 and X448 already include the cofactor.
+    /// have the cofactor 1, and X25519 and X448 clear the cofactor.
     Ecdh,
     /// HKDF that creates a key.
     Hkdf,

@@ -72,7 +72,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     ),
 ];
 
-/// PKCS#11 3.2, "SLH-DSA mechanisms": sizes are those of the public key in bytes.
+/// Builds a row. PKCS#11 3.2, "SLH-DSA mechanisms": the sizes are those of the public key in bytes.
 const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
     MechanismRow {
         id,
@@ -97,7 +97,7 @@ mod tests {
     use crate::id::value;
 
     #[test]
-    fn the_sets_are_numbered_as_the_specification_does() {
+    fn parameter_sets_have_the_numbers_of_the_specification() {
         assert_eq!(number(SlhDsa::Sha2_128s), value::SLH_DSA_SHA2_128S);
         assert_eq!(number(SlhDsa::Shake192f), value::SLH_DSA_SHAKE_192F);
         assert_eq!(number(SlhDsa::Shake256f), value::SLH_DSA_SHAKE_256F);

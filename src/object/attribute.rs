@@ -42,9 +42,9 @@ pub enum Change {
     CopyLower,
     /// `C_SetAttributeValue` may change it. `C_CopyObject` may only set it to false.
     Usage,
-    /// Both functions may change it from false to true.
+    /// `C_SetAttributeValue` and `C_CopyObject` may change it from false to true.
     Raise,
-    /// Both functions may change it from true to false.
+    /// `C_SetAttributeValue` and `C_CopyObject` may change it from true to false.
     Lower,
     /// Only the SO may change it. At creation, too, only the SO may set it to true.
     SecurityOfficer,
@@ -65,8 +65,8 @@ pub enum Default {
     Empty,
     /// This number.
     Number(u64),
-    /// The token computes it when a caller reads it (`computed.rs`), unless the
-    /// object stores a value.
+    /// The token computes it when a caller reads it (`computed.rs`), unless the object stores a
+    /// value.
     Computed,
 }
 

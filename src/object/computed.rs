@@ -1,6 +1,7 @@
-//! Attributes that the token computes from other attributes when a caller reads them. A value in a
-//! template is compared with the computed value. An object stores such a value only if its template
-//! contained it. Objects that an older version stored without these attributes have them too.
+//! Attributes that the token computes from other attributes when a caller reads them. `verify`
+//! compares a value in a template with the computed value. An object stores such a value only if
+//! its template contained it. Objects that an older version stored without these attributes have
+//! them too.
 
 use super::attribute::{self, Default, ObjectTypes};
 use super::value::Value;
@@ -102,8 +103,8 @@ mod tests {
     #[test]
     fn an_object_of_an_older_version_has_computed_attributes() {
         use crate::object::{AttributeView, Home, Object};
-        // RFC 8032, 7.1, test 1. The older version stored an empty value for attributes that it did
-        // not know.
+        // RFC 8032, 7.1, test 1. The older version stored an empty `CKA_PUBLIC_KEY_INFO` if the
+        // template lacked the attribute. It stored no `CKA_OBJECT_VALIDATION_FLAGS`.
         let point = *b"\xd7\x5a\x98\x01\x82\xb1\x0a\xb7\xd5\x4b\xfe\xd3\xc9\x64\x07\x3a\x0e\xe1\x72\xf3\xda\xa6\x23\x25\
             \xaf\x02\x1a\x68\xf7\x07\x51\x1a";
         let mut stored = Attributes::default();

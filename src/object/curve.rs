@@ -138,7 +138,7 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 
 /// Returns the point in a `CKA_EC_POINT`: a DER octet string or, from some callers, a DER bit
 /// string or the bare point. Only the length distinguishes the bare point from a DER octet string.
-/// Both begin with 04, and in one point of 256 the next byte equals the length byte of DER.
+/// Both begin with 04, and in one of 256 points the next byte equals the length byte of DER.
 fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
     if group.has_point_len(bytes.len()) {
         return Ok(bytes);

@@ -376,8 +376,7 @@ fn expand_seed(attributes: &mut Attributes, object_type: ObjectTypes, provider: 
     }
 }
 
-/// Converts a backend's error about a key, or about a parameter of a new key, that the caller
-/// supplied.
+/// Converts a backend's error about a key or a parameter that the caller supplied.
 pub(crate) fn refused(error: Error) -> Error {
     match error {
         Error::DataInvalid | Error::DataLenRange => Error::AttributeValueInvalid,

@@ -131,8 +131,8 @@ pub(crate) fn put_pair(
     Ok((finish(public, mechanism)?, finish(private, mechanism)?))
 }
 
-/// Returns the attributes of a key that is unwrapped or derived with another key, before its value
-/// is known. They follow from the template and the other key.
+/// Returns the attributes of a key that is unwrapped, derived, encapsulated or decapsulated with
+/// another key, before its value is known. They follow from the template and the other key.
 pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Rights) -> Result<Attributes> {
     let forced: &[(A, Value)] = match origin.forced {
         Some(Value::Template(forced)) => forced,
@@ -253,10 +253,10 @@ pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
         && attributes.object_type().is_some_and(|object_type| key::secret_len_fits(object_type, len))
 }
 
-/// Sets the value of an unwrapped or derived secret key. If the template has `CKA_VALUE_LEN`, the
-/// value has this length, and `cut` selects the removed end of the secret. Fails with
-/// `TemplateInconsistent` if the secret is too short or must not be cut. Fails with `KeySizeRange`
-/// if the key type does not permit this length.
+/// Sets the value of a secret key that is unwrapped, derived, encapsulated or decapsulated. If the
+/// template has `CKA_VALUE_LEN`, the value has this length, and `cut` selects the removed end of
+/// the secret. Fails with `TemplateInconsistent` if the secret is too short or must not be cut.
+/// Fails with `KeySizeRange` if the key type does not permit this length.
 pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
     let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
@@ -310,8 +310,8 @@ fn are_zeros(bytes: &[u8]) -> bool {
     std::hint::black_box(bytes.iter().fold(0, |all, byte| all | byte)) == 0
 }
 
-/// Sets the attributes that an unwrapped private key has. Fails with `TemplateInconsistent` if the
-/// template has other values for them.
+/// Sets the parts of an unwrapped private key. Fails with `TemplateInconsistent` if the template
+/// has other values for them. Fails with `WrappedKeyInvalid` if the key is invalid.
 pub(crate) fn put_private_key(
     mut attributes: Attributes,
     parts: Vec<(A, Value)>,
@@ -552,8 +552,8 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
         let rule = attribute::rule(given.id, object.object_type());
         let rule = rule.ok_or_else(|| attribute::misplaced(given.id))?;
         let value = given_value(rule, given)?;
-        // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to its own
-        // value.
+        // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to the value
+        // that it already has.
         let same = attributes.is(rule.id, &value) && rule.kind != Kind::Template && rule.id != A::UNIQUE_ID;
         if same && !rule.secret || rule.default == Default::Computed && object.shows(rule.id, &value) {
             continue;

@@ -140,9 +140,8 @@ impl Object {
 
     /// Computes an attribute. Returns `None` if it is not a computed attribute, or if its value is
     /// stored. PKCS#11 3.2, "Secret key objects": an empty `CKA_CHECK_VALUE` is a destroyed one, so
-    /// it counts as stored.
-    /// An empty `CKA_PUBLIC_KEY_INFO` does not count: older versions stored one if the template
-    /// lacked the attribute.
+    /// it counts as stored. An empty `CKA_PUBLIC_KEY_INFO` does not count as stored: older versions
+    /// stored one if the template lacked the attribute.
     fn computed(&self, id: A) -> Option<Value> {
         if !computed::is(id, self.object_type) {
             return None;
@@ -156,8 +155,8 @@ impl Object {
 
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is
     /// sensitive or not extractable. A locked key shows no secret part. It shows no check value
-    /// either, because that is computed from the secret parts. (PKCS#11 3.2, C_GetAttributeValue,
-    /// has no `CKR_USER_NOT_LOGGED_IN`.)
+    /// either, because the check value is computed from the secret parts. The caller does not get
+    /// `CKR_USER_NOT_LOGGED_IN`, because PKCS#11 3.2, C_GetAttributeValue, does not list it.
     pub(crate) fn hides(&self, id: A) -> bool {
         if self.locked && id == A::CHECK_VALUE {
             return true;

@@ -27,7 +27,7 @@ pub(crate) fn generate(
     } else {
         let prime = provider.keys.safe_prime(bits)?;
         attributes.put(A::PRIME, Value::Bytes(Secret::new(prime)));
-        // Modulo every safe prime 4 is a square, so it generates the large subgroup of prime order.
+        // 4 is a square modulo every safe prime, so it generates the large subgroup of prime order.
         attributes.put(A::BASE, Value::Bytes([4][..].into()));
     }
     attributes.put(A::LOCAL, Value::Flag(true));

@@ -33,8 +33,8 @@ pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
     sized(attributes)
 }
 
-/// Fails if a change or a copy adds a usage to the object. Otherwise a key
-/// could have one role after the other (Delaune, Kremer, Steel 2008).
+/// Fails if a change or a copy adds a usage to the object. Otherwise a key could have one role
+/// after the other (Delaune, Kremer, Steel 2008).
 pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {
     let raised =
         |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);
@@ -48,9 +48,9 @@ pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()
     if PAIRS.iter().any(both) { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }
 
-/// Fails if the policy allows no use of this key. A key of an older store, or one that was
-/// made under *compatible*, may have several roles. Such a key is unusable until the user removes
-/// all roles but one.
+/// Fails if the policy allows no use of this key. A key of an older store, or a key that was made
+/// under the policy *compatible*, may have several roles. Such a key is unusable until the user
+/// removes all roles but one.
 pub(crate) fn usable(object: &Object) -> Result<()> {
     let has = |id| object.attributes().flag(id) == Some(true);
     if object.object_type().is_hidden() && roles(has) > 1 {
