@@ -143,8 +143,8 @@ impl Operation<Crypting> {
             if out.len() >= needed {
                 return engine.whole(input, out).inspect_err(|_| engine.forget());
             }
-            // Without padding the result may still fit. If it does not, the next call computes it
-            // again.
+            // The result may be shorter than `needed`, because a decryption removes the padding. If
+            // the result does not fit, the next call computes it again.
             shorter(out, needed, |scratch| engine.whole(input, scratch)).inspect_err(|_| engine.forget())
         })
     }
@@ -164,8 +164,8 @@ impl Operation<Crypting> {
     /// `C_EncryptFinal`, `C_DecryptFinal`
     pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(Parts::Multiple, Crypting::end_len) };
-        // The backend finishes if the result fits, even if the upper bound does not. Otherwise it
-        // keeps its state.
+        // The backend finishes if the result fits, even if the buffer is shorter than the upper
+        // bound. Otherwise the backend keeps its state.
         self.end(|engine| {
             engine.end(out).inspect_err(|error| {
                 if !matches!(error, Error::BufferTooSmall { .. }) {

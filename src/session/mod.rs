@@ -340,8 +340,8 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
 /// Such functions refuse a key with `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects":
 /// the login for a use comes "immediately after a cryptographic operation using the key has been
 /// initiated". Without it the function returns `CKR_USER_NOT_LOGGED_IN`. These functions initiate
-/// no operation, so there is no moment for this login. `C_Login` returns
-/// `CKR_OPERATION_NOT_INITIALIZED` if no operation waits for it.
+/// no operation, so there is no moment for this login. Without an operation that waits for the
+/// login, `C_Login` returns `CKR_OPERATION_NOT_INITIALIZED`.
 pub(crate) fn usable(
     token: &Token,
     rights: Rights,

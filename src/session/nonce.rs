@@ -21,9 +21,9 @@ const LEAST_RANDOM_BITS: usize = 64;
 pub(crate) struct Nonces {
     counted: Counting,
     /// The state of `CKG_GENERATE`, which counts from a random start. Two messages of an operation
-    /// never get the same nonce while its length and number of fixed bits stay the same. Messages
-    /// of two operations get the same nonce only as rarely as with random nonces (SP 800-38D,
-    /// 8.2.2).
+    /// never get the same nonce while the length of the nonce and the number of its fixed bits stay
+    /// the same. Messages of two operations get the same nonce only as rarely as with random nonces
+    /// (SP 800-38D, 8.2.2).
     any: Counting,
 }
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_starts_at_zero_and_ends_with_its_bits() {
+    fn a_counter_starts_at_zero_and_fails_when_it_is_used_up() {
         let counted = all(Generator::Counter, 22, &[0xff; 3]);
         assert_eq!(counted, [[0xff, 0xff, 0xfc], [0xff, 0xff, 0xfd], [0xff, 0xff, 0xfe], [0xff; 3]]);
         assert_eq!(all(Generator::Counter, 24, &[7; 3]), [[7; 3]]);

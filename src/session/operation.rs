@@ -94,8 +94,9 @@ enum Stage {
 }
 
 /// The engine of an operation, with the mechanism and the key that it was started with. It stays
-/// after the operation, until another engine replaces it or a logout drops it. It has its own cache
-/// lines, as the session has, because the neighbouring memory may belong to another thread.
+/// after the operation, until another engine replaces it, or a logout or a missing PIN drops it. It
+/// has its own cache lines, as the session has, because the neighbouring memory may belong to
+/// another thread.
 #[repr(align(128))]
 struct Kept<E> {
     mechanism: Mechanism,
@@ -105,8 +106,8 @@ struct Kept<E> {
 }
 
 impl<E: Engine> Operation<E> {
-    /// Starts the operation with the kept engine if that engine fits. Returns whether it does.
-    /// `renew` passes the parameter to the engine. It returns false if the engine keeps its
+    /// Starts the operation with the kept engine if that engine fits. Returns whether it fits.
+    /// `renew` passes the parameter to the engine, or returns false if the engine keeps its old
     /// parameter. Fails with `OperationActive` if an operation is active.
     pub(super) fn rearm(
         &mut self,
@@ -134,7 +135,7 @@ impl<E: Engine> Operation<E> {
         Ok(true)
     }
 
-    /// Starts the operation with a new engine. An engine that cannot be reused waits for a PIN.
+    /// Starts the operation with a new engine. With `Reuse::Never` the operation waits for a PIN.
     pub(super) fn start(&mut self, mechanism: &Mechanism, key: ObjectHandle, reuse: Reuse, engine: E) {
         let kept = Kept { mechanism: mechanism.clone(), key, reuse, engine };
         match &mut self.kept {
@@ -293,8 +294,8 @@ impl<E: Resume> Operation<E> {
         Ok(Some(Saved { mechanism: kept.mechanism.clone(), key: kept.key, progress }))
     }
 
-    /// Continues a saved operation. The caller has just started this one with the same mechanism
-    /// and key.
+    /// Continues from a saved operation. The caller has just started this operation with the same
+    /// mechanism and key.
     pub(super) fn resume(&mut self, saved: &Saved) -> Result<()> {
         if let Some(progress) = &saved.progress {
             self.part(|engine| engine.resume(progress))?;

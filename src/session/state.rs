@@ -113,9 +113,9 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the caller's key, or the saved one if the caller passes none. PKCS#11 3.2,
-    /// CK_TOKEN_INFO, `CKF_RESTORE_KEY_NOT_NEEDED`. The saved handle is of no use if its key was
-    /// destroyed in the meantime. Then the caller must pass the key.
+    /// Returns the caller's key, or the saved key if the caller passes none (PKCS#11 3.2,
+    /// CK_TOKEN_INFO, `CKF_RESTORE_KEY_NOT_NEEDED`). If the object with the saved handle is gone,
+    /// or is now another key, the caller must pass the key.
     fn key_or_saved(&self, state: &Snapshot, role: Role, given: ObjectHandle) -> ObjectHandle {
         let wanted = match role {
             Role::Encryption => state.encryption_key.as_deref(),
