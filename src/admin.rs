@@ -1,7 +1,7 @@
-//! Administration of token files, for which PKCS#11 has no functions.
+//! Administration of tokens that PKCS#11 has no functions for.
 //!
-//! The tool `jeton` calls this module. It reads the same configuration as `C_Initialize` and needs
-//! no session. It is independent of the C interface.
+//! The tool `jeton` calls this module. The module reads the same configuration as `C_Initialize`,
+//! needs no session, and is independent of the C interface.
 
 pub mod backup;
 mod draft;
@@ -230,8 +230,8 @@ pub fn examine_database() -> Result<Option<ServerState>> {
     store::server(&settings)?.map(|server| server.examine()).transpose()
 }
 
-/// Removes a token with its objects from the database that has the tokens. Returns its place;
-/// `None` if the configuration names no database.
+/// Removes a token with its objects from the database that has the tokens. Returns the token's
+/// path, as [`TokenFile::path`] does; `None` if the configuration names no database.
 pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>> {
     let settings = Settings::load(None, Threads::Forbidden)?;
     let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) else {

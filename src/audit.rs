@@ -1,5 +1,5 @@
-//! The audit log. It has one line of JSON for each login and logout, each new PIN, each change of a
-//! token or object, and each use of a private or secret key.
+//! The audit log. It has one line of JSON for each call of `C_Login` or `C_Logout`, each new PIN,
+//! each change of a token or object, and each use of a private or secret key.
 //!
 //! Each line ends with a hash over the hash of the line before and the rest of this line. A line
 //! that is changed, removed, added or moved breaks the chain there. The chain does not reveal that
@@ -149,7 +149,8 @@ impl Audit {
         let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = queue.send(Message::End);
-            // If the thread panicked, the panic was logged. Nothing else can be done here.
+            // If the thread panicked, Rust has written the message to standard error. Nothing else
+            // can be done here.
             let _ = thread.join();
         }
     }
@@ -185,7 +186,7 @@ struct Writer {
     end: u64,
     number: u64,
     last: [u8; 32],
-    /// The number of records that could not be written.
+    /// The number of records that could not be written since the last successful write.
     lost: usize,
     /// How long to wait for the lock of the file.
     patience: Duration,

@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The caller's arguments contradict each other or are outside what the function accepts.
     ArgumentsBad,
-    /// The caller cannot set the attribute, or not to this value.
+    /// The caller cannot set the attribute, or cannot set it to this value.
     AttributeReadOnly,
     /// The attribute's value is secret.
     AttributeSensitive,

@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
-/// How long to wait for a lock. The database of the store has the same limit for its own locks.
+/// How long to wait for a lock. SQLite gets the same limit for its own locks.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// The first pause between two attempts. Each later pause is twice as long, up to `LONGEST_PAUSE`.

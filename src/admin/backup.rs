@@ -259,7 +259,7 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
 }
 
 /// Fails if the directory has a token with this serial number, or a file that SQLite would take for
-/// a part of the new one. `hint` ends the message.
+/// a part of the new token's file. `hint` ends the message.
 pub(super) fn expect_free(directory: &Path, path: &Path, serial: &str, hint: &str) -> Outcome<()> {
     for ending in ["jeton", "jeton-wal", "jeton-shm", "jeton-journal"] {
         let name = path.with_extension(ending);

@@ -97,7 +97,7 @@ fn has_no_links(reason: ErrorKind) -> bool {
 }
 
 fn busy() -> Error {
-    Error::new(ErrorKind::ResourceBusy, "another process backs this token up or restores it")
+    Error::new(ErrorKind::ResourceBusy, "another process backs up, restores or moves this token")
 }
 
 #[cfg(test)]

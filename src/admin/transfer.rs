@@ -10,7 +10,8 @@
 //!    extension [`MOVING`]. A copy in the database is not committed yet. A move to the database
 //!    makes a file with this extension, too.
 //! 3. Remove the old copy.
-//! 4. Make the new copy a token: commit it, or rename the file. Remove the other one.
+//! 4. Make the new copy a token: commit it, or rename the file. After a move to the database,
+//!    remove the file with this extension.
 //!
 //! If the process is killed, the next move finds the file with this extension, and finishes the
 //! move or undoes it.
@@ -228,13 +229,14 @@ impl Stores {
         self.settings.counter_dir.as_ref().map(|folder| Counter::of(folder, serial))
     }
 
-    /// Notes the state of a token that was moved.
+    /// Notes in the counter the state of a token that was moved.
     fn count(&self, facts: &Facts) -> Outcome<()> {
         let counter = self.counter(&facts.serial);
         Ok(counter.map_or(Ok(()), |counter| counter.note(Change(facts.state)))?)
     }
 
-    /// Undoes a move that failed for this reason. The text says what remains if that fails, too.
+    /// Finishes or undoes a move that failed for this reason. Returns the reason. If the move had
+    /// made a complete copy, the text also says where the token is now.
     fn undo(&self, serial: &str, reason: Problem) -> Problem {
         let moving = self.file(serial, MOVING);
         match self.finish(serial) {
@@ -282,7 +284,7 @@ impl Stores {
         if moving.symlink_metadata().is_err() {
             return Ok(None);
         }
-        // Waits until no other process moves a token. Another one may have finished this move.
+        // Waits until no move runs on the server: it may still commit the move of a killed process.
         let is_committed = self.server.has(serial)?;
         if path.symlink_metadata().is_ok() {
             // The old copy of a move to the database was not removed.

@@ -27,7 +27,7 @@ pub struct DatabaseRules {
     /// The location of the password; `None` if the server asks for none.
     pub password: Option<SealingSource>,
     /// The file with the certificates of the authorities that may have issued the server's
-    /// certificate. A connection over TCP needs it.
+    /// certificate. A connection with TLS needs it.
     pub ca_file: Option<PathBuf>,
     /// The files with the certificate of the client and its key.
     pub client: Option<(PathBuf, PathBuf)>,
@@ -48,7 +48,7 @@ pub enum CommitLevel {
     Off,
     /// A failover to a standby may lose acknowledged changes.
     Local,
-    /// A crash of the operating systems of server and standby may lose acknowledged changes.
+    /// A failover to a standby whose operating system crashed may lose acknowledged changes.
     RemoteWrite,
     /// An acknowledged change is on the disk of the server and of its synchronous standbys.
     On,

@@ -1,7 +1,8 @@
 //! The configuration files: their order, and how they combine with the library parameters.
 //!
-//! A section or key of a later source replaces the one of an earlier source. The order is: the file
-//! of the machine, the file of the user, the file that `JETON_CONF` names, the library parameters.
+//! A later source replaces whole sections and top-level keys of an earlier source. The order is:
+//! the file of the machine, the file of the user, the file that `JETON_CONF` names, the library
+//! parameters.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use tracing_subscriber::reload;
 
 use super::LogRules;
 
-/// The level without configuration: errors of the token itself.
+/// The level without configuration: only errors.
 const DEFAULT: LevelFilter = LevelFilter::ERROR;
 
 /// The log file. The log goes to standard error if it is `None`.

@@ -2,7 +2,8 @@
 //! the reasons.
 //!
 //! The tables here are data. `object::strict` applies them to objects.
-//! [`Settings::does`](super::Settings::does) and [`check_parameter`] apply them to mechanisms.
+//! [`Settings::does`](super::Settings::does), [`Settings::sizes`](super::Settings::sizes) and
+//! [`check_parameter`] apply them to mechanisms.
 //! Sources: Clulow, "On the security of PKCS#11" (2003); Delaune, Kremer, Steel, "Formal analysis
 //! of PKCS#11" (2008); Bortolozzo, Centenaro, Focardi, Steel, "Attacking and fixing PKCS#11
 //! security tokens" (2010); NIST SP 800-38C, -38D, -57, -131A; FIPS 186-5.
