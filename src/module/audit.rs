@@ -1,7 +1,8 @@
 //! The contents of the audit log. It has a record of each call that logs in or out, sets a PIN,
 //! creates, changes or destroys objects, or uses a private or secret key. A call is recorded when
 //! it ends. Of an operation, only the Init function is recorded, because an application can abandon
-//! the operation without a further call.
+//! the operation without a further call. Closing a session is not recorded, although it destroys
+//! the session's objects and may end the login.
 
 use std::sync::Arc;
 

@@ -79,7 +79,8 @@ impl Module {
     }
 }
 
-/// Returns the attributes of the new key. `forced` names the template that `pair` has for it.
+/// Returns the attributes of the new key. `forced` is the attribute of `pair` that contains the
+/// template for the new key.
 fn make_received(
     token: &Token,
     pair: &Object,

@@ -177,7 +177,7 @@ impl Filling<'_> {
             error!(
                 file = %entry.path.display(),
                 serial = header.serial,
-                "token left out: a token with this serial number is open already, and this file is a copy of it"
+                "token left out: a token with this serial number has a slot already, and this file is a copy of it"
             );
             return Err(Error::TokenNotRecognized);
         }

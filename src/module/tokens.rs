@@ -28,7 +28,7 @@ pub(super) struct Known {
     is_queued: AtomicBool,
 }
 
-/// The place of a token.
+/// Where a token is stored.
 enum Place {
     File { path: PathBuf, id: FileId },
     Server(Arc<dyn TokenServer>),

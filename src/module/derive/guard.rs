@@ -108,7 +108,7 @@ impl<'a> Copied<'a> {
     }
 
     /// Fails with `KeySizeRange` if `len` bytes out of `whole` are too few. A part of a key has at
-    /// least 16 bytes and at least half of the key, so that an attacker can guess neither part. A
+    /// least 16 bytes and at least half of the key, so that an attacker cannot guess it. A
     /// concatenation is never cut: a caller who knows one of its base keys could keep a single
     /// unknown byte of the other. The rule about half of the key does not apply to IKEv1: RFC 2409,
     /// appendix B, takes a key for AES-128 from the 64 bytes of HMAC-SHA-512.
