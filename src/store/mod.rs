@@ -183,8 +183,8 @@ pub trait Store: Send + Sync {
     /// the state before.
     fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change>;
 
-    /// Returns the incarnation of the token. If [`changed_since`](Self::changed_since) was called
-    /// before, it may be that of the state that this call found.
+    /// Returns the incarnation of the token. After a call of `changed_since`, it may be the
+    /// incarnation of the state that this call found.
     fn incarnation(&self) -> Result<i64> {
         Ok(self.header()?.change.incarnation())
     }
@@ -195,8 +195,8 @@ pub trait Store: Send + Sync {
     fn changed_since(&self, seen: Change) -> Result<bool>;
 
     /// Like [`changed_since`](Self::changed_since), for a caller that is about to use a key. Never
-    /// waits for a server: its answer may belong to the question of an earlier call. Returns `None`
-    /// if it could not ask, because another thread is waiting for the server.
+    /// waits for a server: the answer may belong to the question of an earlier call. Returns `None`
+    /// if the store could not ask, because another thread is waiting for the server.
     fn noticed_since(&self, seen: Change) -> Result<Option<bool>> {
         self.changed_since(seen).map(Some)
     }
@@ -234,7 +234,7 @@ pub(crate) struct Inspection {
 pub(crate) type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
 
 /// Makes the write of one object again after another process changed the object. The store calls
-/// its functions in their order, while no other process can write.
+/// these functions in their order, while no other process can write.
 pub trait Again {
     /// Takes the current state.
     fn begin(&mut self, before: Snapshot) -> Result<()>;
@@ -290,8 +290,8 @@ pub(crate) struct NewPins {
 pub struct Change(pub i64);
 
 impl Change {
-    /// When a token is initialised again or gets a new key, its states continue at the next
-    /// multiple of this number.
+    /// When a token begins a new incarnation, its states continue at the next multiple of this
+    /// number.
     const INCARNATION: i64 = 1 << 40;
 
     /// Returns the state after the next commit.
@@ -299,12 +299,13 @@ impl Change {
         Self(self.0.saturating_add(1))
     }
 
-    /// Returns how often the token was initialised again or got a new key.
+    /// Returns the incarnation: a count that rises when the token is initialised again, gets a new
+    /// key or is restored with a new state.
     pub(crate) const fn incarnation(self) -> i64 {
         self.0 / Self::INCARNATION
     }
 
-    /// Returns the first state after the token is initialised again or gets a new key.
+    /// Returns the first state of the next incarnation.
     pub(crate) const fn next_incarnation(self) -> Self {
         Self((self.incarnation() + 1).saturating_mul(Self::INCARNATION))
     }
@@ -357,8 +358,8 @@ pub struct Header {
     pub(crate) user: PinState,
     /// The state of the store.
     pub(crate) change: Change,
-    /// For a new token, the sealed summary of a token without rows. Empty in a header that was
-    /// read.
+    /// The sealed summary of the rows. Empty in a header that `Store::header` or
+    /// `TokenServer::headers` returns.
     pub(crate) summary: Vec<u8>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! SQLite reads such a file as `immutable`: without locks, and without checks for changes. That is
 //! correct as long as no process writes. So the file's stamp is compared before each read, and
-//! after each read except the search for damage. A file with a write-ahead log is not read in this
-//! way, because the last commits may be only in the log.
+//! after each read except the search for damage. A file whose write-ahead log has content is not
+//! read in this way, because the last commits may be only in the log.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

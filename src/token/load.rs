@@ -178,7 +178,8 @@ impl Token {
         }
     }
 
-    /// Ends the login after the token's file was removed or replaced while it was closed.
+    /// Ends the login after the token was removed from the database, or after its file was removed
+    /// or replaced while it was closed.
     pub(super) fn end_removed_login(&self, change: &ChangeGuard<'_>) {
         if self.login_state() != Login::Public {
             self.end_login(change, &mut self.state());

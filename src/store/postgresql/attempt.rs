@@ -36,7 +36,7 @@ struct Tried {
 
 impl Running {
     /// Counts a failure and begins an attempt. Waits at the limit while other attempts run. Fails
-    /// with `PinLocked` if none runs.
+    /// with `PinLocked` if no other attempt runs, or after `file_lock::LIMIT`.
     pub(super) fn begin(database: &Arc<Database>, serial: &str, role: Role, limit: u32) -> Result<Self> {
         let id = i64::from_le_bytes(seal::random()?);
         let end = Instant::now() + file_lock::LIMIT;
@@ -74,8 +74,8 @@ async fn begin(client: &Client, serial: &str, role: Role, limit: u32, id: i64) -
         Role::SecurityOfficer => "so_failures",
         Role::User => "user_failures",
     };
-    // The interval is longer than any attempt: Argon2id takes a second at most by default, and
-    // other attempts wait for 20 seconds.
+    // The interval is longer than an attempt: by default Argon2id takes a second at most. An
+    // attempt that waits has no row.
     let sql = format!(
         "WITH counted AS (
              UPDATE token SET {failures} = {failures} + 1

@@ -1,5 +1,5 @@
-//! Opens connections to the server: finds the hosts of the address, checks who answers, and checks
-//! the settings of the server.
+//! Opens connections to the server: finds the hosts of the address, verifies the server's
+//! certificate, and checks the settings of the server.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
@@ -162,8 +162,8 @@ async fn open(target: &Target, config: &Config, tls: Option<&Tls>, least: Commit
     Ok(session)
 }
 
-/// Returns the TLS of a connection; `None` if the address disables it, which only a server on the
-/// same host may have.
+/// Returns the TLS of a connection; `None` if the address disables TLS, which is allowed only for a
+/// server on the same host.
 fn connector(
     config: &Config,
     address: &SocketAddr,

@@ -20,7 +20,7 @@ use crate::config::DatabaseRules;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A question to the server, which a later call reads the answer of.
+/// A question to the server. A later call reads the answer.
 pub(super) struct Asked<T> {
     /// The connection on which it was asked.
     client: Arc<Client>,

@@ -45,7 +45,7 @@ use crate::error::Result;
 /// The number of times that a transaction is tried again after a conflict with another one.
 const RETRIES: usize = 5;
 
-/// The time limit of work on all objects of a token, which an administrator started.
+/// The time limit of long work: a move of a token, a search for damage, an upgrade of the tables.
 const LONGEST_WORK: Duration = Duration::from_secs(30 * 60);
 
 /// The database of a module.
@@ -98,7 +98,7 @@ impl Database {
         self.link().run(once).map_err(|reason| reason.log(what))
     }
 
-    /// Does `work` on the server, once, with the time limit of work on all objects of a token.
+    /// Does `work` on the server, once, with the time limit of long work.
     fn run_long<T>(&self, what: &str, mut work: impl AsyncFnMut(&Client) -> Outcome<T>) -> Result<T> {
         let once = async |client: &Client| attempt_work(client, &mut work).await;
         self.link().run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))

@@ -22,7 +22,7 @@ impl Outage {
     pub(super) fn begin(&self, reason: &str) {
         let mut began = self.began();
         if began.is_none() {
-            error!("the database cannot be reached, keys in memory stay usable: {reason}");
+            error!("the database cannot be reached; outage-seconds says how long keys stay usable: {reason}");
             *began = Some(Instant::now());
         }
     }

@@ -1,7 +1,7 @@
 //! Moves tokens between the database and files.
 //!
-//! A move takes a lock that all moves of the database take. So a process that looks whether a move
-//! was committed never looks while the server still commits it for a process that was killed.
+//! All moves of the database take the same lock. Without it, a process could look for the result of
+//! a move while the server still commits this move for a process that was killed.
 
 use std::path::Path;
 use std::pin::pin;
@@ -20,7 +20,8 @@ use crate::store::Write;
 use crate::store::fingerprint::{Content, Fingerprint};
 use crate::store::sqlite::detached::Detached;
 
-/// Begins a transaction that moves a token. The server may wait while a file is written.
+/// Begins a transaction that moves a token. The server waits up to 60 seconds for the next
+/// statement, because the client may write a file in between.
 const BEGIN: &str =
     "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '60s';
     SELECT pg_catalog.pg_advisory_xact_lock(7234567812345679)";

@@ -46,9 +46,10 @@ impl Reader {
     /// Returns the header of the token file at `path`, which must not have a write-ahead log with
     /// content.
     ///
-    /// Returns `None` if only SQLite can tell: the file has an unusual form, changed a moment ago,
-    /// or is open in this process. In the last case, closing another descriptor of it could release
-    /// the locks of the process (`src/store/locks.rs`).
+    /// Returns `None` if only SQLite can tell: the file has an unusual form, is a symbolic link or
+    /// has a second name, changed a moment ago, or is open in this process. In the last case,
+    /// closing another descriptor of the file could release the locks of the process
+    /// (`src/store/locks.rs`).
     pub(crate) fn read(&mut self, path: &Path) -> Option<Found> {
         self.pages.resize(2 * PAGE, 0);
         let stamp = read_unopened(path, &mut self.pages)?;

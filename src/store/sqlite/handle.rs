@@ -24,7 +24,7 @@ pub(super) struct Handle {
     pub(super) write_protected: AtomicBool,
 }
 
-/// Whether the file is open. Its lock is held while the file is opened and closed.
+/// Whether the file is open. `Handle::state` stays locked while the file is opened or closed.
 pub(super) enum State {
     /// Each call that uses the file has a reference to it.
     Open(Arc<OpenFile>),

@@ -154,8 +154,8 @@ impl OpenFile {
             conclude(transaction, &before, &summary)?;
             Ok(Some(before.change))
         })?;
-        // The replaced bytes contain the old PIN record. With it, the old PIN still opens the token
-        // key.
+        // The replaced bytes contain the old PIN record. With it, the old PIN still unwraps the
+        // token key.
         self.scrub(SCRUB_WAIT);
         Ok(done)
     }

@@ -19,7 +19,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The open files of a process, each with the number of its users.
 struct OpenFiles {
-    /// A forked child has none of the files of its parent.
+    /// The process that opened the files. A forked child begins an empty list.
     process: u32,
     users: HashMap<FileId, usize>,
 }
@@ -76,9 +76,9 @@ fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
     }
 }
 
-/// Reads the first bytes of the token file at `path`, without SQLite. Returns its stamp too, as of
-/// a file without a write-ahead log. Returns `None` if SQLite has the file open, if it is a link,
-/// has a second name or is not a token file, or if it was changed a moment ago.
+/// Reads the first bytes of the token file at `path`, without SQLite. Returns the file's stamp, as
+/// of a file without a write-ahead log. Returns `None` if SQLite has the file open, or if the file
+/// is a symbolic link, has a second name, fails [`place::check_file`] or changed a moment ago.
 pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     // SQLite opens no token file until this lock is released.
     let open = try_lock()?;
