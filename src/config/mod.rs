@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_backend_mechanism_or_limit_is_refused() {
+    fn an_unknown_backend_or_mechanism_or_an_invalid_limit_is_refused() {
         assert!(provider(Some("openssl")).is_err());
         let rules = MechanismRules {
             allow: None,

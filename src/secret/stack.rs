@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_computation_may_take_another_stack() {
+    fn a_computation_inside_another_has_its_own_stack() {
         static STACKS: Stacks = Stacks::new(256 << 10);
         let address = |local: &mut u8| std::ptr::from_mut(black_box(local)).addr();
         let inner = || STACKS.run(|| Ok(address(&mut black_box(0))));

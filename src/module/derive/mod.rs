@@ -52,7 +52,8 @@ pub enum Derived {
 pub struct Additional<'a> {
     /// The template of the key.
     pub template: Template<'a>,
-    /// The new key. Handle 0 if the call failed because of this template.
+    /// The new key. Handle 0 if the call failed because of this template; `None` if it failed for
+    /// another reason.
     pub key: Option<ObjectHandle>,
 }
 
