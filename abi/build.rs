@@ -5,11 +5,12 @@ fn main() {
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The module must stay mapped after `dlclose`, because the process can still call its code.
         // Its libraries have thread-locals, whose destructors run at the end of each thread that
-        // called the module. Its fork handler stays registered.
+        // called the module. Its fork handlers stay registered.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         // AWS-LC calls `sdallocx` and the `OPENSSL_memory_…` functions if any library in the
-        // process has them. A program may use jemalloc and load modules with `RTLD_DEEPBIND`, as
-        // OpenSSL's pkcs11-provider does. Then jemalloc would free memory of the C library.
+        // process has them. A program with jemalloc may load the module with `RTLD_DEEPBIND`, for
+        // example through OpenSSL's pkcs11-provider. Then jemalloc would free memory of the C
+        // library.
         // `--wrap` renames these symbols, so that AWS-LC finds none of them and calls `free`.
         for theirs in ALLOCATORS {
             println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={theirs}");

@@ -1,4 +1,4 @@
-//! The attributes.
+//! The numbers and names of the attributes.
 
 use crate::numbers;
 

@@ -1,9 +1,9 @@
 //! The numbers of PKCS#11 with their names: mechanisms, attributes, object classes, key types and
-//! return codes. The core, the client, the conformance suite and the fuzz targets use this list, so
-//! that each name exists once.
+//! return codes. The core, the client, the models and the fuzz targets use this list, so that each
+//! name exists once.
 //!
 //! The numbers come from the specification's headers through `cryptoki-sys`. The package does not
-//! depend on the core, so that its users do not depend on the core either.
+//! depend on the core, so that the client can use the names without the core.
 
 mod attribute;
 mod mechanism;

@@ -1,4 +1,4 @@
-//! The object classes and the key types.
+//! The numbers and names of the object classes and the key types.
 
 use crate::numbers;
 

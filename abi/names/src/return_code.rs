@@ -1,4 +1,4 @@
-//! The return codes.
+//! The numbers and names of the return codes.
 
 use crate::numbers;
 
