@@ -13,8 +13,8 @@ use crate::number::wide;
 /// 2^32-1. This limit is smaller because an operation copies the data several times. Only the first
 /// copy returns an error if memory is short.
 const MAX_AAD: u64 = 4 << 20;
-/// Maximum length in bytes of a message that CCM may announce. CCM holds the full message in memory
-/// before it returns output.
+/// Maximum length in bytes of a message that the caller may announce for CCM. CCM holds the full
+/// message in memory before it returns output.
 const MAX_CCM_MESSAGE: u64 = 1 << 31;
 /// The length of a ChaCha20-Poly1305 nonce in bytes (RFC 8439, 2.8). The specification also has
 /// nonces of 64 bits. They are too short to be random, and no RFC describes a construction that
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn chacha20_poly1305_takes_the_nonce_of_its_rfc() {
+    fn chacha20_poly1305_accepts_only_nonces_of_96_bits() {
         wants(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3));
         assert!(
             with(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3))

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_copied() {
+    fn the_data_of_a_derivation_is_copied() {
         for id in [CKM_CONCATENATE_BASE_AND_DATA, CKM_XOR_BASE_AND_DATA, CKM_AES_ECB_ENCRYPT_DATA] {
             wants(id, &string_of(16));
             assert!(with(id, &string_of(16)) == Ok(Params::Data([7; 16].into())));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn data_comes_with_an_initialisation_vector() {
+    fn the_data_of_a_cbc_derivation_has_an_initialisation_vector() {
         let of = |pData, length| CK_AES_CBC_ENCRYPT_DATA_PARAMS { iv: [9; 16], pData, length };
         wants(CKM_AES_CBC_ENCRYPT_DATA, &of(SOME, 32));
         let expected = Params::CbcData { iv: [9; 16], data: [7; 32].into() };
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_named_by_its_handle() {
+    fn the_parameter_of_a_concatenation_is_the_handle_of_a_key() {
         let handle: CK_OBJECT_HANDLE = 9;
         wants(CKM_CONCATENATE_BASE_AND_KEY, &handle);
         assert!(with(CKM_CONCATENATE_BASE_AND_KEY, &handle) == Ok(Params::Key(object(9))));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameters_of_longer_keys_are_read() {
+    fn the_parameters_of_ike1_extended_and_ike2_prf_plus_are_read() {
         let first = CK_IKE1_EXTENDED_DERIVE_PARAMS {
             prfMechanism: CKM_SHA256_HMAC,
             bHasKeygxy: CK_TRUE,

@@ -2,7 +2,7 @@
 //! nonce and the tag to the memory that the parameter points to.
 //!
 //! The length of the parameter shows which struct it is, because the three structs have different
-//! lengths. A struct of another cipher than the mechanism's is refused.
+//! lengths. A struct for another cipher is refused.
 
 use std::ffi::c_void;
 use std::ptr::slice_from_raw_parts_mut;

@@ -38,8 +38,8 @@ pub(crate) use places::Places;
 /// The specification has no limit. This one is larger than every derived key.
 const MAX_DATA: u64 = 1 << 16;
 
-/// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. The Init functions, where
-/// `NULL` ends an operation, check it before.
+/// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. In an Init function `NULL`
+/// ends the operation, so these functions check for `NULL` first.
 ///
 /// # Safety
 ///
@@ -225,8 +225,8 @@ mod testing {
         invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
     }
 
-    /// Checks that the struct of a mechanism is read at an odd address. It must be refused if it is
-    /// `NULL`, empty, too short, too long, or has the maximum length.
+    /// Checks that the struct of a mechanism is read at an odd address. Checks that the struct is
+    /// refused if it is `NULL`, empty, too short, too long, or has the maximum length.
     pub(super) fn wants<T: Copy>(mechanism: CK_MECHANISM_TYPE, good: &T) {
         let len = size_of::<T>();
         let mut memory = vec![0; len + 2];

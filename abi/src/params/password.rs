@@ -12,10 +12,10 @@ use crate::input::In;
 use crate::number::wide;
 
 /// If `ulPasswordLen` is below this number, it is a length. Otherwise it is the address of a
-/// length. No process has memory at such low addresses (Linux: `vm.mmap_min_addr`), and no password
-/// is so long.
+/// length. No process has memory below this address (Linux: `vm.mmap_min_addr`), and passwords are
+/// shorter.
 const LEAST_ADDRESS: u64 = 1 << 16;
-/// The first number that is too large for an address.
+/// The first number that is too large for an address of a process (Linux on x86-64).
 const END_OF_ADDRESSES: u64 = 1 << 47;
 /// Maximum number of iterations. OWASP recommends 1.3 million for SHA-1. The maximum takes some
 /// seconds for each block of output.

@@ -22,7 +22,7 @@ const MAX_GMAC_IV: usize = 256;
 const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
     [(CKH_HEDGE_PREFERRED, false), (CKH_HEDGE_REQUIRED, false), (CKH_DETERMINISTIC_REQUIRED, true)];
 
-/// The SHAKE functions. PKCS#11 has no digest mechanism for them. The caller names such a function
+/// The SHAKE functions. PKCS#11 has no digest mechanism for them. The caller names a SHAKE function
 /// by its mechanism for key derivation.
 const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
     [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];

@@ -113,8 +113,8 @@ unsafe fn key_material(
     export: CK_BBOOL,
     given: &CK_SSL3_RANDOM_DATA,
 ) -> Result<Params> {
-    // Export keys are refused, for TLS 1.0 too. Its export ciphers are obsolete, and RFC 8996
-    // deprecated that version itself.
+    // Export keys are refused. Of these versions only TLS 1.0 has export ciphers. They are
+    // obsolete, and RFC 8996 deprecates TLS 1.0.
     if boolean(export)? {
         return Err(Error::MechanismParamInvalid);
     }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameters_of_exported_keys_are_read() {
+    fn the_parameters_of_the_tls_kdf_are_read() {
         let good = CK_TLS_KDF_PARAMS {
             prfMechanism: CKM_SHA256,
             pLabel: SOME,
