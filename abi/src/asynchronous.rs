@@ -10,8 +10,8 @@ use crate::call::call_in;
 use crate::input::Place;
 use crate::number::{narrow, session, wide};
 
-/// The number of bytes that are read of a function name. The longest name of a function that can be
-/// pending has 18 bytes with its NUL.
+/// The maximum number of bytes that the module reads of a function name. The longest name of a
+/// function that can be pending has 18 bytes with its NUL.
 const MAX_NAME: usize = 32;
 
 /// # Safety

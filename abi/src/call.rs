@@ -135,8 +135,8 @@ fn kept() -> &'static Module {
 }
 
 /// The right to change the state of the library: `C_Initialize` and `C_Finalize` exclude each
-/// other. It is not a mutex, because a child that is forked meanwhile must find it free, and the
-/// handler in the child may only store to atomics.
+/// other. It is not a mutex, because a child that is forked meanwhile must find it free. The
+/// handler in the child can reset an atomic, but cannot unlock a mutex of another thread.
 struct Turn;
 
 impl Turn {
@@ -172,8 +172,8 @@ fn watch_forks() -> Result<()> {
     Ok(())
 }
 
-/// Runs in the child of a fork. It is async-signal-safe, because another thread of the parent may
-/// have held any lock.
+/// Runs in the child of a fork. It must be async-signal-safe, because another thread of the parent
+/// may have held any lock.
 unsafe extern "C" fn forget_parent() {
     CURRENT.store(null_mut(), Ordering::Release);
     let parents = KEPT.load(Ordering::Acquire);

@@ -1,9 +1,9 @@
 //! "Dual-function cryptographic functions".
 //!
 //! Bad arguments end the encryption or decryption, as in `C_EncryptUpdate` and `C_DecryptUpdate`.
-//! The other operation continues, because it received no data (PKCS#11 3.2, C_DigestEncryptUpdate:
-//! if a call does not produce output, "then no plaintext is passed to the active digest
-//! operation").
+//! The digest, signature or verification continues, because it received no data (PKCS#11 3.2,
+//! C_DigestEncryptUpdate: if a call does not produce output, "then no plaintext is passed to the
+//! active digest operation").
 
 use cryptoki_sys::*;
 use jeton::session::Session;

@@ -57,7 +57,7 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
         4 if given.flags & CKF_OS_LOCKING_OK != 0 => CKR_OK,
         // PKCS#11 3.2, C_Initialize, third case: the library must use the application's mutexes, or
         // "if the library is unable to do this" return CKR_CANT_LOCK. The application's threads may
-        // be unknown to the operating system, so its locks would not stop them.
+        // be unknown to the operating system, so locks of the system would not stop them.
         4 => CKR_CANT_LOCK,
         _ => CKR_ARGUMENTS_BAD,
     }
@@ -71,7 +71,7 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL`, a number below [`LOWEST_ADDRESS`], or such a string.
+/// `pointer` is `NULL`, a number below [`LOWEST_ADDRESS`], or the address of such a string.
 unsafe fn parameters<'a>(pointer: *const u8) -> Result<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);

@@ -63,7 +63,8 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
     })
 }
 
-/// `CKR_PENDING` is not `CKR_OK`, so it is an error here.
+/// Returns the result of a function. Fails with `Pending` if the function is pending, because
+/// `CKR_PENDING` is not `CKR_OK`.
 fn completed<T>(started: Started<T>) -> Result<T> {
     match started {
         Started::Done(done) => Ok(done),

@@ -15,8 +15,7 @@ use crate::input::{self, In, Out};
 use crate::number::{object, session};
 use crate::params::mechanism;
 
-/// Starts an operation with a key, like `C_SignInit`. `NULL` for the mechanism ends the
-/// operation.
+/// Starts an operation with a key, like `C_SignInit`. `NULL` for the mechanism ends the operation.
 ///
 /// # Safety
 ///

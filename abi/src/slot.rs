@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_slot_has_no_token() {
+    fn the_flag_of_a_slot_shows_whether_a_token_is_present() {
         let slot = SlotInfo {
             description: "Jeton slot 7".into(),
             manufacturer: "Jeton",

@@ -1,4 +1,4 @@
-//! The message-based functions. Each chapter of the specification is a file.
+//! The message-based functions. Each section of the specification has its own file.
 
 mod crypt;
 mod decrypt;

@@ -1,5 +1,5 @@
-//! "Message-based signing and MACing functions". No mechanism of
-//! these functions has a parameter for each message.
+//! "Message-based signing and MACing functions". No mechanism of these functions has a parameter
+//! for each message.
 
 use std::ffi::c_void;
 
