@@ -43,7 +43,7 @@ Craton HSM have columns if `KRYOPTIC_MODULE` and `CRATON_MODULE` name their file
 [`driver/peers/build`](../driver/peers/build) builds both outside the tree.
 `cargo run --release -p jeton-benches -- report` writes this page from the data of the last complete run of
 `cargo bench`, so change the program, not this page. [performance.md](performance.md) explains the
-differences, and [every row](benchmarks/rows.md) has its own page.
+differences, and [rows.md](benchmarks/rows.md) has every row.
 
 ";
 
