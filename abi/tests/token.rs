@@ -16,7 +16,7 @@ const LABEL: &[u8; 32] = b"a token                         ";
 const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 #[test]
-fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
+fn a_token_is_initialised_and_used_through_the_c_interface() {
     let directory = std::env::temp_dir().join(format!("jeton-token-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // This is the only test of the binary, so no other thread reads the environment.
@@ -41,7 +41,7 @@ fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     ok!(C_Finalize(nothing()));
     assert_eq!(rv!(C_Finalize(nothing())), CKR_CRYPTOKI_NOT_INITIALIZED);
 
-    // After the next C_Initialize the token exists, and no session is open.
+    // After the next C_Initialize the token still exists, and no session is open.
     ok!(C_Initialize(nothing()));
     let mut info = CK_SESSION_INFO::default();
     assert_eq!(rv!(C_GetSessionInfo(session, &raw mut info)), CKR_SESSION_HANDLE_INVALID);

@@ -1,4 +1,4 @@
-//! The run of `cargo bench`, and the work of its child processes.
+//! The run of `cargo bench`, and the work of all child processes of the benches.
 
 use std::env;
 
@@ -33,8 +33,9 @@ fn filter() -> Option<String> {
     env::args().skip(1).find(|argument| !argument.starts_with('-'))
 }
 
-/// Measures the groups that the command line asks for in one child, with a temporary directory for
-/// its tokens. Without a filter, also measures loading, memory, instructions and many tokens.
+/// Starts one child, which measures the groups that the filter selects. The child's tokens are in a
+/// temporary directory. Without a filter, also measures loading, memory, instructions and many
+/// tokens.
 pub fn compare() -> Result<(), String> {
     let artefacts = Artefacts::build()?;
     let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());

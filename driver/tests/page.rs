@@ -106,7 +106,7 @@ fn a_page_has_the_tables_and_plots_of_the_newest_measurement() {
         "in-process",
         "ocsp_sign",
         "ecdsa-p256",
-        "Certificate sizes",
+        "Sizes of the signed documents",
         "certificates per second",
         "certificates per batch",
         "batch of 4",

@@ -1,5 +1,5 @@
-//! Notices that the process or the system has no file descriptors left. SQLite reports that like
-//! any other file that cannot be opened.
+//! Notices that the process or the system has no file descriptors left. SQLite's error does not
+//! show this: it only says that a file cannot be opened.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::io::Error;
 use rustix::process::{Resource, getrlimit};
 
 thread_local! {
-    /// Whether an open(2) of SQLite failed for this reason in this thread.
+    /// Whether SQLite failed to open a file in this thread because no descriptors were left.
     static SHORTAGE: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_do_not_depend_on_order_or_on_removed_rows() {
+    fn sums_do_not_depend_on_order_and_a_removed_row_changes_only_its_sum() {
         let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
         let rows = [row(1, 1), row(65, 2), row(2, 3)];
         let mut forwards = Summary::empty(Change(1));

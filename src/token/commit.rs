@@ -2,9 +2,9 @@
 //! commit, and so a sync. The first thread that gets the lock of changes writes the objects of all
 //! threads that wait for it.
 //!
-//! A change of one object is made again if another process has changed the object meanwhile. A
-//! store on a server makes it again from the current rows, while it holds the lock of the token
-//! ([`Retry`]). So it succeeds at the second try, however often other hosts change the object.
+//! A change of one object is made again if another process has changed the object meanwhile. With a
+//! store on a server, the second try uses the current rows, and no other host can write during it
+//! ([`Retry`]). So the second try succeeds, however often other hosts change the object.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -82,7 +82,8 @@ impl Token {
 
     /// Replaces or deletes a token object that has this handle, row number and tag: `make` returns
     /// the new object, or `None` to delete it. Returns `false` if the object in the store has
-    /// another tag, or is not there any more.
+    /// another tag, or is not there any more. With a store on a server, makes the change again
+    /// instead.
     pub(super) fn commit_change(
         &self,
         change: &ChangeGuard<'_>,

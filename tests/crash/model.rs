@@ -1,5 +1,5 @@
-//! A model of the changes of one process. The process prints each call before the call starts, and
-//! "ok" when the call returns.
+//! A model of the changes of one process. The process prints each call before the call starts. When
+//! the call returns, it prints "ok", or "failed" after an error.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub enum State {
 #[derive(Default)]
 pub struct Model {
     states: BTreeMap<String, Vec<State>>,
-    /// Calls that returned.
+    /// Calls that returned without an error.
     pub acknowledged: u64,
     /// Calls that did not return, or failed because the server could not be reached.
     pub in_doubt: u64,
@@ -85,7 +85,8 @@ impl Model {
         self.states.insert(label, vec![state]);
     }
 
-    /// Returns the number of the user's PIN, and another possible number.
+    /// Returns the last acknowledged number of the user's PIN, and the number of a change in doubt.
+    /// `known` is the number before the first change.
     pub fn pins(&self, known: u64) -> (u64, Option<u64>) {
         let number = |state: &State| if let State::Pin(number) = state { Some(*number) } else { None };
         let all: Vec<_> = self.states.get(PIN).into_iter().flatten().filter_map(number).collect();

@@ -32,7 +32,8 @@ struct Plan {
     /// The SO PIN, the user PIN, the next user PIN, and a wrong PIN.
     pins: [Turned; 4],
     samples: Vec<Sample>,
-    /// For each key pair, by name: its public value, which the uses also take as the peer's.
+    /// The public value of each key pair, by the name of the pair. Key agreements also take it as
+    /// the public value of the peer.
     peers: BTreeMap<String, Turned>,
 }
 
@@ -312,7 +313,7 @@ impl Run {
 
     /// Returns the fixture of a sample, during a login.
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
-        // Only the samples of secret keys contain their class.
+        // True for every sample: those of private keys contain their class too.
         let is_secret = sample.key.iter().any(|(id, _)| *id == A::CLASS.0);
         let derives: &[(A, u8)] = if is_secret { &[(A::DERIVE, 1)] } else { &[] };
         let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, derives);

@@ -19,7 +19,8 @@ use crate::{number, provider, server};
 
 /// `timeout-seconds` of the hosts.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// A call waits twice at most, for a connection and for an answer. The rest is for a busy machine.
+/// A call waits at most twice for [`TIMEOUT`]: for a connection and for an answer. The remaining
+/// time is for a busy machine.
 const LONGEST_CALL: Duration = Duration::from_secs(8);
 /// How long a host may need to find the server again: the longest pause of the store, and a
 /// connection.
@@ -185,7 +186,7 @@ fn wait_for_server(client: &Client, session: SessionHandle, name: &str) -> Histo
             break;
         }
         history.doubtful.insert(label);
-        assert!(start.elapsed() < BACK, "no change since {:?}", start.elapsed());
+        assert!(start.elapsed() < BACK, "no change for {:?}", start.elapsed());
     }
     history
 }
@@ -279,10 +280,10 @@ fn signing_does_not_wait_for_the_network_during_a_partition() {
     assert_eq!(signed.waited, 0, "{:?}", signed.longest);
 }
 
-/// At the beginning of a partition, a process may already know that another host made a change. One
-/// use of a key tries to load it.
+/// At the beginning of a partition, a process may already know that another host made a change.
+/// Then one use of a key waits, because it tries to load this change.
 #[test]
-fn one_signature_waits_at_most_if_another_host_made_a_change_before_a_partition() {
+fn at_most_one_signature_waits_if_another_host_made_a_change_before_a_partition() {
     let Some(signed) = partition("changes", true) else { return };
     assert!(signed.waited <= 1, "{}", signed.waited);
     assert!(signed.longest < LONGEST_CALL, "{:?}", signed.longest);
@@ -372,7 +373,7 @@ fn calls_take_at_most_the_documented_round_trips() {
 }
 
 #[test]
-fn a_slow_network_loses_nothing() {
+fn a_slow_network_loses_no_acknowledged_change() {
     let Some(network) = Network::start("slow") else { return };
     let hosts = [network.far(), network.far()];
     let sessions = [hosts[0].user(), hosts[1].user()];

@@ -80,7 +80,7 @@ fn raw_rsa_output_has_the_length_of_the_modulus() {
 }
 
 #[test]
-fn a_short_buffer_keeps_a_decryption_active() {
+fn a_short_buffer_keeps_the_operation_active() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

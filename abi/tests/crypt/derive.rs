@@ -199,7 +199,7 @@ fn tls_key_handles_are_returned_in_the_parameter() {
     let mut with = mechanism_with(CKM_TLS12_KEY_AND_MAC_DERIVE, &params);
     let rv = rv!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
     assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
-    // Without requested vectors, the pointers may be NULL.
+    // This mechanism never derives vectors, so a pointer for a vector may be NULL.
     let mut with = mechanism_with(CKM_TLS12_KEY_SAFE_DERIVE, &params);
     ok!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
     let nowhere = CK_TLS12_KEY_MAT_PARAMS { pReturnedKeyMaterial: nothing(), ..params };

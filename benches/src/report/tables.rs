@@ -37,8 +37,9 @@ fn factor(times: f64) -> String {
     }
 }
 
-/// A table with one line per group whose name begins with one of `prefixes`. Its columns are the
-/// baseline, our module and all other rows.
+/// Returns a table with one line per group whose name begins with one of `prefixes`. It shows the
+/// times of the baseline, of our module and of all other rows. The time of the baseline is the mean
+/// of its two rows.
 pub fn compared(data: &Data, prefixes: &[&str]) -> String {
     let groups: Vec<_> = prefixes.iter().flat_map(|prefix| data.groups(prefix)).collect();
     let mut others: Vec<&str> = Vec::new();

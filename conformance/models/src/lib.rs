@@ -7,7 +7,7 @@
 
 #![allow(dead_code, missing_docs, reason = "the models use only a part of the files")]
 
-// The files import from these crates.
+// The files import from the crates `jeton` and `libc`. Here this crate has both names.
 extern crate self as jeton;
 extern crate self as libc;
 

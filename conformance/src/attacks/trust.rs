@@ -27,7 +27,8 @@ pub fn attacks() -> Vec<Attack> {
 fn untrusted() -> Vec<Attack> {
     let mut all = Vec::new();
     for kind in AES_WRAPS.into_iter().chain(RSA_WRAPS) {
-        let name = format!("wrap a key with CKA_WRAP_WITH_TRUSTED with an untrusted key, {}", named(kind));
+        let name =
+            format!("wrap a key that has CKA_WRAP_WITH_TRUSTED under an untrusted key, {}", named(kind));
         all.push(attack(RULE, name, &[kind], move |a| {
             let victim = a.victim(CKK_AES, Guarded::ForTrusted, &[CKA_ENCRYPT])?;
             Ok(!a.wrapped(&wrapper(kind), super::flags::wrapping_key(a, kind)?, victim)?.is_empty())
@@ -35,7 +36,7 @@ fn untrusted() -> Vec<Attack> {
     }
     all.push(attack(
         RULE,
-        "wrap an EC key with CKA_WRAP_WITH_TRUSTED with an untrusted key",
+        "wrap an EC key that has CKA_WRAP_WITH_TRUSTED under an untrusted key",
         &[CKM_AES_KEY_WRAP_KWP],
         |a| {
             let (_, victim) = a.ec(&[CKA_SIGN], Guarded::ForTrusted, &[]).setup()?;
@@ -293,14 +294,14 @@ fn edited() -> Vec<Attack> {
         Ok(a.wrapped(with, key, victim)?)
     };
     let mut all = vec![
-        attack(H1, "the user gives a trusted key CKA_DECRYPT", &[CKM_AES_ECB], move |a| {
+        attack(H1, "the user adds CKA_DECRYPT to a trusted key", &[CKM_AES_ECB], move |a| {
             with_trusted(a, |key| {
                 a.set_attributes(key, &[flag(CKA_DECRYPT, true)])?;
                 let wrapped = wrap(a, &mechanism(CKM_AES_ECB), key)?;
                 Ok(a.decrypted(&mechanism(CKM_AES_ECB), key, &wrapped)? == VICTIM)
             })
         }),
-        attack(H1, "the user gives a copy of a trusted key CKA_DECRYPT", &[CKM_AES_ECB], move |a| {
+        attack(H1, "the user adds CKA_DECRYPT to a copy of a trusted key", &[CKM_AES_ECB], move |a| {
             with_trusted(a, |key| {
                 let more = [flag(CKA_TOKEN, false), flag(CKA_DECRYPT, true)];
                 let copy = a.copy_object(key, &more)?;
@@ -308,7 +309,7 @@ fn edited() -> Vec<Attack> {
                 Ok(a.decrypted(&mechanism(CKM_AES_ECB), copy, &wrapped)? == VICTIM)
             })
         }),
-        attack(H1, "the user gives a trusted key CKA_UNWRAP", &[KW], move |a| {
+        attack(H1, "the user adds CKA_UNWRAP to a trusted key", &[KW], move |a| {
             with_trusted(a, |key| {
                 a.set_attributes(key, &[flag(CKA_UNWRAP, true)])?;
                 let wrapped = wrap(a, &mechanism(KW), key)?;
@@ -316,7 +317,7 @@ fn edited() -> Vec<Attack> {
                 Ok(a.value(made)? == VICTIM)
             })
         }),
-        attack(H1, "the user gives a copy of a trusted key CKA_UNWRAP", &[KW], move |a| {
+        attack(H1, "the user adds CKA_UNWRAP to a copy of a trusted key", &[KW], move |a| {
             with_trusted(a, |key| {
                 let copy = a.copy_object(key, &[flag(CKA_TOKEN, false), flag(CKA_UNWRAP, true)])?;
                 let wrapped = wrap(a, &mechanism(KW), key)?;
@@ -330,7 +331,7 @@ fn edited() -> Vec<Attack> {
                 Ok(a.is(copy, CKA_TRUSTED)?)
             })
         }),
-        attack(H1, "the user gives a trusted key CKA_DERIVE", &[CKM_AES_ECB_ENCRYPT_DATA], move |a| {
+        attack(H1, "the user adds CKA_DERIVE to a trusted key", &[CKM_AES_ECB_ENCRYPT_DATA], move |a| {
             with_trusted(a, |key| {
                 a.set_attributes(key, &[flag(CKA_DERIVE, true)])?;
                 Ok(a.is(key, CKA_DERIVE)?)

@@ -1,4 +1,4 @@
-//! The tables and plots of the page of `jeton pipeline`.
+//! The tables and plots of the page about a measurement of `jeton pipeline`.
 
 use jeton_peers::Interval;
 
@@ -38,7 +38,7 @@ pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
     Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: pipeline_facts(newest), sections })
 }
 
-/// A measurement with its lists of names.
+/// A measurement, and the modules, algorithms and batch sizes that it has.
 struct View<'a> {
     measurement: &'a Measurement,
     modules: Vec<&'a str>,
@@ -378,7 +378,7 @@ fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
     let text = "Bytes of the longest document in DER, in the largest batch. The key of a certificate has the \
                 algorithm of its CA, or the algorithm after the slash.";
     let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
-    Ok(Some(Section { title: "Certificate sizes".to_owned(), blocks }))
+    Ok(Some(Section { title: "Sizes of the signed documents".to_owned(), blocks }))
 }
 
 /// Shows the stages of an algorithm with two batch sizes side by side.

@@ -47,7 +47,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes a CA with this key, valid from now on.
+    /// Makes a CA with this key. Its certificate is valid for 30 days from now.
     pub fn new(algorithm: &'static Algorithm, public_key: SubjectPublicKeyInfoOwned) -> der::Result<Self> {
         Self::named(algorithm, public_key, "Jeton pipeline CA")
     }

@@ -63,7 +63,8 @@ pub(in crate::backend) struct Cfb<E> {
     iv: [u8; N],
     /// The length of a segment in bytes.
     segment: usize,
-    /// The last block of ciphertext. The bytes of the current segment replace its end.
+    /// The last `N` bytes of ciphertext, at the beginning those of the initialisation vector. The
+    /// bytes of the current segment replace its end.
     register: [u8; N],
     keystream: Zeroizing<[u8; N]>,
     /// The number of processed bytes of the current segment.
