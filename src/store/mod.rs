@@ -172,6 +172,12 @@ pub trait Store: Send + Sync {
         self.commit(std::slice::from_ref(write), summarise)
     }
 
+    /// Returns whether [`commit_one`](Self::commit_one) makes a change again. Then its caller need
+    /// not load the changes of other processes first.
+    fn repeats_changes(&self) -> bool {
+        false
+    }
+
     /// Removes old bytes that an earlier call or a killed process left in the file, unless a
     /// process is reading it.
     fn tidy(&self);
@@ -312,6 +318,7 @@ impl Change {
 }
 
 /// The state of the rows that were loaded, with their summary.
+#[derive(Clone)]
 pub struct Snapshot {
     /// The number of the state.
     pub(crate) change: Change,

@@ -460,7 +460,9 @@ impl Token {
             self.make_object(old.home, change(old)?)
         };
         let guard = self.lock_changes();
-        self.load_changes(&guard)?;
+        if !self.store.repeats_changes() {
+            self.load_changes(&guard)?;
+        }
         loop {
             let (tag, old) = self.current(&guard, rights, handle)?;
             let Home::Token(id) = old.home else {

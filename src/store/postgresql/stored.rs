@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::pin::pin;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use futures_util::TryStreamExt;
@@ -17,7 +18,7 @@ use super::examine;
 use super::failure::{Fault, Outcome};
 use super::link::Asked;
 use super::rows::{self, HEADER};
-use super::transaction::{self, execute};
+use super::transaction::{self, Done, execute};
 use super::wire::Pending;
 use crate::error::{Error, Result};
 use crate::store::{
@@ -26,21 +27,27 @@ use crate::store::{
 
 /// The largest number of changed objects whose records are read with their rows.
 const FEW: usize = 16;
-/// The number of records that wait for their use, after which all of them are dropped.
+/// The largest number of records that wait for their use. If there are more, the next load drops
+/// them.
 const MOST_RECORDS: usize = 512;
+/// The largest number of writes that are sent in one statement with the new state.
+const MOST_AT_ONCE: usize = 16;
 
 /// The store of one token in the database.
 pub(super) struct DatabaseStore {
     database: Arc<Database>,
     serial: String,
-    /// The question for the change number that a later call reads the answer of.
+    /// The question for the change number. A later call reads its answer.
     asked: Mutex<Option<Asked<Option<Change>>>>,
     /// Records that were read before their use.
     records: Mutex<HashMap<i64, Vec<u8>>>,
     /// The tags of the rows that were loaded last.
     tags: Mutex<HashMap<i64, Tag>>,
-    /// The change number that the last check found, until it is used.
+    /// The change number that `changed_since` found last. `incarnation` takes it.
     noted: Mutex<Option<Change>>,
+    /// The state that the last load or commit of this process left; `None` if another call may have
+    /// changed it since.
+    known: Mutex<Option<Snapshot>>,
 }
 
 impl DatabaseStore {
@@ -52,6 +59,7 @@ impl DatabaseStore {
             records: Mutex::default(),
             tags: Mutex::default(),
             noted: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -79,6 +87,34 @@ impl DatabaseStore {
 
     fn noted(&self) -> MutexGuard<'_, Option<Change>> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Snapshot>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits with one round trip if there are few writes and no other host wrote meanwhile.
+    /// Otherwise commits with `commit`.
+    fn commit_with(
+        &self,
+        writes: &[Write<'_>],
+        summarise: &Summarise<'_>,
+        mut commit: impl AsyncFnMut(&Client) -> Outcome<Done>,
+    ) -> Result<Committed> {
+        self.database.run("commit", async |client| {
+            let (known, mut done) = (self.known().take(), None);
+            if let Some(known) = known
+                && writes.len() <= MOST_AT_ONCE
+            {
+                done = transaction::commit_at_once(client, &self.serial, writes, &known, summarise).await?;
+            }
+            let (committed, after) = match done {
+                Some(done) => done,
+                None => commit(client).await?,
+            };
+            *self.known() = Some(after);
+            Ok(committed)
+        })
     }
 
     async fn read_records(&self, client: &Client, ids: &[i64]) -> Outcome<HashMap<i64, Vec<u8>>> {
@@ -111,6 +147,7 @@ impl Store for DatabaseStore {
 
     fn initialize(&self, header: &Header) -> Result<()> {
         self.records().clear();
+        self.known().take();
         self.database.run("initialise", async |client| transaction::initialize(client, header).await)
     }
 
@@ -121,6 +158,7 @@ impl Store for DatabaseStore {
         record: &[u8],
         summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
     ) -> Result<Option<Change>> {
+        self.known().take();
         self.database.run("set a PIN", async |client| {
             transaction::set_pin(client, &self.serial, role, (old, record), summarise).await
         })
@@ -162,7 +200,8 @@ impl Store for DatabaseStore {
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
         let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = std::mem::take(&mut *tags);
+        let loaded_before = std::mem::take(&mut *tags);
+        self.known().take();
         // Each statement of the transaction sees the same state.
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let state = "SELECT change, summary FROM token WHERE serial = $1";
@@ -178,7 +217,7 @@ impl Store for DatabaseStore {
             let (mut stream, mut changed) = (pin!(stream), Vec::new());
             while let Some(columns) = stream.try_next().await? {
                 let row = rows::row(&columns)?;
-                if known.get(&row.id) != Some(&row.tag) {
+                if loaded_before.get(&row.id) != Some(&row.tag) {
                     changed.push(row.id);
                 }
                 tags.insert(row.id, row.tag);
@@ -186,7 +225,7 @@ impl Store for DatabaseStore {
             }
             // A few changed objects are often used at once. Their records are read in the same
             // state as their rows, so that they match.
-            let few = !known.is_empty() && changed.len() <= FEW;
+            let few = !loaded_before.is_empty() && changed.len() <= FEW;
             let wanted = if few { &changed[..] } else { &[] };
             let commit = async { client.batch_execute("COMMIT").await.map_err(Fault::from) };
             let (records, ()) = try_join(self.read_records(client, wanted), commit).await?;
@@ -197,7 +236,9 @@ impl Store for DatabaseStore {
             kept.extend(records);
             found.first().map(rows::snapshot).transpose()
         });
-        loaded?.ok_or_else(|| self.removed())
+        let loaded = loaded?.ok_or_else(|| self.removed())?;
+        *self.known() = Some(loaded.clone());
+        Ok(loaded)
     }
 
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
@@ -219,8 +260,9 @@ impl Store for DatabaseStore {
     }
 
     fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        self.database
-            .run("commit", async |client| transaction::commit(client, &self.serial, writes, summarise).await)
+        self.commit_with(writes, summarise, async |client| {
+            transaction::commit(client, &self.serial, writes, summarise).await
+        })
     }
 
     fn commit_one(
@@ -229,9 +271,13 @@ impl Store for DatabaseStore {
         summarise: &Summarise<'_>,
         again: &mut dyn Again,
     ) -> Result<Committed> {
-        self.database.run("commit", async |client| {
+        self.commit_with(slice::from_ref(write), summarise, async |client| {
             transaction::commit_one(client, &self.serial, write, summarise, again).await
         })
+    }
+
+    fn repeats_changes(&self) -> bool {
+        true
     }
 
     /// The server removes old bytes (`VACUUM`).
@@ -243,6 +289,7 @@ impl Store for DatabaseStore {
 
     fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
         self.records().clear();
+        self.known().take();
         self.database
             .run_once("rewrite", async |client| transaction::rewrite(client, &self.serial, rewriter).await)
     }

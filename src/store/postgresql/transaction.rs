@@ -1,22 +1,29 @@
 //! Transactions that change a token.
 //!
 //! The first statement of each locks the row of the token until the end. So the commits of all
-//! hosts follow each other, and each sees the state that the one before it left. A commit takes two
-//! round trips, because the summary of the new state depends on what the first one finds. A change
-//! of an object that another host has changed meanwhile takes two more.
+//! hosts follow each other, and each sees the state that the one before it left.
+//!
+//! A commit of a few objects takes one round trip if no other host wrote since this process last
+//! saw the state: the process makes the summary of the new state from the one that it knows
+//! ([`commit_at_once`]). Other commits take two, because the summary depends on what the first
+//! round trip finds. A change of an object that another host has changed meanwhile takes two more
+//! round trips.
 
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::failure::{Fault, Outcome};
 use super::rows::{self, HEADER};
 use crate::error::Error;
 use crate::store::index::encode;
-use crate::store::{Again, Change, Committed, Header, Rewrite, Rewriter, Role, Snapshot, Summarise, Write};
+use crate::store::{
+    Again, Change, Committed, Header, Rewrite, Rewriter, Role, Row, Snapshot, Summarise, Write,
+};
 
 /// The number of records that are read together when all are rewritten.
 const BATCH: i64 = 256;
@@ -82,19 +89,65 @@ async fn conclude(client: &Client, serial: &str, change: Change, summary: &[u8])
     Ok(())
 }
 
+/// A commit that was made, and the state that follows.
+pub(super) type Done = (Committed, Snapshot);
+
+/// Runs the writes of a commit if the token is in the state `known`, and writes the state that
+/// follows, in one statement and so in one round trip. Returns `None`, and changes nothing, if the
+/// token is in another state or if a row is not the expected one.
+pub(super) async fn commit_at_once(
+    client: &Client,
+    serial: &str,
+    writes: &[Write<'_>],
+    known: &Snapshot,
+    summarise: &Summarise<'_>,
+) -> Outcome<Option<Done>> {
+    let applied = vec![true; writes.len()];
+    let change = known.change.next();
+    let summary = summarise(known, &applied).map_err(Fault::Refused)?;
+    let mut values = Values::new(&serial);
+    let mut sql = format!(
+        "WITH state AS (
+             UPDATE token SET change = {}, summary = {}
+             WHERE serial = $1 AND change = {} AND summary = {} RETURNING serial
+         )",
+        values.add(change.0, Type::INT8),
+        values.add(&summary, Type::BYTEA),
+        values.add(known.change.0, Type::INT8),
+        values.add(&known.summary, Type::BYTEA)
+    );
+    let mut written = String::from("1");
+    for (number, write) in writes.iter().enumerate() {
+        let statement = values.statement(write, "EXISTS (SELECT FROM state)");
+        sql += &format!(", write{number} AS ({statement} RETURNING id)");
+        written += &format!(" * (SELECT count(*) FROM write{number})");
+    }
+    // The division fails if a row is not the expected one, and this ends the whole statement.
+    sql += &format!(" SELECT count(*), CASE WHEN count(*) = 1 THEN 1 / ({written}) END FROM state");
+    let is_done = match client.query_typed_one(&sql, &values.borrow()).await {
+        Ok(found) => found.try_get::<_, i64>(0)? == 1,
+        Err(reason) if reason.code() == Some(&SqlState::DIVISION_BY_ZERO) => false,
+        Err(reason) => return Err(reason.into()),
+    };
+    drop(values);
+    let committed = Committed { before: known.change, applied };
+    Ok(is_done.then_some((committed, Snapshot { change, summary })))
+}
+
 /// Runs the writes of a commit, and writes the state that follows.
 pub(super) async fn commit(
     client: &Client,
     serial: &str,
     writes: &[Write<'_>],
     summarise: &Summarise<'_>,
-) -> Outcome<Committed> {
+) -> Outcome<Done> {
     let applied = try_join_all(writes.iter().map(|write| apply(client, serial, write)));
     // The requests are sent in this order, without a wait between them.
     let (before, applied) = try_join(begin(client, serial), applied).await?;
     let summary = summarise(&before, &applied).map_err(Fault::Refused)?;
-    conclude(client, serial, before.change.next(), &summary).await?;
-    Ok(Committed { before: before.change, applied })
+    let change = before.change.next();
+    conclude(client, serial, change, &summary).await?;
+    Ok((Committed { before: before.change, applied }, Snapshot { change, summary }))
 }
 
 /// Runs the write of one object, and writes the state that follows. If the row is not the expected
@@ -105,9 +158,9 @@ pub(super) async fn commit_one(
     write: &Write<'_>,
     summarise: &Summarise<'_>,
     again: &mut dyn Again,
-) -> Outcome<Committed> {
+) -> Outcome<Done> {
     let (before, applied) = try_join(begin(client, serial), apply(client, serial, write)).await?;
-    let change = before.change;
+    let known = before.change;
     let summary = if applied {
         summarise(&before, &[true]).map_err(Fault::Refused)?
     } else {
@@ -116,8 +169,9 @@ pub(super) async fn commit_one(
         again.begin(before).map_err(Fault::Refused)?;
         repeat(client, serial, write.id(), again).await?
     };
-    conclude(client, serial, change.next(), &summary).await?;
-    Ok(Committed { before: change, applied: vec![true] })
+    let change = known.next();
+    conclude(client, serial, change, &summary).await?;
+    Ok((Committed { before: known, applied: vec![true] }, Snapshot { change, summary }))
 }
 
 /// Loads the current rows, and runs the write that `again` makes from them. Returns the summary of
@@ -150,44 +204,67 @@ async fn repeat(client: &Client, serial: &str, id: i64, again: &mut dyn Again) -
     Ok(summary)
 }
 
+/// The values of a statement, with their types in the database. The first one is the serial number
+/// of the token.
+struct Values<'a>(Vec<(Box<dyn ToSql + Sync + 'a>, Type)>);
+
+impl<'a> Values<'a> {
+    fn new(serial: &'a &str) -> Self {
+        Self(vec![(Box::new(serial), Type::TEXT)])
+    }
+
+    /// Adds a value. Returns its placeholder.
+    fn add(&mut self, value: impl ToSql + Sync + 'a, kind: Type) -> String {
+        self.0.push((Box::new(value), kind));
+        format!("${}", self.0.len())
+    }
+
+    fn borrow(&self) -> Vec<Value<'_>> {
+        self.0.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect()
+    }
+
+    /// Adds the values of a write. Returns its statement, which changes no row if `condition` is
+    /// false or if the row is not the expected one.
+    fn statement(&mut self, write: &'a Write<'_>, condition: &str) -> String {
+        let id = self.add(write.id(), Type::INT8);
+        match write {
+            Write::Insert(row, body) => {
+                let [private, tag, names, body] = self.columns(row, body);
+                format!(
+                    "INSERT INTO object SELECT $1, {id}, {private}, {tag}, {names}, {body} WHERE {condition}"
+                )
+            }
+            Write::Replace(old, row, body) => {
+                let [private, tag, names, body] = self.columns(row, body);
+                let old = self.add(&old[..], Type::BYTEA);
+                format!(
+                    "UPDATE object SET private = {private}, tag = {tag}, names = {names}, body = {body}
+                     WHERE serial = $1 AND id = {id} AND tag = {old} AND {condition}"
+                )
+            }
+            Write::Delete(_, old) => {
+                let old = self.add(&old[..], Type::BYTEA);
+                format!("DELETE FROM object WHERE serial = $1 AND id = {id} AND tag = {old} AND {condition}")
+            }
+        }
+    }
+
+    /// Adds the values of the columns that a write sets.
+    fn columns(&mut self, row: &'a Row, body: &'a [u8]) -> [String; 4] {
+        [
+            self.add(row.private, Type::BOOL),
+            self.add(&row.tag[..], Type::BYTEA),
+            self.add(encode(&row.index_keys), Type::BYTEA),
+            self.add(body, Type::BYTEA),
+        ]
+    }
+}
+
 /// Runs a write. Returns whether the row was the expected one.
 pub(super) async fn apply(client: &Client, serial: &str, write: &Write<'_>) -> Outcome<bool> {
-    let touched = match write {
-        Write::Insert(row, body) => {
-            let (tag, names) = (&row.tag[..], encode(&row.index_keys));
-            let sql = "INSERT INTO object VALUES ($1, $2, $3, $4, $5, $6)";
-            let values: [Value<'_>; 6] = [
-                (&serial, Type::TEXT),
-                (&row.id, Type::INT8),
-                (&row.private, Type::BOOL),
-                (&tag, Type::BYTEA),
-                (&names, Type::BYTEA),
-                (body, Type::BYTEA),
-            ];
-            execute(client, sql, &values).await?
-        }
-        Write::Replace(old, row, body) => {
-            let (old, tag, names) = (&old[..], &row.tag[..], encode(&row.index_keys));
-            let sql = "UPDATE object SET private = $3, tag = $4, names = $5, body = $6
-                       WHERE serial = $1 AND id = $2 AND tag = $7";
-            let values: [Value<'_>; 7] = [
-                (&serial, Type::TEXT),
-                (&row.id, Type::INT8),
-                (&row.private, Type::BOOL),
-                (&tag, Type::BYTEA),
-                (&names, Type::BYTEA),
-                (body, Type::BYTEA),
-                (&old, Type::BYTEA),
-            ];
-            execute(client, sql, &values).await?
-        }
-        Write::Delete(id, old) => {
-            let old = &old[..];
-            let sql = "DELETE FROM object WHERE serial = $1 AND id = $2 AND tag = $3";
-            execute(client, sql, &[(&serial, Type::TEXT), (id, Type::INT8), (&old, Type::BYTEA)]).await?
-        }
-    };
-    Ok(touched != 0)
+    let mut values = Values::new(&serial);
+    let sql = values.statement(write, "true");
+    Ok(execute(client, &sql, &values.borrow()).await? != 0)
 }
 
 /// Replaces a PIN record if it is `old`, or in any case if `old` is `None`. Returns the state
