@@ -4,6 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use jeton_driver::Error;
@@ -20,6 +21,11 @@ use jeton_peers::Known;
 
 use super::modules::{self, Modules, Progress, Shared, finish, named, open_output, terminal_columns};
 use super::printing;
+
+/// The least number of rounds of a load, so that one slow run does not change the median much.
+const MIN_RUNS: usize = 3;
+/// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
+const ENOUGH: Duration = Duration::from_secs(4);
 
 /// Issue certificates to many clients at once, through modules side by side.
 ///
@@ -198,7 +204,7 @@ impl Issue {
             let warm_up = LoadTurn { requests: 1, warm_up: 1, ..turn(first) };
             groups.push(Group { warm_up, work: vec![turn(load)] });
         }
-        Plan { groups, min_seconds: self.min_seconds, steady_runs: 0 }
+        Plan { groups, min_seconds: self.min_seconds, min_runs: MIN_RUNS, enough: ENOUGH, steady_runs: 0 }
     }
 }
 

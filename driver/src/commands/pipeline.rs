@@ -35,9 +35,9 @@ pub struct Pipeline {
     /// Batch sizes.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
-    /// Repeat each size for at least this number of seconds, and three times or for four seconds.
-    /// Then repeat it up to 25 times, until the runs have taken 12 times this number of seconds or
-    /// 6 seconds.
+    /// Repeat each size for at least this number of seconds, and six times or for 20 seconds. Then
+    /// repeat it up to 25 times, until the runs have taken 12 times this number of seconds or 6
+    /// seconds.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
     /// The number of threads of the parallel stages. Default: the number of cores.

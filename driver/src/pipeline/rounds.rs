@@ -10,11 +10,11 @@ use serde::Serialize;
 use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Seconds};
 
-/// The smallest number of rounds, so that one slow run does not change the median much. Slow work
-/// has fewer: see [`ENOUGH`].
-const MIN_RUNS: usize = 3;
+/// The smallest number of rounds of a batch. Fewer runs have no 95 % interval. Slow batches have
+/// fewer: see [`ENOUGH`].
+const MIN_RUNS: usize = 6;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
-const ENOUGH: Duration = Duration::from_secs(4);
+const ENOUGH: Duration = Duration::from_secs(20);
 /// With this number of rounds, the median ratio hardly changes from one measurement to the next.
 /// With 22 rounds, while compilers ran, three measured ratios of Jeton differed by at most 3 %.
 const STEADY_RUNS: usize = 25;
@@ -55,6 +55,10 @@ pub struct Plan<W> {
     pub groups: Vec<Group<W>>,
     /// The least time of the runs of a module, for each piece of work.
     pub min_seconds: f64,
+    /// The smallest number of rounds, so that one slow run does not change the median much.
+    pub min_runs: usize,
+    /// Fewer rounds are enough if the runs of a module have taken this long in total.
+    pub enough: Duration,
     /// A module with fewer runs than this continues for longer than `min_seconds`, up to a limit.
     pub steady_runs: usize,
 }
@@ -88,7 +92,7 @@ impl Plan<Turn> {
             Group { warm_up: batch(WARM_UP), work: sizes.iter().copied().map(batch).collect() }
         };
         let groups = algorithms.iter().map(group).collect();
-        Self { groups, min_seconds, steady_runs: STEADY_RUNS }
+        Self { groups, min_seconds, min_runs: MIN_RUNS, enough: ENOUGH, steady_runs: STEADY_RUNS }
     }
 }
 
@@ -205,7 +209,7 @@ impl<S> Runs<S> {
         let steady = (STEADY_FACTOR * plan.min_seconds).min(STEADY_SECONDS);
         count == 0
             || spent < plan.min_seconds
-            || (count < MIN_RUNS && self.spent < ENOUGH)
+            || (count < plan.min_runs && self.spent < plan.enough)
             || (count < plan.steady_runs && spent < steady)
     }
 }
@@ -444,7 +448,9 @@ mod tests {
         assert!(runs(24, 5_900).wants(&plan(0.5)));
         assert!(!runs(25, 5_900).wants(&plan(0.5)));
         assert!(!runs(24, 6_000).wants(&plan(0.5)));
-        assert!(!runs(3, 10).wants(&plan(0.0)));
+        assert!(runs(5, 19_900).wants(&plan(0.0)));
+        assert!(!runs(5, 20_000).wants(&plan(0.0)));
+        assert!(!runs(6, 10).wants(&plan(0.0)));
     }
 
     #[test]
