@@ -13,10 +13,12 @@ use crate::scheme::Aead;
 
 mod find;
 mod key;
+mod message;
 mod object;
 
 pub use find::Search;
 pub use key::{Decapsulation, Encapsulation, KeyGeneration, PairGeneration};
+pub use message::Messages;
 pub use object::{Creation, Reading, Sessions, destroy};
 
 /// The result of a timed call.

@@ -29,6 +29,8 @@ enum Counted {
     Signature(&'static str, Scheme),
     /// `C_EncryptInit` and `C_Encrypt` of this number of bytes with AES-256-GCM.
     Sealing(usize),
+    /// `C_EncryptMessage` of this number of bytes with AES-256-GCM.
+    Messages(usize),
     /// A search for a label among this number of session objects.
     Search(usize),
     /// `C_OpenSession` and `C_CloseSession`.
@@ -47,7 +49,7 @@ impl Counted {
     fn is_of(self, row: &str) -> bool {
         match self {
             Self::Signature(pair, _) => row != NULL || pair == "p256",
-            Self::Sealing(_) => true,
+            Self::Sealing(_) | Self::Messages(_) => true,
             Self::Search(_) | Self::Session | Self::Creation | Self::Generation | Self::Reading => {
                 row == JETON
             }
@@ -55,10 +57,11 @@ impl Counted {
     }
 }
 
-const COUNTED: [(&str, Counted); 9] = [
+const COUNTED: [(&str, Counted); 10] = [
     (SIGNATURE, Counted::Signature("p256", Scheme::Ecdsa)),
     ("ML-DSA-65 sign", Counted::Signature("mldsa65", Scheme::MlDsa)),
     ("AES-256-GCM 4 KiB", Counted::Sealing(4096)),
+    ("AES-256-GCM message of 4 KiB", Counted::Messages(4096)),
     ("search by label among 10", Counted::Search(10)),
     ("search by label among 10,000", Counted::Search(10_000)),
     ("session, open and close", Counted::Session),
@@ -158,6 +161,7 @@ pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), Stri
             token.signing(pair, scheme, token.pair(pair)?)?
         }
         Counted::Sealing(len) => token.sealing(Aead::AesGcm, token.cipher_key(Aead::AesGcm)?, len)?,
+        Counted::Messages(len) => token.sealing_messages(token.cipher_key(Aead::AesGcm)?, len)?,
         Counted::Search(objects) => {
             token.fill(0..objects, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
             token.searching(Findable::Label, objects)?
@@ -180,7 +184,7 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
             let baseline = BaselinePair::generate(pair.kind).ok_or("no baseline")?;
             baseline.signing(scheme, scheme.input(pair.kind)).time(repetitions);
         }
-        Counted::Sealing(len) => {
+        Counted::Sealing(len) | Counted::Messages(len) => {
             let (sealer, input, mut out) =
                 (Sealer::new(Aead::AesGcm, &[5; 32]), vec![0; len], vec![0; len + 16]);
             let mut nonce = [0; 12];

@@ -79,6 +79,11 @@ pub trait Target {
     fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>>;
     /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
     fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_EncryptMessage` of this number of bytes with AES-256-GCM, each with a new nonce. Only
+    /// rows with a C interface have it.
+    fn sealing_messages(&self, _key: CK_OBJECT_HANDLE, _len: usize) -> Outcome<Boxed<'_>> {
+        Err("measured through the C interface only".to_owned())
+    }
     /// `C_DecryptInit` and `C_Decrypt` of a ciphertext with this number of bytes and a tag.
     fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
     /// `C_DigestInit` and `C_Digest` of this number of bytes.

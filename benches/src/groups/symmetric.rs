@@ -21,6 +21,7 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     targets.extend(fixture.null());
     for len in LENGTHS {
         seal(suite, &targets, "aes-gcm", Aead::AesGcm, len);
+        seal_messages(suite, &targets, len);
         open(suite, &targets, "aes-gcm-open", Aead::AesGcm, len);
         code(suite, &targets, len);
     }
@@ -40,19 +41,33 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
 
 /// Measures encryption. The baseline prepares its key once. In every row each message has a new
 /// nonce, because the ciphers require it.
-fn seal(suite: &mut Suite, targets: &[&dyn Target], name: &str, cipher: Aead, len: usize) {
+fn seal<'a>(suite: &mut Suite, targets: &[&'a dyn Target], name: &str, cipher: Aead, len: usize) {
     let group = format!("{name}/{len}");
     if !suite.wants(&group) {
         return;
     }
+    let operation = |target: &'a dyn Target, key| target.sealing(cipher, key, len);
+    with_keys(suite, &group, targets, cipher, len, baseline_seal(cipher, len), operation);
+}
+
+/// Encryption of messages with AES-GCM. The encryption begins once (`C_MessageEncryptInit`).
+fn seal_messages<'a>(suite: &mut Suite, targets: &[&'a dyn Target], len: usize) {
+    let (group, cipher) = (format!("aes-gcm-message/{len}"), Aead::AesGcm);
+    if !suite.wants(&group) {
+        return;
+    }
+    let operation = |target: &'a dyn Target, key| target.sealing_messages(key, len);
+    with_keys(suite, &group, targets, cipher, len, baseline_seal(cipher, len), operation);
+}
+
+fn baseline_seal(cipher: Aead, len: usize) -> Boxed<'static> {
     let sealer = Sealer::new(cipher, &[5; 32]);
     let (input, mut out, mut count, mut nonce) = (vec![0; len], vec![0; len + 16], 0u64, [0; 12]);
-    let baseline = repeated(move || {
+    repeated(move || {
         count += 1;
         nonce[..8].copy_from_slice(&count.to_ne_bytes());
         black_box(sealer.seal(&nonce, black_box(&input), &mut out));
-    });
-    with_keys(suite, &group, targets, cipher, len, baseline, |target, key| target.sealing(cipher, key, len));
+    })
 }
 
 /// Measures the decryption of one ciphertext, with its tag.

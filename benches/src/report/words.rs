@@ -15,6 +15,7 @@ pub fn operation(group: &str) -> String {
             format!("ML-KEM-{set} {verb}")
         }
         ["aes-gcm", length] => format!("AES-256-GCM encrypt, {}", bytes(length)),
+        ["aes-gcm-message", length] => format!("AES-256-GCM encrypt a message, {}", bytes(length)),
         ["aes-gcm-open", length] => format!("AES-256-GCM decrypt, {}", bytes(length)),
         ["chacha20-poly1305", length] => format!("ChaCha20-Poly1305 encrypt, {}", bytes(length)),
         ["chacha20-poly1305-open", length] => format!("ChaCha20-Poly1305 decrypt, {}", bytes(length)),

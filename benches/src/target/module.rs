@@ -167,6 +167,13 @@ impl Target for ModuleToken {
         }))
     }
 
+    fn sealing_messages(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let mut messages =
+            calls::Messages::begin(&self.session, ObjectHandle(key), &vec![0; len]).outcome()?;
+        messages.call().outcome()?;
+        Ok(repeated(move || done(messages.call())))
+    }
+
     fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let (key, message) = (ObjectHandle(key), vec![0x5a; len]);
         let mut seal = calls::Transform::seal(&self.session, cipher, key, &message).outcome()?;
