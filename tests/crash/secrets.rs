@@ -106,7 +106,8 @@ fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, 
     let private = half(ObjectClass::PRIVATE_KEY, made.1);
     let name = format!("{kind:?}");
     // The private keys of ML-KEM and ML-DSA contain digests of the public key.
-    let key = public.last().map(|(_, value)| value.clone()).unwrap_or_default();
+    let public_value = public.iter().find(|(rule, _)| [A::VALUE, A::EC_POINT].contains(&rule.id));
+    let key = public_value.map(|(_, value)| value.clone()).unwrap_or_default();
     let (mut sha3, mut shake) = ([0; 32], [0; 64]);
     for (hash, out) in [(Hash::Sha3_256, &mut sha3[..]), (Hash::Shake256, &mut shake[..])] {
         Provider::ALL[0].digest.hash(hash, &key, out).expect("a digest");
@@ -313,10 +314,7 @@ impl Run {
 
     /// Returns the fixture of a sample, during a login.
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
-        // True for every sample: those of private keys contain their class too.
-        let is_secret = sample.key.iter().any(|(id, _)| *id == A::CLASS.0);
-        let derives: &[(A, u8)] = if is_secret { &[(A::DERIVE, 1)] } else { &[] };
-        let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, derives);
+        let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, &[(A::DERIVE, 1)]);
         let public = match sample.public.is_empty() {
             true => key,
             false => self.create(session, &sample.public, ObjectClass::PUBLIC_KEY, &[(A::PRIVATE, 1)]),

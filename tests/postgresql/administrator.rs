@@ -100,6 +100,20 @@ fn a_row_altered_while_a_host_runs_is_detected_when_the_host_changes_it() {
     assert_eq!(changed, Err(Error::ObjectHandleInvalid));
 }
 
+#[test]
+fn a_row_deleted_while_a_host_runs_is_detected_when_the_host_changes_it() {
+    let Some(server) = server() else { return };
+    let client = token(server);
+    let session = client.user();
+    let objects = client.find(session, &none().number(A::CLASS, ObjectClass::DATA.0));
+    let state = || alter(server, &client, "SELECT change, encode(summary, 'hex') FROM token");
+    alter(server, &client, "DELETE FROM object");
+    let before = state();
+    assert_eq!(client.module.destroy_object(session, objects[0]), Err(Error::ObjectHandleInvalid));
+    assert_eq!(client.set(session, objects[1], &none().label("changed")), Err(Error::ObjectHandleInvalid));
+    assert_eq!(state(), before, "a change that failed must not change the state");
+}
+
 /// Puts the whole schema back to the state before `change`.
 fn roll_back(server: &Server, client: &Client, change: impl FnOnce()) {
     alter(
