@@ -1,5 +1,6 @@
-//! A token from `C_InitToken` to a verified signature, through the function list as a C client
-//! calls it. It is one test, because all threads of a process share the state of the library.
+//! A token from `C_InitToken` to a verified signature. Like a C client, the test calls functions
+//! of the function list. It is one test, because all threads of a process share the state of the
+//! library.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 

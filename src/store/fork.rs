@@ -45,7 +45,7 @@ const MUTEXES: &[c_int] = &[
     locks::MUTEX,
 ];
 
-/// True when SQLite has the functions of this module.
+/// True when SQLite has the functions that [`prepare`] gives it.
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Gives SQLite the functions of this crate for `stat`, for `fstat` and for locking. Must run

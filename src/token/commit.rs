@@ -82,8 +82,8 @@ impl Token {
 
     /// Replaces or deletes a token object that has this handle, row number and tag: `make` returns
     /// the new object, or `None` to delete it. Returns `false` if the object in the store has
-    /// another tag, or is not there any more. With a store on a server, makes the change again
-    /// instead.
+    /// another tag, or is not there any more. A store on a server does not return `false`: it makes
+    /// the change again, or fails if the object is gone.
     pub(super) fn commit_change(
         &self,
         change: &ChangeGuard<'_>,

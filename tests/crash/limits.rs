@@ -292,7 +292,7 @@ pub fn memory_child() {
         module.sign_cancel(session).ok();
     }
     let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
-    // Less memory is left than the key needs.
+    // Less memory is left than a copy of `data` needs.
     limit(Resource::As, status("VmSize") + (LONG as u64) / 2);
     expect("C_UnwrapKey", &|| {
         module.unwrap_key(session, &plain(M::AES_KEY_WRAP_KWP), aes, &data, &template.template()).map(|_| 0)

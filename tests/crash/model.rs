@@ -7,7 +7,7 @@ use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHan
 
 use crate::support::{Client, none, plain};
 
-/// The state of the objects that have one label.
+/// The state of the objects that have one label, or of the user's PIN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Absent,

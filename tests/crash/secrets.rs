@@ -32,8 +32,8 @@ struct Plan {
     /// The SO PIN, the user PIN, the next user PIN, and a wrong PIN.
     pins: [Turned; 4],
     samples: Vec<Sample>,
-    /// The public value of each key pair, by the name of the pair. Key agreements also take it as
-    /// the public value of the peer.
+    /// The public value of each key pair, by the name of the pair. A key agreement with the pair
+    /// takes it as the public value of the peer.
     peers: BTreeMap<String, Turned>,
 }
 

@@ -369,6 +369,7 @@ fn calls_take_at_most_the_documented_round_trips() {
     println!(
         "round trips: {find} to find, {create} to create, {change} to change, {destroy} to destroy, {login} to log in"
     );
+    // docs/postgresql.md: "about six round trips".
     assert!(login <= 8, "C_Login: {login}");
 }
 

@@ -1,6 +1,7 @@
-//! The files of Jeton that share state between threads, compiled unchanged with the atomics and
-//! locks of [`sync`]. There [shuttle](https://docs.rs/shuttle) chooses which thread takes the next
-//! step. `tests/` has the models. The session and the module here have only what these files need.
+//! Files of Jeton that share state between threads, and files that these need. They are compiled
+//! unchanged with the atomics and locks of [`sync`]. There [shuttle](https://docs.rs/shuttle)
+//! chooses which thread takes the next step. `tests/` has the models. The session and the module
+//! here have only what these files need.
 //!
 //! The models try orders of a sequentially consistent machine. They do not cover weaker memory
 //! orders, for which ThreadSanitizer and loom exist.

@@ -12,8 +12,8 @@ use jeton_driver::{Error, results};
 /// Write a page with tables and plots of a result store.
 ///
 /// `jeton pipeline`, `jeton issue` and `jeton tls` write such stores with --results. The page shows
-/// the newest measurement of the store. A page about `jeton pipeline` may also compare the backends
-/// of Jeton in different measurements. The page is one file that loads no other file.
+/// the newest measurement of the store. A page about `jeton pipeline` may also compare the newest
+/// measurement of each backend of Jeton. The page is one file that loads no other file.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("output").required(true).multiple(true))]
 pub struct Report {

@@ -63,8 +63,8 @@ pub(in crate::backend) struct Cfb<E> {
     iv: [u8; N],
     /// The length of a segment in bytes.
     segment: usize,
-    /// The last `N` bytes of ciphertext, at the beginning those of the initialisation vector. The
-    /// bytes of the current segment replace its end.
+    /// The last `N` bytes of the initialisation vector and the ciphertext after it. During a
+    /// segment, its bytes replace the end of the register one by one.
     register: [u8; N],
     keystream: Zeroizing<[u8; N]>,
     /// The number of processed bytes of the current segment.
