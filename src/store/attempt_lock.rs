@@ -39,8 +39,8 @@ impl AttemptLock {
 
 impl Drop for AttemptLock {
     fn drop(&mut self) {
-        // Closing the file would not release the lock: a child that was forked in the meantime has
-        // the file open too.
+        // Closing the file would not release the lock if a child that was forked in the meantime
+        // has the file open too.
         if let Some(file) = &self.0 {
             let _ = file.unlock();
         }

@@ -1,5 +1,5 @@
-//! A model of the changes of one process. The process prints each call before the call starts. When
-//! the call returns, it prints "ok", or "failed" after an error.
+//! A model of the changes of one process. The process prints each call before the call starts, and
+//! "ok" when the call succeeds. After an error the process prints "failed" or ends.
 
 use std::collections::BTreeMap;
 

@@ -45,7 +45,8 @@ enum Made {
     Half(ObjectHandle),
 }
 
-/// The work on a token. It prints each call before the call starts, and "ok" when the call returns.
+/// The work on a token. It prints each call before the call starts, and "ok" when the call
+/// succeeds. After an error the process prints "failed" or ends.
 pub struct Worker<'a> {
     client: &'a Client,
     session: SessionHandle,

@@ -81,7 +81,7 @@ impl Network {
             assert_eq!(labels(host), first);
         }
         println!(
-            "{} objects kept, {} calls in doubt, {} of them done",
+            "{} objects kept, {} labels in doubt, {} of them found",
             kept.len(),
             doubtful.len(),
             all.len() - kept.len()
@@ -263,7 +263,7 @@ fn partition(name: &str, others_work: bool) -> Option<Signed> {
     // of another host may wait for them, and fail.
     if let Some(near) = histories.get(2) {
         println!(
-            "the host without the proxy: {} objects kept, {} calls failed",
+            "the host without the proxy: {} objects kept, {} labels in doubt",
             near.kept.len(),
             near.doubtful.len()
         );
