@@ -19,8 +19,8 @@ use crate::file_lock::{self, Mode};
 pub struct AttemptLock(Option<File>);
 
 impl AttemptLock {
-    /// Takes the lock of the database at `path`. `Mode::Exclusive` waits up to `file_lock::LIMIT`
-    /// until no other process or thread holds it.
+    /// Takes the lock of the database at `path`. Waits up to `file_lock::LIMIT` while another
+    /// process or thread holds it. `Mode::Shared` waits only for a holder in `Mode::Exclusive`.
     pub(super) fn beside(path: &Path, mode: Mode) -> Result<Self> {
         let name = name(path);
         // The file is opened each time, so that threads of one process also wait for each other.

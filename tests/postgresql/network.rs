@@ -258,7 +258,7 @@ fn partition(name: &str, others_work: bool) -> Option<Signed> {
         assert!(during.per_second > before.per_second / 20.0);
         during
     });
-    assert!(!histories[0].doubtful.is_empty(), "changes fail during the partition");
+    assert!(!histories[0].doubtful.is_empty(), "no change failed during the partition");
     // The server ends the transactions of the two hosts after the time limit. Until then a change
     // of another host may wait for them, and fail.
     if let Some(near) = histories.get(2) {
