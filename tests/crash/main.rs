@@ -19,6 +19,10 @@
 //! - `JETON_CRASH_DATABASE_ROUNDS`: the number of rounds in which processes with a database are
 //!   killed (4). In half of these rounds the PostgreSQL server crashes too.
 //! - `JETON_CRASH_FAILOVERS`: the number of failovers to a standby of PostgreSQL (2)
+//! - `JETON_CRASH_HOSTS`: how many hosts share a token of a database for `JETON_CRASH_SECONDS` (0:
+//!   the case does not run). As root, each host has a network namespace of its own.
+//! - `JETON_CRASH_OBJECTS`: the number of objects of this token (100)
+//! - `JETON_CRASH_POOLER`: these hosts use PgBouncer in the pooling mode `session` or `transaction`
 //! - `JETON_CRASH_SIGNATURES`: how often the case about leaked memory makes, uses and destroys keys
 //!   (20000)
 //! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
@@ -55,6 +59,10 @@ mod power;
 mod process;
 mod scan;
 mod secrets;
+#[cfg(feature = "postgresql")]
+#[path = "../postgresql/tls.rs"]
+#[allow(dead_code, reason = "the tests of tests/postgresql use the rest")]
+mod tls;
 mod uses;
 mod vfs;
 mod worker;
@@ -93,6 +101,8 @@ const CASES: &[(&str, fn())] = &[
     ("acknowledged_changes_survive_failovers_of_a_database", database::failover::case),
     #[cfg(feature = "postgresql")]
     ("three_hosts_with_a_database_lose_nothing_and_see_all_changes", database::hosts::case),
+    #[cfg(feature = "postgresql")]
+    ("many_hosts_share_a_token_of_a_database", database::fleet::case),
 ];
 
 /// The roles of child processes, by name.
@@ -124,6 +134,8 @@ const CHILDREN: &[(&str, fn())] = &[
     ("hosts", database::hosts::child),
     #[cfg(feature = "postgresql")]
     ("hosts sign", database::hosts::signing_child),
+    #[cfg(feature = "postgresql")]
+    ("fleet", database::fleet::child),
 ];
 
 /// The cases that do not run with tokens in a database, by the beginning of their names. Most of

@@ -14,7 +14,7 @@ use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, ObjectHandl
 use crate::keys::{Kind, pair};
 use crate::proxy::Proxy;
 use crate::support::server::Server;
-use crate::support::{Client, Directory, data, none, plain};
+use crate::support::{Client, Directory, PIN, data, none, plain};
 use crate::{number, provider, server};
 
 /// `timeout-seconds` of the hosts.
@@ -362,12 +362,24 @@ fn calls_take_at_most_the_documented_round_trips() {
         host.module.destroy_object(session, object).expect("an object");
     });
     assert!(destroy <= 1, "C_DestroyObject: {destroy}");
+    let near = network.near.user();
+    let tries = (0..4).map(|_| {
+        network.near.create(near, &data("near").stored()).expect("data");
+        let before = network.proxy.turns();
+        host.create(session, &data("far").stored()).expect("data");
+        network.proxy.turns() - before
+    });
+    let after_another = tries.min().expect("a try");
+    assert!(after_another <= 3, "C_CreateObject after a change of another host: {after_another}");
+    let set_pin = turns(&mut || host.module.set_pin(session, PIN, PIN).expect("a PIN"));
+    assert!(set_pin <= 10, "C_SetPIN: {set_pin}");
     let login = turns(&mut || {
         host.module.logout(session).expect("the user");
         host.login(session);
     });
     println!(
-        "round trips: {find} to find, {create} to create, {change} to change, {destroy} to destroy, {login} to log in"
+        "round trips: {find} to find, {create} to create, {change} to change, {destroy} to destroy, {after_another} to \
+         create after a change of another host, {set_pin} to set the PIN, {login} to log in"
     );
     // docs/postgresql.md: "about six round trips".
     assert!(login <= 8, "C_Login: {login}");

@@ -1,4 +1,4 @@
-//! A server with TLS on the loopback address.
+//! A server with TLS.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -6,24 +6,30 @@ use std::time::Duration;
 use crate::support::server::{Server, as_user};
 
 impl Server {
-    /// Starts a server that also listens on the loopback address, at a port that is free.
-    pub fn start_with_port(name: &str, options: &str) -> Option<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    /// Starts a server that also listens on this address, at a port that is free.
+    pub fn start_with_port(name: &str, options: &str, address: &str) -> Option<Self> {
+        let listener = TcpListener::bind((address, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        Self::start_on(name, options, "127.0.0.1", port)
+        Self::start_on(name, options, address, port)
     }
 
-    /// Starts a server with TLS at a port of the loopback address, for the host name `localhost`. A
-    /// role `host` needs a password, and a role `certified` a certificate.
+    /// Starts a server with TLS at a port of the loopback address, as
+    /// [`start_with_tls_at`](Self::start_with_tls_at) does.
     pub fn start_with_tls(name: &str) -> Option<Self> {
-        let tls = Self::start_with_port(name, "-c fsync=off")?;
-        tls.shell(
-            "new() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-                 -keyout $1.key -out $1.pem -subj /CN=$1 \
-                 -addext basicConstraints=critical,CA:$2 -addext subjectAltName=DNS:$1 ${3:+-CA $3.pem -CAkey $3.key}; }
+        Self::start_with_tls_at(name, "-c fsync=off", "127.0.0.1")
+    }
+
+    /// Starts a server with TLS at a port of this address, also for the host name `localhost`. A
+    /// role `host` needs a password, and a role `certified` a certificate.
+    pub fn start_with_tls_at(name: &str, options: &str, address: &str) -> Option<Self> {
+        let tls = Self::start_with_port(name, options, address)?;
+        tls.shell(&format!(
+            "new() {{ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+                 -keyout $1.key -out $1.pem -subj /CN=$1 -addext basicConstraints=critical,CA:$2 \
+                 -addext subjectAltName=DNS:$1,IP:{address} ${{3:+-CA $3.pem -CAkey $3.key}}; }}
              new ca true; new other true; new localhost false ca; new certified false ca",
-        );
+        ));
         let path = |name: &str| tls.directory.join(name).display().to_string();
         tls.sql("CREATE ROLE host LOGIN PASSWORD 'a password'; CREATE ROLE certified LOGIN");
         tls.sql("GRANT ALL ON DATABASE postgres TO host, certified");

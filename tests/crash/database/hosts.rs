@@ -21,7 +21,7 @@ use crate::support::{Client, Directory, PIN, data, none, plain};
 const HOSTS: usize = 3;
 const PROCESSES: usize = 4;
 /// The number of keys that are destroyed while processes sign with them.
-const DOOMED: usize = 4;
+pub(super) const DOOMED: usize = 4;
 /// The bound of docs/postgresql.md is 3 s and a round trip. The rest is for a busy machine.
 const STALENESS: Duration = Duration::from_secs(6);
 /// The directory in which the processes tell each other the labels of their objects.
@@ -32,7 +32,7 @@ fn shared() -> PathBuf {
 }
 
 /// Tells the other processes a label.
-fn tell(name: &str, what: &str, label: &str) {
+pub(super) fn tell(name: &str, what: &str, label: &str) {
     let file = shared().join(format!("{what} {name}"));
     let new = file.with_extension("new");
     std::fs::write(&new, label).expect("a file");
@@ -114,13 +114,13 @@ pub fn signing_child() {
     println!("signatures {signatures}");
 }
 
-fn doomed(place: usize) -> String {
+pub(super) fn doomed(place: usize) -> String {
     format!("doomed {place}")
 }
 
 /// Makes the directory of a host. Its name is that of the first directory, because the schema has
 /// this name.
-fn directory_of(first: &Directory, host: usize, url: &str) -> Arc<Directory> {
+pub(super) fn directory_of(first: &Directory, host: usize, url: &str) -> Arc<Directory> {
     let path = first.path().join(format!("host{host}")).join(first.path().file_name().expect("a name"));
     std::fs::create_dir_all(&path).expect("a directory");
     let directory = Directory::lent(&path);
@@ -201,7 +201,7 @@ fn wait_until_ready(shared: &Path) {
 }
 
 /// Destroys the keys, one after the other. Returns the times.
-fn destroy(client: &Client, session: SessionHandle, seconds: u64) -> Vec<u128> {
+pub(super) fn destroy(client: &Client, session: SessionHandle, seconds: u64) -> Vec<u128> {
     (0..DOOMED)
         .map(|place| {
             std::thread::sleep(Duration::from_secs(seconds) / DOOMED as u32);
@@ -213,7 +213,7 @@ fn destroy(client: &Client, session: SessionHandle, seconds: u64) -> Vec<u128> {
 }
 
 /// Returns the milliseconds from the destruction of each key until this process noticed it.
-fn delays(said: &[String], destroyed: &[u128]) -> Vec<u128> {
+pub(super) fn delays(said: &[String], destroyed: &[u128]) -> Vec<u128> {
     let gone = |place: usize| said.iter().find_map(|line| line.strip_prefix(&format!("gone {place} ")));
     let delay = |(place, time): (usize, &u128)| {
         let gone: u128 = gone(place).and_then(|time| time.parse().ok()).expect("a time");

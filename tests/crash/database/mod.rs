@@ -1,5 +1,5 @@
 //! Tokens in a PostgreSQL database: killed processes, a server that crashes, failovers to a
-//! standby, and several hosts.
+//! standby, several hosts, and many hosts.
 //!
 //! The processes work on one token. Each is killed at some moment, and its changes are compared
 //! with the database afterwards. A call may fail while the server cannot be reached: then it has
@@ -7,8 +7,11 @@
 
 mod cluster;
 pub mod failover;
+pub mod fleet;
 pub mod hosts;
 pub mod kill;
+mod namespaces;
+mod pooler;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
