@@ -20,14 +20,17 @@ impl Server {
         Self::start_with_tls_at(name, "-c fsync=off", "127.0.0.1")
     }
 
-    /// Starts a server with TLS at a port of this address, also for the host name `localhost`. A
-    /// role `host` needs a password, and a role `certified` a certificate.
+    /// Starts a server with TLS at a port of this address. Its certificate is for the host name
+    /// `localhost`, and for the address unless that is the loopback address. A role `host` needs a
+    /// password, and a role `certified` a certificate.
     pub fn start_with_tls_at(name: &str, options: &str, address: &str) -> Option<Self> {
         let tls = Self::start_with_port(name, options, address)?;
+        // A test connects to the loopback address to see that this name is refused.
+        let also = if address == "127.0.0.1" { String::new() } else { format!(",IP:{address}") };
         tls.shell(&format!(
             "new() {{ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
                  -keyout $1.key -out $1.pem -subj /CN=$1 -addext basicConstraints=critical,CA:$2 \
-                 -addext subjectAltName=DNS:$1,IP:{address} ${{3:+-CA $3.pem -CAkey $3.key}}; }}
+                 -addext subjectAltName=DNS:$1{also} ${{3:+-CA $3.pem -CAkey $3.key}}; }}
              new ca true; new other true; new localhost false ca; new certified false ca",
         ));
         let path = |name: &str| tls.directory.join(name).display().to_string();

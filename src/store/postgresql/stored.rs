@@ -47,7 +47,15 @@ pub(super) struct DatabaseStore {
     noted: Mutex<Option<Change>>,
     /// The state that the last load or commit of this process left; `None` if another call may have
     /// changed it since.
-    known: Mutex<Option<Snapshot>>,
+    known: Mutex<Option<Known>>,
+}
+
+/// The latest state of the token that this process knows.
+struct Known {
+    state: Snapshot,
+    /// Whether the last commit found the state that this process knew. If not, other hosts write,
+    /// and a commit with one round trip would fail most often.
+    is_alone: bool,
 }
 
 impl DatabaseStore {
@@ -89,7 +97,7 @@ impl DatabaseStore {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Snapshot>> {
+    fn known(&self) -> MutexGuard<'_, Option<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,16 +111,17 @@ impl DatabaseStore {
     ) -> Result<Committed> {
         self.database.run("commit", async |client| {
             let (known, mut done) = (self.known().take(), None);
-            if let Some(known) = known
+            if let Some(Known { state, is_alone: true }) = &known
                 && writes.len() <= MOST_AT_ONCE
             {
-                done = transaction::commit_at_once(client, &self.serial, writes, &known, summarise).await?;
+                done = transaction::commit_at_once(client, &self.serial, writes, state, summarise).await?;
             }
-            let (committed, after) = match done {
+            let (committed, state) = match done {
                 Some(done) => done,
                 None => commit(client).await?,
             };
-            *self.known() = Some(after);
+            let is_alone = known.is_none_or(|known| known.state.change == committed.before);
+            *self.known() = Some(Known { state, is_alone });
             Ok(committed)
         })
     }
@@ -237,7 +246,7 @@ impl Store for DatabaseStore {
             found.first().map(rows::snapshot).transpose()
         });
         let loaded = loaded?.ok_or_else(|| self.removed())?;
-        *self.known() = Some(loaded.clone());
+        *self.known() = Some(Known { state: loaded.clone(), is_alone: true });
         Ok(loaded)
     }
 
