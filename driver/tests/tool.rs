@@ -415,6 +415,25 @@ fn damaged_files_are_refused_and_leave_no_object() {
 }
 
 #[test]
+fn a_public_key_is_accepted_only_beside_its_private_key() {
+    let Some(tool) = Tool::new() else { return };
+    if !has("openssl", "version") {
+        return;
+    }
+    tool.shell(
+        "openssl genpkey -algorithm ed25519 -out key.pem
+         openssl genpkey -algorithm ed25519 -out other.pem
+         openssl pkey -in key.pem -pubout -out public.pem
+         cat public.pem other.pem > wrong.pem; cat public.pem key.pem > both.pem",
+    );
+    for file in ["public.pem", "wrong.pem"] {
+        assert!(tool.fails(1, &["key", "import", file]).contains("without its private key"), "{file}");
+    }
+    tool.ok(&["key", "import", "both.pem", "--label", "pair"]);
+    assert_eq!(tool.json(&["object", "list", "--json", "--label", "pair"]).as_array().map(Vec::len), Some(2));
+}
+
+#[test]
 fn secret_keys_wrap_unwrap_encrypt_and_decrypt() {
     let Some(tool) = Tool::new() else { return };
     tool.write("aes.hex", "000102030405060708090a0b0c0d0e0f\n");

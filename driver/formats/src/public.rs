@@ -8,7 +8,7 @@ use pkcs1::RsaPublicKeyRef;
 use pkcs8::SubjectPublicKeyInfoRef;
 use serde_json::json;
 use ssh_key::public::{EcdsaPublicKey, Ed25519PublicKey, KeyData, RsaPublicKey as SshRsa};
-use ssh_key::{Mpint, PublicKey as SshKey};
+use ssh_key::{EcdsaCurve, Mpint, PublicKey as SshKey};
 
 use crate::Error;
 use crate::keys::{EC, RSA};
@@ -55,14 +55,21 @@ struct Curve {
     oid: ObjectIdentifier,
     jwk: &'static str,
     dnssec: Option<u8>,
+    ssh: Option<EcdsaCurve>,
 }
 
 const CURVES: [Curve; 4] = [
-    Curve { oid: ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"), jwk: "P-256", dnssec: Some(13) },
-    Curve { oid: ObjectIdentifier::new_unwrap("1.3.132.0.34"), jwk: "P-384", dnssec: Some(14) },
-    Curve { oid: ObjectIdentifier::new_unwrap("1.3.132.0.35"), jwk: "P-521", dnssec: None },
-    Curve { oid: ObjectIdentifier::new_unwrap("1.3.132.0.10"), jwk: "secp256k1", dnssec: None },
+    Curve::new("1.2.840.10045.3.1.7", "P-256", Some(13), Some(EcdsaCurve::NistP256)),
+    Curve::new("1.3.132.0.34", "P-384", Some(14), Some(EcdsaCurve::NistP384)),
+    Curve::new("1.3.132.0.35", "P-521", None, Some(EcdsaCurve::NistP521)),
+    Curve::new("1.3.132.0.10", "secp256k1", None, None),
 ];
+
+impl Curve {
+    const fn new(oid: &str, jwk: &'static str, dnssec: Option<u8>, ssh: Option<EcdsaCurve>) -> Self {
+        Self { oid: ObjectIdentifier::new_unwrap(oid), jwk, dnssec, ssh }
+    }
+}
 
 /// Encodes a SubjectPublicKeyInfo in this form. `comment` is for OpenSSH.
 pub fn public_key(info: &[u8], form: PublicForm, comment: &str) -> Result<Vec<u8>, Error> {
@@ -128,7 +135,14 @@ fn openssh(parts: &Parts<'_>, comment: &str) -> Result<String, Error> {
             let integer = Mpint::from_positive_bytes;
             KeyData::Rsa(SshRsa::new(integer(e), integer(n)).map_err(damaged)?)
         }
-        Parts::Ec { point, .. } => KeyData::Ecdsa(EcdsaPublicKey::from_sec1_bytes(point).map_err(damaged)?),
+        Parts::Ec { curve, point } => {
+            let key = EcdsaPublicKey::from_sec1_bytes(point).map_err(damaged)?;
+            // ssh-key chooses the curve by the length of the point.
+            if curve.ssh != Some(key.curve()) {
+                return Err(NONE);
+            }
+            KeyData::Ecdsa(key)
+        }
         Parts::Point { name: "Ed25519", point, .. } => {
             KeyData::Ed25519(Ed25519PublicKey((*point).try_into().map_err(|_| NONE)?))
         }
@@ -190,5 +204,21 @@ mod tests {
         let line = public_key(&info, PublicForm::OpenSsh, "a\nssh-rsa AAAA").expect("a key");
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert!(line.starts_with(b"ssh-ed25519 "));
+    }
+
+    /// A point of secp256k1 has the length of a point of P-256.
+    #[test]
+    fn openssh_gets_keys_of_its_own_curves_only() {
+        let line = |curve: &[u8]| {
+            let algorithm = [b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01", curve].concat();
+            let algorithm = [&[0x30, algorithm.len() as u8], &algorithm[..]].concat();
+            let content = [&algorithm[..], b"\x03\x42\x00\x04", &[7; 64]].concat();
+            let info = [&[0x30, content.len() as u8], &content[..]].concat();
+            public_key(&info, PublicForm::OpenSsh, "")
+        };
+        let line_of_p256 = line(b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07").expect("a key");
+        assert!(line_of_p256.starts_with(b"ecdsa-sha2-nistp256 "));
+        let refused = line(b"\x06\x05\x2b\x81\x04\x00\x0a").expect_err("secp256k1");
+        assert!(matches!(refused, Error::Refused(text) if text.starts_with("OpenSSH")), "{refused}");
     }
 }

@@ -40,7 +40,7 @@ enum ImportType {
 ///
 /// Private keys are read in PKCS#8 (plain or encrypted), PKCS#1, SEC1, PKCS#12, OpenSSH's format
 /// and BIND's `.private` format. Certificates are read in X.509. PEM and DER are accepted.
-/// `key import` refuses a file with a separate public key.
+/// `key import` refuses a file that has a public key without its private key.
 #[derive(Args)]
 #[command(mut_arg("usage", |arg| {
     arg.help("What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the type")
@@ -147,6 +147,7 @@ impl Import {
                 Ok([Some(private), beside].into_iter().flatten().collect())
             }
             Contents::Certificate(der) => Ok(vec![import::certificate(session, der, &naming)?]),
+            Contents::PublicKey => Ok(Vec::new()),
         }
     }
 
@@ -188,6 +189,16 @@ impl Import {
 /// Chooses the items that --label and --id apply to: the first key and its certificate. If the file
 /// has no key, chooses the first certificate.
 fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
+    let is_alone = |public: &Found| {
+        let of_it = |one: &Found| matches!(one.contents, Contents::Pair(_)) && one.key_id == public.key_id;
+        matches!(public.contents, Contents::PublicKey) && !found.iter().any(of_it)
+    };
+    if found.iter().any(is_alone) {
+        return Err(Error::Failed(
+            "a public key without its private key is not imported: import its private key or its certificate"
+                .to_owned(),
+        ));
+    }
     let leader = found.iter().find(|one| !one.is_certificate()).or(found.first());
     let Some(leader) = leader.map(|one| one.key_id.clone()) else {
         return Err(Error::Failed(format!("{} has no certificate", import.file.display())));
@@ -209,6 +220,8 @@ fn remove(session: &Session, objects: Vec<ObjectHandle>) -> Result<(), Error> {
 enum Contents {
     Pair(Box<token_file::KeyPair>),
     Certificate(Vec<u8>),
+    /// The public key of a private key in the same file. The pair includes it.
+    PublicKey,
 }
 
 /// An item of a file with its names.
@@ -233,12 +246,7 @@ impl Found {
                 let title = formats::certificate::names(&der)?.title;
                 (Contents::Certificate(der), info, Some(title))
             }
-            Item::PublicKey(_) => {
-                return Err(Error::Failed(
-                    "a public key alone is not imported: import its private key or its certificate"
-                        .to_owned(),
-                ));
-            }
+            Item::PublicKey(info) => (Contents::PublicKey, info, None),
         };
         Ok(Self { contents, key_id: key_id(&info)?, name: name.or(title), is_first: true })
     }
