@@ -159,9 +159,11 @@ fn an_altered_attribute_of_nss_is_found_by_its_mac() {
         let last = value.len() - 1;
         value[last] ^= 1;
         let text = format!("UPDATE {table} SET {column} = ?1 WHERE id = ?2");
-        connection.execute(&text, (value, id)).expect("a change");
-        drop(connection);
-        migration.refused(&[], wanted);
+        // The last value is the marker of NSS for an empty value.
+        for (value, wanted) in [(value, wanted), (vec![0xa5, 0x00, 0x5a], "damaged: ")] {
+            connection.execute(&text, (value, id)).expect("a change");
+            migration.refused(&[], wanted);
+        }
     }
 }
 

@@ -180,9 +180,9 @@ impl Keys {
         kind: CK_ATTRIBUTE_TYPE,
         stored: &[u8],
     ) -> Result<Value, Error> {
-        if stored == EMPTY {
-            return Ok(Value::Bytes(Zeroizing::default()));
-        }
+        // The MAC of an empty value covers no byte of the marker. An encrypted value has at least
+        // one block.
+        let stored = if stored == EMPTY { &[] } else { stored };
         if side == Side::Keys && is_encrypted(kind) {
             return self.decrypted(path, object, kind, stored).map(Value::Bytes);
         }
@@ -207,7 +207,7 @@ impl Keys {
         }
         let value = match stored {
             [flag @ 0..=1] if is_flag(kind) => Value::Flag(*flag == 1),
-            _ if is_number(kind) => {
+            [_, ..] if is_number(kind) => {
                 let number =
                     <[u8; 4]>::try_from(stored).map_err(|_| bad(path, object, kind, "is not a number"))?;
                 Value::Number(wide(u32::from_be_bytes(number)))
