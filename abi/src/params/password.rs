@@ -15,8 +15,9 @@ use crate::number::wide;
 /// length. No process has memory below this address (Linux: `vm.mmap_min_addr`), and passwords are
 /// shorter.
 const LEAST_ADDRESS: u64 = 1 << 16;
-/// The first number that is too large for an address of a process (Linux on x86-64).
-const END_OF_ADDRESSES: u64 = 1 << 47;
+/// The first number that is too large for an address of a process. Linux gives a process that does
+/// not ask for more 48 bits on aarch64, and 47 bits on x86-64.
+const END_OF_ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
 /// Maximum number of iterations. OWASP recommends 1.3 million for SHA-1. The maximum takes some
 /// seconds for each block of output.
 const MAX_ITERATIONS: u64 = 10_000_000;
