@@ -40,7 +40,8 @@ pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     Ok(Params::Sp800_108 { prf, fields, iv })
 }
 
-/// Reads the additional keys with the pointers for their handles.
+/// Reads the additional keys with the pointers for their handles. If the template of a key is
+/// invalid, writes 0 as the handle of this key.
 ///
 /// # Safety
 ///
@@ -59,9 +60,14 @@ pub(super) unsafe fn additional<'a>(
         }
         // SAFETY: the caller's promise.
         let template = unsafe { template(given.pTemplate, given.ulAttributeCount) };
-        let template = template.map_err(|error| match error {
-            Error::ArgumentsBad => Error::MechanismParamInvalid,
-            other => other,
+        let template = template.map_err(|error| {
+            // PKCS#11 3.2, "SP800-108 Key Derivation": the handle of the key that failed is
+            // CK_INVALID_HANDLE. SAFETY: not null; writable by the caller's promise.
+            unsafe { given.phKey.write_unaligned(CK_INVALID_HANDLE) };
+            match error {
+                Error::ArgumentsBad => Error::MechanismParamInvalid,
+                other => other,
+            }
         })?;
         Ok((Additional { template, key: None }, given.phKey))
     });
@@ -319,5 +325,10 @@ mod tests {
         ] {
             assert_eq!(read(&[wrong], count).err(), INVALID);
         }
+        let mut other: CK_OBJECT_HANDLE = 1;
+        let wrong = CK_DERIVED_KEY { ulAttributeCount: 1, phKey: &raw mut other, ..key };
+        handle = 1;
+        assert_eq!(read(&[key, wrong], 2).err(), INVALID);
+        assert_eq!((handle, other), (1, CK_INVALID_HANDLE));
     }
 }
