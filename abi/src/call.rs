@@ -76,15 +76,16 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     }
 }
 
-/// Ends the active operation if a call was refused because of its arguments or its parameter. Such
-/// a call did not reach the session, so the session did not end the operation.
+/// Ends the active operation if a call was refused because of its arguments or its parameter, or if
+/// there was no memory for a copy of its input. Such a call did not reach the session, so the
+/// session did not end the operation.
 ///
 /// PKCS#11 3.2, C_Sign and similar functions: the call "always terminates the active … operation
 /// unless it returns CKR_BUFFER_TOO_SMALL or is a successful call"; the Update functions have the
 /// same rule for errors.
 pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
     // The parameter of a message (C_EncryptMessageNext and similar) is an argument too.
-    if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid)) {
+    if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid | Error::HostMemory)) {
         // Ignore a missing operation: the bad argument is the error to report.
         let _ = cancel();
     }
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn only_refused_arguments_end_the_operation() {
+    fn a_call_that_cannot_reach_the_session_ends_the_operation() {
         let cancels = |outcome: Result<()>| {
             let mut cancelled = false;
             assert_eq!(
@@ -315,6 +316,7 @@ mod tests {
         };
         assert!(cancels(Err(Error::ArgumentsBad)));
         assert!(cancels(Err(Error::MechanismParamInvalid)));
+        assert!(cancels(Err(Error::HostMemory)));
         assert!(!cancels(Err(Error::BufferTooSmall { needed: 1 })));
         assert!(!cancels(Err(Error::OperationActive)));
         assert!(!cancels(Ok(())));

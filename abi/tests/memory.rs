@@ -1,5 +1,5 @@
-//! A template that needs more memory than the process may use. The test has its own binary, because
-//! the limit is for the whole process.
+//! Calls that need more memory than the process may use. The test has its own binary, because the
+//! limit is for the whole process.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11")]
@@ -16,7 +16,7 @@ const LONG: usize = 64 << 20;
 const LEFT: u64 = LONG as u64 / 2;
 
 #[test]
-fn a_template_longer_than_the_memory_is_refused() {
+fn calls_that_need_more_memory_than_there_is_are_refused() {
     let directory = std::env::temp_dir().join(format!("jeton-memory-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // SAFETY: the only test of this process, before it calls the module.
@@ -33,11 +33,17 @@ fn a_template_longer_than_the_memory_is_refused() {
         let mut object = 0;
         rv!(C_CreateObject(session, template.as_mut_ptr(), template.len() as CK_ULONG, &raw mut object))
     };
-    let long = vec![7; LONG];
+    let mut long = vec![7; LONG];
     let most = libc::rlimit { rlim_cur: used() + LEFT, rlim_max: libc::RLIM_INFINITY };
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const most) }, 0);
     assert_eq!(create(&long), CKR_HOST_MEMORY);
     assert_eq!(create(b"a short value"), CKR_OK);
+    // An input that overlaps the output is copied. Without memory for the copy, the operation ends.
+    let mut sha256 = CK_MECHANISM { mechanism: CKM_SHA256, pParameter: nothing(), ulParameterLen: 0 };
+    ok!(C_DigestInit(session, &raw mut sha256));
+    let (data, mut len) = (long.as_mut_ptr(), 32);
+    assert_eq!(rv!(C_Digest(session, data, LONG as CK_ULONG, data, &raw mut len)), CKR_HOST_MEMORY);
+    ok!(C_DigestInit(session, &raw mut sha256));
     ok!(C_Finalize(nothing()));
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
