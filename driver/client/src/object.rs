@@ -121,8 +121,8 @@ impl Session {
         Ok(value)
     }
 
-    /// Reads several attributes. Returns `None` for an attribute that the object lacks and for a
-    /// sensitive value.
+    /// Reads several attributes. Returns `None` for an attribute that the object lacks, for a
+    /// sensitive value, and for a value that became longer during the call.
     pub fn attributes(
         &self,
         object: ObjectHandle,
@@ -145,7 +145,7 @@ impl Session {
             }
         }
         tolerant(self.attribute_value(object, &mut raw))?;
-        Ok(values.into_iter().zip(absent).map(|(value, absent)| (!absent).then_some(value)).collect())
+        Ok(values.into_iter().zip(&raw).map(|(value, one)| written(value, one)).collect())
     }
 
     /// `C_SetAttributeValue`.
@@ -167,6 +167,16 @@ impl Session {
     }
 }
 
+/// Returns the part of a buffer that the module wrote; `None` if it wrote no value. It may be
+/// shorter than the buffer, because another program may change the object between the two calls.
+fn written(mut buffer: Vec<u8>, raw: &CK_ATTRIBUTE) -> Option<Vec<u8>> {
+    if raw.pValue.is_null() || raw.ulValueLen == CK_UNAVAILABLE_INFORMATION {
+        return None;
+    }
+    buffer.truncate(raw.ulValueLen as usize);
+    Some(buffer)
+}
+
 /// Accepts three return codes. PKCS#11 3.2, C_GetAttributeValue: a module that returns one of these
 /// codes has nevertheless processed every attribute of the template.
 fn tolerant(result: Result<(), Failure>) -> Result<(), Failure> {
@@ -176,5 +186,23 @@ fn tolerant(result: Result<(), Failure>) -> Result<(), Failure> {
             ..
         }) => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_the_length_of_the_second_call() {
+        let value = |length| {
+            let mut buffer = vec![7, 7, 0];
+            let raw = CK_ATTRIBUTE { type_: 0, pValue: buffer.as_mut_ptr().cast(), ulValueLen: length };
+            written(buffer, &raw)
+        };
+        assert_eq!((value(3), value(2)), (Some(vec![7, 7, 0]), Some(vec![7, 7])));
+        assert_eq!((value(0), value(CK_UNAVAILABLE_INFORMATION)), (Some(vec![]), None));
+        let absent = CK_ATTRIBUTE { type_: 0, pValue: ptr::null_mut(), ulValueLen: 0 };
+        assert_eq!(written(vec![], &absent), None);
     }
 }
