@@ -165,8 +165,8 @@ impl Comparison {
     }
 }
 
-/// Compares the last measurements of two stores, cell by cell. Cells that only one store has are
-/// left out.
+/// Compares the last measurements of `jeton pipeline` in two stores, cell by cell. Cells that only
+/// one store has are left out.
 pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
     let before = last(before)?;
     let after: HashMap<Cell, Interval> = last(after)?.into_iter().collect();
@@ -177,10 +177,10 @@ pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
     Ok(pairs.collect())
 }
 
-/// Returns the times of the last measurement of a store.
+/// Returns the times of the last measurement of `jeton pipeline` in a store.
 fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
     let connection = open(path)?;
-    let newest = connection.query_row("SELECT max(id) FROM measurement", [], |row| row.get(0))?;
+    let newest = connection.query_row("SELECT max(measurement) FROM sample", [], |row| row.get(0))?;
     intervals(&connection, SECONDS, newest)
 }
 
@@ -284,6 +284,8 @@ mod tests {
         store(&old, &[9.0]);
         store(&old, &[1.0, 1.1, 1.2]);
         store(&new, &[1.5, 1.6, 1.7]);
+        // A measurement of another command has no sample.
+        store(&new, &[]);
         let compared = compare(&old, &new).expect("two stores");
         assert_eq!(compared.len(), STAGES.len());
         let first = &compared[0];
