@@ -92,6 +92,27 @@ fn a_new_token_key_ends_the_login_of_every_host_and_keeps_the_objects() {
 }
 
 #[test]
+fn a_new_token_key_may_take_longer_than_the_limit_of_a_call() {
+    let Some(server) = server() else { return };
+    let one = host(server, "");
+    let mine = one.user();
+    for label in ["one", "two", "three"] {
+        one.create(mine, &data(label).stored()).expect("an object");
+    }
+    let schema = one.directory.schema();
+    server.sql(&format!(
+        "SET search_path = {schema};
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END $$;
+         CREATE TRIGGER slows BEFORE UPDATE ON object FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
+    ));
+    let parameters = one.directory.parameters(provider(), ", store = { timeout-seconds = 1 }");
+    let tokens = TokenFile::all(Some(&parameters)).expect("tokens");
+    let start = Instant::now();
+    tokens[0].rekey(&Pins { so: SO_PIN, user: Some(PIN) }).expect("a new key");
+    assert!(start.elapsed() > Duration::from_secs(1));
+}
+
+#[test]
 fn tokens_of_other_hosts_get_slots() {
     let Some(server) = server() else { return };
     let one = host(server, "");

@@ -45,7 +45,8 @@ use crate::error::Result;
 /// The number of times that a transaction is tried again after a conflict with another one.
 const RETRIES: usize = 5;
 
-/// The time limit of long work: a move of a token, a search for damage, an upgrade of the tables.
+/// The time limit of long work: a move of a token, a search for damage, an upgrade of the tables, a
+/// new token key or sealing key.
 const LONGEST_WORK: Duration = Duration::from_secs(30 * 60);
 
 /// The database of a module.

@@ -211,7 +211,8 @@ impl Store for DatabaseStore {
         let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded_before = std::mem::take(&mut *tags);
         self.known().take();
-        // Each statement of the transaction sees the same state.
+        // The ordinary time limit applies, because ordinary calls load. Each statement of the
+        // transaction sees the same state.
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let state = "SELECT change, summary FROM token WHERE serial = $1";
         let all = "SELECT id, private, tag, names FROM object WHERE serial = $1 ORDER BY id";
@@ -300,7 +301,7 @@ impl Store for DatabaseStore {
         self.records().clear();
         self.known().take();
         self.database
-            .run_once("rewrite", async |client| transaction::rewrite(client, &self.serial, rewriter).await)
+            .run_long("rewrite", async |client| transaction::rewrite(client, &self.serial, rewriter).await)
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {
