@@ -340,10 +340,25 @@ fn a_move_that_is_killed_while_the_server_commits_is_finished() {
         // While the server commits, it does not notice that the client has ended. So the next move
         // waits.
         let text = succeed(&mut setup.moving(to));
-        assert!(text.contains("Finished an earlier move"), "{text}");
+        assert!(text.contains("Finished or undid an earlier move"), "{text}");
         assert_eq!(setup.places(), at_home);
         setup.check_either();
     }
+}
+
+#[test]
+fn an_undone_move_does_not_name_a_store_that_never_had_the_token() {
+    let Some(setup) = Setup::new() else { return };
+    setup.make_tables();
+    // A move to the database was killed before it removed the token's file.
+    let [file, moving] = ["jeton", "moving"].map(|end| format!("tokens/{}.{end}", setup.serial));
+    fs::copy(setup.scratch.file(&file), setup.scratch.file(&moving)).expect("a file");
+    let moved = succeed(setup.moving("directory").arg("--json"));
+    let moved: Value = serde_json::from_str(&moved).expect("JSON");
+    assert_eq!((&moved["finished"], &moved["from"]), (&true.into(), &Value::Null));
+    assert!(moved["to"].as_str().is_some_and(|to| to.ends_with(&file)), "{moved}");
+    assert_eq!(setup.places(), (true, false));
+    setup.check_either();
 }
 
 #[test]

@@ -57,12 +57,12 @@ pub enum Destination {
 pub struct Moved {
     /// The facts about the token.
     pub facts: Facts,
-    /// The place where it was. In a database, the serial number follows the address.
-    pub from: PathBuf,
+    /// The place where it was. In a database, the serial number follows the address. `None` if an
+    /// earlier move was interrupted, and this one only finished or undid it: the complete copy does
+    /// not show where the token was.
+    pub from: Option<PathBuf>,
     /// The place where it is.
     pub to: PathBuf,
-    /// Whether an earlier move was interrupted, and this one only finished it.
-    pub is_finished: bool,
 }
 
 /// The two stores of a configuration.
@@ -83,12 +83,11 @@ pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) ->
     };
     let finished = stores.finish_all()?;
     if let Some((facts, _)) = finished.into_iter().find(|(facts, now)| *now == to && fits(facts)) {
-        let (file, database) = (stores.file(&facts.serial, TOKEN), stores.url.join(&facts.serial));
-        let (from, to) = match to {
-            Destination::Database => (file, database),
-            Destination::Directory => (database, file),
+        let to = match to {
+            Destination::Database => stores.url.join(&facts.serial),
+            Destination::Directory => stores.file(&facts.serial, TOKEN),
         };
-        return Ok(Moved { facts, from, to, is_finished: true });
+        return Ok(Moved { facts, from: None, to });
     }
     let moved = match to {
         Destination::Database => stores.to_database(&fits),
@@ -169,7 +168,7 @@ impl Stores {
             Ok(facts) => {
                 remove_file(&moving).map_err(failure(&moving))?;
                 self.count(&facts)?;
-                Ok(Moved { to: self.url.join(&facts.serial), facts, from: path, is_finished: false })
+                Ok(Moved { to: self.url.join(&facts.serial), facts, from: Some(path) })
             }
             Err(reason) => Err(self.undo(&serial, reason)),
         }
@@ -197,8 +196,8 @@ impl Stores {
         match outcome {
             Ok(facts) => {
                 self.count(&facts)?;
-                let from = self.url.join(&serial);
-                Ok(Moved { facts, from, to: path, is_finished: false })
+                let from = Some(self.url.join(&serial));
+                Ok(Moved { facts, from, to: path })
             }
             Err(reason) => Err(self.undo(&serial, reason)),
         }

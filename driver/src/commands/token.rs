@@ -349,9 +349,10 @@ struct MovedRow {
     label: String,
     objects: u64,
     state: i64,
-    from: PathBuf,
+    /// Absent if the command only finished or undid an earlier move.
+    from: Option<PathBuf>,
     to: PathBuf,
-    /// Whether the command only finished an earlier move.
+    /// Whether the command only finished or undid an earlier move.
     finished: bool,
 }
 
@@ -362,21 +363,24 @@ impl MoveToken {
             To::Directory => Destination::Directory,
         };
         let (serial, label) = self.which.names();
-        let Moved { facts, from, to, is_finished } = token_file::move_token(serial, label, to)?;
+        let Moved { facts, from, to } = token_file::move_token(serial, label, to)?;
         let (serial, label) = (facts.serial, facts.label);
         if self.json {
-            let (objects, state, finished) = (facts.objects, facts.state, is_finished);
+            let (objects, state, finished) = (facts.objects, facts.state, from.is_none());
             out::json(&MovedRow { serial, label, objects, state, from, to, finished })?;
             return Ok(ExitCode::SUCCESS);
         }
         let place = |path: &Path| shown(&path.display().to_string());
-        let done = if is_finished { "Finished an earlier move of" } else { "Moved" };
+        let done = if from.is_some() { "Moved" } else { "Finished or undid an earlier move of" };
         out::line(format_args!(
             "{done} the token {} with the serial number {serial}, {} objects.",
             shown(&label),
             facts.objects
         ))?;
-        out::line(format_args!("From: {}\nTo:   {}", place(&from), place(&to)))?;
+        match from {
+            Some(from) => out::line(format_args!("From: {}\nTo:   {}", place(&from), place(&to)))?,
+            None => out::line(format_args!("It is now in {}", place(&to)))?,
+        }
         out::line(match self.to {
             To::Database => "Programs use the token if their configuration has this [store] url.",
             To::Directory => "Programs use the token if their configuration has no [store] url.",
