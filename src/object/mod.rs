@@ -154,11 +154,12 @@ impl Object {
     }
 
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is
-    /// sensitive or not extractable. A locked key shows no secret part. It shows no check value
-    /// either, because the check value is computed from the secret parts. The caller does not get
-    /// `CKR_USER_NOT_LOGGED_IN`, because PKCS#11 3.2, C_GetAttributeValue, does not list it.
+    /// sensitive or not extractable. A locked key shows no secret part. A locked secret key shows
+    /// no check value either, because the check value is computed from the secret parts. The caller
+    /// does not get `CKR_USER_NOT_LOGGED_IN`, because PKCS#11 3.2, C_GetAttributeValue, does not
+    /// list it.
     pub(crate) fn hides(&self, id: A) -> bool {
-        if self.locked && id == A::CHECK_VALUE {
+        if self.locked && id == A::CHECK_VALUE && self.object_type.is_secret() {
             return true;
         }
         (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE) || self.locked)

@@ -12,7 +12,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::module::{Access, User};
 use rusqlite::Connection;
 
-use crate::keys::key_object;
+use crate::keys::{Kind, key_object, pair};
 use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, each_backend, none, plain};
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
@@ -70,6 +70,23 @@ fn a_key_with_cka_private_false_is_never_stored_in_clear() {
         bytes.extend(bytes_on_disk(client.directory.path()));
         assert!(contains(&bytes, b"some data") && contains(&bytes, b"copied"));
         assert!(!contains(&bytes, &SECRET[..16]));
+    });
+}
+
+#[test]
+fn a_locked_private_key_lacks_the_same_attributes_as_after_a_login() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (_, key) = pair(&client, session, Kind::P256, &none().stored().flag(A::PRIVATE, false));
+        let check = |key| {
+            let invalid = Err(Error::AttributeTypeInvalid);
+            assert_eq!(client.read(session, key, A::CHECK_VALUE), invalid);
+            assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
+        };
+        check(key);
+        client.module.logout(session).expect("a logout");
+        check(client.find_one(session, &none().number(A::CLASS, ObjectClass::PRIVATE_KEY.0)));
     });
 }
 
