@@ -1,5 +1,5 @@
-//! The audit log. It has one line of JSON for each call of `C_Login` or `C_Logout`, each new PIN,
-//! each change of a token or object, and each use of a private or secret key.
+//! The audit log. It has one line of JSON for each call of `C_Login`, `C_LoginUser` or `C_Logout`,
+//! each new PIN, each call that changes a token or object, and each use of a private or secret key.
 //!
 //! Each line ends with a hash over the hash of the line before and the rest of this line. A line
 //! that is changed, removed, added or moved breaks the chain there. The chain does not reveal that

@@ -149,14 +149,7 @@ impl Module {
 
     /// `C_Login`
     pub fn login(&self, session: SessionHandle, user: User, pin: &[u8]) -> Result<()> {
-        self.record_call(session, Call { user: Some(user.name()), ..Call::of("C_Login", None, &[]) }, || {
-            let (token, _) = self.access(session)?;
-            match user {
-                User::SecurityOfficer => token.log_in(Role::SecurityOfficer, pin),
-                User::User => token.log_in(Role::User, pin),
-                User::ContextSpecific => self.login_for_operation(session, &token, pin),
-            }
-        })
+        self.record_login(session, "C_Login", user, |token| self.log_in(session, token, user, pin))
     }
 
     /// `C_LoginUser`. A token has the users of `C_Login` and no named users. With an empty name the
@@ -164,12 +157,13 @@ impl Module {
     /// failed authentication (PKCS#11 3.2, "Function return values"). No PIN is tried, so no
     /// failure is counted.
     pub fn login_user(&self, session: SessionHandle, user: User, pin: &[u8], name: &[u8]) -> Result<()> {
-        if name.is_empty() {
-            return self.login(session, user, pin);
-        }
-        let (token, _) = self.access(session)?;
-        warn!(token = token.serial(), "login refused: the token has no named users");
-        Err(Error::PinIncorrect)
+        self.record_login(session, "C_LoginUser", user, |token| {
+            if name.is_empty() {
+                return self.log_in(session, token, user, pin);
+            }
+            warn!(token = token.serial(), "login refused: the token has no named users");
+            Err(Error::PinIncorrect)
+        })
     }
 
     /// `C_GetSessionValidationFlags`, `CKS_LAST_VALIDATION_OK`. Returns no flag, because no
@@ -193,6 +187,25 @@ impl Module {
             self.states.end_login(&token);
             Ok(())
         })
+    }
+
+    fn record_login(
+        &self,
+        session: SessionHandle,
+        function: &'static str,
+        user: User,
+        work: impl FnOnce(&Token) -> Result<()>,
+    ) -> Result<()> {
+        let call = Call { user: Some(user.name()), ..Call::of(function, None, &[]) };
+        self.record_call(session, call, || work(&self.access(session)?.0))
+    }
+
+    fn log_in(&self, session: SessionHandle, token: &Token, user: User, pin: &[u8]) -> Result<()> {
+        match user {
+            User::SecurityOfficer => token.log_in(Role::SecurityOfficer, pin),
+            User::User => token.log_in(Role::User, pin),
+            User::ContextSpecific => self.login_for_operation(session, token, pin),
+        }
     }
 
     /// Authenticates the user for the operation that the session has just started with a key that

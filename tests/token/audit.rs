@@ -70,6 +70,10 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
         client.module.logout(session).expect("the SO");
         let wrong = client.module.login(session, User::User, b"a wrong one");
         assert_eq!(wrong, Err(Error::PinIncorrect));
+        let named = client.module.login_user(session, User::User, PIN, b"a name");
+        assert_eq!(named, Err(Error::PinIncorrect));
+        client.module.login_user(session, User::User, PIN, b"").expect("the user");
+        client.module.logout(session).expect("the user");
         client.login(session);
         let (public, private) = pair(&client, session, Kind::P256, &Attributes::default());
         let named = unique_id(&client, session, private);
@@ -89,6 +93,9 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
             "C_InitPIN - - 0 Ok",
             "C_Logout - - 0 Ok",
             "C_Login CKU_USER - 0 PinIncorrect",
+            "C_LoginUser CKU_USER - 0 PinIncorrect",
+            "C_LoginUser CKU_USER - 0 Ok",
+            "C_Logout - - 0 Ok",
             "C_Login CKU_USER - 0 Ok",
             "C_GenerateKeyPair - CKM_EC_KEY_PAIR_GEN 2 Ok",
             // `C_VerifyInit` is not recorded, because its key is public.
@@ -98,9 +105,10 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
             "C_SetPIN - - 0 Ok",
         ];
         assert_eq!(short, expected);
-        assert_eq!(all[7]["objects"][0], named);
-        assert_eq!(all[7]["process"], std::process::id());
-        assert_eq!(all[7]["session"], session.0);
+        let signature = &all[10];
+        assert_eq!(signature["objects"][0], named);
+        assert_eq!(signature["process"], std::process::id());
+        assert_eq!(signature["session"], session.0);
         let text = std::fs::read_to_string(&file).expect("an audit log");
         assert!(!text.contains("a wrong one") && !text.contains("another"), "a PIN in the log");
     });
