@@ -13,13 +13,17 @@ use crate::id::{AttributeType as A, KeyType, ObjectClass};
 /// default. A usage is missing if neither the template nor `forced`, the template of the base key,
 /// has it.
 pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
-    let class = match template.bytes(A::CLASS).map(value::number) {
-        Some(Ok(class)) => ObjectClass(class),
+    let forced: &[(A, Value)] = match forced {
+        Some(Value::Template(forced)) => forced,
+        _ => &[],
+    };
+    let of_forced = |id| forced.iter().find(|(known, _)| *known == id).map(|(_, value)| value);
+    let class = match (template.bytes(A::CLASS).map(value::number), of_forced(A::CLASS)) {
+        (Some(Ok(class)), _) => ObjectClass(class),
+        (None, Some(Value::Number(class))) => ObjectClass(*class),
         _ => class,
     };
-    let forces =
-        |id: A| matches!(forced, Some(Value::Template(all)) if all.iter().any(|(known, _)| *known == id));
-    let missing = key::usages(class).iter().filter(|id| !forces(**id));
+    let missing = key::usages(class).iter().filter(|id| of_forced(**id).is_none());
     missing.fold(template.clone(), |template, id| template.or(*id, &[0]))
 }
 

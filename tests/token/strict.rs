@@ -272,6 +272,30 @@ fn an_unwrap_template_sets_the_usages_of_the_unwrapped_key() {
     });
 }
 
+#[test]
+fn an_unwrap_template_may_alone_name_the_class_of_a_private_key() {
+    each_policy(|client, session, _| {
+        let (trusted, _) = trusted(client, session);
+        let public = none().bytes(A::EC_PARAMS, P256);
+        let private = none().flag(A::SIGN, true).flag(A::EXTRACTABLE, true);
+        let (_, key) = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private).expect("a pair");
+        let mechanism = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = wrapped(client, session, &mechanism, trusted, key).expect("a wrapped key");
+        let class = ObjectClass::PRIVATE_KEY.0.to_ne_bytes();
+        let forced = Template(vec![
+            Given { id: A::CLASS, value: Raw::Bytes(&class) },
+            Given { id: A::SIGN, value: Raw::Bytes(&[1]) },
+        ]);
+        let own = aes(&[A::UNWRAP]);
+        let mut template = own.template();
+        template.0.push(Given { id: A::UNWRAP_TEMPLATE, value: Raw::Template(forced) });
+        let unwraps = client.module.create_object(session, &template).expect("a key");
+        let made = none().number(A::KEY_TYPE, KeyType::EC.0);
+        let made = client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &made.template());
+        assert!(client.flag(session, made.expect("a key"), A::SIGN));
+    });
+}
+
 fn hkdf(id: M) -> Mechanism {
     let (salt, info) = (HkdfSalt::Null, Box::default());
     let params = Params::Hkdf { extract: true, expand: true, hash: Hash::Sha256, salt, info };
