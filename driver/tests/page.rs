@@ -226,7 +226,6 @@ fn a_store_of_another_version_and_a_wrong_output_are_refused() {
 #[test]
 fn chromium_shows_the_page_in_light_and_dark_mode() {
     if !has("chromium", "--version") {
-        eprintln!("skipped: chromium is not installed");
         return;
     }
     let scratch = Scratch::new();
