@@ -122,6 +122,19 @@ fn a_damaged_file_of_a_stored_token_is_named() {
 }
 
 #[test]
+fn a_truncated_value_of_the_sqlite_backend_is_found_and_its_object_named() {
+    let Some(migration) = SOFTHSM.migration() else { return };
+    let connection = rusqlite::Connection::open(database(Path::new(&migration.old()))).expect("a database");
+    // A private exponent.
+    let text = "SELECT object_id FROM attribute_binary WHERE type = 0x123 LIMIT 1";
+    let object: i64 = connection.query_row(text, [], |row| row.get(0)).expect("a row");
+    let change = "UPDATE attribute_binary SET value = substr(value, 2) WHERE type = 0x123 AND object_id = ?1";
+    connection.execute(change, [object]).expect("a change");
+    drop(connection);
+    migration.refused(&ALONE, &format!("object {object}: attribute 0x123 cannot be decrypted"));
+}
+
+#[test]
 fn an_altered_value_of_kryoptic_is_found_by_its_tag() {
     let Some(migration) = KRYOPTIC.migration() else { return };
     let connection = rusqlite::Connection::open(&migration.from).expect("a database");

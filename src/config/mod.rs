@@ -356,7 +356,7 @@ fn missing_token_dir() -> &'static str {
         "not set. This process runs with raised privileges (setuid), so environment variables are ignored: \
          set token-dir in /etc/jeton/jeton.toml or in the library parameters"
     } else {
-        "neither JETON_DIR, token-dir, XDG_DATA_HOME nor HOME is set"
+        "neither JETON_DIR, token-dir nor XDG_DATA_HOME is set, and the user has no home directory"
     }
 }
 

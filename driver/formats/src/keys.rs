@@ -77,7 +77,7 @@ fn bounded(scheme: &EncryptionScheme) -> Result<(), Error> {
                 .and_then(|memory| memory.checked_mul(u64::from(kdf.parallelization).max(1)))
                 .is_some_and(|work| work <= MAX_SCRYPT)
         }
-        _ => false,
+        _ => return Err(Error::Refused("an encryption with neither PBKDF2 nor scrypt is not supported")),
     };
     if allowed {
         Ok(())

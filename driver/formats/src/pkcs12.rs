@@ -32,9 +32,9 @@ pub(crate) fn read(der: &[u8], password: &mut Password<'_>) -> Result<Pkcs12Arch
         return Err(Error::Refused("the PKCS#12 file asks for more than 5,000,000 iterations to decrypt it"));
     }
     Pkcs12Archive::from_pkcs12(der, password.get()?).map_err(|error| match error {
-        p12_keystore::error::Error::InvalidParameters => {
-            Error::Refused("a part of the PKCS#12 file asks for more than 1,000,000 iterations to decrypt it")
-        }
+        p12_keystore::error::Error::InvalidParameters => Error::Refused(
+            "a part of the PKCS#12 file has no parameters, or asks for more than 1,000,000 iterations",
+        ),
         _ => Error::PasswordWrong,
     })
 }

@@ -134,8 +134,9 @@ fn a_pkcs12_file_cannot_ask_for_much_work() {
     );
 }
 
-const PART_ASKS_TOO_MUCH: Error =
-    Error::Refused("a part of the PKCS#12 file asks for more than 1,000,000 iterations to decrypt it");
+const PART_ASKS_TOO_MUCH: Error = Error::Refused(
+    "a part of the PKCS#12 file has no parameters, or asks for more than 1,000,000 iterations",
+);
 
 fn refused_before_the_password(file: &[u8]) {
     let mut ask = || panic!("the password is not needed");

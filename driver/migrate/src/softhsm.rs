@@ -170,7 +170,10 @@ fn decrypted(path: &Path, name: String, stored: Attributes, key: &[u8]) -> Resul
     for (kind, value) in stored {
         let value = match value {
             Value::Bytes(bytes) if private && !bytes.is_empty() => {
-                Value::Bytes(plain(path, kind, bytes, key)?)
+                let plain = plain(kind, bytes, key).ok_or_else(|| {
+                    Error::damaged(path, format!("{name}: attribute 0x{kind:X} cannot be decrypted"))
+                })?;
+                Value::Bytes(plain)
             }
             value => value,
         };
@@ -179,12 +182,12 @@ fn decrypted(path: &Path, name: String, stored: Attributes, key: &[u8]) -> Resul
     Ok(Object { name, attributes })
 }
 
-fn plain(path: &Path, kind: CK_ATTRIBUTE_TYPE, bytes: Secret, key: &[u8]) -> Result<Secret, Error> {
+/// Decrypts a value; `None` if the length or the padding is wrong.
+fn plain(kind: CK_ATTRIBUTE_TYPE, bytes: Secret, key: &[u8]) -> Option<Secret> {
     // P11AttrStartDate::updateAttr and P11AttrEndDate::updateAttr do not encrypt.
     if matches!(kind, CKA_START_DATE | CKA_END_DATE) && bytes.len() == 8 {
-        return Ok(bytes);
+        return Some(bytes);
     }
     // An empty value that was encrypted is a block of padding.
     decrypt_with_iv(key, &bytes)
-        .ok_or_else(|| Error::damaged(path, format!("attribute 0x{kind:X} cannot be decrypted")))
 }

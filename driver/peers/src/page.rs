@@ -9,9 +9,9 @@ use crate::Error;
 /// one of these lines, fails and leaves the file unchanged.
 pub fn write_between(file: &Path, begin: &str, end: &str, body: &str) -> Result<(), Error> {
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
-    let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
-    let (head, tail) = parts
-        .ok_or_else(|| Error::Message(format!("{} does not have the line {begin:?}", file.display())))?;
+    let missing = |line| Error::Message(format!("{} does not have the line {line:?}", file.display()));
+    let (head, rest) = text.split_once(begin).ok_or_else(|| missing(begin))?;
+    let (_, tail) = rest.split_once(end).ok_or_else(|| missing(end))?;
     let text = format!("{head}{begin}\n\n{body}\n{end}{tail}");
     fs::write(file, text).map_err(Error::io(file))
 }
@@ -28,7 +28,10 @@ mod tests {
         write_between(&file, "<begin>", "<end>", "new\n").expect("a file with marks");
         let text = fs::read_to_string(&file).expect("a file");
         assert_eq!(text, "head\n<begin>\n\nnew\n\n<end>\ntail\n");
-        assert!(write_between(&file, "<other>", "<end>", "newer").is_err());
+        for (begin, end) in [("<other>", "<end>"), ("<begin>", "<other>")] {
+            let missing = write_between(&file, begin, end, "newer").map_err(|error| error.to_string());
+            assert!(missing.is_err_and(|text| text.contains("<other>")));
+        }
         assert_eq!(fs::read_to_string(&file).expect("a file"), text);
     }
 }

@@ -20,7 +20,7 @@ use super::pin::{self, UserPin};
 /// The options that choose a module.
 #[derive(Args, Clone)]
 pub struct ModuleOption {
-    /// A module: jeton, softhsm2, nss, or the path of a shared object.
+    /// A module: jeton, softhsm2, nss, kryoptic, craton, or the path of a shared object.
     #[arg(long)]
     module: Option<String>,
     /// The library parameters of C_Initialize, which NSS needs: "configdir='sql:DIRECTORY'".

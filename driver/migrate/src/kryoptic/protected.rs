@@ -85,7 +85,7 @@ pub(super) fn open_master(path: &Path, record: &[u8], pin: &[u8], user: &str) ->
         other => return Err(unknown(path, other)),
     };
     if parameters.length.is_some_and(|length| length != KEY as u64) {
-        return Err(Error::damaged(path, "a derived key has the wrong length"));
+        return Err(wrong_length(path));
     }
     let iterations = NonZeroU32::new(parameters.iterations).filter(|count| count.get() <= MAX_ITERATIONS);
     let iterations =
@@ -112,8 +112,11 @@ pub(super) fn open_value(
         return Err(Error::damaged(path, "a value is encrypted under another version of the master key"));
     }
     let parameters: Kkdf1<'_> = parameters(path, &scheme.derivation, KKDF1)?;
-    if parameters.function.oid != HMAC_SHA256 || parameters.length != KEY as u64 {
+    if parameters.function.oid != HMAC_SHA256 {
         return Err(unknown(path, parameters.function.oid));
+    }
+    if parameters.length != KEY as u64 {
+        return Err(wrong_length(path));
     }
     let mut key = Zeroizing::new([0; KEY]);
     let info = [parameters.info.as_bytes()];
@@ -177,6 +180,10 @@ fn decrypt(
 
 fn malformed(path: &Path) -> impl Fn(der::Error) -> Error {
     move |error| Error::damaged(path, format!("an encrypted value: {error}"))
+}
+
+fn wrong_length(path: &Path) -> Error {
+    Error::damaged(path, "a derived key has the wrong length")
 }
 
 fn unknown(path: &Path, algorithm: ObjectIdentifier) -> Error {

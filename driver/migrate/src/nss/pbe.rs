@@ -101,8 +101,11 @@ fn derive(path: &Path, scheme: &AlgorithmIdentifierRef<'_>, key: &[u8]) -> Resul
         _ => return Err(unknown(path, scheme)),
     };
     let parameters: Pbkdf2<'_> = parameters.decode_as().map_err(malformed(path))?;
-    if parameters.function.oid != HMAC_SHA256 || parameters.length != 32 {
+    if parameters.function.oid != HMAC_SHA256 {
         return Err(unknown(path, &parameters.function));
+    }
+    if parameters.length != 32 {
+        return Err(Error::damaged(path, "a derived key has the wrong length"));
     }
     let iterations = NonZeroU32::new(parameters.iterations).filter(|count| count.get() <= MAX_ITERATIONS);
     let iterations =
