@@ -9,12 +9,8 @@ use serde::Serialize;
 use super::load::{LoadTurn, MeasuredLoad};
 use super::tables::{ResultTable, TablePlan, TableRow, tables};
 use crate::about::{About, module_text};
-use crate::figure::WIDE;
+use crate::figure::{MOVED, WIDE};
 use crate::pipeline::{ModuleDescription, Outcome};
-
-/// The report warns that other work disturbed a load if the spread of the baseline's runs is larger
-/// than this.
-const MOVED: f64 = 0.25;
 
 /// A measurement of issuance.
 #[derive(Debug, Serialize)]

@@ -4,7 +4,7 @@ use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};
 use crate::Error;
 use crate::about::module_text;
-use crate::figure::{rate, time};
+use crate::figure::{MOVED, WIDE, rate, time};
 use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
 
 /// Builds the page from facts about the measurement and its cases.
@@ -52,11 +52,16 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
             time(latency.p999),
         ]
     };
-    let text = "Handshakes per second and thread. The ratio is the rate with the key in the token, divided by \
-                the rate with the key in memory in the same round. p50 to p99.9: the server's time for one \
-                handshake with the key in the token.";
+    let text = format!(
+        "Handshakes per second and thread. The ratio is the rate with the key in the token, divided by the rate \
+         with the key in memory in the same round. ~: its 95 % interval is wider than {:.0} % of it; !: the \
+         rounds of the key in memory differ by more than {:.0} %, because of other work. p50 to p99.9: the \
+         server's time for one handshake with the key in the token.",
+        WIDE * 100.0,
+        MOVED * 100.0
+    );
     let mut blocks = vec![
-        Block::Text(text.to_owned()),
+        Block::Text(text),
         Block::Table(Table { header: header.into(), rows: cases.iter().map(row).collect() }),
     ];
     for case in cases {
