@@ -51,7 +51,8 @@ pub fn run(subject: &Subject) -> Result<Vec<Record>, Error> {
             Ended::Lost(task) => from = task + 1,
             Ended::At(task) if crashes < MOST_CRASHES => (from, crashes) = (task + 1, crashes + 1),
             Ended::At(_) => {
-                return Err(Error::Message(format!("{} ended its process {crashes} times", subject.module)));
+                let times = crashes + 1;
+                return Err(Error::Message(format!("{} ended its process {times} times", subject.module)));
             }
             Ended::Nowhere(how) => {
                 return Err(Error::Message(format!("{} ended before its first task: {how}", subject.module)));

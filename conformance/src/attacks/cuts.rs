@@ -489,8 +489,8 @@ fn macs() -> Vec<Attack> {
         one(CKM_AES_MAC_GENERAL, CKK_AES),
         attack(CLULOW, "find a key of one byte by HMAC", &[CKM_SHA256_HMAC], |a| {
             // The owner creates a sensitive key of one byte.
-            let victim = a.secret(CKK_GENERIC_SECRET, &VICTIM[..1], Guarded::Kept, &[CKA_SIGN], &[]);
-            let victim = victim?;
+            let victim =
+                a.secret(CKK_GENERIC_SECRET, &VICTIM[..1], Guarded::Kept, &[CKA_SIGN], &[]).setup()?;
             bytes_of(a, Oracle::Hmac, &[], 1, |_| Ok(victim))
         }),
         attack(CLULOW, "decrypt with a key that may only unwrap", &[CKM_AES_CBC], |a| {

@@ -331,7 +331,7 @@ fn edited() -> Vec<Attack> {
                 Ok(a.is(copy, CKA_TRUSTED)?)
             })
         }),
-        attack(H1, "the user adds CKA_DERIVE to a trusted key", &[CKM_AES_ECB_ENCRYPT_DATA], move |a| {
+        attack(H1, "the user adds CKA_DERIVE to a trusted key", &[], move |a| {
             with_trusted(a, |key| {
                 a.set_attributes(key, &[flag(CKA_DERIVE, true)])?;
                 Ok(a.is(key, CKA_DERIVE)?)
