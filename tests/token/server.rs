@@ -149,10 +149,12 @@ fn stop(directory: &Path) {
 
 /// Returns the folder with the programs of the newest installed version of PostgreSQL.
 pub fn binaries() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-    let mut found: Vec<_> = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).collect();
-    found.sort();
-    found.into_iter().rev().find(|bin| bin.join("initdb").exists())
+    let directory = Path::new("/usr/lib/postgresql");
+    let entries = std::fs::read_dir(directory).ok()?;
+    let versions = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let programs = |version: &u32| directory.join(version.to_string()).join("bin");
+    let newest = versions.filter(|version| programs(version).join("initdb").exists()).max()?;
+    Some(programs(&newest))
 }
 
 /// Returns a command that runs its arguments. The server refuses to run as root. If this process is
