@@ -166,7 +166,7 @@ pub fn power_child() {
     let before = crate::power::read(&directory);
     vfs::start();
     let (one, slots) = client(&directory);
-    let mut random = Random::new();
+    let mut random = Random::seeded(number("JETON_CRASH_SEED", 0));
     let mut workers = workers(&one, &slots, "p", |line| vfs::note(Event::Said(line)));
     for _ in 0..CALLS {
         workers[random.below(slots.len() as u64) as usize].step();
@@ -201,7 +201,8 @@ pub fn power_child() {
 /// A power cut while files are closed and opened again.
 pub fn power_case() {
     let directory = tokens(&pin(0));
-    Process::start("many power", &directory, &[]).wait().iter().for_each(|line| println!("{line}"));
+    let seed = [("JETON_CRASH_SEED", Random::new().below(u64::MAX).to_string())];
+    Process::start("many power", &directory, &seed).wait().iter().for_each(|line| println!("{line}"));
 }
 
 pub fn load_child() {
@@ -215,7 +216,8 @@ pub fn load_child() {
     let (client, slots, name) = (&client, &slots, &name);
     let made: usize = std::thread::scope(|scope| {
         let work = move |thread: usize| {
-            let mut random = Random::seeded(number::<u64>("JETON_CRASH_SEED", 0) + thread as u64);
+            let seed = number::<u64>("JETON_CRASH_SEED", 0).wrapping_add(thread as u64);
+            let mut random = Random::seeded(seed);
             let mut made = 0;
             while Instant::now() < end {
                 let slot = slots[random.below(slots.len() as u64) as usize];
@@ -242,8 +244,13 @@ pub fn load_child() {
 /// Several processes of several threads on all tokens.
 pub fn load_case() {
     let directory = tokens(PIN);
-    let start =
-        |place: usize| Process::start("many load", &directory, &[("JETON_CRASH_NAME", format!("p{place}"))]);
+    let seed = Random::new().below(u64::MAX);
+    let start = |place: usize| {
+        // Each process adds the numbers of its threads to its seed.
+        let seed = seed.wrapping_add((place * THREADS) as u64);
+        let more = [("JETON_CRASH_NAME", format!("p{place}")), ("JETON_CRASH_SEED", seed.to_string())];
+        Process::start("many load", &directory, &more)
+    };
     let said = together(PROCESSES, start).concat();
     let made: u64 = said.iter().filter_map(|line| line.strip_prefix("made ")?.parse::<u64>().ok()).sum();
     let left: BTreeSet<_> =

@@ -34,7 +34,7 @@ pub fn child() {
     (0..CALLS).for_each(|_| worker.step());
     one.module.finalize().expect("a module");
     let events = vfs::stop();
-    let mut random = Random::new();
+    let mut random = Random::seeded(number("JETON_CRASH_SEED", 0));
     let (mut acknowledged, mut objects, mut caught) = (0, 0, 0);
     for _ in 0..rounds {
         let end = random.below(events.len() as u64 + 1) as usize;
@@ -64,7 +64,8 @@ pub fn case() {
     let one = client(&directory, u32::MAX);
     unlock(&one, &pin(0));
     one.module.finalize().expect("a module");
-    Process::start("power", &directory, &[]).wait().iter().for_each(|line| println!("{line}"));
+    let seed = [("JETON_CRASH_SEED", Random::new().below(u64::MAX).to_string())];
+    Process::start("power", &directory, &seed).wait().iter().for_each(|line| println!("{line}"));
 }
 
 pub fn said(events: &[Event]) -> impl Iterator<Item = &str> {
