@@ -16,17 +16,17 @@ use crate::artefacts::Artefacts;
 use crate::facts::{self, Run};
 use crate::operation::Boxed;
 use crate::rows::{self, Maker, Row};
-use crate::suite::{Rows, Suite};
+use crate::suite::{ALL, Rows, Suite};
 use crate::target::{CoreToken, ModuleToken, Outcome, Target};
 
 /// Measures all groups that the command line asks for, with tokens below `directory`.
 pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {
     let started = SystemTime::now();
     let mut suite = Suite::new(filter);
-    let rows = rows::open(directory, artefacts);
+    let rows = rows::open(&mut suite, directory, artefacts);
     let row_facts: Vec<_> = rows.iter().map(Row::facts).collect();
     {
-        let fixture = Fixture::open(&suite, &rows, &directory.join("core"))?;
+        let fixture = Fixture::open(&mut suite, &rows, &directory.join("core"))?;
         signatures::run(&mut suite, &fixture);
         keys::run(&mut suite, &fixture);
         symmetric::run(&mut suite, &fixture);
@@ -36,6 +36,10 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
         fixture.close()?;
     }
     objects::run_many(&mut suite, &rows, &directory.join("core-objects"))?;
+    // A run of selected groups does not overwrite the facts of a run of all groups.
+    if suite.filtered() {
+        return Ok(());
+    }
     let run = Run {
         command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
         short: suite.settings.short,
@@ -46,13 +50,7 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
         fills: suite.fills,
         turns: suite.turns,
     };
-    if filter_is_set(&run) { Ok(()) } else { facts::write(facts::file::RUN, &run) }
-}
-
-/// Returns whether the command line selects groups. Such a run does not overwrite the facts of a
-/// run of all groups.
-fn filter_is_set(run: &Run) -> bool {
-    run.command.split(' ').any(|word| !word.is_empty() && !word.starts_with('-'))
+    facts::write(facts::file::RUN, &run)
 }
 
 /// The tokens of the groups that need few objects.
@@ -66,7 +64,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    fn open(suite: &Suite, rows: &[Row], core: &Path) -> Result<Self, String> {
+    fn open(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
         let (mut tokens, mut null) = (Vec::new(), None);
         for row in rows {
@@ -74,10 +72,10 @@ impl Fixture {
                 Maker::Null => null = Some(row.token()?),
                 Maker::Ours => tokens.push(row.token()?),
                 // Some peers are faster with session keys, so the full mode has both.
-                Maker::Peer if suite.settings.short => tokens.extend(or_left_out(row, row.token())),
+                Maker::Peer if suite.settings.short => tokens.extend(or_left_out(suite, row, row.token())),
                 Maker::Peer => {
-                    tokens.extend(or_left_out(row, row.token()));
-                    tokens.extend(or_left_out(row, row.session_token()));
+                    tokens.extend(or_left_out(suite, row, row.token()));
+                    tokens.extend(or_left_out(suite, row, row.session_token()));
                 }
             }
         }
@@ -103,9 +101,9 @@ impl Fixture {
     }
 }
 
-/// Leaves out a peer that has no usable token, and prints the reason.
-fn or_left_out(row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
-    token.inspect_err(|reason| println!("row {} left out: {reason}", row.name)).ok()
+/// Leaves out a peer that has no usable token.
+fn or_left_out(suite: &mut Suite, row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
+    token.map_err(|reason| suite.leave_out(ALL, &row.name, reason)).ok()
 }
 
 /// Returns one row for each target.

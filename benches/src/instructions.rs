@@ -187,9 +187,10 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
         Counted::Sealing(len) | Counted::Messages(len) => {
             let (sealer, input, mut out) =
                 (Sealer::new(Aead::AesGcm, &[5; 32]), vec![0; len], vec![0; len + 16]);
-            let mut nonce = [0; 12];
+            let (mut count, mut nonce) = (0u64, [0; 12]);
             let seal = move || {
-                nonce[0] ^= 1;
+                count += 1;
+                nonce[..8].copy_from_slice(&count.to_ne_bytes());
                 black_box(sealer.seal(&nonce, black_box(&input), &mut out));
             };
             crate::operation::repeated(seal).time(repetitions);

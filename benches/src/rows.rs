@@ -11,6 +11,7 @@ use jeton_peers::{Known, Sandbox, TokenAccess, prepare_token};
 
 use crate::artefacts::{Artefacts, parameters};
 use crate::facts::RowFacts;
+use crate::suite::{ALL, Suite};
 use crate::target::{Home, ModuleToken, Outcome};
 
 /// The variable that names more modules: `name=/path/to/module.so,token label,PIN;…`.
@@ -102,9 +103,9 @@ pub fn environment(directory: &Path) -> Vec<(String, std::ffi::OsString)> {
     sandboxes.flat_map(|sandbox| sandbox.environment).collect()
 }
 
-/// Returns every row that this machine has, with fresh tokens below `directory`. Prints a line for
-/// each row that it lacks.
-pub fn open(directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
+/// Returns every row that this machine has, with fresh tokens below `directory`. Leaves out each
+/// row that it lacks.
+pub fn open(suite: &mut Suite, directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
     let known = [
         ("jeton", ours(directory, &artefacts.module, "jeton", "aws-lc", Maker::Ours)),
         ("jeton-rc", ours(directory, &artefacts.module, "jeton-rc", "rustcrypto", Maker::Ours)),
@@ -118,7 +119,7 @@ pub fn open(directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
     all.filter_map(|(name, row)| match row {
         Ok(row) => Some(row),
         Err(reason) => {
-            println!("row {name} left out: {reason}");
+            suite.leave_out(ALL, &name, reason);
             None
         }
     })

@@ -16,6 +16,9 @@ use crate::turns;
 /// The rows of a group. A row that is not available has a reason instead.
 pub type Rows<'a> = Vec<(String, Outcome<Boxed<'a>>)>;
 
+/// The group of a row that is missing in every group.
+pub const ALL: &str = "all operations";
+
 /// Criterion, and the facts about the run.
 pub struct Suite {
     criterion: Criterion,
