@@ -14,24 +14,22 @@ impl Server {
         Self::start_on(name, options, address, port)
     }
 
-    /// Starts a server with TLS at a port of the loopback address, as
-    /// [`start_with_tls_at`](Self::start_with_tls_at) does.
+    /// Starts a server with TLS at a port of the loopback address, for the host name `localhost`.
+    /// See [`start_with_tls_at`](Self::start_with_tls_at).
     pub fn start_with_tls(name: &str) -> Option<Self> {
-        Self::start_with_tls_at(name, "-c fsync=off", "127.0.0.1")
+        Self::start_with_tls_at(name, "-c fsync=off", "127.0.0.1", "DNS:localhost")
     }
 
-    /// Starts a server with TLS at a port of this address. Its certificate is for the host name
-    /// `localhost`, and for the address unless that is the loopback address. A role `host` needs a
-    /// password, and a role `certified` a certificate.
-    pub fn start_with_tls_at(name: &str, options: &str, address: &str) -> Option<Self> {
+    /// Starts a server with TLS at a port of this address. Its certificate has this subject
+    /// alternative name. A role `host` needs a password, and a role `certified` a certificate.
+    pub fn start_with_tls_at(name: &str, options: &str, address: &str, subject: &str) -> Option<Self> {
         let tls = Self::start_with_port(name, options, address)?;
-        // A test connects to the loopback address to see that this name is refused.
-        let also = if address == "127.0.0.1" { String::new() } else { format!(",IP:{address}") };
         tls.shell(&format!(
             "new() {{ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
                  -keyout $1.key -out $1.pem -subj /CN=$1 -addext basicConstraints=critical,CA:$2 \
-                 -addext subjectAltName=DNS:$1{also} ${{3:+-CA $3.pem -CAkey $3.key}}; }}
-             new ca true; new other true; new localhost false ca; new certified false ca",
+                 -addext subjectAltName=$3 ${{4:+-CA $4.pem -CAkey $4.key}}; }}
+             new ca true DNS:ca; new other true DNS:other
+             new localhost false {subject} ca; new certified false DNS:certified ca",
         ));
         let path = |name: &str| tls.directory.join(name).display().to_string();
         tls.sql("CREATE ROLE host LOGIN PASSWORD 'a password'; CREATE ROLE certified LOGIN");

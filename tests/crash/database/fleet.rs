@@ -170,7 +170,8 @@ impl Fleet {
         let address = if namespaces.is_some() { SERVER } else { "127.0.0.1" };
         let options =
             format!("-c max_connections={} -c shared_preload_libraries=pg_stat_statements", hosts + 50);
-        let server = Server::start_with_tls_at("fleet", &options, address).expect("a server");
+        let server = Server::start_with_tls_at("fleet", &options, address, &format!("IP:{address}"));
+        let server = server.expect("a server");
         server.sql("CREATE EXTENSION pg_stat_statements");
         let directory = Directory::new();
         std::fs::create_dir(directory.path().join("shared")).expect("a directory");
