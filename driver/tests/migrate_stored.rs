@@ -151,6 +151,36 @@ fn an_altered_value_of_kryoptic_is_found_by_its_tag() {
 }
 
 #[test]
+fn keys_that_need_the_pin_for_each_use_are_proved() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    let connection = rusqlite::Connection::open(&migration.from).expect("a database");
+    // The private keys need the PIN (0x202) and must not be destroyed (0x172).
+    let private = "id IN (SELECT id FROM objects WHERE attr = 0 AND val = 3)";
+    let change = format!("UPDATE objects SET val = 1 WHERE attr = 0x202 AND {private}");
+    assert_eq!(connection.execute(&change, []).expect("a change"), KRYOPTIC.pairs);
+    let change = format!("UPDATE objects SET val = 0 WHERE attr = 0x172 AND {private}");
+    assert_eq!(connection.execute(&change, []).expect("a change"), KRYOPTIC.pairs);
+    // The key of P-256 may derive (0x10C) instead of sign (0x108).
+    for (usage, value) in [(0x108, 0), (0x10c, 1)] {
+        let change = "UPDATE objects SET val = ?1 WHERE attr = ?2 AND id = 10";
+        assert_eq!(connection.execute(change, (value, usage)).expect("a change"), 1);
+    }
+    drop(connection);
+    let text = succeed(&mut migration.command(&[&ALONE[..], &["--dry-run"]].concat()));
+    for (key, proof) in [
+        ("rsa:2048", "signature"),
+        ("ec:p256", "derivation"),
+        ("x25519", "derivation"),
+        ("ml-kem-768", "decapsulation"),
+    ] {
+        let line = text.lines().find(|line| line.contains("private key") && line.contains(key));
+        assert!(line.is_some_and(|line| line.contains(&format!("proved by a {proof}"))), "{key}: {text}");
+    }
+    let text = succeed(&mut migration.command(&ALONE));
+    assert!(text.contains("35 of 35 objects are migrated; 15 of 15 private keys are proved"), "{text}");
+}
+
+#[test]
 fn another_version_of_the_format_of_kryoptic_is_refused() {
     let Some(migration) = KRYOPTIC.migration() else { return };
     let connection = rusqlite::Connection::open(&migration.from).expect("a database");
@@ -198,10 +228,23 @@ fn a_killed_migration_of_kryoptic_leaves_no_half_token() {
 }
 
 #[test]
+fn migrations_that_run_together_make_one_token() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    let texts: Vec<_> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..3).map(|_| scope.spawn(|| succeed(&mut migration.command(&ALONE)))).collect();
+        runs.into_iter().map(|run| run.join().expect("a thread")).collect()
+    });
+    let later = texts.iter().filter(|text| text.contains("has all 35 objects already")).count();
+    assert_eq!(later, 2, "{texts:?}");
+    let listed = migration.listed();
+    assert_eq!(listed.iter().filter(|name| name.ends_with(".jeton")).count(), 1, "{listed:?}");
+}
+
+#[test]
 fn a_full_disk_leaves_no_half_token_of_a_stored_token() {
     for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
-        migration.leaves_no_half_token_on_a_full_disk("400k");
+        migration.leaves_no_half_token_on_a_full_disk("400k", &ALONE);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -100,6 +100,10 @@ impl Migrate {
         }
         let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()?.to_string() };
         let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
+        // Another migration may have made the token while this one waited for the directory.
+        if !self.dry_run && self.is_done(&objects, &label, &pin)? {
+            return Ok(ExitCode::SUCCESS);
+        }
         let old_module = self.old_module(&old, &stage, &old_pin)?;
         let job = Job { objects, library, label: label.clone(), so_pin, pin, old_module };
         let outcome = write(&job, &stage)?;
@@ -294,16 +298,27 @@ fn write_file(path: &Path, text: &str) -> Result<(), Error> {
 fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
     if from.is_file() {
         fs::create_dir_all(to.parent().unwrap_or(to)).map_err(Error::io(to))?;
-        return fs::copy(from, to).map(|_| ()).map_err(Error::io(from));
+        return copy_file(from, to);
     }
     fs::create_dir_all(to).map_err(Error::io(to))?;
     for entry in fs::read_dir(from).map_err(Error::io(from))? {
         let entry = entry.map_err(Error::io(from))?;
         if entry.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            fs::copy(entry.path(), to.join(entry.file_name())).map_err(Error::io(entry.path()))?;
+            copy_file(&entry.path(), &to.join(entry.file_name()))?;
         }
     }
     Ok(())
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::copy(from, to).map(|_| ()).map_err(|error| match error.kind() {
+        ErrorKind::StorageFull => Error::Migration(format!(
+            "the disk is full: no space for a copy of {} in {}",
+            from.display(),
+            to.parent().unwrap_or(to).display()
+        )),
+        _ => Error::io(from)(error),
+    })
 }
 
 /// Returns random PINs for the temporary token of a dry run.

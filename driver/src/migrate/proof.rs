@@ -63,9 +63,10 @@ impl Prover<'_> {
         let Some(way) = Way::of(plan, object) else {
             return Ok(Verdict::Unproved("its type has no operation that can prove it".to_owned()));
         };
-        let subject = match way.is_allowed(plan) {
-            true => Subject { key, asks: plan.flag(CKA_ALWAYS_AUTHENTICATE) },
-            false => Subject { key: self.twin(plan)?, asks: false },
+        let asks = plan.flag(CKA_ALWAYS_AUTHENTICATE);
+        let subject = match way.is_allowed(plan) && !(asks && way.is_one_call()) {
+            true => Subject { key, asks },
+            false => Subject { key: self.twin(plan, &way)?, asks: false },
         };
         let verdict = match &way {
             Way::Sign(mechanism, data) => self.by_signature(object, &subject, mechanism, data, &publics),
@@ -250,25 +251,19 @@ impl Prover<'_> {
         self.session.create_object(&template)
     }
 
-    /// Creates a session object with the value of the private key and a usage that allows a proof.
-    /// It is for a key whose usages or allowed mechanisms do not allow a proof.
-    fn twin(&self, plan: &Plan) -> Result<ObjectHandle, Failure> {
-        const CHANGED: [CK_ATTRIBUTE_TYPE; 8] = [
+    /// Creates a session object with the value of the private key that permits this proof.
+    fn twin(&self, plan: &Plan, way: &Way) -> Result<ObjectHandle, Failure> {
+        let (usage, _) = way.needs(plan);
+        let changed = [
             CKA_TOKEN,
-            CKA_SIGN,
-            CKA_DERIVE,
-            CKA_DECAPSULATE,
+            CKA_DESTROYABLE,
+            usage,
             CKA_ALWAYS_AUTHENTICATE,
             CKA_ALLOWED_MECHANISMS,
             CKA_START_DATE,
             CKA_END_DATE,
         ];
-        let kept = plan.template.iter().filter(|one| !CHANGED.contains(&one.kind)).cloned();
-        let usage = match plan.number(CKA_KEY_TYPE) {
-            Some(CKK_ML_KEM) => CKA_DECAPSULATE,
-            Some(kind) if can_sign(kind) => CKA_SIGN,
-            _ => CKA_DERIVE,
-        };
+        let kept = plan.template.iter().filter(|one| !changed.contains(&one.kind)).cloned();
         let more = [Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)];
         self.session.create_object(&kept.chain(more).collect::<Vec<_>>())
     }
@@ -324,18 +319,30 @@ impl Way {
         Some(Self::Sign(Mechanism::new(mechanism), data))
     }
 
+    /// Returns whether the usages and the allowed mechanisms of the key permit this operation.
     fn is_allowed(&self, plan: &Plan) -> bool {
-        let (usage, mechanism) = match self {
+        let (usage, mechanism) = self.needs(plan);
+        let allowed = plan.get(CKA_ALLOWED_MECHANISMS).is_none_or(|list| {
+            list.as_chunks::<8>().0.iter().any(|number| u64::from_ne_bytes(*number) == mechanism)
+        });
+        plan.flag(usage) && allowed
+    }
+
+    /// Returns the usage and the mechanism that this operation needs.
+    fn needs(&self, plan: &Plan) -> (CK_ATTRIBUTE_TYPE, CK_MECHANISM_TYPE) {
+        match self {
             Self::Sign(mechanism, _) => (CKA_SIGN, mechanism.kind),
             Self::Decrypt => (CKA_DECRYPT, CKM_RSA_PKCS),
             Self::Decapsulate => (CKA_DECAPSULATE, CKM_ML_KEM),
             Self::Derive if plan.number(CKA_KEY_TYPE) == Some(CKK_DH) => (CKA_DERIVE, CKM_DH_PKCS_DERIVE),
             Self::Derive => (CKA_DERIVE, CKM_ECDH1_DERIVE),
-        };
-        let allowed = plan.get(CKA_ALLOWED_MECHANISMS).is_none_or(|list| {
-            list.as_chunks::<8>().0.iter().any(|number| u64::from_ne_bytes(*number) == mechanism)
-        });
-        plan.flag(usage) && allowed
+        }
+    }
+
+    /// Returns whether the operation is one call. Such a call has no moment for the PIN that a key
+    /// with `CKA_ALWAYS_AUTHENTICATE` needs.
+    const fn is_one_call(&self) -> bool {
+        matches!(self, Self::Derive | Self::Decapsulate)
     }
 }
 

@@ -12,33 +12,31 @@ use crate::Error;
 /// The beginning of the names of these directories. The module does not look into them.
 const PREFIX: &str = ".jeton-migrate-";
 
-/// A directory for a new token. Dropping this value removes the directory. The lock shows other
-/// migrations that this one still runs, so that they do not remove the directory.
+/// A directory for a new token. Dropping this value removes the directory.
 pub struct Stage {
     directory: TempDir,
-    _lock: File,
+    /// The lock of the token directory; `None` for a dry run.
+    _lock: Option<File>,
 }
 
 impl Stage {
     /// Creates a directory in the token directory, so that a rename can move the token's file.
-    /// Removes the directories of migrations that were killed.
+    /// Waits until no other migration writes to the token directory. Removes the directories of
+    /// migrations that were killed.
     pub fn in_tokens(tokens: &Path) -> Result<Self, Error> {
         DirBuilder::new().recursive(true).mode(0o700).create(tokens).map_err(Error::io(tokens))?;
+        let lock = File::open(tokens).map_err(Error::io(tokens))?;
+        lock.lock().map_err(Error::io(tokens))?;
         sweep(tokens)?;
-        Self::create(tokens)
+        let directory =
+            tempfile::Builder::new().prefix(PREFIX).tempdir_in(tokens).map_err(Error::io(tokens))?;
+        Ok(Self { directory, _lock: Some(lock) })
     }
 
     /// Creates a directory elsewhere, for a dry run.
     pub fn temporary() -> Result<Self, Error> {
-        Self::create(&std::env::temp_dir())
-    }
-
-    fn create(parent: &Path) -> Result<Self, Error> {
-        let directory =
-            tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent).map_err(Error::io(parent))?;
-        let lock = File::open(directory.path()).map_err(Error::io(directory.path()))?;
-        lock.lock().map_err(Error::io(directory.path()))?;
-        Ok(Self { directory, _lock: lock })
+        let directory = tempfile::tempdir().map_err(Error::io(std::env::temp_dir()))?;
+        Ok(Self { directory, _lock: None })
     }
 
     /// Returns the path of the directory.
@@ -63,18 +61,43 @@ impl Stage {
     }
 }
 
-/// Removes the directories whose lock no process holds.
+/// Removes the directories of other migrations. The caller has the lock of the token directory, so
+/// these migrations were killed.
 fn sweep(tokens: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(tokens).map_err(Error::io(tokens))? {
         let entry = entry.map_err(Error::io(tokens))?;
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let path = entry.path();
-            let abandoned = File::open(&path).is_ok_and(|lock| lock.try_lock().is_ok());
-            if abandoned {
-                fs::remove_dir_all(&path).map_err(Error::io(&path))?;
-            }
+            fs::remove_dir_all(entry.path()).map_err(Error::io(entry.path()))?;
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn migrations_that_start_together_remove_only_the_directories_of_killed_ones() {
+        let tokens = tempfile::tempdir().expect("a directory");
+        for round in 0..50 {
+            for index in 0..20 {
+                fs::create_dir(tokens.path().join(format!("{PREFIX}{round}-{index}"))).expect("a directory");
+            }
+            let migrate = || {
+                let stage = Stage::in_tokens(tokens.path()).expect("a directory");
+                assert!(stage.path().is_dir());
+                assert_eq!(fs::read_dir(tokens.path()).expect("a directory").count(), 1);
+            };
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(migrate);
+                }
+            });
+            assert_eq!(fs::read_dir(tokens.path()).expect("a directory").count(), 0);
+        }
+    }
 }

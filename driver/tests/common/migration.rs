@@ -110,16 +110,16 @@ impl Migration {
     }
 
     /// Migrates to a file system that is too small for the token.
-    pub fn leaves_no_half_token_on_a_full_disk(&self, size: &str) {
+    pub fn leaves_no_half_token_on_a_full_disk(&self, size: &str, arguments: &[&str]) {
         let before = fingerprint(Path::new(&self.old()));
-        fs::create_dir(self.tokens()).expect("a directory");
+        fs::create_dir_all(self.tokens()).expect("a directory");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(self.tokens());
         if !mount.output().is_ok_and(|output| output.status.success()) {
             println!("skipped: a small file system needs root and mount(8)");
             return;
         }
-        let (code, text) = run(&mut self.command(&["--module", "none"]));
+        let (code, text) = run(&mut self.command(arguments));
         let left = self.listed();
         succeed(Command::new("umount").arg(self.tokens()));
         assert!(code == 1 && text.contains("disk is full"), "exit {code}\n{text}");
