@@ -198,7 +198,7 @@ impl Keys {
         }
         // Every trust value except "unknown" needs a MAC. NSS treats a value without a MAC as
         // "unknown".
-        if is_trust(kind) && stored != TRUST_UNKNOWN {
+        if is_trust(kind) && !TRUST_UNKNOWN.contains(&stored) {
             let code =
                 self.codes.get(side, object, kind).ok_or_else(|| bad(path, object, kind, "has no MAC"))?;
             if !pbe::verify(path, code, &self.key, object, kind, stored)? {
@@ -281,18 +281,22 @@ const fn is_encrypted(kind: CK_ATTRIBUTE_TYPE) -> bool {
     )
 }
 
-/// `CKA_TRUST_SERVER_AUTH`, `…_CLIENT_AUTH`, `…_CODE_SIGNING` and `…_EMAIL_PROTECTION` of NSS,
-/// which are authenticated too.
+/// `CKA_TRUST_SERVER_AUTH`, `…_CLIENT_AUTH`, `…_CODE_SIGNING` and `…_EMAIL_PROTECTION`, which are
+/// authenticated too. NSS 3.132 has the numbers of PKCS#11 3.2, NSS 3.87 has its own.
 const fn is_trust(kind: CK_ATTRIBUTE_TYPE) -> bool {
-    matches!(kind, 0xce53_6358..=0xce53_635b)
+    matches!(kind, CKA_TRUST_SERVER_AUTH..=CKA_TRUST_EMAIL_PROTECTION | 0xce53_6358..=0xce53_635b)
 }
 
-/// `CKT_NSS_TRUST_UNKNOWN`
-const TRUST_UNKNOWN: &[u8] = &[0xce, 0x53, 0x43, 0x55];
+/// `CKT_TRUST_UNKNOWN` and `CKT_NSS_TRUST_UNKNOWN`
+const TRUST_UNKNOWN: [&[u8]; 2] = [&[0; 4], &[0xce, 0x53, 0x43, 0x55]];
 
-/// `sftkdb_isAuthenticatedAttribute`, without the attributes of trust objects.
+/// `sftkdb_isAuthenticatedAttribute`, without the levels of trust.
 const fn is_authenticated(kind: CK_ATTRIBUTE_TYPE) -> bool {
-    matches!(kind, CKA_MODULUS | CKA_PUBLIC_EXPONENT)
+    // The last number is `CKA_NSS_CERT_SHA1_HASH`.
+    matches!(
+        kind,
+        CKA_MODULUS | CKA_PUBLIC_EXPONENT | CKA_NAME_HASH_ALGORITHM | CKA_HASH_OF_CERTIFICATE | 0xce53_63b4
+    )
 }
 
 /// `sftkdb_isULONGAttribute`
