@@ -31,7 +31,12 @@ impl Artefacts {
         if env::var_os("JETON_BENCH_BUILT").is_some() {
             return Ok(Self::of(&target));
         }
-        cargo(&["build", "--release", "-p", "jeton-pkcs11", "--target-dir"], &target)?;
+        let mut ours = vec!["build", "--release", "-p", "jeton-pkcs11"];
+        if cfg!(feature = "postgresql") {
+            ours.extend(["--features", "jeton-pkcs11/postgresql"]);
+        }
+        ours.push("--target-dir");
+        cargo(&ours, &target)?;
         let null = ["build", "--release", "-p", "jeton-pkcs11", "--no-default-features", "--features"];
         let null: Vec<_> = null.into_iter().chain(["null-backend", "--target-dir"]).collect();
         cargo(&null, &null_directory(&target))?;

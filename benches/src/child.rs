@@ -7,6 +7,9 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::artefacts::parameters;
+use crate::store::Work;
+
 /// The variable that holds the role of the child, as JSON.
 const ROLE: &str = "JETON_BENCH_ROLE";
 
@@ -30,6 +33,8 @@ pub enum Role {
     Tokens(Library),
     /// Creates or reads this number of objects, and prints by how many bytes the process grows.
     Memory(Instance, Objects, usize),
+    /// Works on a token of the group that compares a file with a database.
+    Store(Instance, Work),
 }
 
 /// Any module.
@@ -41,7 +46,7 @@ pub struct Library {
     pub reserved: Option<String>,
 }
 
-/// One of our modules, with a directory for its tokens.
+/// One of our modules, with a place for its tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Instance {
     /// The shared object.
@@ -50,12 +55,29 @@ pub struct Instance {
     pub directory: PathBuf,
     /// The backend.
     pub backend: String,
+    /// The address of the database that has the tokens, and their schema.
+    pub database: Option<(String, String)>,
 }
 
 impl Instance {
     /// Names a module, a directory and a backend.
     pub fn of(library: &Path, directory: &Path, backend: &str) -> Self {
-        Self { library: library.to_owned(), directory: directory.to_owned(), backend: backend.to_owned() }
+        let (library, directory) = (library.to_owned(), directory.to_owned());
+        Self { library, directory, backend: backend.to_owned(), database: None }
+    }
+
+    /// Returns the module with its tokens in a database.
+    pub fn in_database(self, url: &str, schema: &str) -> Self {
+        Self { database: Some((url.to_owned(), schema.to_owned())), ..self }
+    }
+
+    /// Returns the library parameters of `C_Initialize`.
+    pub fn parameters(&self) -> String {
+        let parameters = parameters(&self.directory, &self.backend);
+        match &self.database {
+            Some((url, schema)) => format!("{parameters}, store = {{ url = '{url}', schema = '{schema}' }}"),
+            None => parameters,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use jeton_client::Module;
 use jeton_peers::TokenAccess;
 use jeton_peers::{PIN, prepare_token};
 
-use crate::artefacts::{Artefacts, parameters, target_directory};
+use crate::artefacts::{Artefacts, target_directory};
 use crate::baseline::{BaselinePair, Sealer};
 use crate::child::{self, Instance, Repeated, Role};
 use crate::facts::{self, Instructions};
@@ -97,8 +97,8 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
                     None => Role::CountBaseline(repeated),
                 }
             };
-            let instructions = difference(role, instructions)?;
-            let allocations = difference(role, allocations)?;
+            let instructions = difference(role, count_instructions)?;
+            let allocations = difference(role, count_allocations)?;
             println!("{row:>12}: {instructions:.1} instructions, {allocations:.3} allocations");
             let operation = operation.to_owned();
             counted.push(Instructions { operation, row: (*row).to_owned(), instructions, allocations });
@@ -107,7 +107,8 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     facts::write(facts::file::INSTRUCTIONS, &counted)
 }
 
-fn difference(
+/// Returns the difference between the counts of the two runs, for one repetition.
+pub(crate) fn difference(
     role: impl Fn(&Path, u64) -> Role,
     count: impl Fn(&Role) -> Result<u64, String>,
 ) -> Result<f64, String> {
@@ -122,14 +123,14 @@ fn difference(
 }
 
 /// Returns the instructions that callgrind counts, from its line `Collected : …`.
-fn instructions(role: &Role) -> Result<u64, String> {
+pub(crate) fn count_instructions(role: &Role) -> Result<u64, String> {
     let arguments = ["--tool=callgrind", "--callgrind-out-file=/dev/null"].map(OsStr::new);
     let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "Collected :").ok_or(format!("callgrind counted nothing:\n{said}"))
 }
 
 /// Returns the allocations that memcheck counts, from its line `total heap usage: … allocs`.
-fn allocations(role: &Role) -> Result<u64, String> {
+fn count_allocations(role: &Role) -> Result<u64, String> {
     let arguments = ["--tool=memcheck", "--undef-value-errors=no"].map(OsStr::new);
     let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "total heap usage:").ok_or(format!("memcheck counted nothing:\n{said}"))
@@ -149,8 +150,7 @@ fn named_operation(operation: &str) -> Outcome<Counted> {
 /// The child: repeats an operation of the module.
 pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), String> {
     let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
-    let reserved = parameters(&instance.directory, &instance.backend);
-    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
+    module.initialize(Some(&instance.parameters())).map_err(|failure| failure.to_string())?;
     let prepared = prepare_token(&module, &TokenAccess::Initialise);
     let (slot, _) = prepared.map_err(|error| error.to_string())?;
     let token = ModuleToken::open("child", &module, slot, PIN, Home::Session);

@@ -24,8 +24,13 @@ pub mod report;
 mod rows;
 pub mod run;
 mod scheme;
+// The server of the tests. It ends with this process, also if this process is killed.
+#[path = "../../tests/token/server.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod server;
 mod settings;
 pub mod startup;
+pub mod store;
 mod suite;
 mod target;
 pub mod timing;

@@ -1,8 +1,8 @@
 //! The program beside the bench. Its commands write the report, count instructions, and measure
-//! loading, memory, many tokens, and whether times reveal secrets.
+//! loading, memory, many tokens, tokens in a database, and whether times reveal secrets.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{instructions, report, run, startup, timing, tokens};
+use jeton_benches::{instructions, report, run, startup, store, timing, tokens};
 
 fn main() {
     run::if_child();
@@ -10,14 +10,16 @@ fn main() {
         Some("report") => report::write(),
         Some("instructions") => Artefacts::build().and_then(|artefacts| instructions::measure(&artefacts)),
         Some("startup") => Artefacts::build().and_then(|artefacts| startup::measure(&artefacts)),
+        Some("store") => Artefacts::build().and_then(|artefacts| store::measure(&artefacts)),
         Some("tokens") => {
             let most = std::env::args().nth(2).and_then(|most| most.parse().ok());
             Artefacts::build().and_then(|artefacts| tokens::measure(&artefacts, most.unwrap_or(10_000)))
         }
         Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
-            Err("usage: jeton-benches report | instructions | startup | tokens [MOST] | timing [LIBRARY [BACKEND]]"
-                .to_owned())
+            let usage =
+                "report | instructions | startup | store | tokens [MOST] | timing [LIBRARY [BACKEND]]";
+            Err(format!("usage: jeton-benches {usage}"))
         }
     };
     if let Err(reason) = outcome {

@@ -4,7 +4,7 @@ use std::env;
 
 use crate::artefacts::{Artefacts, data_directory, target_directory};
 use crate::child::{self, Role};
-use crate::{groups, instructions, rows, settings, startup, tokens};
+use crate::{groups, instructions, rows, settings, startup, store, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.
 pub fn if_child() {
@@ -25,6 +25,7 @@ fn work(role: Role) -> Result<(), String> {
         Role::MakeTokens(library, count) => tokens::make(&library, count),
         Role::Tokens(library) => tokens::count(&library),
         Role::Memory(instance, objects, count) => startup::memory(&instance, objects, count),
+        Role::Store(instance, work) => store::work(&instance, work),
     }
 }
 
@@ -71,8 +72,8 @@ fn filter_of(arguments: impl Iterator<Item = String>) -> Option<String> {
 }
 
 /// Starts one child, which measures the groups that the filter selects. The child's tokens are in a
-/// temporary directory. Without a filter, also measures loading, memory, instructions and many
-/// tokens.
+/// temporary directory. Without a filter, also measures loading, memory, instructions, many tokens
+/// and tokens in a database.
 pub fn compare() -> Result<(), String> {
     let artefacts = Artefacts::build()?;
     let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
@@ -96,6 +97,7 @@ pub fn compare() -> Result<(), String> {
         startup::measure(&artefacts)?;
         instructions::measure(&artefacts)?;
         tokens::measure(&artefacts, if quick { 1_000 } else { 10_000 })?;
+        store::measure(&artefacts)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use jeton_client::{Access, Module, User};
 use jeton_peers::TokenAccess;
 use jeton_peers::{PIN, prepare_token};
 
-use crate::artefacts::{Artefacts, parameters, target_directory};
+use crate::artefacts::{Artefacts, target_directory};
 use crate::child::{self, Instance, Objects, Role};
 use crate::facts::{self, Memory, Startup};
 use crate::settings::Settings;
@@ -58,7 +58,7 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
 
 /// The child: loads and initialises the module with an empty directory and prints the milliseconds.
 pub(crate) fn load(instance: &Instance) -> Result<(), String> {
-    let reserved = parameters(&instance.directory, &instance.backend);
+    let reserved = instance.parameters();
     let start = Instant::now();
     let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
@@ -94,7 +94,7 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
 /// unless it only stored them.
 pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Result<(), String> {
     let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
-    let reserved = parameters(&instance.directory, &instance.backend);
+    let reserved = instance.parameters();
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
     let never = || false;
     if kind == Objects::Stored {

@@ -28,7 +28,7 @@ const REST: Duration = Duration::from_millis(500);
 /// The number of slot lists, of which the median counts.
 const LISTS: usize = 21;
 /// `CKA_EC_PARAMS` of P-256.
-const P256: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+pub(crate) const P256: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const LABEL: &str = "many";
 
 /// The figures of a process.

@@ -1,0 +1,510 @@
+//! A token file beside a token in a PostgreSQL database: changes of objects, the start, signatures,
+//! and the delay until another process notices a change. The turns of the two stores alternate.
+//! Writes `docs/benchmarks/store.md`.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cryptoki_sys::{
+    CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKR_KEY_HANDLE_INVALID,
+};
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
+use jeton_peers::{Interval, Machine, PIN, TokenAccess, prepare_token};
+use serde::{Deserialize, Serialize};
+
+use crate::artefacts::{Artefacts, root};
+use crate::child::{self, Instance, Role};
+use crate::instructions;
+use crate::names::SIGNATURE;
+use crate::scheme::{Scheme, named};
+use crate::server::{Server, USER, binaries};
+use crate::target::{Home, ModuleToken, Target, aes_object};
+use crate::tokens::P256;
+
+/// The turns of each store.
+const TURNS: usize = 15;
+/// The changes of each kind in a turn.
+const CHANGES: usize = 40;
+const SIGNATURES: usize = 2_000;
+/// The objects of the token whose start is measured.
+const COUNTS: [(usize, &str); 2] = [(10_000, "10,000"), (100_000, "100,000")];
+/// The number of starts.
+const STARTS: usize = 11;
+/// The number of changes that another process notices.
+const NOTICES: usize = 11;
+/// The number of threads that make objects.
+const MAKERS: usize = 8;
+const BACKEND: &str = "aws-lc";
+/// How long a process waits for a change of another one.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The words of the other process.
+const READY: &str = "ready";
+const NOTICED: &str = "noticed";
+
+/// The work of a child on a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Work {
+    /// Makes the token with this number of objects.
+    Prepare(usize),
+    /// Creates, changes and destroys objects, and signs. Prints the times.
+    Change,
+    /// Starts and finds one of this number of objects. Prints the time.
+    Start(usize),
+    /// Makes changes that another process notices. Prints the times until it does.
+    Tell,
+    /// Notices the changes of the process that started this one.
+    Notice,
+    /// Makes the token with a key pair, and signs this number of times.
+    Sign(u64),
+}
+
+/// The seconds that the calls of a child took.
+type Times = Vec<(String, Vec<f64>)>;
+
+/// A token in a file or in a database.
+struct Place<'a> {
+    name: &'static str,
+    artefacts: &'a Artefacts,
+    directory: &'a Path,
+    /// The address of the server; `None` for a file.
+    url: Option<String>,
+}
+
+/// Measures both stores, prints the figures and writes the page.
+pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+    let Some(server) = Server::start("bench", "") else {
+        println!("the store is not measured: PostgreSQL is not installed");
+        return Ok(());
+    };
+    // The server's files are in this directory, too. So both stores use the same disk.
+    let directory = tempfile::tempdir().map_err(|reason| reason.to_string())?;
+    let place = |name, url| Place { name, artefacts, directory: directory.path(), url };
+    let places = [place("file", None), place("database", Some(server.url()))];
+    if child::heard(child::of_role(&Role::Load(places[1].instance("trial")))).is_err() {
+        println!("the store is not measured: the module was built without the feature `postgresql`");
+        return Ok(());
+    }
+    let mut page = heading()?;
+    let mut add = |name: &str, times: [Option<Vec<f64>>; 2]| {
+        let line = line(name, times.map(|times| times.and_then(Interval::of)));
+        print!("{line}");
+        page.push_str(&line);
+    };
+    limits(&server, directory.path(), &mut add)?;
+    changes(&places, &mut add)?;
+    for (count, shown) in COUNTS {
+        starts(&places, count, shown, &mut add)?;
+    }
+    notices(&places, &mut add)?;
+    page.push_str(&counted(&places)?);
+    let path = root().join("docs/benchmarks/store.md");
+    fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+type Add<'a> = dyn FnMut(&str, [Option<Vec<f64>>; 2]) + 'a;
+
+/// Measures what a change waits for at least: a write to the disk of the machine, and a commit of
+/// the server without Jeton.
+fn limits(server: &Server, directory: &Path, add: &mut Add<'_>) -> Result<(), String> {
+    let (mut disk, mut commits) = (Vec::new(), Vec::new());
+    pgbench(server, directory, &["--initialize", "--init-steps=dtgp", "--quiet"])?;
+    let script = directory.join("commit.sql");
+    let sql = "UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n";
+    fs::write(&script, sql).map_err(|reason| reason.to_string())?;
+    let file = File::create(directory.join("disk")).map_err(|reason| reason.to_string())?;
+    for _ in 0..TURNS {
+        disk.push(write_to_disk(&file).map_err(|reason| reason.to_string())?);
+        commits.push(commit(server, directory, &script)?);
+    }
+    add("a write of 4 KiB and `fdatasync`, without Jeton", [Some(disk), None]);
+    add("a commit of one row with `pgbench`, without Jeton", [None, Some(commits)]);
+    Ok(())
+}
+
+/// Returns the median time of a write of 4 KiB and `fdatasync`.
+fn write_to_disk(file: &File) -> std::io::Result<f64> {
+    let mut times = Vec::new();
+    for number in 0..CHANGES {
+        let start = Instant::now();
+        file.write_all_at(&[number as u8; 4096], 0)?;
+        file.sync_data()?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    Ok(median(times))
+}
+
+/// Returns the median time of a commit of one client of `pgbench`.
+fn commit(server: &Server, directory: &Path, script: &Path) -> Result<f64, String> {
+    let (count, script) = (format!("--transactions={CHANGES}"), format!("--file={}", script.display()));
+    let log = format!("--log-prefix={}", directory.join("commits").display());
+    pgbench(server, directory, &["--no-vacuum", "--log", &count, &script, &log])?;
+    let mut times = Vec::new();
+    for entry in fs::read_dir(directory).map_err(|reason| reason.to_string())?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with("commits") {
+            let text = fs::read_to_string(entry.path()).map_err(|reason| reason.to_string())?;
+            // The third number of a line is the time in microseconds.
+            let time = |line: &str| line.split(' ').nth(2)?.parse::<f64>().ok();
+            times.extend(text.lines().filter_map(time).map(|time| time / 1e6));
+            fs::remove_file(entry.path()).map_err(|reason| reason.to_string())?;
+        }
+    }
+    if times.is_empty() { Err("pgbench wrote no times".to_owned()) } else { Ok(median(times)) }
+}
+
+fn pgbench(server: &Server, directory: &Path, arguments: &[&str]) -> Result<(), String> {
+    let mut command = program("pgbench")?;
+    command.arg("--host").arg(&server.directory).arg(format!("--port={}", server.port));
+    command.args(["--username", USER]).args(arguments).arg("postgres").current_dir(directory);
+    child::heard(command).map(drop)
+}
+
+/// Returns the command of a program of PostgreSQL.
+fn program(name: &str) -> Result<Command, String> {
+    Ok(Command::new(binaries().ok_or("PostgreSQL is not installed")?.join(name)))
+}
+
+fn changes(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
+    let instances = places.each_ref().map(|place| place.instance("changes"));
+    for instance in &instances {
+        run(instance, Work::Prepare(0))?;
+    }
+    let mut all: [Times; 2] = Default::default();
+    for turn in 0..TURNS {
+        for number in in_turn(turn) {
+            for (place, (name, times)) in run(&instances[number], Work::Change)?.into_iter().enumerate() {
+                if turn == 0 {
+                    all[number].push((name, Vec::new()));
+                }
+                all[number][place].1.push(median(times));
+            }
+        }
+    }
+    let [file, database] = all;
+    for ((name, file), (_, database)) in file.into_iter().zip(database) {
+        add(&name, [Some(file), Some(database)]);
+    }
+    Ok(())
+}
+
+fn starts(places: &[Place<'_>; 2], count: usize, shown: &str, add: &mut Add<'_>) -> Result<(), String> {
+    let instances = places.each_ref().map(|place| place.instance(&format!("start{count}")));
+    for instance in &instances {
+        run(instance, Work::Prepare(count))?;
+    }
+    let mut all = [Vec::new(), Vec::new()];
+    for turn in 0..STARTS {
+        for number in in_turn(turn) {
+            let times = run(&instances[number], Work::Start(count))?;
+            all[number].extend(times.into_iter().flat_map(|(_, times)| times));
+        }
+    }
+    let name = format!("`C_Initialize`, `C_Login` and a search, {shown} objects");
+    add(&name, all.map(Some));
+    Ok(())
+}
+
+fn notices(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
+    let [file, database] = places.each_ref().map(|place| {
+        let instance = place.instance("notices");
+        run(&instance, Work::Prepare(0))?;
+        run(&instance, Work::Tell)
+    });
+    for ((name, file), (_, database)) in file?.into_iter().zip(database?) {
+        add(&name, [Some(file), Some(database)]);
+    }
+    Ok(())
+}
+
+/// Counts the instructions of a signature with each store. Returns a paragraph of the page.
+fn counted(places: &[Place<'_>; 2]) -> Result<String, String> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Ok("\nInstructions were not counted: valgrind is not installed.\n".to_owned());
+    }
+    let mut numbers = Vec::new();
+    for place in places {
+        let role = |_: &Path, count| Role::Store(place.instance(&format!("count{count}")), Work::Sign(count));
+        numbers.push(instructions::difference(role, instructions::count_instructions)?);
+    }
+    let text = format!(
+        "\n{SIGNATURE}, counted by callgrind: {:.0} instructions with a file, {:.0} with a database. Both numbers \
+         include\nthe look for changes once a second, which happens more often per signature in the slow simulated \
+         processor.\n",
+        numbers[0], numbers[1]
+    );
+    print!("{text}");
+    Ok(text)
+}
+
+/// Returns the numbers of the stores, in the order of a turn.
+fn in_turn(turn: usize) -> [usize; 2] {
+    if turn.is_multiple_of(2) { [0, 1] } else { [1, 0] }
+}
+
+fn median(times: Vec<f64>) -> f64 {
+    Interval::of(times).map_or(f64::NAN, |interval| interval.median)
+}
+
+fn run(instance: &Instance, work: Work) -> Result<Times, String> {
+    let (said, _) = child::heard(child::of_role(&Role::Store(instance.clone(), work)))?;
+    if said.is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(&said).map_err(|reason| format!("{reason}: {said:?}"))
+}
+
+impl Place<'_> {
+    /// Names a token of this store.
+    fn instance(&self, token: &str) -> Instance {
+        let directory = self.directory.join(format!("{}-{token}", self.name));
+        let instance = Instance::of(&self.artefacts.module, &directory, BACKEND);
+        match &self.url {
+            Some(url) => instance.in_database(url, &format!("bench_{token}")),
+            None => instance,
+        }
+    }
+}
+
+fn heading() -> Result<String, String> {
+    let machine = Machine::this();
+    let mut command = program("postgres")?;
+    command.arg("--version");
+    let (version, _) = child::heard(command)?;
+    // `postgres (PostgreSQL) 15.20 (Debian ...)`
+    let version = version.split(' ').nth(2).unwrap_or("unknown").trim();
+    Ok(format!(
+        "# A token file beside a token in a database\n\n`cargo run --release -p jeton-benches --features postgresql -- \
+         store` writes this page. The database is that of\nPostgreSQL {version} with its default settings, on the same machine \
+         and disk, behind a Unix socket. A network adds its\nround trips. The turns of the two stores alternate. A figure is \
+         the median of the turns with its 95 % interval. A turn\nis the median of {CHANGES} changes, the mean of \
+         {SIGNATURES} signatures, or one start of a process that has loaded the\nmodule. Jeton's PINs have the cheapest \
+         key derivation. The first two rows are the limits: what the disk and the\nserver need without Jeton.\n\n\
+         The delays are from the return of the call until another process, which searches or signs without a pause, \
+         notices the\nchange; 0 us means before the return. They are those of {NOTICES} changes.\n\n{}, {} cores, {}\n\n\
+         | operation | file | database |\n|---|--:|--:|\n",
+        machine.cpu, machine.cores, machine.system
+    ))
+}
+
+fn line(name: &str, times: [Option<Interval>; 2]) -> String {
+    let mut line = format!("| {name} |");
+    for interval in times {
+        // Writing to a string cannot fail.
+        let _ = match interval {
+            Some(Interval { median, low, high }) => {
+                write!(line, " {} ({} to {}) |", shown(median), shown(low), shown(high))
+            }
+            None => write!(line, " |"),
+        };
+    }
+    line.push('\n');
+    line
+}
+
+fn shown(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 1e-3 => format!("{:.0} us", seconds * 1e6),
+        _ if seconds < 1.0 => format!("{:.2} ms", seconds * 1e3),
+        _ => format!("{seconds:.2} s"),
+    }
+}
+
+/// The child: works on a token.
+pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), String> {
+    fs::create_dir_all(&instance.directory).map_err(|reason| reason.to_string())?;
+    let module = Module::load(&instance.library).map_err(|reason| reason.to_string())?;
+    let text = |failure: Failure| failure.to_string();
+    let times = match work {
+        Work::Prepare(count) => return prepare(&module, instance, count),
+        Work::Notice => return notice(&module, instance).map_err(text),
+        Work::Sign(count) => return sign_often(&module, instance, count),
+        Work::Change => change(&module, instance).map_err(text)?,
+        Work::Start(count) => start(&module, instance, count).map_err(text)?,
+        Work::Tell => tell(&module, instance)?,
+    };
+    print_times(&times)
+}
+
+fn print_times(times: &Times) -> Result<(), String> {
+    println!("{}", serde_json::to_string(times).map_err(|reason| reason.to_string())?);
+    Ok(())
+}
+
+/// Makes a token.
+fn new_token(module: &Module, instance: &Instance) -> Result<ModuleToken, String> {
+    module.initialize(Some(&instance.parameters())).map_err(|failure| failure.to_string())?;
+    let prepared = prepare_token(module, &TokenAccess::Initialise);
+    let (slot, pin) = prepared.map_err(|reason| reason.to_string())?;
+    let token = ModuleToken::open("child", module, slot, &pin, Home::Token);
+    token.map_err(|failure| failure.to_string())
+}
+
+fn sign_often(module: &Module, instance: &Instance, count: u64) -> Result<(), String> {
+    let (token, pair) = (new_token(module, instance)?, named("p256"));
+    token.signing(pair, Scheme::Ecdsa, token.pair(pair)?)?.time(count);
+    Ok(())
+}
+
+fn prepare(module: &Module, instance: &Instance, count: usize) -> Result<(), String> {
+    let token = new_token(module, instance)?;
+    token.fill(0..count, Home::Token, MAKERS, &|| false).map_err(|failure| failure.to_string())?;
+    Ok(())
+}
+
+/// Initialises the module and logs in.
+fn begin(module: &Module, instance: &Instance) -> Result<Session, Failure> {
+    module.initialize(Some(&instance.parameters()))?;
+    let slot = module.slots(true)?[0];
+    let session = module.open_session(slot, Access::ReadWrite)?;
+    session.login(User::User, Some(PIN))?;
+    Ok(session)
+}
+
+fn change(module: &Module, instance: &Instance) -> Result<Times, Failure> {
+    let session = begin(module, instance)?;
+    let mut objects = Vec::new();
+    let create = timed(CHANGES, |number| {
+        objects.push(session.create_object(&aes_object(number, Home::Token))?);
+        Ok(())
+    })?;
+    let set = timed(CHANGES, |number| {
+        session.set_attributes(objects[number], &[Attribute::bytes(CKA_LABEL, "another label")])
+    })?;
+    let destroy = timed(CHANGES, |number| session.destroy_object(objects[number]))?;
+    let key = new_key(&session, "signs")?;
+    sign(&session, key)?;
+    let start = Instant::now();
+    for _ in 0..SIGNATURES {
+        sign(&session, key)?;
+    }
+    let signature = start.elapsed().as_secs_f64() / SIGNATURES as f64;
+    session.destroy_object(key)?;
+    module.finalize()?;
+    Ok(vec![
+        ("`C_CreateObject`".to_owned(), create),
+        ("`C_SetAttributeValue`".to_owned(), set),
+        ("`C_DestroyObject`".to_owned(), destroy),
+        ("`C_SignInit` and `C_Sign`, P-256".to_owned(), vec![signature]),
+    ])
+}
+
+/// Makes calls. Returns their times in seconds.
+fn timed(count: usize, mut call: impl FnMut(usize) -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
+    let mut times = Vec::new();
+    for number in 0..count {
+        let start = Instant::now();
+        call(number)?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    Ok(times)
+}
+
+/// Generates a P-256 key pair. Returns the private key.
+fn new_key(session: &Session, label: &str) -> Result<ObjectHandle, Failure> {
+    let both = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_LABEL, label)];
+    let public = [&both[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
+    let private = [&both[..], &[Attribute::flag(CKA_SIGN, true)]].concat();
+    let pair = session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private)?;
+    session.destroy_object(pair.0)?;
+    Ok(pair.1)
+}
+
+fn sign(session: &Session, key: ObjectHandle) -> Result<(), Failure> {
+    session.sign_init(&Mechanism::new(CKM_ECDSA), key)?;
+    session.sign(&[7; 32], &mut [0; 64]).map(drop)
+}
+
+fn start(module: &Module, instance: &Instance, count: usize) -> Result<Times, Failure> {
+    let label = aes_object(count / 2, Home::Token).swap_remove(0);
+    let start = Instant::now();
+    let session = begin(module, instance)?;
+    let found = session.find(&[label])?;
+    let took = start.elapsed().as_secs_f64();
+    assert_eq!(found.len(), 1);
+    module.finalize()?;
+    Ok(vec![(String::new(), vec![took])])
+}
+
+/// The label of the objects of a change that another process notices.
+fn label_of(number: usize) -> String {
+    format!("change {number}")
+}
+
+/// Creates keys, and destroys them while another process signs. Returns the times until the other
+/// process notices each.
+fn tell(module: &Module, instance: &Instance) -> Result<Times, String> {
+    let session = begin(module, instance).map_err(|failure| failure.to_string())?;
+    let mut command = child::of_role(&Role::Store(instance.clone(), Work::Notice));
+    let other = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut other = other.map_err(|reason| reason.to_string())?;
+    let mut lines = BufReader::new(other.stdout.take().ok_or("no pipe")?).lines();
+    let mut next = |word: &str| -> Result<f64, String> {
+        let line = lines.next().ok_or("the other process has ended")?.map_err(|reason| reason.to_string())?;
+        let time = line.strip_prefix(word).and_then(|time| time.trim().parse().ok());
+        time.ok_or_else(|| format!("the other process said {line:?}"))
+    };
+    let (mut found, mut stopped) = (Vec::new(), Vec::new());
+    next(READY)?;
+    for number in 0..NOTICES {
+        // The other process asks once a second. The changes come at different times of this second.
+        std::thread::sleep(Duration::from_millis(500 + 97 * number as u64));
+        let key = new_key(&session, &label_of(number)).map_err(|failure| failure.to_string())?;
+        let created = seconds();
+        found.push((next(NOTICED)? - created).max(0.0));
+        next(READY)?;
+        std::thread::sleep(Duration::from_millis(500 + 89 * number as u64));
+        session.destroy_object(key).map_err(|failure| failure.to_string())?;
+        let destroyed = seconds();
+        stopped.push((next(NOTICED)? - destroyed).max(0.0));
+    }
+    other.wait().map_err(|reason| reason.to_string())?;
+    Ok(vec![
+        ("delay until another process finds a new object".to_owned(), found),
+        ("delay until another process stops using a destroyed key".to_owned(), stopped),
+    ])
+}
+
+/// The other process: finds each new key, and signs with it until this fails. Prints the times.
+fn notice(module: &Module, instance: &Instance) -> Result<(), Failure> {
+    let session = begin(module, instance)?;
+    say(READY);
+    for number in 0..NOTICES {
+        let wanted = [Attribute::bytes(CKA_LABEL, label_of(number)), Attribute::flag(CKA_SIGN, true)];
+        let begin = Instant::now();
+        let key = loop {
+            if let [key] = session.find(&wanted)?[..] {
+                break key;
+            }
+            assert!(begin.elapsed() < PATIENCE, "the other process creates no key");
+        };
+        say(NOTICED);
+        sign(&session, key)?;
+        say(READY);
+        let begin = Instant::now();
+        loop {
+            match sign(&session, key) {
+                Err(failure) if failure.code == CKR_KEY_HANDLE_INVALID => break,
+                other => other?,
+            }
+            assert!(begin.elapsed() < PATIENCE, "the other process destroys no key");
+        }
+        say(NOTICED);
+    }
+    module.finalize()
+}
+
+/// Prints a word with the time.
+fn say(word: &str) {
+    println!("{word} {:.9}", seconds());
+    // If the reader has ended, the next call of this process shows it.
+    let _ = std::io::stdout().flush();
+}
+
+/// Returns the time of the clock that all processes share.
+fn seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
