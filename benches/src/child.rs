@@ -8,7 +8,6 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::artefacts::parameters;
-use crate::store::Work;
 
 /// The variable that holds the role of the child, as JSON.
 const ROLE: &str = "JETON_BENCH_ROLE";
@@ -99,6 +98,23 @@ pub enum Objects {
     Stored,
     /// Creates token objects and measures nothing.
     Store,
+}
+
+/// The work of a child that compares a token file with a token in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// Makes the token with this number of objects.
+    Prepare(usize),
+    /// Creates, changes and destroys objects, and signs. Prints the times.
+    Change,
+    /// Starts and finds one of this number of objects. Prints the time.
+    Start(usize),
+    /// Makes changes that another process notices. Prints the times until it does.
+    Tell,
+    /// Notices the changes of the process that started this one.
+    Notice,
+    /// Makes the token with a key pair, and signs this number of times.
+    Sign(u64),
 }
 
 /// Returns the command that starts this executable in this role. Clears the variables that would

@@ -15,10 +15,9 @@ use cryptoki_sys::{
 };
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_peers::{Interval, Machine, PIN, TokenAccess, prepare_token};
-use serde::{Deserialize, Serialize};
 
 use crate::artefacts::{Artefacts, root};
-use crate::child::{self, Instance, Role};
+use crate::child::{self, Instance, Role, Work};
 use crate::instructions;
 use crate::names::SIGNATURE;
 use crate::scheme::{Scheme, named};
@@ -45,23 +44,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The words of the other process.
 const READY: &str = "ready";
 const NOTICED: &str = "noticed";
-
-/// The work of a child on a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Work {
-    /// Makes the token with this number of objects.
-    Prepare(usize),
-    /// Creates, changes and destroys objects, and signs. Prints the times.
-    Change,
-    /// Starts and finds one of this number of objects. Prints the time.
-    Start(usize),
-    /// Makes changes that another process notices. Prints the times until it does.
-    Tell,
-    /// Notices the changes of the process that started this one.
-    Notice,
-    /// Makes the token with a key pair, and signs this number of times.
-    Sign(u64),
-}
 
 /// The seconds that the calls of a child took.
 type Times = Vec<(String, Vec<f64>)>;
