@@ -159,11 +159,19 @@ impl Object {
     /// does not get `CKR_USER_NOT_LOGGED_IN`, because PKCS#11 3.2, C_GetAttributeValue, does not
     /// list it.
     pub(crate) fn hides(&self, id: A) -> bool {
-        if self.locked && id == A::CHECK_VALUE && self.object_type.is_secret() {
-            return true;
+        if self.locked {
+            return self.hides_while_locked(id);
         }
-        (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE) || self.locked)
-            && ObjectRules::of(self.object_type).secret.contains(&id)
+        (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE)) && self.is_secret_part(id)
+    }
+
+    #[cold]
+    fn hides_while_locked(&self, id: A) -> bool {
+        (id == A::CHECK_VALUE && self.object_type.is_secret()) || self.is_secret_part(id)
+    }
+
+    fn is_secret_part(&self, id: A) -> bool {
+        ObjectRules::of(self.object_type).secret.contains(&id)
     }
 
     /// Returns the key type; `None` if the object is not a key.
