@@ -495,10 +495,11 @@ mod tests {
     fn an_interrupt_keeps_what_was_measured() {
         let mut participants = participants(vec![Fake { name: "base", stage: 1.0, answer: drifts }]);
         let plan = plan(&[1, 2, 4]);
-        let mut notes = Notes { stop_after: Some(6), ..Notes::default() };
+        // One turn warms up.
+        let mut notes = Notes { stop_after: Some(1 + MIN_RUNS + 2), ..Notes::default() };
         measure(&mut participants, &plan, &mut notes).expect("no watcher fails");
         let sizes: Vec<_> =
             participants[0].outcome.measured.iter().map(|batch| (batch.size, batch.runs)).collect();
-        assert_eq!(sizes, [(1, 3), (2, 2)]);
+        assert_eq!(sizes, [(1, MIN_RUNS), (2, 2)]);
     }
 }
