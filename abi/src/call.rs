@@ -162,10 +162,11 @@ impl Drop for Turn {
 /// this moment.
 fn watch_forks() -> Result<()> {
     if !WATCHING.swap(true, Ordering::AcqRel) {
-        // SAFETY: these are functions of this library, which is never unmapped (build.rs:
-        // nodelete).
-        let register =
-            || unsafe { libc::pthread_atfork(Some(fork::hold), Some(fork::release), Some(forget_parent)) };
+        let register = || {
+            // SAFETY: these are functions of this library, which is never unmapped (build.rs:
+            // nodelete).
+            unsafe { libc::pthread_atfork(Some(fork::hold), Some(fork::release), Some(forget_parent)) }
+        };
         let registered = register() == 0;
         WATCHING.store(registered, Ordering::Release);
         return if registered { Ok(()) } else { Err(Error::HostMemory) };
