@@ -1,10 +1,11 @@
 //! "Decryption functions". Data is copied for the core only if input and output overlap.
 
 use cryptoki_sys::*;
+use jeton::backend::Direction;
 use jeton::session::{Crypting, Operation, Session};
 
 use crate::input::{In, Out};
-use crate::operation::{init, produce, transform};
+use crate::operation::{init_crypting, produce, transform};
 
 /// # Safety
 ///
@@ -16,7 +17,7 @@ pub(crate) unsafe extern "C" fn C_DecryptInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init("C_DecryptInit", (handle, given, key), decrypt_operation, Session::decrypt_init) }
+    unsafe { init_crypting(Direction::Decrypt, (handle, given, key), decrypt_operation) }
 }
 
 /// # Safety

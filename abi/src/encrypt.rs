@@ -1,10 +1,11 @@
 //! "Encryption functions". Data is copied for the core only if input and output overlap.
 
 use cryptoki_sys::*;
+use jeton::backend::Direction;
 use jeton::session::{Crypting, Operation, Session};
 
 use crate::input::{In, Out};
-use crate::operation::{init, produce, transform};
+use crate::operation::{init_crypting, produce, transform};
 
 /// # Safety
 ///
@@ -16,7 +17,7 @@ pub(crate) unsafe extern "C" fn C_EncryptInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init("C_EncryptInit", (handle, given, key), encrypt_operation, Session::encrypt_init) }
+    unsafe { init_crypting(Direction::Encrypt, (handle, given, key), encrypt_operation) }
 }
 
 /// # Safety

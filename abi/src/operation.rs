@@ -4,16 +4,17 @@
 //! operation has a refused argument, the call ends the operation.
 
 use cryptoki_sys::*;
+use jeton::backend::Direction;
 use jeton::error::Result;
 use jeton::id::ObjectHandle;
 use jeton::mechanism::Mechanism;
 use jeton::module::{Module, Output};
-use jeton::session::{Engine, Operation, Session};
+use jeton::session::{Crypting, Engine, Operation, Session};
 
 use crate::call::{call_in, cancel_refused};
 use crate::input::{self, In, Out};
 use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::params::{Given, mechanism};
 
 /// Starts an operation with a key, like `C_SignInit`. `NULL` for the mechanism ends the operation.
 ///
@@ -32,7 +33,40 @@ pub(crate) unsafe fn init<E: Engine>(
         }
         // SAFETY: the caller's promise.
         let mechanism = unsafe { mechanism(given) }?;
-        module.start(session(handle), function, &mechanism, object(key), init)
+        let key = object(key);
+        module.start(session(handle), function, mechanism.info, key, |session| init(session, &mechanism, key))
+    })
+}
+
+/// Starts an encryption or a decryption, like [`init`]. The parameter of GCM is not copied here.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for `given`.
+pub(crate) unsafe fn init_crypting(
+    direction: Direction,
+    (handle, given, key): (CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE),
+    operation: impl Fn(&mut Session) -> &mut Operation<Crypting>,
+) -> CK_RV {
+    let function = match direction {
+        Direction::Encrypt => "C_EncryptInit",
+        Direction::Decrypt => "C_DecryptInit",
+    };
+    call_in(handle, |module| {
+        if given.is_null() {
+            return cancel(module, handle, operation);
+        }
+        // SAFETY: the caller's promise.
+        let given = unsafe { Given::read(given) }?;
+        let (session, info, key) = (session(handle), given.info, object(key));
+        // SAFETY: the caller's promise.
+        if let Some(gcm) = unsafe { given.gcm() }? {
+            return module
+                .start(session, function, info, key, |session| session.gcm_init(direction, info, &gcm, key));
+        }
+        // SAFETY: the caller's promise.
+        let mechanism = unsafe { given.parse() }?;
+        module.start(session, function, info, key, |session| session.crypt_init(direction, &mechanism, key))
     })
 }
 

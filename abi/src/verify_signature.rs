@@ -2,7 +2,6 @@
 //! signature before the data.
 
 use cryptoki_sys::*;
-use jeton::mechanism::Mechanism;
 use jeton::session::{Operation, Session, VerifyingSignature};
 
 use crate::call::call_in;
@@ -30,10 +29,9 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
         let mechanism = unsafe { mechanism(given) }?;
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() }?;
-        let init = |session: &mut Session, mechanism: &Mechanism, key| {
-            session.verify_signature_init(mechanism, key, signature)
-        };
-        module.start(session(handle), "C_VerifySignatureInit", &mechanism, object(key), init)
+        let key = object(key);
+        let init = |session: &mut Session| session.verify_signature_init(&mechanism, key, signature);
+        module.start(session(handle), "C_VerifySignatureInit", mechanism.info, key, init)
     })
 }
 

@@ -39,8 +39,8 @@ mod symmetric;
 pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa};
 pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
 pub use symmetric::{
-    Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, Growth, Mac, MacScheme, Macs,
-    Nonce, SavedCipher,
+    Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, GcmParams, Growth, Mac,
+    MacScheme, Macs, Nonce, Renewal, SavedCipher,
 };
 
 /// A backend. Each library has one constant of this type.

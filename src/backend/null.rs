@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::{
     Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Curve, Digest, Direction, Hash, Hasher, Keys, Mac,
-    MacScheme, Macs, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Scheme,
-    Signer, Verifier,
+    MacScheme, Macs, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Renewal,
+    Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -147,9 +147,9 @@ impl Cipher for Copying {
         Ok(())
     }
 
-    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        if let CipherScheme::Aead { tag_len, .. } = scheme {
-            self.0 = *tag_len;
+    fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
+        if let Renewal::Gcm(gcm) = new {
+            self.0 = gcm.tag_len;
         }
         Ok(true)
     }

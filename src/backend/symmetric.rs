@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::Hash;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
+use crate::secret::{Secret, try_boxed};
 
 /// Symmetric ciphers, including authenticated ciphers and key wraps.
 pub trait Ciphers: Sync {
@@ -79,6 +79,7 @@ impl AeadScheme {
     }
 
     /// Checks whether nonce and tag can have these lengths.
+    #[inline]
     pub fn takes(self, nonce_len: usize, tag_len: usize) -> bool {
         match self {
             // SP 800-38D, 5.2.1.2.
@@ -123,9 +124,9 @@ pub trait Cipher: Send {
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         in_parts(self, input, out)
     }
-    /// Starts a new message with another parameter of the same type and the same key. Returns false
-    /// if that needs a new cipher. Then, and after an error, this cipher keeps its parameter.
-    fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
+    /// Starts a new message with another parameter and the same key. Returns false if that needs a
+    /// new cipher. Then, and after an error, this cipher keeps its parameter.
+    fn renew(&mut self, _new: Renewal<'_>) -> Result<bool> {
         Ok(false)
     }
     /// Saves the state of the message, to continue it later. Fails with `StateUnsaveable` if the
@@ -158,8 +159,62 @@ pub enum Direction {
     Decrypt,
 }
 
-/// A nonce or initialisation vector of any length. Usual lengths need no allocation: each message
-/// has a new nonce, and a session copies it twice.
+/// Another parameter for a cipher that keeps its key.
+#[derive(Clone, Copy)]
+pub enum Renewal<'a> {
+    /// The initialisation vector of CBC.
+    Iv(&'a [u8]),
+    /// The parameter of GCM.
+    Gcm(&'a GcmParams<'a>),
+}
+
+/// The parameter of GCM. It borrows the caller's memory, because each message has a new nonce: the
+/// cipher copies it, and no one else needs to.
+#[derive(Clone, Copy)]
+pub struct GcmParams<'a> {
+    /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
+    pub nonce: &'a [u8],
+    /// Additional authenticated data.
+    pub aad: &'a [u8],
+    /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
+    pub tag_len: usize,
+}
+
+impl GcmParams<'_> {
+    /// Copies the parameter. Fails with `HostMemory` if there is no memory for the additional data.
+    pub fn scheme(&self) -> Result<CipherScheme> {
+        Ok(CipherScheme::Aead {
+            cipher: AeadScheme::AesGcm,
+            nonce: self.nonce.into(),
+            aad: try_boxed(self.aad)?,
+            tag_len: self.tag_len,
+            data_len: 0,
+        })
+    }
+
+    /// Copies the parameter over another one. If that fails, the other one does not change.
+    #[inline]
+    pub(super) fn assign(&self, nonce: &mut Nonce, aad: &mut Box<[u8]>, tag_len: &mut usize) -> Result<()> {
+        if !(aad.is_empty() && self.aad.is_empty()) {
+            self.assign_aad(aad)?;
+        }
+        nonce.assign(self.nonce);
+        *tag_len = self.tag_len;
+        Ok(())
+    }
+
+    /// Not inlined, because most messages have no additional data.
+    #[inline(never)]
+    fn assign_aad(&self, aad: &mut Box<[u8]>) -> Result<()> {
+        if **aad != *self.aad {
+            *aad = try_boxed(self.aad)?;
+        }
+        Ok(())
+    }
+}
+
+/// A nonce or initialisation vector of any length. Usual lengths need no allocation, because each
+/// message has a new nonce.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Nonce {
     /// The bytes if there are at most 16. The bytes after the first `len` are zero. Copies and
@@ -188,13 +243,19 @@ impl<T: AsRef<[u8]>> From<T> for Nonce {
 }
 
 impl Nonce {
-    /// Becomes a copy of `other`.
+    /// Becomes a copy of `bytes`.
     #[inline]
-    fn assign(&mut self, other: &Self) {
-        (self.bytes, self.len) = (other.bytes, other.len);
-        if !self.long.is_empty() || !other.long.is_empty() {
-            self.long = other.long.clone();
+    fn assign(&mut self, bytes: &[u8]) {
+        match (self.len, bytes.as_array::<12>()) {
+            (12, Some(bytes)) => self.bytes[..12].copy_from_slice(bytes),
+            _ => self.replace(bytes),
         }
+    }
+
+    /// Not inlined, because most nonces have 12 bytes.
+    #[cold]
+    fn replace(&mut self, bytes: &[u8]) {
+        *self = bytes.into();
     }
 }
 
@@ -382,24 +443,24 @@ impl CipherScheme {
         }
     }
 
-    /// Becomes a copy of `other`. This is faster than a clone if both are authenticated ciphers
-    /// with the same additional data.
-    pub(crate) fn assign(&mut self, other: &Self) {
-        if let (
-            Self::Aead { cipher, nonce, aad, tag_len, data_len },
-            Self::Aead {
-                cipher: new_cipher,
-                nonce: new_nonce,
-                aad: new_aad,
-                tag_len: new_tag_len,
-                data_len: new_len,
-            },
-        ) = (&mut *self, other)
-        {
-            (*cipher, *tag_len, *data_len) = (*new_cipher, *new_tag_len, *new_len);
-            assign_nonce(nonce, aad, new_nonce, new_aad);
-        } else {
-            *self = other.clone();
+    /// Returns the parameter of GCM, or `None` if this is another cipher.
+    pub(crate) fn gcm(&self) -> Option<GcmParams<'_>> {
+        match self {
+            Self::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {
+                Some(GcmParams { nonce, aad, tag_len: *tag_len })
+            }
+            _ => None,
+        }
+    }
+
+    /// Sets another parameter of GCM. Fails with `GeneralError` if this is another cipher.
+    #[inline]
+    pub(crate) fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
+        match self {
+            Self::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {
+                gcm.assign(nonce, aad, tag_len)
+            }
+            _ => Err(Error::GeneralError),
         }
     }
 
@@ -417,7 +478,7 @@ impl CipherScheme {
 
     /// Returns the initialisation vector of CBC, also with ciphertext stealing. Returns `None` for
     /// other modes.
-    pub(super) fn iv(&self) -> Option<&[u8]> {
+    pub(crate) fn iv(&self) -> Option<&[u8]> {
         match self {
             Self::AesCbc { iv, .. } | Self::AesCts { iv } => Some(iv),
             Self::Des3Cbc { iv, .. } => Some(iv),
@@ -443,16 +504,6 @@ impl CipherScheme {
             Self::Des3Cbc { iv, padded: true } => Some((Self::Des3Cbc { iv, padded: false }, 8)),
             _ => None,
         }
-    }
-}
-
-/// Replaces a nonce and additional data by copies of the new ones.
-#[inline]
-pub(super) fn assign_nonce(nonce: &mut Nonce, aad: &mut Box<[u8]>, new_nonce: &Nonce, new_aad: &[u8]) {
-    nonce.assign(new_nonce);
-    let both_empty = aad.is_empty() && new_aad.is_empty();
-    if !both_empty && **aad != *new_aad {
-        *aad = new_aad.into();
     }
 }
 

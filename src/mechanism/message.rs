@@ -48,6 +48,7 @@ impl MessageParams {
     /// Builds the parameter with this nonce, no generator, and a tag of zeros. Fails with
     /// `MechanismParamInvalid` if the cipher does not support the length of the nonce or of the
     /// tag.
+    #[inline(always)]
     pub fn new(scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<Self> {
         if !scheme.takes(nonce.len(), tag_len) {
             return Err(Error::MechanismParamInvalid);
@@ -65,6 +66,7 @@ impl MessageParams {
 
     /// Sets the generator of the nonce and the number of leading bits that it must keep. Fails with
     /// `MechanismParamInvalid` if the nonce has fewer bits.
+    #[inline(always)]
     pub fn generated(self, generator: Generator, fixed_bits: usize) -> Result<Self> {
         if generator != Generator::None && fixed_bits > 8 * self.nonce.len() {
             return Err(Error::MechanismParamInvalid);
@@ -73,12 +75,14 @@ impl MessageParams {
     }
 
     /// Sets the length of the message. Only CCM needs it.
+    #[inline(always)]
     pub fn announced(self, data_len: usize) -> Self {
         Self { data_len, ..self }
     }
 
     /// Sets the tag for decryption. Fails with `MechanismParamInvalid` if it does not have the
     /// length given to [`Self::new`].
+    #[inline(always)]
     pub fn tagged(mut self, tag: &[u8]) -> Result<Self> {
         self.tag.get_mut(..tag.len()).ok_or(Error::MechanismParamInvalid)?.copy_from_slice(tag);
         if tag.len() == self.tag_len { Ok(self) } else { Err(Error::MechanismParamInvalid) }

@@ -4,7 +4,8 @@ use super::password::Password;
 use super::sp800_108::Field;
 use super::tls::{Randoms, TlsPrf};
 use super::{MacFunction, MechanismRow};
-use crate::backend::{CipherScheme, Hash};
+use crate::backend::{CipherScheme, GcmParams, Hash};
+use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 
 /// A mechanism's parameter, parsed.
@@ -250,13 +251,12 @@ impl Params {
         matches!((self, other), (Self::None, Self::None)) || self == other
     }
 
-    /// Becomes a copy of `other`. This is faster than a clone if both belong to authenticated
-    /// ciphers with the same additional data.
-    pub(crate) fn assign(&mut self, other: &Self) {
-        if let (Self::Cipher(scheme), Self::Cipher(other)) = (&mut *self, other) {
-            scheme.assign(other);
-        } else {
-            *self = other.clone();
+    /// Sets another parameter of GCM. Fails with `GeneralError` if this belongs to another cipher.
+    #[inline]
+    pub(crate) fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
+        match self {
+            Self::Cipher(scheme) => scheme.assign_gcm(gcm),
+            _ => Err(Error::GeneralError),
         }
     }
 

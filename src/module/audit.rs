@@ -10,7 +10,7 @@ use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::object::policy::Rights;
 use crate::session::Session;
 use crate::token::Token;
@@ -124,7 +124,7 @@ pub(super) fn record_start(
     audit: &Audit,
     session: &Session,
     function: &'static str,
-    mechanism: &Mechanism,
+    info: &'static MechanismRow,
     key: ObjectHandle,
     outcome: &Result<()>,
 ) {
@@ -133,7 +133,8 @@ pub(super) fn record_start(
         return;
     }
     let objects = names(&session.token, session.rights(), &[key]);
-    let call = Call::of(function, Some(mechanism), &[]);
+    let mechanism = Mechanism { info, params: Params::None };
+    let call = Call::of(function, Some(&mechanism), &[]);
     note(audit, &session.token, session.handle, &call, objects, describe(outcome));
 }
 

@@ -4,7 +4,7 @@ use super::Module;
 use super::audit;
 use crate::error::Result;
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::Mechanism;
+use crate::mechanism::MechanismRow;
 use crate::session::Session;
 
 impl Module {
@@ -17,20 +17,20 @@ impl Module {
         self.sessions.with(session, work)
     }
 
-    /// Runs the `Init` function of an operation with a key. Records it in the audit log if the key
-    /// is private or secret.
+    /// Runs the `Init` function of an operation with a mechanism and a key. Records it in the audit
+    /// log if the key is private or secret.
     pub fn start(
         &self,
         session: SessionHandle,
         function: &'static str,
-        mechanism: &Mechanism,
+        info: &'static MechanismRow,
         key: ObjectHandle,
-        init: impl FnOnce(&mut Session, &Mechanism, ObjectHandle) -> Result<()>,
+        init: impl FnOnce(&mut Session) -> Result<()>,
     ) -> Result<()> {
         self.sessions.with(session, |session| {
-            let outcome = init(session, mechanism, key);
+            let outcome = init(session);
             if let Some(audit) = &session.token.settings.audit {
-                audit::record_start(audit, session, function, mechanism, key, &outcome);
+                audit::record_start(audit, session, function, info, key, &outcome);
             }
             outcome
         })

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::operation::{Engine, Operation, Output, Parts, Resume};
 use super::progress::Progress;
-use crate::backend::{Cipher, Direction, Encryption, Growth, PrivateKey, PublicKey, SavedCipher};
+use crate::backend::{
+    Cipher, Direction, Encryption, GcmParams, Growth, PrivateKey, PublicKey, Renewal, SavedCipher,
+};
 use crate::error::{Error, Result};
-use crate::mechanism::Mechanism;
+use crate::mechanism::Params;
 use crate::secret::Secret;
 
 /// The engine of an encryption or a decryption.
@@ -50,16 +52,30 @@ impl RsaHalf {
 }
 
 impl Crypting {
-    /// Gives the engine another parameter of the same mechanism. Returns false if this parameter
-    /// needs a new engine.
-    pub(super) fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
-        let Self::Cipher { cipher, growth, .. } = self else { return Ok(false) };
-        let scheme = mechanism.cipher()?;
-        let kept = cipher.renew(scheme)?;
-        if kept {
-            *growth = scheme.growth();
+    /// Gives the engine another parameter of the same mechanism, except GCM. `kept` is the
+    /// parameter that it has. Returns false if the new parameter needs a new engine.
+    pub(super) fn renew(&mut self, new: &Params, kept: &mut Params) -> Result<bool> {
+        // CBC takes the vector without a comparison, because it usually differs.
+        if let (Self::Cipher { cipher, .. }, Params::Cipher(scheme)) = (self, new)
+            && let Some(iv) = scheme.iv()
+            && cipher.renew(Renewal::Iv(iv))?
+        {
+            *kept = new.clone();
+            return Ok(true);
         }
-        Ok(kept)
+        Ok(kept.same(new))
+    }
+
+    /// Like [`renew`](Self::renew), for GCM.
+    #[inline]
+    pub(super) fn renew_gcm(&mut self, new: &GcmParams<'_>, kept: &mut Params) -> Result<bool> {
+        let Self::Cipher { cipher, growth, .. } = self else { return Ok(false) };
+        if !cipher.renew(Renewal::Gcm(new))? {
+            return Ok(false);
+        }
+        *growth = Growth::By(new.tag_len);
+        kept.assign_gcm(new)?;
+        Ok(true)
     }
 
     /// Returns the maximum length of the result for a message in a single part.

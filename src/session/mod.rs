@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Direction, Encryption, Scheme};
+use crate::backend::{Direction, Encryption, GcmParams, Scheme};
 use crate::config::strict as policy;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, MacFunction, Mechanism, Params};
+use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params};
 use crate::object::bits::Flag;
 use crate::object::policy::{Access, Rights};
 use crate::object::{Object, curve, key, strict};
@@ -115,7 +115,7 @@ impl Session {
         let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
         let digest = &mut self.operations.digest;
         digest.end_saved();
-        if !digest.rearm(mechanism, NO_KEY, 0, never_renew)? {
+        if !digest.rearm(mechanism.info, NO_KEY, 0, |_, kept| Ok(kept.same(&mechanism.params)))? {
             check_offered(&self.token, mechanism)?;
             let engine = Digesting::new(self.token.provider(), hash);
             digest.start(mechanism, NO_KEY, Reuse::Epoch(0), engine);
@@ -174,16 +174,62 @@ impl Session {
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let (start, operations) = self.prepare(mechanism, key, Usage::ENCRYPT);
-        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, Direction::Encrypt);
-        start.renew_or_arm(&mut operations.encrypt, |engine| engine.renew(mechanism), make)
+        self.crypt_init(Direction::Encrypt, mechanism, key)
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let (start, operations) = self.prepare(mechanism, key, Usage::DECRYPT);
-        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, Direction::Decrypt);
-        start.renew_or_arm(&mut operations.decrypt, |engine| engine.renew(mechanism), make)
+        self.crypt_init(Direction::Decrypt, mechanism, key)
+    }
+
+    /// `C_EncryptInit`, `C_DecryptInit`
+    pub fn crypt_init(
+        &mut self,
+        direction: Direction,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        if let Params::Cipher(scheme) = &mechanism.params
+            && let Some(gcm) = scheme.gcm()
+        {
+            return self.gcm_init(direction, mechanism.info, &gcm, key);
+        }
+        self.start_crypting(direction, mechanism, key)
+    }
+
+    /// `C_EncryptInit` and `C_DecryptInit` with GCM. `info` is the row of a mechanism of GCM.
+    #[inline]
+    pub fn gcm_init(
+        &mut self,
+        direction: Direction,
+        info: &'static MechanismRow,
+        gcm: &GcmParams<'_>,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.token.poll_occasionally()?;
+        let epoch = self.token.epoch();
+        let operation = self.operations.crypt(direction);
+        if operation.rearm(info, key, epoch, |engine, kept| engine.renew_gcm(gcm, kept))? {
+            return Ok(());
+        }
+        let mechanism = Mechanism { info, params: Params::Cipher(gcm.scheme()?) };
+        self.start_crypting(direction, &mechanism, key)
+    }
+
+    fn start_crypting(
+        &mut self,
+        direction: Direction,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        let usage = match direction {
+            Direction::Encrypt => Usage::ENCRYPT,
+            Direction::Decrypt => Usage::DECRYPT,
+        };
+        let (start, operations) = self.prepare(mechanism, key, usage);
+        let fit = |engine: &mut Crypting, kept: &mut Params| engine.renew(&mechanism.params, kept);
+        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, direction);
+        start.fit_or_arm(operations.crypt(direction), fit, make)
     }
 
     /// `C_MessageSignInit`
@@ -269,6 +315,13 @@ impl Session {
 }
 
 impl Operations {
+    fn crypt(&mut self, direction: Direction) -> &mut Operation<Crypting> {
+        match direction {
+            Direction::Encrypt => &mut self.encrypt,
+            Direction::Decrypt => &mut self.decrypt,
+        }
+    }
+
     fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
         match direction {
             Direction::Encrypt => &mut self.message_encrypt,
@@ -294,20 +347,20 @@ impl Start<'_> {
         operation: &mut Operation<E>,
         make: impl FnOnce(Arc<Object>) -> Result<E>,
     ) -> Result<()> {
-        self.renew_or_arm(operation, never_renew, make)
+        self.fit_or_arm(operation, |_, kept| Ok(kept.same(&self.mechanism.params)), make)
     }
 
-    /// Like `arm`. If only the parameter differs, `renew` passes it to the kept engine.
-    fn renew_or_arm<E: Engine>(
+    /// Like `arm`. `fit` decides whether the kept engine fits: see [`Operation::rearm`].
+    fn fit_or_arm<E: Engine>(
         self,
         operation: &mut Operation<E>,
-        renew: impl FnOnce(&mut E) -> Result<bool>,
+        fit: impl FnOnce(&mut E, &mut Params) -> Result<bool>,
         make: impl FnOnce(Arc<Object>) -> Result<E>,
     ) -> Result<()> {
         let Self { token, access, mechanism, key, usage } = self;
         token.poll_occasionally()?;
         let epoch = token.epoch();
-        if operation.rearm(mechanism, key, epoch, renew)? {
+        if operation.rearm(mechanism.info, key, epoch, fit)? {
             return Ok(());
         }
         check_offered(token, mechanism)?;
@@ -319,11 +372,6 @@ impl Start<'_> {
         operation.start(mechanism, key, reuse, engine);
         Ok(())
     }
-}
-
-/// Returns false, for engines whose parameter cannot be replaced.
-fn never_renew<E>(_: &mut E) -> Result<bool> {
-    Ok(false)
 }
 
 /// Fails with `MechanismInvalid` if the configuration does not offer the mechanism. A reused engine

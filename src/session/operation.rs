@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::backend::Hasher;
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::session::progress::{Progress, Saved};
 
 mod process;
@@ -107,31 +107,32 @@ struct Kept<E> {
 
 impl<E: Engine> Operation<E> {
     /// Starts the operation with the kept engine if that engine fits. Returns whether it fits.
-    /// `renew` passes the parameter to the engine, or returns false if the engine keeps its old
-    /// parameter. Fails with `OperationActive` if an operation is active.
+    /// `fit` gets the engine and its parameter. It returns whether both are now as the new
+    /// operation needs them; if not, it has changed neither. Fails with `OperationActive` if an
+    /// operation is active.
     pub(super) fn rearm(
         &mut self,
-        mechanism: &Mechanism,
+        info: &'static MechanismRow,
         key: ObjectHandle,
         epoch: u64,
-        renew: impl FnOnce(&mut E) -> Result<bool>,
+        fit: impl FnOnce(&mut E, &mut Params) -> Result<bool>,
     ) -> Result<bool> {
         if self.stage != Stage::Idle {
             return Err(Error::OperationActive);
         }
         let same = |kept: &&mut Box<Kept<E>>| {
-            kept.reuse == Reuse::Epoch(epoch)
-                && kept.key == key
-                && std::ptr::eq(kept.mechanism.info, mechanism.info)
+            kept.reuse == Reuse::Epoch(epoch) && kept.key == key && std::ptr::eq(kept.mechanism.info, info)
         };
         let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
-        // A cipher takes the parameter without a comparison, because it is usually another nonce.
-        if renew(&mut kept.engine)? {
-            kept.mechanism.params.assign(&mechanism.params);
-        } else if !kept.mechanism.params.same(&mechanism.params) {
-            return Ok(false);
+        match fit(&mut kept.engine, &mut kept.mechanism.params) {
+            Ok(true) => self.stage = Stage::Ready,
+            Ok(false) => return Ok(false),
+            Err(error) => {
+                // The engine and its parameter may differ now.
+                self.clear();
+                return Err(error);
+            }
         }
-        self.stage = Stage::Ready;
         Ok(true)
     }
 

@@ -472,7 +472,7 @@ fn a_re_armed_cipher_starts_over() {
 
 /// Returns the parameter with another initialisation vector, nonce, counter or associated data.
 /// `None` if there is no such value.
-fn altered(params: &Params) -> Option<Params> {
+pub fn altered(params: &Params) -> Option<Params> {
     let Params::Cipher(scheme) = params else { return None };
     let mut scheme = scheme.clone();
     match &mut scheme {

@@ -9,7 +9,6 @@ use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::MessageParams;
 use jeton::module::{Module, Output, Started};
 use jeton::object::template::Template;
-use jeton::session::Session;
 
 /// A module with the functions of a session's operations.
 #[derive(Default)]
@@ -48,7 +47,7 @@ macro_rules! inits {
         impl Functions {
             $(
                 pub fn $name(&self, session: SessionHandle, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-                    self.start(session, $function, mechanism, key, Session::$name)
+                    self.start(session, $function, mechanism.info, key, |session| session.$name(mechanism, key))
                 }
 
                 $(
@@ -150,7 +149,7 @@ impl Functions {
             Direction::Encrypt => "C_MessageEncryptInit",
             Direction::Decrypt => "C_MessageDecryptInit",
         };
-        self.start(session, function, mechanism, key, |session, mechanism, key| {
+        self.start(session, function, mechanism.info, key, |session| {
             session.message_crypt_init(direction, mechanism, key)
         })
     }
@@ -162,7 +161,7 @@ impl Functions {
         key: ObjectHandle,
         signature: &[u8],
     ) -> Result<()> {
-        self.start(session, "C_VerifySignatureInit", mechanism, key, |session, mechanism, key| {
+        self.start(session, "C_VerifySignatureInit", mechanism.info, key, |session| {
             session.verify_signature_init(mechanism, key, signature)
         })
     }

@@ -3,6 +3,7 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::mechanism::Mechanism;
 use jeton::module::{Access, Output, User};
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
 
@@ -174,6 +175,31 @@ fn every_cipher_state_is_restored_in_another_session() {
             }
         }
         client.module.close_session(other).expect("a session");
+    });
+}
+
+#[test]
+fn a_saved_state_keeps_its_parameter_while_the_engine_takes_others() {
+    ciphers::each_case(|client, session, case, key| {
+        let Some(params) = ciphers::altered(&case.mechanism.params) else { return };
+        let other = Mechanism { params, ..case.mechanism.clone() };
+        let plaintext = ciphers::message(*case.messages.last().expect("a length"));
+        let encrypt = |session, mechanism| {
+            Way::Encrypt.whole(client, session, mechanism, key, &plaintext).expect("a ciphertext")
+        };
+        let ciphertext = encrypt(client.open(), &other);
+        // The engine begins with the parameter of the case, and keeps its key for the others.
+        let before = encrypt(session, &case.mechanism);
+        let (first, rest) = plaintext.split_at(plaintext.len() / 2);
+        Way::Encrypt.init(client, session, &other, key).expect("an operation");
+        let mut room = vec![0; first.len() + 64];
+        let len = Way::Encrypt.update(client, session, first, Output::Buffer(&mut room)).expect("a part");
+        room.truncate(len);
+        let state = save(client, session).expect("a state");
+        Way::Encrypt.cancel(client, session);
+        assert!(encrypt(session, &case.mechanism) == before);
+        assert_eq!(client.module.set_operation_state(session, &state, key, NO_KEY), Ok(()));
+        assert!(go_on(client, session, Way::Encrypt, rest, room) == ciphertext);
     });
 }
 

@@ -7,7 +7,6 @@ use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
 use jeton::id::SessionHandle;
-use jeton::mechanism::Mechanism;
 use jeton::module::{Module, Output};
 use jeton::session::{Messages, Operation, Phase, Session};
 
@@ -44,9 +43,15 @@ impl Parameter {
     /// # Safety
     ///
     /// The contract of PKCS#11 for pParameter.
-    unsafe fn parse(self, of: Of, phase: Phase, tag: Tag) -> Result<Message> {
-        let scheme = of.with(|operation| operation.message_scheme(phase))?;
-        let (nonce, tag) = match (of.direction, tag) {
+    unsafe fn parse(
+        self,
+        operation: &mut Operation<Messages>,
+        direction: Direction,
+        phase: Phase,
+        tag: Tag,
+    ) -> Result<Message> {
+        let scheme = operation.message_scheme(phase)?;
+        let (nonce, tag) = match (direction, tag) {
             (Direction::Encrypt, tag) => (Nonce::Generated, tag),
             // "The ulIvFixedBits and ivGenerator fields are ignored."
             (Direction::Decrypt, Tag::Write) => (Nonce::Given, Tag::Read),
@@ -76,10 +81,9 @@ pub(super) unsafe fn init(
         }
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let mechanism = unsafe { message_mechanism(given) }?;
-        let init = |session: &mut Session, mechanism: &Mechanism, key| {
-            session.message_crypt_init(direction, mechanism, key)
-        };
-        module.start(session(handle), function, &mechanism, object(key), init)
+        let key = object(key);
+        let init = |session: &mut Session| session.message_crypt_init(direction, &mechanism, key);
+        module.start(session(handle), function, mechanism.info, key, init)
     })
 }
 
@@ -98,16 +102,15 @@ pub(super) unsafe fn whole(
         let of = Of { module, session: session(handle), direction };
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and
         // ciphertext with their lengths. No other slice of that memory is in use while `work` runs.
-        unsafe {
-            let mut message = parameter.parse(of, Phase::Begin, Tag::Write)?;
+        of.with(|operation| unsafe {
+            let mut message = parameter.parse(operation, direction, Phase::Begin, Tag::Write)?;
             let aad = aad.bytes()?;
-            let work = |data: &[u8], out: Output<'_>| {
-                of.with(|operation| operation.crypt_message(&mut message.params, aad, data, out))
-            };
+            let work =
+                |data: &[u8], out: Output<'_>| operation.crypt_message(&mut message.params, aad, data, out);
             transform(data, out, work)?;
             write_back(direction, &message, out);
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
@@ -123,15 +126,15 @@ pub(super) unsafe fn begin(
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
         // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
-        unsafe {
-            let mut message = parameter.parse(of, Phase::Begin, Tag::Later)?;
+        of.with(|operation| unsafe {
+            let mut message = parameter.parse(operation, direction, Phase::Begin, Tag::Later)?;
             let aad = aad.bytes()?;
-            of.with(|operation| operation.crypt_message_begin(&mut message.params, aad))?;
+            operation.crypt_message_begin(&mut message.params, aad)?;
             if direction == Direction::Encrypt {
                 message.write_nonce();
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
@@ -171,17 +174,15 @@ pub(super) unsafe fn next(
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
     // SAFETY: the contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their
     // lengths. No other slice of that memory is in use while `work` runs.
-    unsafe {
-        let mut message = parameter.parse(of, Phase::Continue, Tag::Write)?;
-        let work = |part: &[u8], out: Output<'_>| {
-            of.with(|operation| operation.crypt_message_end(&mut message.params, part, out))
-        };
+    of.with(|operation| unsafe {
+        let mut message = parameter.parse(operation, of.direction, Phase::Continue, Tag::Write)?;
+        let work = |part: &[u8], out: Output<'_>| operation.crypt_message_end(&mut message.params, part, out);
         transform(part, out, work)?;
         if of.direction == Direction::Encrypt && !out.0.is_null() {
             message.write_tag();
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// # Safety

@@ -1,17 +1,16 @@
 //! The parameters of ciphers with a secret key.
 
 use cryptoki_sys::*;
-use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Nonce};
+use jeton::backend::{AeadScheme, CipherMode, CipherScheme, GcmParams};
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
 
-use super::{copy, nonce, read};
+use super::{bounded, copy, nonce, read};
 use crate::input::In;
 use crate::number::wide;
 
 /// Maximum length of additional authenticated data in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, allows
-/// 2^32-1. This limit is smaller because an operation copies the data several times. Only the first
-/// copy returns an error if memory is short.
+/// 2^32-1. This limit is smaller because an operation keeps two copies of the data.
 const MAX_AAD: u64 = 4 << 20;
 /// Maximum length in bytes of a message that the caller may announce for CCM. CCM holds the full
 /// message in memory before it returns output.
@@ -46,7 +45,7 @@ pub(super) unsafe fn cipher(mode: CipherMode, parameter: &[u8]) -> Result<Params
         match mode {
             CipherMode::AesCtr => counter(parameter),
             CipherMode::ChaCha20 => chacha20(parameter),
-            CipherMode::Aead(AeadScheme::AesGcm) => gcm(parameter),
+            CipherMode::Aead(AeadScheme::AesGcm) => gcm(parameter)?.scheme(),
             CipherMode::Aead(AeadScheme::AesCcm) => ccm(parameter),
             CipherMode::Aead(AeadScheme::ChaCha20Poly1305) => chacha20_poly1305(parameter),
             // The parameter is the initialisation vector itself, or empty.
@@ -70,8 +69,9 @@ fn counter(parameter: &[u8]) -> Result<CipherScheme> {
 ///
 /// # Safety
 ///
-/// The memory that the struct points to is readable.
-unsafe fn gcm(parameter: &[u8]) -> Result<CipherScheme> {
+/// The memory that the struct points to is readable during `'a`, and nothing writes there.
+#[inline]
+pub(super) unsafe fn gcm<'a>(parameter: &[u8]) -> Result<GcmParams<'a>> {
     let given = if parameter.len() == size_of::<GcmWithoutBits>() {
         // SAFETY: integers and pointers.
         unsafe { read(parameter) }?
@@ -85,8 +85,9 @@ unsafe fn gcm(parameter: &[u8]) -> Result<CipherScheme> {
 
 /// # Safety
 ///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<CipherScheme> {
+/// The memory that the struct points to is readable during `'a`, and nothing writes there.
+#[inline]
+pub(super) unsafe fn gcm_of<'a>(given: &GcmWithoutBits) -> Result<GcmParams<'a>> {
     let tag_bits = wide(given.tag_bits);
     if !tag_bits.is_multiple_of(8) {
         return Err(Error::MechanismParamInvalid);
@@ -94,26 +95,20 @@ pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<CipherScheme> {
     // SAFETY: the caller's promise.
     let nonce = unsafe { nonce_of(AeadScheme::AesGcm, In(given.iv, given.iv_len), tag_bits / 8) }?;
     // SAFETY: the caller's promise.
-    let aad = unsafe { copy(In(given.aad, given.aad_len), MAX_AAD) }?;
-    Ok(CipherScheme::Aead {
-        cipher: AeadScheme::AesGcm,
-        nonce,
-        aad,
-        tag_len: tag_bits as usize / 8,
-        data_len: 0,
-    })
+    let aad = unsafe { bounded(In(given.aad, given.aad_len), MAX_AAD) }?;
+    Ok(GcmParams { nonce, aad, tag_len: tag_bits as usize / 8 })
 }
 
-/// Copies a nonce. Fails if the cipher does not accept the lengths of nonce and tag.
+/// Returns a nonce. Fails if the cipher does not accept the lengths of nonce and tag.
 ///
 /// # Safety
 ///
-/// The nonce is readable.
-unsafe fn nonce_of(cipher: AeadScheme, bytes: In, tag_len: u64) -> Result<Nonce> {
+/// The contract of [`In::bytes`].
+unsafe fn nonce_of<'a>(cipher: AeadScheme, bytes: In, tag_len: u64) -> Result<&'a [u8]> {
     let len = wide(bytes.1);
     match (usize::try_from(len), usize::try_from(tag_len)) {
         // SAFETY: the caller's promise.
-        (Ok(nonce_len), Ok(tag_len)) if cipher.takes(nonce_len, tag_len) => unsafe { nonce(bytes, len) },
+        (Ok(nonce_len), Ok(tag_len)) if cipher.takes(nonce_len, tag_len) => unsafe { bounded(bytes, len) },
         _ => Err(Error::MechanismParamInvalid),
     }
 }
@@ -160,7 +155,7 @@ pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<CipherScheme> {
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
     Ok(CipherScheme::Aead {
         cipher: AeadScheme::AesCcm,
-        nonce,
+        nonce: nonce.into(),
         aad,
         tag_len: tag_len as usize,
         data_len: data_len as usize,

@@ -74,6 +74,7 @@ struct Fields {
 ///
 /// `pointer` is `NULL` or readable for `len` bytes. In the struct of that cipher, the nonce is
 /// readable, and with [`Tag::Read`] the tag too.
+#[inline(always)]
 pub(crate) unsafe fn message(
     scheme: AeadScheme,
     pointer: *mut c_void,
@@ -214,6 +215,7 @@ impl Fields {
     /// # Safety
     ///
     /// The nonce is readable, and with [`Tag::Read`] the tag too.
+    #[inline(always)]
     unsafe fn parse(self, nonce: Nonce, tag: Tag) -> Result<MessageParams> {
         let len = |len: u64| usize::try_from(len).map_err(|_| Error::MechanismParamInvalid);
         let (nonce_len, tag_len) = (len(self.nonce_len)?, len(self.tag_len)?);

@@ -9,10 +9,10 @@
 use std::mem::size_of;
 
 use cryptoki_sys::*;
-use jeton::backend::{Hash, Nonce};
+use jeton::backend::{AeadScheme, CipherMode, GcmParams, Hash, Nonce};
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
-use jeton::mechanism::{self, MacFunction, Mechanism, Params, Shape};
+use jeton::mechanism::{self, MacFunction, Mechanism, MechanismRow, Params, Shape};
 use jeton::secret::try_boxed;
 
 use crate::input::In;
@@ -46,18 +46,58 @@ const MAX_DATA: u64 = 1 << 16;
 /// `pointer` is `NULL` or readable. The parameter in it is readable, and so is the memory that the
 /// parameter points to.
 pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
-    if pointer.is_null() {
-        return Err(Error::ArgumentsBad);
-    }
-    // SAFETY: not null. Readable by the caller's promise.
-    let given = unsafe { pointer.read_unaligned() };
-    let info = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
     // SAFETY: the caller's promise.
-    let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
-    let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
-    // SAFETY: the caller's promise, for the memory that the parameter points to.
-    let params = unsafe { params(info.shape, parameter) }?;
-    Ok(Mechanism { info, params })
+    unsafe { Given::read(pointer)?.parse() }
+}
+
+/// A mechanism whose parameter is not parsed yet.
+pub(crate) struct Given<'a> {
+    pub(crate) info: &'static MechanismRow,
+    parameter: &'a [u8],
+}
+
+impl<'a> Given<'a> {
+    /// Finds the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer.
+    ///
+    /// # Safety
+    ///
+    /// `pointer` is `NULL` or readable. The parameter in it is readable during `'a`.
+    pub(crate) unsafe fn read(pointer: *const CK_MECHANISM) -> Result<Self> {
+        if pointer.is_null() {
+            return Err(Error::ArgumentsBad);
+        }
+        // SAFETY: not null. Readable by the caller's promise.
+        let given = unsafe { pointer.read_unaligned() };
+        let info = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
+        // SAFETY: the caller's promise.
+        let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
+        Ok(Self { info, parameter: parameter.map_err(|_| Error::MechanismParamInvalid)? })
+    }
+
+    /// Copies the parameter.
+    ///
+    /// # Safety
+    ///
+    /// The memory that the parameter points to is readable.
+    pub(crate) unsafe fn parse(&self) -> Result<Mechanism> {
+        // SAFETY: the caller's promise.
+        let params = unsafe { params(self.info.shape, self.parameter) }?;
+        Ok(Mechanism { info: self.info, params })
+    }
+
+    /// Returns the parameter of GCM, or `None` if this is another mechanism.
+    ///
+    /// # Safety
+    ///
+    /// The memory that the parameter points to is readable during `'a`, and nothing writes there.
+    #[inline(always)]
+    pub(crate) unsafe fn gcm(&self) -> Result<Option<GcmParams<'a>>> {
+        if self.info.shape != Shape::Cipher(CipherMode::Aead(AeadScheme::AesGcm)) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { cipher::gcm(self.parameter) }.map(Some)
+    }
 }
 
 /// # Safety

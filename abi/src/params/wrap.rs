@@ -102,7 +102,7 @@ unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(CipherScheme, Generated)> {
     let given =
         GcmWithoutBits { iv: pIv, iv_len: ulIvLen, aad: pAAD, aad_len: ulAADLen, tag_bits: ulTagBits };
     // SAFETY: the caller's promise.
-    Ok((unsafe { gcm_of(&given) }?, generated))
+    Ok((unsafe { gcm_of(&given) }?.scheme()?, generated))
 }
 
 /// # Safety

@@ -81,8 +81,20 @@ impl CoreToken {
         input: &[u8],
         out: &mut [u8],
     ) -> Result<usize, Error> {
-        self.module.start(self.session, "C_SignInit", mechanism, key, Session::sign_init)?;
+        self.start("C_SignInit", mechanism, key, Session::sign_init)?;
         self.operate(|operations| operations.sign.sign(input, Output::Buffer(out)))
+    }
+
+    /// Calls an `Init` function, as the C interface does.
+    fn start(
+        &self,
+        function: &'static str,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        init: impl FnOnce(&mut Session, &Mechanism, ObjectHandle) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.module
+            .start(self.session, function, mechanism.info, key, |session| init(session, mechanism, key))
     }
 
     /// Calls `work` with the operations of the session, as the C interface does.
@@ -154,7 +166,7 @@ impl Target for CoreToken {
         let (mechanism, input, key) =
             (mechanism(scheme)?, scheme.module_input(pair.kind), ObjectHandle(keys.public));
         let verify = move || {
-            self.module.start(self.session, "C_VerifyInit", &mechanism, key, Session::verify_init)?;
+            self.start("C_VerifyInit", &mechanism, key, Session::verify_init)?;
             self.operate(|operations| operations.verify.verify(&input, &signature))
         };
         verify().outcome()?;
@@ -217,7 +229,7 @@ impl Target for CoreToken {
                 nonce[..8].copy_from_slice(&count.to_ne_bytes());
             }
             let key = ObjectHandle(key);
-            self.module.start(self.session, "C_EncryptInit", &mechanism, key, Session::encrypt_init)?;
+            self.start("C_EncryptInit", &mechanism, key, Session::encrypt_init)?;
             self.operate(|operations| operations.encrypt.crypt(&input, Output::Buffer(&mut out)))
         };
         seal().outcome()?;
@@ -229,14 +241,13 @@ impl Target for CoreToken {
     fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let (mechanism, key) = (with_nonce(cipher)?, ObjectHandle(key));
         let (input, mut sealed, mut out) = (vec![0x5a; len], vec![0; len + 16], vec![0; len + 16]);
-        self.module
-            .start(self.session, "C_EncryptInit", &mechanism, key, Session::encrypt_init)
+        self.start("C_EncryptInit", &mechanism, key, Session::encrypt_init)
             .and_then(|()| {
                 self.operate(|operations| operations.encrypt.crypt(&input, Output::Buffer(&mut sealed)))
             })
             .outcome()?;
         let mut open = move || {
-            self.module.start(self.session, "C_DecryptInit", &mechanism, key, Session::decrypt_init)?;
+            self.start("C_DecryptInit", &mechanism, key, Session::decrypt_init)?;
             self.operate(|operations| operations.decrypt.crypt(&sealed, Output::Buffer(&mut out)))
         };
         open().outcome()?;
@@ -327,7 +338,7 @@ impl Target for CoreToken {
             move || done(self.generate(&make, &public, &private)),
             move |keys: Keys| {
                 let key = ObjectHandle(keys.private);
-                done(self.module.start(self.session, "C_SignInit", &mechanism, key, Session::sign_init));
+                done(self.start("C_SignInit", &mechanism, key, Session::sign_init));
                 keys
             },
             move |keys| {

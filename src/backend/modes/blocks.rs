@@ -4,7 +4,7 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use super::wrong_len;
-use crate::backend::{Cipher, CipherScheme, Direction, SavedCipher, output, padding};
+use crate::backend::{Cipher, Direction, Renewal, SavedCipher, output, padding};
 use crate::error::{Error, Result};
 
 /// A chain of blocks: ECB, CBC or XTS with a key and a direction.
@@ -181,8 +181,9 @@ impl<C: Chain<N>, const N: usize> Cipher for Blocks<C, N> {
         self.start_over()
     }
 
-    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        let renewed = scheme.iv().and_then(|iv| iv.as_array()).is_some_and(|iv| self.chain.set_iv(*iv));
+    fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
+        let Renewal::Iv(iv) = new else { return Ok(false) };
+        let renewed = iv.as_array().is_some_and(|iv| self.chain.set_iv(*iv));
         if renewed {
             self.start_over()?;
         }

@@ -1,7 +1,7 @@
 //! Ciphers that collect the whole message before they write output. Authenticated ciphers must
 //! verify the message first, and key wraps process it six times.
 
-use crate::backend::{Cipher, CipherScheme, SavedCipher};
+use crate::backend::{Cipher, Renewal, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -13,7 +13,7 @@ pub(in crate::backend) trait Whole: Send {
     /// Writes the output to the start of `out` and returns its length.
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
     /// Sets another parameter. Returns false if that needs a new cipher.
-    fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
+    fn renew(&mut self, _new: Renewal<'_>) -> Result<bool> {
         Ok(false)
     }
 }
@@ -60,8 +60,8 @@ impl<W: Whole> Cipher for Collected<W> {
         self.whole.process(input, out)
     }
 
-    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        self.whole.renew(scheme)
+    fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
+        self.whole.renew(new)
     }
 
     fn save(&self) -> Result<SavedCipher> {

@@ -2,8 +2,7 @@
 //! expects it. Each encrypts or decrypts one whole message with an [`Aead`].
 
 use super::{Whole, collected, wrong_len};
-use crate::backend::symmetric::assign_nonce;
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Nonce, output};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Nonce, Renewal, output};
 use crate::error::{Error, Result};
 
 /// Builds the cipher of a [`CipherScheme::Aead`]. `aead` has the key. Fails with
@@ -74,30 +73,30 @@ impl Whole for Tagged {
         Ok(len)
     }
 
-    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        renew_gcm(scheme, &mut self.nonce, &mut self.aad, &mut self.tag_len)
+    fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
+        match self.cipher {
+            AeadScheme::AesGcm => renew_gcm(new, &mut self.nonce, &mut self.aad, &mut self.tag_len),
+            AeadScheme::AesCcm | AeadScheme::ChaCha20Poly1305 => Ok(false),
+        }
     }
 }
 
-/// Sets another parameter of GCM. Returns false for other ciphers. Also returns false if the length
-/// of the nonce changes, because a context of AWS-LC has a fixed length for the nonce.
+/// Sets another parameter of GCM. Returns false for the parameters of other ciphers. Also returns
+/// false if the length of the nonce changes, because a context of AWS-LC has a fixed length for the
+/// nonce.
 pub(in crate::backend) fn renew_gcm(
-    scheme: &CipherScheme,
+    new: Renewal<'_>,
     nonce: &mut Nonce,
     aad: &mut Box<[u8]>,
     tag_len: &mut usize,
 ) -> Result<bool> {
-    let CipherScheme::Aead { cipher: AeadScheme::AesGcm, nonce: new, aad: data, tag_len: tag, .. } = scheme
-    else {
-        return Ok(false);
-    };
-    if new.len() != nonce.len() {
+    let Renewal::Gcm(gcm) = new else { return Ok(false) };
+    if gcm.nonce.len() != nonce.len() {
         return Ok(false);
     }
-    if *tag != *tag_len {
-        AeadScheme::AesGcm.check(new.len(), *tag)?;
-        *tag_len = *tag;
+    if gcm.tag_len != *tag_len {
+        AeadScheme::AesGcm.check(gcm.nonce.len(), gcm.tag_len)?;
     }
-    assign_nonce(nonce, aad, new, data);
+    gcm.assign(nonce, aad, tag_len)?;
     Ok(true)
 }

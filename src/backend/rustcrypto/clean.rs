@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use crate::backend::{
-    Aead, Cipher, CipherScheme, Encryption, Mac, PrivateKey, PublicKey, PublicParts, SavedCipher, Scheme,
-    Signer, Verifier,
+    Aead, Cipher, Encryption, Mac, PrivateKey, PublicKey, PublicParts, Renewal, SavedCipher, Scheme, Signer,
+    Verifier,
 };
 use crate::error::Result;
 use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
@@ -67,8 +67,8 @@ impl Cipher for Clean<dyn Cipher> {
         self.run(|cipher| cipher.whole(input, out))
     }
 
-    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        self.0.renew(scheme)
+    fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
+        self.0.renew(new)
     }
 
     fn save(&self) -> Result<SavedCipher> {

@@ -5,7 +5,7 @@ use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::BLOCK;
 use crate::backend::modes::renew_gcm;
 use crate::backend::symmetric::in_parts;
-use crate::backend::{AeadScheme, Cipher, CipherScheme, Direction, Nonce, SavedCipher, output};
+use crate::backend::{AeadScheme, Cipher, Direction, Nonce, Renewal, SavedCipher, output};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -157,9 +157,9 @@ impl Cipher for GcmSeal {
         Ok(())
     }
 
-    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+    fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
         self.reset()?;
-        renew_gcm(scheme, &mut self.iv, &mut self.aad, &mut self.tag_len)
+        renew_gcm(new, &mut self.iv, &mut self.aad, &mut self.tag_len)
     }
 
     fn save(&self) -> Result<SavedCipher> {
