@@ -183,7 +183,8 @@ fn start(
 }
 
 /// Returns the Debian packages of a module and of the libraries that it is linked with, each with
-/// its version. Leaves out the C and C++ runtimes and zlib.
+/// its version. Leaves out the C and C++ runtimes and zlib. For a module that `driver/peers/build`
+/// built, also returns the versions that it wrote beside the module.
 fn packages(library: &Path) -> Vec<String> {
     const RUNTIME: [&str; 4] = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"];
     let linked = output(Command::new("ldd").arg(library));
@@ -203,6 +204,8 @@ fn packages(library: &Path) -> Vec<String> {
             found.push(version);
         }
     }
+    let built = fs::read_to_string(format!("{}.versions", library.display())).unwrap_or_default();
+    found.extend(built.lines().map(str::to_owned));
     found
 }
 

@@ -245,9 +245,13 @@ impl<T: AsRef<[u8]>> From<T> for Nonce {
 impl Nonce {
     /// Becomes a copy of `bytes`.
     #[inline]
-    fn assign(&mut self, bytes: &[u8]) {
-        match (self.len, bytes.as_array::<12>()) {
-            (12, Some(bytes)) => self.bytes[..12].copy_from_slice(bytes),
+    pub(crate) fn assign(&mut self, bytes: &[u8]) {
+        match bytes.as_array::<12>() {
+            Some(bytes) if self.long.is_empty() => {
+                self.bytes[..12].copy_from_slice(bytes);
+                self.bytes[12..].fill(0);
+                self.len = 12;
+            }
             _ => self.replace(bytes),
         }
     }

@@ -48,44 +48,65 @@ impl MessageParams {
     /// Builds the parameter with this nonce, no generator, and a tag of zeros. Fails with
     /// `MechanismParamInvalid` if the cipher does not support the length of the nonce or of the
     /// tag.
-    #[inline(always)]
     pub fn new(scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<Self> {
-        if !scheme.takes(nonce.len(), tag_len) {
-            return Err(Error::MechanismParamInvalid);
-        }
-        Ok(Self {
-            scheme,
-            nonce: nonce.into(),
+        let mut params = Self::empty();
+        params.set_nonce(scheme, nonce, tag_len)?;
+        Ok(params)
+    }
+
+    /// Returns a parameter without nonce and tag, to be filled where it is: a processor waits if a
+    /// value is moved right after its parts were written.
+    #[inline]
+    pub fn empty() -> Self {
+        Self {
+            scheme: AeadScheme::AesGcm,
+            nonce: Nonce::from([]),
             fixed_bits: 0,
             generator: Generator::None,
             tag: [0; AeadScheme::MAX_TAG],
-            tag_len,
+            tag_len: 0,
             data_len: 0,
-        })
+        }
+    }
+
+    /// Sets the cipher, its nonce and the length of its tag. Fails with `MechanismParamInvalid` if
+    /// the cipher does not support the length of the nonce or of the tag.
+    #[inline]
+    pub fn set_nonce(&mut self, scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<()> {
+        if !scheme.takes(nonce.len(), tag_len) {
+            return Err(Error::MechanismParamInvalid);
+        }
+        self.nonce.assign(nonce);
+        (self.scheme, self.tag_len) = (scheme, tag_len);
+        Ok(())
     }
 
     /// Sets the generator of the nonce and the number of leading bits that it must keep. Fails with
     /// `MechanismParamInvalid` if the nonce has fewer bits.
-    #[inline(always)]
-    pub fn generated(self, generator: Generator, fixed_bits: usize) -> Result<Self> {
+    #[inline]
+    pub fn set_generator(&mut self, generator: Generator, fixed_bits: usize) -> Result<()> {
         if generator != Generator::None && fixed_bits > 8 * self.nonce.len() {
             return Err(Error::MechanismParamInvalid);
         }
-        Ok(Self { generator, fixed_bits, ..self })
+        (self.generator, self.fixed_bits) = (generator, fixed_bits);
+        Ok(())
     }
 
     /// Sets the length of the message. Only CCM needs it.
-    #[inline(always)]
-    pub fn announced(self, data_len: usize) -> Self {
-        Self { data_len, ..self }
+    #[inline]
+    pub fn announce(&mut self, data_len: usize) {
+        self.data_len = data_len;
     }
 
     /// Sets the tag for decryption. Fails with `MechanismParamInvalid` if it does not have the
-    /// length given to [`Self::new`].
-    #[inline(always)]
-    pub fn tagged(mut self, tag: &[u8]) -> Result<Self> {
-        self.tag.get_mut(..tag.len()).ok_or(Error::MechanismParamInvalid)?.copy_from_slice(tag);
-        if tag.len() == self.tag_len { Ok(self) } else { Err(Error::MechanismParamInvalid) }
+    /// length given before.
+    #[inline]
+    pub fn set_tag(&mut self, tag: &[u8]) -> Result<()> {
+        if tag.len() != self.tag_len {
+            return Err(Error::MechanismParamInvalid);
+        }
+        self.tag[..tag.len()].copy_from_slice(tag);
+        Ok(())
     }
 
     /// Returns the cipher that the parameter is for.
@@ -123,7 +144,7 @@ impl MessageParams {
         (&self.nonce, &mut self.tag[..self.tag_len])
     }
 
-    /// Returns the length of the message from [`Self::announced`], or 0.
+    /// Returns the length of the message from [`Self::announce`], or 0.
     pub fn data_len(&self) -> usize {
         self.data_len
     }

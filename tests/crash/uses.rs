@@ -126,7 +126,11 @@ impl Fixture<'_> {
         };
         let (module, session) = (&self.client.module, self.session);
         let bare = Mechanism { params: Params::None, info: mechanism.info };
-        let params = || MessageParams::new(scheme, &[9; 12], 16).map(|params| params.announced(64));
+        let params = || {
+            let mut params = MessageParams::new(scheme, &[9; 12], 16)?;
+            params.announce(64);
+            Ok(params)
+        };
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             module.message_crypt_init(session, direction, &bare, self.key)?;
             let mut params = params()?;

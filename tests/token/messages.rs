@@ -29,12 +29,22 @@ pub fn secret(client: &Client, session: SessionHandle, id: M, value: &[u8]) -> O
 }
 
 fn params(scheme: AeadScheme, nonce: &[u8], tag_len: usize, len: usize) -> MessageParams {
-    MessageParams::new(scheme, nonce, tag_len).expect("lengths of the cipher").announced(len)
+    let mut params = MessageParams::new(scheme, nonce, tag_len).expect("lengths of the cipher");
+    params.announce(len);
+    params
 }
 
 /// Returns the parameter of GCM with a nonce that the token generates.
 fn made(generator: Generator, fixed_bits: usize) -> MessageParams {
-    params(GCM.1, &NONCE, 16, 0).generated(generator, fixed_bits).expect("bits of the nonce")
+    let mut params = params(GCM.1, &NONCE, 16, 0);
+    params.set_generator(generator, fixed_bits).expect("bits of the nonce");
+    params
+}
+
+/// Returns the parameter with this tag.
+fn tagged(mut params: MessageParams, tag: &[u8]) -> MessageParams {
+    params.set_tag(tag).expect("a tag");
+    params
 }
 
 fn sealed(
@@ -165,7 +175,7 @@ fn message_encryption_matches_known_values() {
                 .expect("a ciphertext");
             assert_eq!((&out, given.tag()), (cipher_text, &tag[..]), "{id}");
 
-            let mut given = params(*scheme, nonce, tag.len(), plain_text.len()).tagged(tag).expect("a tag");
+            let mut given = tagged(params(*scheme, nonce, tag.len(), plain_text.len()), tag);
             let buffer = Output::Buffer(&mut out);
             module
                 .crypt_message(session, Direction::Decrypt, &mut given, aad, cipher_text, buffer)
@@ -205,7 +215,7 @@ fn message_encryption_equals_a_single_operation() {
                     let mut given = new();
                     let cipher_text = sealed(&client, session, &mut given, &data).expect("a ciphertext");
                     assert_eq!((&cipher_text[..], given.tag()), (expected, tag), "{id} {len}");
-                    let tagged = || new().tagged(tag).expect("a tag");
+                    let tagged = || tagged(new(), tag);
                     assert_eq!(opened(&client, session, &mut tagged(), expected), Ok(data.clone()));
 
                     for parts in [&[1, 3, 17][..], &[16], &[2000]] {
@@ -240,7 +250,7 @@ fn a_forged_message_returns_no_data_and_ends_only_this_message() {
             let tagged = |at: Option<usize>| {
                 let mut tag = given.tag().to_vec();
                 at.into_iter().for_each(|at| tag[at] ^= 1);
-                params(scheme, &NONCE, 16, 100).tagged(&tag).expect("a tag")
+                tagged(params(scheme, &NONCE, 16, 100), &tag)
             };
             let mut flipped = good.clone();
             flipped[99] ^= 0x80;
@@ -293,7 +303,7 @@ fn generated_nonces_never_repeat() {
                 };
                 let nonce = given.nonce().to_vec();
                 assert_eq!(nonce[..4], NONCE[..4], "the fixed bits");
-                let mut back = params(GCM.1, &nonce, 16, 40).tagged(given.tag()).expect("a tag");
+                let mut back = tagged(params(GCM.1, &nonce, 16, 40), given.tag());
                 let plain_text = opened(&client, session, &mut back, &cipher_text.expect("a ciphertext"));
                 assert_eq!(plain_text, Ok(data));
                 assert!(!nonces.contains(&nonce), "{generator:?}");

@@ -98,7 +98,11 @@ fn keys_are_unwrapped_and_forged_input_creates_no_object() {
             let mut made = params(scheme);
             let wrapped = test.wrap(id, &mut made, by, key).expect("a wrapped key");
             assert_eq!(wrapped.len(), value.len());
-            let tagged = |tag: &[u8]| params(scheme).tagged(tag).expect("a tag");
+            let tagged = |tag: &[u8]| {
+                let mut params = params(scheme);
+                params.set_tag(tag).expect("a tag");
+                params
+            };
             let template =
                 key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).flag(A::SENSITIVE, false);
             let back = test.unwrap(id, &mut tagged(made.tag()), AAD, by, &wrapped, &template);
@@ -156,12 +160,12 @@ fn private_keys_are_unwrapped() {
         let (client, session) = (&test.client, test.session);
         let by = secret(client, session, M::AES_GCM, &message(16));
         let key = test.create(&RSA.private.clone().and(&shown()));
-        let mut made = params(AeadScheme::AesGcm).generated(Generator::Any, 0).expect("no fixed bits");
+        let mut made = params(AeadScheme::AesGcm);
+        made.set_generator(Generator::Any, 0).expect("no fixed bits");
         let wrapped = test.wrap(M::AES_GCM, &mut made, by, key).expect("a wrapped key");
         assert_ne!(made.nonce(), NONCE);
-        let mut given = MessageParams::new(AeadScheme::AesGcm, made.nonce(), 16)
-            .and_then(|params| params.tagged(made.tag()))
-            .expect("nonce and tag");
+        let mut given = MessageParams::new(AeadScheme::AesGcm, made.nonce(), 16).expect("a nonce");
+        given.set_tag(made.tag()).expect("a tag");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA).flag(A::SIGN, true);
         let back = test.unwrap(M::AES_GCM, &mut given, AAD, by, &wrapped, &template).expect("a key");
         let mechanism = plain(M::SHA256_RSA_PKCS);
@@ -196,7 +200,8 @@ fn a_key_that_cannot_be_wrapped_or_a_missing_nonce_is_refused() {
         // A counter would start at zero again for each wrapped key, and repeat its nonces.
         for generator in [Generator::Counter, Generator::CounterXor] {
             let mechanism = plain(M::AES_GCM);
-            let mut counted = params(scheme).generated(generator, 0).expect("no fixed bits");
+            let mut counted = params(scheme);
+            counted.set_generator(generator, 0).expect("no fixed bits");
             let how = Authenticated { mechanism: &mechanism, params: &mut counted, aad: AAD };
             let out = Output::Buffer(&mut [0; 16]);
             let refused = client.module.wrap_key_authenticated(session, how, by, key, out);
@@ -214,8 +219,8 @@ fn a_key_that_cannot_be_wrapped_or_a_missing_nonce_is_refused() {
 fn wrap_key_authenticated_generates_the_nonce_of_the_parameter() {
     Test::each(|test| {
         let made = |session, generator, fixed_bits| {
-            let given = params(AeadScheme::AesGcm).generated(generator, fixed_bits);
-            let mut given = given.expect("fixed bits of the nonce");
+            let mut given = params(AeadScheme::AesGcm);
+            given.set_generator(generator, fixed_bits).expect("fixed bits of the nonce");
             test.client.module.wrapping_nonce(session, &mut given)?;
             Ok::<_, Error>(given.nonce().to_vec())
         };

@@ -15,7 +15,7 @@ use crate::call::{call_in, cancel_refused};
 use crate::input::{In, Out, transform};
 use crate::number::{object, session};
 use crate::operation::cancel;
-use crate::params::message::{Message, Nonce, Tag, message, message_mechanism};
+use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
 /// The parameter of a message: pointer and length, not yet checked.
 #[derive(Clone, Copy)]
@@ -37,19 +37,21 @@ impl Of {
 }
 
 impl Parameter {
-    /// Reads the parameter, whose type depends on the operation's cipher. A wrong order of calls
-    /// takes precedence over a bad parameter.
+    /// Reads the parameter into `message`. Its type depends on the operation's cipher. A wrong order
+    /// of calls takes precedence over a bad parameter.
     ///
     /// # Safety
     ///
     /// The contract of PKCS#11 for pParameter.
+    #[inline]
     unsafe fn parse(
         self,
+        message: &mut Message,
         operation: &mut Operation<Messages>,
         direction: Direction,
         phase: Phase,
         tag: Tag,
-    ) -> Result<Message> {
+    ) -> Result<()> {
         let scheme = operation.message_scheme(phase)?;
         let (nonce, tag) = match (direction, tag) {
             (Direction::Encrypt, tag) => (Nonce::Generated, tag),
@@ -58,7 +60,7 @@ impl Parameter {
             (Direction::Decrypt, tag) => (Nonce::Given, tag),
         };
         // SAFETY: the caller's promise.
-        unsafe { message(scheme, self.0, self.1, nonce, tag) }
+        unsafe { read_message(message, scheme, (self.0, self.1), nonce, tag) }
     }
 }
 
@@ -103,7 +105,8 @@ pub(super) unsafe fn whole(
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and
         // ciphertext with their lengths. No other slice of that memory is in use while `work` runs.
         of.with(|operation| unsafe {
-            let mut message = parameter.parse(operation, direction, Phase::Begin, Tag::Write)?;
+            let mut message = Message::empty();
+            parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Write)?;
             let aad = aad.bytes()?;
             let work =
                 |data: &[u8], out: Output<'_>| operation.crypt_message(&mut message.params, aad, data, out);
@@ -127,7 +130,8 @@ pub(super) unsafe fn begin(
         let of = Of { module, session: session(handle), direction };
         // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
         of.with(|operation| unsafe {
-            let mut message = parameter.parse(operation, direction, Phase::Begin, Tag::Later)?;
+            let mut message = Message::empty();
+            parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Later)?;
             let aad = aad.bytes()?;
             operation.crypt_message_begin(&mut message.params, aad)?;
             if direction == Direction::Encrypt {
@@ -175,7 +179,8 @@ unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
     // SAFETY: the contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their
     // lengths. No other slice of that memory is in use while `work` runs.
     of.with(|operation| unsafe {
-        let mut message = parameter.parse(operation, of.direction, Phase::Continue, Tag::Write)?;
+        let mut message = Message::empty();
+        parameter.parse(&mut message, operation, of.direction, Phase::Continue, Tag::Write)?;
         let work = |part: &[u8], out: Output<'_>| operation.crypt_message_end(&mut message.params, part, out);
         transform(part, out, work)?;
         if of.direction == Direction::Encrypt && !out.0.is_null() {

@@ -5,7 +5,7 @@
 //! lengths. A struct for another cipher is refused.
 
 use std::ffi::c_void;
-use std::ptr::slice_from_raw_parts_mut;
+use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
 use cryptoki_sys::*;
 use jeton::backend::AeadScheme;
@@ -67,31 +67,31 @@ struct Fields {
     data_len: u64,
 }
 
-/// Reads the parameter of a message of the cipher `scheme`. Refuses the struct of another cipher
-/// before it follows a pointer, because one struct has an address where another has a length.
+/// Reads the parameter of a message of the cipher `scheme` into `message`. Refuses the struct of
+/// another cipher before it follows a pointer, because one struct has an address where another has
+/// a length.
 ///
 /// # Safety
 ///
 /// `pointer` is `NULL` or readable for `len` bytes. In the struct of that cipher, the nonce is
 /// readable, and with [`Tag::Read`] the tag too.
-#[inline(always)]
-pub(crate) unsafe fn message(
+#[inline]
+pub(crate) unsafe fn read_message(
+    message: &mut Message,
     scheme: AeadScheme,
-    pointer: *mut c_void,
-    len: CK_ULONG,
+    (pointer, len): (*mut c_void, CK_ULONG),
     nonce: Nonce,
     tag: Tag,
-) -> Result<Message> {
+) -> Result<()> {
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(pointer.cast(), len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
     let fields = fields(parameter)?;
     if fields.scheme != scheme {
         return Err(Error::MechanismParamInvalid);
     }
-    let places = (fields.nonce, fields.tag);
+    (message.nonce, message.tag) = (fields.nonce, fields.tag);
     // SAFETY: the caller's promise.
-    let params = unsafe { fields.parse(nonce, tag) }?;
-    Ok(Message { params, nonce: places.0, tag: places.1 })
+    unsafe { fields.parse(&mut message.params, nonce, tag) }
 }
 
 /// Reads the mechanism of `C_MessageEncryptInit` and `C_MessageDecryptInit`. Fails with
@@ -121,7 +121,7 @@ pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<M
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable. For the parameter in it, the contract of [`message`] holds.
+/// `pointer` is `NULL` or readable. For the parameter in it, the contract of [`read_message`] holds.
 pub(crate) unsafe fn mechanism_with_message(
     pointer: *const CK_MECHANISM,
     nonce: Nonce,
@@ -132,8 +132,9 @@ pub(crate) unsafe fn mechanism_with_message(
     }
     // SAFETY: the caller's promise.
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
+    let mut message = Message::empty();
     // SAFETY: the caller's promise.
-    let message = unsafe { message(scheme, given.pParameter, given.ulParameterLen, nonce, tag) }?;
+    unsafe { read_message(&mut message, scheme, (given.pParameter, given.ulParameterLen), nonce, tag) }?;
     Ok((Mechanism { info: mechanism, params: Params::None }, message))
 }
 
@@ -215,8 +216,8 @@ impl Fields {
     /// # Safety
     ///
     /// The nonce is readable, and with [`Tag::Read`] the tag too.
-    #[inline(always)]
-    unsafe fn parse(self, nonce: Nonce, tag: Tag) -> Result<MessageParams> {
+    #[inline]
+    unsafe fn parse(self, params: &mut MessageParams, nonce: Nonce, tag: Tag) -> Result<()> {
         let len = |len: u64| usize::try_from(len).map_err(|_| Error::MechanismParamInvalid);
         let (nonce_len, tag_len) = (len(self.nonce_len)?, len(self.tag_len)?);
         // The lengths are checked first, so that no memory is read for a length that the cipher
@@ -227,19 +228,26 @@ impl Fields {
         }
         // SAFETY: not null, at most `MAX_NONCE` bytes long. The rest is the caller's promise.
         let bytes = unsafe { &*slice_from_raw_parts_mut(self.nonce, nonce_len) };
-        let mut params = MessageParams::new(self.scheme, bytes, tag_len)?.announced(len(self.data_len)?);
+        params.set_nonce(self.scheme, bytes, tag_len)?;
+        params.announce(len(self.data_len)?);
         if nonce == Nonce::Generated {
-            params = params.generated(named(&GENERATORS, self.generator)?, len(self.fixed_bits)?)?;
+            params.set_generator(named(&GENERATORS, self.generator)?, len(self.fixed_bits)?)?;
         }
         if tag == Tag::Read {
             // SAFETY: not null, at most 16 bytes long. The rest is the caller's promise.
-            params = params.tagged(unsafe { &*slice_from_raw_parts_mut(self.tag, tag_len) })?;
+            params.set_tag(unsafe { &*slice_from_raw_parts_mut(self.tag, tag_len) })?;
         }
-        Ok(params)
+        Ok(())
     }
 }
 
 impl Message {
+    /// Returns a parameter to be read into: see [`MessageParams::empty`].
+    #[inline]
+    pub(crate) fn empty() -> Self {
+        Self { params: MessageParams::empty(), nonce: null_mut(), tag: null_mut() }
+    }
+
     /// Writes the generated nonce to the caller's memory.
     ///
     /// # Safety

@@ -132,8 +132,8 @@ fn message(scheme: &CipherScheme, generated: Generated) -> Result<Message> {
         return Err(Error::MechanismParamInvalid);
     };
     let fixed_bits = usize::try_from(generated.fixed_bits).map_err(|_| Error::MechanismParamInvalid)?;
-    let params = MessageParams::new(*cipher, nonce, *tag_len)?;
-    let params = params.generated(named(&GENERATORS, generated.generator)?, fixed_bits)?;
+    let mut params = MessageParams::new(*cipher, nonce, *tag_len)?;
+    params.set_generator(named(&GENERATORS, generated.generator)?, fixed_bits)?;
     Ok(Message { params, nonce: generated.nonce, tag: null_mut() })
 }
 
