@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, SHA384, digest};
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_CLASS, CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL,
     CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN,
-    CKA_TOKEN, CKA_VERIFY, CKO_PUBLIC_KEY,
+    CKA_TOKEN, CKA_VERIFY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED,
 };
 use der::asn1::UintRef;
 use der::{Decode, Encode, Sequence};
@@ -100,6 +100,12 @@ impl Pkcs11 {
         }
         // The loop ran at least once, and each iteration that did not return left a failure.
         let failure = refused.ok_or_else(|| Error::Failed("no template to try".to_owned()))?;
+        // A module may have a mechanism without all of its parameter sets.
+        let refusals = [CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED];
+        if matches!(algorithm.key, Key::MlDsa(_) | Key::SlhDsa(_)) && refusals.contains(&failure.code) {
+            let (function, code) = (failure.function, failure.code_name());
+            return Err(Error::NotAvailable(format!("no such parameter set ({function}: {code})")));
+        }
         let whose = if token { "the CA's" } else { "a subscriber's" };
         Err(Failure { doing: format!("generating {whose} {} key pair", algorithm.name).into(), ..failure }
             .into())
