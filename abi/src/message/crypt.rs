@@ -37,8 +37,8 @@ impl Of {
 }
 
 impl Parameter {
-    /// Reads the parameter into `message`. Its type depends on the operation's cipher. A wrong order
-    /// of calls takes precedence over a bad parameter.
+    /// Reads the parameter into `message`. Its type depends on the operation's cipher. A wrong
+    /// order of calls takes precedence over a bad parameter.
     ///
     /// # Safety
     ///

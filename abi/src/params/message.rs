@@ -121,7 +121,8 @@ pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<M
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable. For the parameter in it, the contract of [`read_message`] holds.
+/// `pointer` is `NULL` or readable. For the parameter in it, the contract of [`read_message`]
+/// holds.
 pub(crate) unsafe fn mechanism_with_message(
     pointer: *const CK_MECHANISM,
     nonce: Nonce,
