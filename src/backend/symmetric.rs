@@ -168,8 +168,8 @@ pub enum Renewal<'a> {
     Gcm(&'a GcmParams<'a>),
 }
 
-/// The parameter of GCM. It borrows the caller's memory, because each message has a new nonce: the
-/// cipher copies it, and no one else needs to.
+/// The parameter of GCM in the caller's memory. Each message has a new nonce, which is copied only
+/// to where it is kept.
 #[derive(Clone, Copy)]
 pub struct GcmParams<'a> {
     /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.

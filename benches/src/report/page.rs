@@ -29,8 +29,7 @@ pub fn page(data: &Data) -> String {
     text.push_str(METHOD);
     let slower = losses::list(data);
     section(&mut text, "Where Jeton is slower", &format!("{SLOWER}{slower}"));
-    let missing = [added(data), left_out(&data.run.left_out)].concat();
-    section(&mut text, "What could not be measured", &missing);
+    section(&mut text, "What could not be measured", &left_out(&data.run.left_out));
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -38,9 +37,10 @@ pub fn page(data: &Data) -> String {
 const INTRODUCTION: &str = "\
 # Benchmarks
 
-This page compares Jeton with the crypto library called directly, with SoftHSMv2 and with NSS. Kryoptic and
-Craton HSM have columns if `KRYOPTIC_MODULE` and `CRATON_MODULE` name their files when `cargo bench` runs;
-[`driver/peers/build`](../driver/peers/build) builds both outside the tree.
+This page compares Jeton with the crypto library called directly, and with SoftHSMv2, NSS, Kryoptic and Craton
+HSM. Each of these modules has columns if `cargo bench` finds it. The variables `KRYOPTIC_MODULE` and
+`CRATON_MODULE` name the files of the last two; [`driver/peers/build`](../driver/peers/build) builds both outside the
+tree.
 `cargo run --release -p jeton-benches -- report` writes this page from the data of the last complete run of
 `cargo bench`, so change the program, not this page. [performance.md](performance.md) explains the
 differences, and [rows.md](benchmarks/rows.md) has every row.
@@ -48,7 +48,7 @@ differences, and [rows.md](benchmarks/rows.md) has every row.
 ";
 
 const PLOTS: &str = "\
-SoftHSMv2 and NSS are shown in the faster of two configurations. A dash means that the module has no such
+The other modules are shown in the faster of two configurations. A dash means that the module has no such
 operation or that it could not be measured; the end of this page says which.
 
 ![Time of one search by label, by number of objects](benchmarks/search.svg)
@@ -125,38 +125,6 @@ fn run(data: &Data) -> String {
         writeln!(text, "- `{}`: {}", row.name, row.description).expect("a string");
     }
     text + "\n"
-}
-
-/// The operations that were added to the bench after the run of 2026-11-21.
-const ADDED: [&str; 18] = [
-    "aes-gcm-message/256",
-    "aes-gcm-message/4096",
-    "aes-gcm-message/65536",
-    "aes-gcm-open/256",
-    "aes-gcm-open/4096",
-    "aes-gcm-open/65536",
-    "chacha20-poly1305/4096",
-    "chacha20-poly1305-open/4096",
-    "sha512/4096",
-    "kem/encapsulate-512",
-    "kem/decapsulate-512",
-    "kem/encapsulate-1024",
-    "kem/decapsulate-1024",
-    "generate/mlkem512",
-    "generate/mlkem1024",
-    "generate/slhdsa128s",
-    "sign/slhdsa128s",
-    "verify/slhdsa128s",
-];
-
-/// Returns a list of the operations of [`ADDED`] that the run does not have.
-fn added(data: &Data) -> String {
-    let missing: Vec<_> = ADDED.into_iter().filter(|group| data.groups(group).is_empty()).collect();
-    if missing.is_empty() {
-        return String::new();
-    }
-    let names: String = missing.into_iter().map(|group| format!("- {}\n", words::operation(group))).collect();
-    format!("The bench has these operations, but this run is older:\n\n{names}\n")
 }
 
 /// Returns a table with one line for each pair of row and reason. The line lists the groups.

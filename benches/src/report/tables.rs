@@ -107,6 +107,10 @@ const SUMMARY: [(&str, &str); 19] = [
     ("session/open-close", "open and close a session"),
 ];
 
+/// The other modules, with the names that the summary has for them.
+const PEERS: [(&str, &str); 4] =
+    [(SOFTHSM, "SoftHSMv2"), ("nss", "NSS"), ("kryoptic", "Kryoptic"), ("craton", "Craton HSM")];
+
 /// The groups of the README's table.
 const FRONT_PAGE: [&str; 6] = [
     "sign/p256",
@@ -117,8 +121,8 @@ const FRONT_PAGE: [&str; 6] = [
     "search/session/label/1000000",
 ];
 
-/// The summary of the page: our module, the baseline, and SoftHSMv2 and NSS in their faster
-/// configurations.
+/// The summary of the page: our module, the baseline, and the other modules in their faster
+/// configurations. Leaves out a module without figures.
 pub fn summary(data: &Data) -> String {
     chosen(data, &SUMMARY)
 }
@@ -131,16 +135,21 @@ pub fn front_page(data: &Data) -> String {
 }
 
 fn chosen(data: &Data, groups: &[(&str, &str)]) -> String {
-    let mut text = String::from(
-        "| operation | Jeton | AWS-LC called directly | SoftHSMv2 | NSS |\n|---|--:|--:|--:|--:|\n",
+    let quickest = |group: &str, peer: &str| {
+        let rows = data.rows(group).into_iter().filter(|(row, _)| row.starts_with(peer));
+        rows.map(|(_, estimate)| estimate.median).min_by(f64::total_cmp)
+    };
+    let mut peers = PEERS.to_vec();
+    peers.retain(|(peer, _)| groups.iter().any(|(group, _)| quickest(group, peer).is_some()));
+    let names: String = peers.iter().map(|(_, name)| format!(" {name} |")).collect();
+    let mut text = format!(
+        "| operation | Jeton | AWS-LC called directly |{names}\n|---|--:|--:|{}\n",
+        "--:|".repeat(peers.len())
     );
     for (group, name) in groups {
-        let quickest = |peer: &str| {
-            let rows = data.rows(group).into_iter().filter(|(row, _)| row.starts_with(peer));
-            rows.map(|(_, estimate)| estimate.median).min_by(f64::total_cmp)
-        };
-        let cells = [data.jeton(group), data.baseline(group), quickest(SOFTHSM), quickest("nss")];
-        let cells = cells.map(|cell| cell.map_or("-".to_owned(), time));
+        let ours = [data.jeton(group), data.baseline(group)];
+        let cells = ours.into_iter().chain(peers.iter().map(|(peer, _)| quickest(group, peer)));
+        let cells: Vec<_> = cells.map(|cell| cell.map_or("-".to_owned(), time)).collect();
         writeln!(text, "| {name} | {} |", cells.join(" | ")).expect("a string");
     }
     text

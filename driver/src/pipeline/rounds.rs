@@ -8,7 +8,7 @@ use jeton_peers::Interval;
 use serde::Serialize;
 
 use super::job::{ModuleDescription, Turn, Work};
-use super::stage::{STAGES, Seconds};
+use super::stage::{Place, STAGES, Seconds};
 
 /// The smallest number of rounds of a batch. Fewer runs have no 95 % interval. Slow batches have
 /// fewer: see [`ENOUGH`].
@@ -151,9 +151,9 @@ pub struct MeasuredBatch {
     /// How much the totals of the runs differ: the range without the fastest and the slowest tenth,
     /// divided by the median.
     pub spread: f64,
-    /// For each stage, the time divided by that of the baseline in the same round. Empty for the
-    /// baseline.
-    pub ratios: Vec<Interval>,
+    /// For each stage, the time divided by that of the baseline in the same round. `None` for the
+    /// baseline, and for the stages that never call the module.
+    pub ratios: Vec<Option<Interval>>,
     /// The total time divided by that of the baseline in the same round. `None` for the baseline.
     pub total_ratio: Option<Interval>,
 }
@@ -329,8 +329,10 @@ impl MeasuredBatch {
         let totals: Vec<f64> = runs.iter().map(|run| total(run)).collect();
         let stages = 0..STAGES.len();
         let seconds = stages.clone().map(|stage| Interval::of(runs.iter().map(|run| run[stage]).collect()));
-        let ratios = stages
-            .map(|stage| Interval::of(pairs.iter().map(|(run, base)| run[stage] / base[stage]).collect()));
+        let ratios = stages.map(|stage| match STAGES[stage].place {
+            Place::Module => Interval::of(pairs.iter().map(|(run, base)| run[stage] / base[stage]).collect()),
+            Place::Tool => None,
+        });
         Some(Self {
             algorithm: algorithm.to_owned(),
             size,
@@ -338,7 +340,7 @@ impl MeasuredBatch {
             seconds: seconds.collect::<Option<_>>()?,
             total: Interval::of(totals.clone())?,
             spread: spread(totals)?,
-            ratios: ratios.collect::<Option<_>>().unwrap_or_default(),
+            ratios: ratios.collect(),
             total_ratio: Interval::of(pairs.iter().map(|(run, base)| total(run) / total(base)).collect()),
         })
     }
@@ -422,8 +424,10 @@ mod tests {
         measure(&mut participants, &plan(&[8]), &mut notes).expect("no watcher fails");
         let of = |participant: usize| &participants[participant].outcome.measured[0];
         assert_eq!((of(0).runs, of(1).runs), (MIN_RUNS, MIN_RUNS));
-        assert!(of(0).ratios.is_empty());
-        assert_eq!(of(1).ratios[3], Interval { median: 1.5, low: 1.5, high: 1.5 });
+        assert!(of(0).ratios.iter().all(Option::is_none));
+        assert_eq!(of(1).ratios[3], Some(Interval { median: 1.5, low: 1.5, high: 1.5 }));
+        // `db_read_certs` never calls the module.
+        assert_eq!(of(1).ratios[4], None);
         assert_eq!(of(1).total_ratio.map(|ratio| ratio.median), Some(1.5));
         let order: Vec<_> = notes.turns.iter().map(|(name, _, round)| (&**name, *round)).collect();
         assert_eq!(

@@ -11,7 +11,7 @@ use jeton_peers::Interval;
 use super::{ModuleReport, Report};
 use crate::about::module_text;
 use crate::figure::{MOVED, WIDE, rate, ratio_text, time};
-use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
+use crate::pipeline::{Items, MeasuredBatch, STAGES};
 use crate::results::Comparison;
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
@@ -87,10 +87,7 @@ fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size
         };
         let cells = modules.iter().flat_map(|module| {
             let batch = module.batch(algorithm, size);
-            let ratio = |batch: &MeasuredBatch| match row.place {
-                Place::Module => batch.ratios.get(index).copied(),
-                Place::Tool => None,
-            };
+            let ratio = |batch: &MeasuredBatch| batch.ratios[index];
             let ratio = (!is_baseline(report, module)).then(|| batch.and_then(ratio));
             cells(batch.map(|batch| batch.seconds[index]), Some(items), ratio)
         });
