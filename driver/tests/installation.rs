@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{Scratch, jeton, peer, run, succeed};
+use common::{Scratch, copy_tool, jeton, peer, run, succeed};
 use jeton_peers::Known;
 
 /// Numbers that no user or group of the machine has.
@@ -40,7 +40,7 @@ impl Shared {
         };
         mode(shared.scratch.path().into(), 0o755);
         fs::copy(module, shared.scratch.file("module.so")).expect("a copy");
-        fs::copy(env!("CARGO_BIN_EXE_jeton"), shared.scratch.file("jeton")).expect("a copy");
+        copy_tool(shared.scratch.file("jeton"));
         let tokens = shared.scratch.path().join("tokens");
         fs::create_dir(&tokens).expect("a directory");
         chown(&tokens, Some(0), Some(GROUP)).expect("root");
@@ -110,7 +110,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     let binaries = scratch.path().join("binaries");
     fs::create_dir(&binaries).expect("a directory");
     fs::copy(module, binaries.join("libjeton_pkcs11.so")).expect("a copy");
-    fs::copy(env!("CARGO_BIN_EXE_jeton"), binaries.join("jeton")).expect("a copy");
+    copy_tool(binaries.join("jeton"));
     let root = scratch.path().join("root");
     let install = |options: &[&str]| {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/install"));

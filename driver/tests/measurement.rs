@@ -5,7 +5,7 @@ mod common;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, jeton, peer, run, succeed};
+use common::{Scratch, copy_tool, jeton, peer, run, succeed};
 use jeton_peers::Known;
 use rusqlite::{Connection, OpenFlags};
 
@@ -86,7 +86,7 @@ fn the_tool_reports_that_its_module_is_missing() {
     let directory = scratch.file("bin");
     std::fs::create_dir(&directory).expect("a directory");
     let copy = format!("{directory}/jeton");
-    std::fs::copy(env!("CARGO_BIN_EXE_jeton"), &copy).expect("a copy of the tool");
+    copy_tool(&copy);
     let (code, text) = run(std::process::Command::new(&copy).args(["pipeline", "--sizes", "1"]));
     assert!(code == 1 && text.contains("libjeton_pkcs11.so is not beside this program"), "{text}");
 }

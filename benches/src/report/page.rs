@@ -122,7 +122,9 @@ fn run(data: &Data) -> String {
         run.seconds,
     );
     for row in &run.rows {
-        writeln!(text, "- `{}`: {}", row.name, row.description).expect("a string");
+        // The versions of the packages are on a line of their own.
+        let description = row.description.replacen("; ", ";\n  ", 1);
+        writeln!(text, "- `{}`: {description}", row.name).expect("a string");
     }
     text + "\n"
 }

@@ -30,6 +30,12 @@ pub fn succeed(command: &mut Command) -> String {
     text
 }
 
+/// Copies the tool to this path, with `cp`. If the test itself wrote the file, a child that another
+/// thread forks meanwhile could hold it open, and the file could not be executed.
+pub fn copy_tool(to: impl AsRef<Path>) {
+    succeed(Command::new("cp").arg(env!("CARGO_BIN_EXE_jeton")).arg(to.as_ref()));
+}
+
 /// Returns the module. If it is not installed, prints that the test is skipped.
 pub fn peer(known: Known) -> Option<PathBuf> {
     let library = known.library();
