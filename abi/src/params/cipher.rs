@@ -10,7 +10,8 @@ use crate::input::In;
 use crate::number::wide;
 
 /// Maximum length of additional authenticated data in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, allows
-/// 2^32-1. This limit is smaller because an operation keeps two copies of the data.
+/// 2^32-1. This limit is smaller because an operation copies the data several times, and not every
+/// copy returns an error if memory is short.
 const MAX_AAD: u64 = 4 << 20;
 /// Maximum length in bytes of a message that the caller may announce for CCM. CCM holds the full
 /// message in memory before it returns output.
