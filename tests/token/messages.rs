@@ -42,7 +42,7 @@ fn made(generator: Generator, fixed_bits: usize) -> MessageParams {
 }
 
 /// Returns the parameter with this tag.
-fn tagged(mut params: MessageParams, tag: &[u8]) -> MessageParams {
+pub fn tagged(mut params: MessageParams, tag: &[u8]) -> MessageParams {
     params.set_tag(tag).expect("a tag");
     params
 }

@@ -9,7 +9,7 @@ use jeton::module::{Authenticated, Output};
 
 use crate::ciphers::message;
 use crate::keys::{RSA, key_object};
-use crate::messages::secret;
+use crate::messages::{secret, tagged};
 use crate::support::{Attributes, Client, aead_params, each_backend, none, plain};
 
 const CIPHERS: [(M, AeadScheme); 3] = [
@@ -98,11 +98,7 @@ fn keys_are_unwrapped_and_forged_input_creates_no_object() {
             let mut made = params(scheme);
             let wrapped = test.wrap(id, &mut made, by, key).expect("a wrapped key");
             assert_eq!(wrapped.len(), value.len());
-            let tagged = |tag: &[u8]| {
-                let mut params = params(scheme);
-                params.set_tag(tag).expect("a tag");
-                params
-            };
+            let tagged = |tag: &[u8]| tagged(params(scheme), tag);
             let template =
                 key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).flag(A::SENSITIVE, false);
             let back = test.unwrap(id, &mut tagged(made.tag()), AAD, by, &wrapped, &template);
@@ -164,8 +160,8 @@ fn private_keys_are_unwrapped() {
         made.set_generator(Generator::Any, 0).expect("no fixed bits");
         let wrapped = test.wrap(M::AES_GCM, &mut made, by, key).expect("a wrapped key");
         assert_ne!(made.nonce(), NONCE);
-        let mut given = MessageParams::new(AeadScheme::AesGcm, made.nonce(), 16).expect("a nonce");
-        given.set_tag(made.tag()).expect("a tag");
+        let given = MessageParams::new(AeadScheme::AesGcm, made.nonce(), 16).expect("a nonce");
+        let mut given = tagged(given, made.tag());
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA).flag(A::SIGN, true);
         let back = test.unwrap(M::AES_GCM, &mut given, AAD, by, &wrapped, &template).expect("a key");
         let mechanism = plain(M::SHA256_RSA_PKCS);
