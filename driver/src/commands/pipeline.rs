@@ -40,7 +40,8 @@ pub struct Pipeline {
     /// seconds.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
-    /// The number of threads of the parallel stages. Default: the number of cores.
+    /// The number of threads of the parallel stages. Default: the number of cores, without one that
+    /// is left for other programs.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Option<u64>,
     /// Keep the database in this file.
@@ -76,7 +77,7 @@ impl Pipeline {
     /// Runs the command. Fails if a module failed.
     pub fn run(self) -> Result<ExitCode, Error> {
         let algorithms = self.algorithms()?;
-        let threads = self.threads.map_or_else(available, |threads| threads as usize);
+        let threads = self.threads.map_or_else(default_threads, |threads| threads as usize);
         let mut report = Report::new(algorithms, self.sizes.clone(), threads, self.rsa_key_pool);
         let (selections, absent) = self.modules.selections()?;
         report.absent = absent;
@@ -153,6 +154,12 @@ impl Pipeline {
         }
         Ok(names)
     }
+}
+
+/// Returns the number of cores less one, and at least 1. If the stages use every core, another
+/// program interrupts some of them, and a ratio says how the system divides the cores.
+fn default_threads() -> usize {
+    available().saturating_sub(1).max(1)
 }
 
 /// Names a turn for the progress bar.
