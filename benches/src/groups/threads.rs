@@ -221,14 +221,10 @@ impl Operation for Makers {
                 number += 1;
                 made.push(call.call_with(number).unwrap_or_else(|failure| panic!("{failure}")));
             }
-            let span = (start, Instant::now());
-            for object in made {
-                calls::destroy(session, object).unwrap_or_else(|failure| panic!("{failure}"));
-            }
-            span
+            ((start, Instant::now()), made)
         };
         let work = &work;
-        let spans: Vec<_> = thread::scope(|scope| {
+        let done: Vec<_> = thread::scope(|scope| {
             let sessions = self.sessions.iter_mut().enumerate();
             let threads: Vec<_> = sessions.map(|session| scope.spawn(move || work(session))).collect();
             threads
@@ -236,6 +232,14 @@ impl Operation for Makers {
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
+        // No thread destroys objects while another thread is timed.
+        let mut spans = Vec::with_capacity(done.len());
+        for ((span, made), session) in done.into_iter().zip(&mut self.sessions) {
+            spans.push(span);
+            for object in made {
+                calls::destroy(session, object).unwrap_or_else(|failure| panic!("{failure}"));
+            }
+        }
         over(&spans)
     }
 }
