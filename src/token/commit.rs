@@ -1,12 +1,12 @@
 //! Writes objects from memory to the store. Threads that create objects at the same time share a
-//! commit, and so a sync. The first thread that gets the lock of changes writes the objects of all
-//! threads that wait for it.
+//! commit, and so a sync: one of them writes the objects of all. Meanwhile the others wait for
+//! their own objects, not for the lock of changes. So a thread that begins again cannot delay them.
 //!
 //! A change of one object is made again if another process has changed the object meanwhile. With a
 //! store on a server, the second try uses the current rows, and no other host can write during it
 //! ([`Retry`]). So the second try succeeds, however often other hosts change the object.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::load::Loading;
 use super::objects::{Cached, Entry};
@@ -18,9 +18,59 @@ use crate::store::seal::{self, TokenKey};
 use crate::store::summary::{RowHash, Summary};
 use crate::store::{Again, Change, Committed, Rewrite, Role, Row, Snapshot, Summarise, Tag, Write};
 
+/// The jobs of the threads that create objects.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// Signalled when a thread has written jobs.
+    written: Condvar,
+}
+
 /// The jobs that wait to be written.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<Vec<Arc<Job>>>);
+struct Waiting {
+    jobs: Vec<Arc<Job>>,
+    /// Whether a thread writes jobs or is about to. It may leave jobs that came later.
+    writing: bool,
+}
+
+impl Queue {
+    /// Appends a job and waits until it is done, or until no thread writes. Then the caller becomes
+    /// the thread that writes.
+    fn join(&self, job: &Arc<Job>) -> Option<Writer<'_>> {
+        let mut waiting = self.lock();
+        waiting.jobs.push(Arc::clone(job));
+        while waiting.writing {
+            waiting = self.written.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            if job.done.get().is_some() {
+                return None;
+            }
+        }
+        waiting.writing = true;
+        Some(Writer(self))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right to write the jobs of all threads. Its end wakes the threads that wait.
+struct Writer<'a>(&'a Queue);
+
+impl Writer<'_> {
+    /// Takes all jobs.
+    fn take(&self) -> Vec<Arc<Job>> {
+        std::mem::take(&mut self.0.lock().jobs)
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.0.lock().writing = false;
+        self.0.written.notify_all();
+    }
+}
 
 /// The row and the record of an object.
 type Sealed = (Row, Vec<u8>);
@@ -46,17 +96,15 @@ impl Token {
             });
         }
         let job = Arc::new(Job { objects: Mutex::new(sealed), done: OnceLock::new() });
-        self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&job));
-        let change = self.lock_changes();
-        if job.done.get().is_none() {
-            self.write_queue(&change, &key);
+        if let Some(writer) = self.queue.join(&job) {
+            let change = self.lock_changes();
+            self.write_jobs(&writer.take(), &change, &key);
         }
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
     }
 
-    /// Writes all queued jobs.
-    fn write_queue(&self, change: &ChangeGuard<'_>, key: &TokenKey) {
-        let jobs = std::mem::take(&mut *self.queue.0.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Writes jobs in one commit.
+    fn write_jobs(&self, jobs: &[Arc<Job>], change: &ChangeGuard<'_>, key: &TokenKey) {
         let objects: Vec<_> = jobs
             .iter()
             .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))

@@ -89,3 +89,33 @@ fn changes_of_two_threads_to_one_object_both_persist() {
         }
     });
 }
+
+#[test]
+fn each_of_many_threads_gets_the_token_objects_that_it_created() {
+    const THREADS: u8 = 16;
+    const OBJECTS: u8 = 10;
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let client = &client;
+                scope.spawn(move || {
+                    let session = client.open();
+                    for number in 0..OBJECTS {
+                        let template = data("of a thread").bytes(A::APPLICATION, &[thread, number]).stored();
+                        let object = client.create(session, &template).expect("data");
+                        let found = client.read(session, object, A::APPLICATION);
+                        assert_eq!(found.expect("a value"), [thread, number]);
+                        // Other changes take the same lock.
+                        if number % 2 == 1 {
+                            client.module.destroy_object(session, object).expect("an object");
+                        }
+                    }
+                });
+            }
+        });
+        let kept = client.find(session, &none());
+        assert_eq!(kept.len(), usize::from(THREADS) * usize::from(OBJECTS) / 2);
+    });
+}
