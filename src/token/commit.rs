@@ -35,8 +35,8 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Appends a job and waits until it is done, or until no thread writes. Then the caller becomes
-    /// the thread that writes.
+    /// Appends a job and waits. Returns `None` when another thread has done the job. Returns the
+    /// right to write if no thread writes.
     fn join(&self, job: &Arc<Job>) -> Option<Writer<'_>> {
         let mut waiting = self.lock();
         waiting.jobs.push(Arc::clone(job));

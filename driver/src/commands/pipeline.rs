@@ -40,8 +40,8 @@ pub struct Pipeline {
     /// seconds.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
-    /// The number of threads of the parallel stages. Default: the number of cores, without one that
-    /// is left for other programs.
+    /// The number of threads of the parallel stages. Default: the number of cores less one,
+    /// and at least 1. The other core is left for other programs.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Option<u64>,
     /// Keep the database in this file.
