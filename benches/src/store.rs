@@ -228,7 +228,7 @@ fn in_turn(turn: usize) -> [usize; 2] {
 }
 
 fn median(times: Vec<f64>) -> f64 {
-    Interval::of(times).map_or(f64::NAN, |interval| interval.median)
+    Interval::of(times).map_or(f64::NAN, |interval| interval.value)
 }
 
 fn run(instance: &Instance, work: Work) -> Result<Times, String> {
@@ -277,8 +277,8 @@ fn line(name: &str, times: [Option<Interval>; 2]) -> String {
     for interval in times {
         // Writing to a string cannot fail.
         let _ = match interval {
-            Some(Interval { median, low, high }) => {
-                write!(line, " {} ({} to {}) |", shown(median), shown(low), shown(high))
+            Some(Interval { value, low, high }) => {
+                write!(line, " {} ({} to {}) |", shown(value), shown(low), shown(high))
             }
             None => write!(line, " |"),
         };

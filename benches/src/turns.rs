@@ -30,7 +30,7 @@ pub fn take(group: &str, baseline: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: 
             per(row, of_row) / per(baseline, of_baseline)
         })
         .collect();
-    let Interval { median, low, high } = Interval::of(ratios).expect("at least one round");
+    let Interval { value: median, low, high } = Interval::of(ratios).expect("at least one round");
     Turns { group: group.to_owned(), median, low, high }
 }
 

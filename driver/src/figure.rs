@@ -11,8 +11,8 @@ pub(crate) const MOVED: f64 = 0.25;
 
 /// Formats a ratio. `~` marks a ratio with a wide interval.
 pub(crate) fn ratio_text(ratio: Interval) -> String {
-    let mark = if ratio.high - ratio.low > WIDE * ratio.median { "~" } else { "" };
-    format!("{mark}{:.2}", ratio.median)
+    let mark = if ratio.high - ratio.low > WIDE * ratio.value { "~" } else { "" };
+    format!("{mark}{:.2}", ratio.value)
 }
 
 /// Formats seconds in us, ms or s.
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn an_uncertain_ratio_is_marked() {
-        let ratio = |low: f64, high: f64| ratio_text(Interval { median: 1.0, low, high });
+        let ratio = |low: f64, high: f64| ratio_text(Interval { value: 1.0, low, high });
         assert_eq!(ratio(0.96, 1.05), "1.00");
         assert_eq!(ratio(0.94, 1.05), "~1.00");
     }

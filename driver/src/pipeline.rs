@@ -6,6 +6,8 @@
 //!   `in_process` and `openssl` without it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
 //! - `verify`: verifies the stored documents. `jeton verify-db` uses it too.
+//! - `parts`: does parallel work in parts, each with its own time. `undisturbed`: finds the time of a
+//!   stage while no other program disturbs it.
 //! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same
 //!   round. [`crate::issuance`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
@@ -21,9 +23,11 @@ mod keep;
 #[cfg(feature = "openssl")]
 mod openssl;
 mod parent;
+mod parts;
 mod pkcs11;
 mod rounds;
 mod stage;
+mod undisturbed;
 mod verify;
 mod workers;
 
@@ -38,5 +42,6 @@ pub use parent::Worker;
 pub use pkcs11::Pkcs11;
 pub(crate) use rounds::spread;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
-pub use stage::{Items, Place, STAGES, Seconds, Stage, Timings};
+pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
+pub(crate) use undisturbed::ratios;
 pub use verify::{Verdict, verify_database};

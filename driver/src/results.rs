@@ -12,7 +12,7 @@ use jeton_peers::{Interval, Machine};
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::Error;
-use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, Seconds, Turn};
+use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, StageTimes, Times, Turn};
 
 pub use handshake::TlsMeasurement;
 pub use issuance::IssuanceMeasurement;
@@ -21,7 +21,7 @@ pub use measurement::{Document, Measurement, ModuleRow, measurements};
 /// `application_id` of the file: "JRES".
 const APPLICATION: i32 = 0x4A52_4553;
 /// `user_version` of the file. A change of the tables increments it.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 const SCHEMA: &str = "
     CREATE TABLE measurement (
@@ -35,7 +35,7 @@ const SCHEMA: &str = "
     CREATE TABLE sample (
         measurement INTEGER NOT NULL REFERENCES measurement, module TEXT NOT NULL, algorithm TEXT NOT NULL,
         size INTEGER NOT NULL, round INTEGER NOT NULL, stage TEXT NOT NULL, seconds REAL NOT NULL,
-        PRIMARY KEY (measurement, module, algorithm, size, round, stage));
+        parts TEXT, PRIMARY KEY (measurement, module, algorithm, size, round, stage));
     CREATE TABLE document (
         measurement INTEGER NOT NULL REFERENCES measurement, algorithm TEXT NOT NULL, size INTEGER NOT NULL,
         kind TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (measurement, algorithm, size, kind));
@@ -101,15 +101,24 @@ impl Results {
     }
 
     /// Writes a run.
-    pub fn add(&mut self, module: &str, turn: &Turn, seconds: &Seconds) -> Result<(), Error> {
+    pub fn add(&mut self, module: &str, turn: &Turn, times: &Times) -> Result<(), Error> {
         let transaction = self.connection.transaction()?;
         {
             let mut insert =
-                transaction.prepare_cached("INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
-            for (stage, seconds) in STAGES.iter().zip(seconds) {
-                let Turn { algorithm, size, round } = turn;
-                let row = params![self.measurement, module, algorithm, size, round, stage.name, seconds];
-                insert.execute(row)?;
+                transaction.prepare_cached("INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+            let Turn { algorithm, size, round } = turn;
+            for (row, StageTimes { seconds, parts }) in STAGES.iter().zip(times) {
+                let parts = (!parts.is_empty()).then(|| serde_json::json!(parts).to_string());
+                insert.execute(params![
+                    self.measurement,
+                    module,
+                    algorithm,
+                    size,
+                    round,
+                    row.name,
+                    seconds,
+                    parts
+                ])?;
             }
         }
         Ok(transaction.commit()?)
@@ -156,7 +165,7 @@ pub struct Comparison {
 impl Comparison {
     /// Returns the change of the median: 0.1 means 10 % slower.
     pub fn change(&self) -> f64 {
-        self.after.median / self.before.median - 1.0
+        self.after.value / self.before.value - 1.0
     }
 
     /// Returns whether the 95 % intervals do not overlap.
@@ -273,7 +282,8 @@ mod tests {
         let mut results = Results::begin(path, &Machine::this(), 2, 16).expect("a new store");
         for (index, seconds) in seconds.iter().enumerate() {
             let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: index + 1 };
-            results.add("jeton", &turn, &[*seconds; STAGES.len()]).expect("a row");
+            let stage = StageTimes { seconds: *seconds, parts: vec![*seconds / 2.0; 2] };
+            results.add("jeton", &turn, &std::array::from_fn(|_| stage.clone())).expect("a row");
         }
     }
 
@@ -289,7 +299,7 @@ mod tests {
         let compared = compare(&old, &new).expect("two stores");
         assert_eq!(compared.len(), STAGES.len());
         let first = &compared[0];
-        assert_eq!((first.before.median, first.after.median), (1.1, 1.6));
+        assert_eq!((first.before.value, first.after.value), (1.1, 1.6));
         assert!(first.is_significant() && (first.change() - 0.4545).abs() < 1e-3);
     }
 
@@ -314,7 +324,7 @@ mod tests {
             connection.pragma_update(None, name, 7).expect("a pragma");
         };
         change("user_version");
-        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 2")));
+        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 3")));
         change("application_id");
         assert!(refused().is_err_and(|text| text.contains("not a result store")));
         std::fs::write(&path, "not a database").expect("a file");

@@ -70,7 +70,7 @@ fn a_store_of_another_version_is_named_and_kept() {
     });
     for mut command in readers.into_iter().chain(writers) {
         let (code, text) = run(&mut command);
-        let wanted = "store: a result store of version 7; this tool reads version 2";
+        let wanted = "store: a result store of version 7; this tool reads version 3";
         assert!(code == 1 && text.contains(wanted), "{command:?}: {code} {text}");
         assert_eq!(std::fs::read(&store).expect("the store"), before, "{command:?}");
     }

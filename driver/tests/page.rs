@@ -213,7 +213,7 @@ fn a_store_of_another_version_and_a_wrong_output_are_refused() {
     assert!(code == 2 && text.contains("is the store itself"), "{text}");
     refused(&scratch.file("none"), &html, "no result store can be opened");
     Connection::open(&store).expect("a store").pragma_update(None, "user_version", 1).expect("a change");
-    refused(&store, &html, "a result store of version 1; this tool reads version 2");
+    refused(&store, &html, "a result store of version 1; this tool reads version 3");
     fs::write(scratch.file("text"), "text").expect("a file");
     refused(&scratch.file("text"), &html, "not a result store");
     assert!(!Path::new(&html).exists());

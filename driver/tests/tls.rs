@@ -58,7 +58,7 @@ fn all_keys_and_versions_are_measured_through_jeton() {
     assert_eq!(cases.len(), (4 * 3 + 2) * 2 * 2);
     for case in cases {
         let number = |path: &str| case.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or_default();
-        for path in ["/ratio/median", "/token/server/low", "/token/latency/p999", "/memory/client/high"] {
+        for path in ["/ratio/value", "/token/server/low", "/token/latency/p999", "/memory/client/high"] {
             assert!(number(path) > 0.0, "{path}: {case}");
         }
         assert!(number("/token/handshakes") >= 12.0 && number("/rounds") >= 6.0, "{case}");

@@ -1,12 +1,13 @@
-//! The median of a sample, with its interval.
+//! A quantile of a sample, with its interval.
 
 use serde::{Deserialize, Serialize};
 
-/// The median of a sample and its 95 % interval.
+/// A figure and its 95 % interval. The figure is the median of a sample, if its field says nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median.
-    pub median: f64,
+    /// The figure.
+    pub value: f64,
     /// The lower end of the interval.
     pub low: f64,
     /// The upper end of the interval.
@@ -14,17 +15,26 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the interval of a sample, or `None` if the sample is empty. The ends are two values
-    /// of the sorted sample. Their ranks follow approximately from the binomial distribution. Fewer
-    /// than six values have no 95 % interval, so the ends are the smallest and the largest value.
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+    /// Returns the median of a sample with its interval, or `None` if the sample is empty. See
+    /// [`Interval::of_share`].
+    pub fn of(values: Vec<f64>) -> Option<Self> {
+        Self::of_share(values, 0.5)
+    }
+
+    /// Returns the value that `share` of the sample is below, with its interval, or `None` if the
+    /// sample is empty. The ends are two values of the sorted sample. Their ranks follow
+    /// approximately from the binomial distribution. A small sample has no 95 % interval (for the
+    /// median: fewer than six values), so an end is then the smallest or the largest value.
+    pub fn of_share(mut values: Vec<f64>, share: f64) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
-        let (half, wide) = (last as f64 / 2.0, 0.98 * (values.len() as f64).sqrt());
-        let median = f64::midpoint(values[half.floor() as usize], values[half.ceil() as usize]);
-        let low = values[(half - wide).floor().max(0.0) as usize];
-        let high = values[((half + wide).ceil() as usize).min(last)];
-        Some(Self { median, low, high })
+        let rank = last as f64 * share;
+        let wide = 1.96 * (values.len() as f64 * share * (1.0 - share)).sqrt();
+        let (below, above) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
+        let value = below + (above - below) * rank.fract();
+        let low = values[(rank - wide).floor().max(0.0) as usize];
+        let high = values[((rank + wide).ceil() as usize).min(last)];
+        Some(Self { value, low, high })
     }
 }
 
@@ -35,13 +45,19 @@ mod tests {
     #[test]
     fn the_interval_is_around_the_median() {
         let interval = Interval::of((0..41).rev().map(f64::from).collect());
-        assert_eq!(interval, Some(Interval { median: 20.0, low: 13.0, high: 27.0 }));
+        assert_eq!(interval, Some(Interval { value: 20.0, low: 13.0, high: 27.0 }));
     }
 
     #[test]
     fn the_median_of_an_even_number_of_values_is_between_the_middle_two() {
         let interval = Interval::of(vec![4.0, 1.0]);
-        assert_eq!(interval, Some(Interval { median: 2.5, low: 1.0, high: 4.0 }));
+        assert_eq!(interval, Some(Interval { value: 2.5, low: 1.0, high: 4.0 }));
         assert_eq!(Interval::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn another_share_has_its_own_interval() {
+        let interval = Interval::of_share((0..=100).map(f64::from).collect(), 0.1);
+        assert_eq!(interval, Some(Interval { value: 10.0, low: 4.0, high: 16.0 }));
     }
 }

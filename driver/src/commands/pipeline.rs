@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
-use jeton_driver::pipeline::{BatchChild, Database, Plan, Seconds, Turn, measure};
+use jeton_driver::pipeline::{BatchChild, Database, Plan, Times, Turn, measure};
 use jeton_driver::pki::{ALGORITHMS, Profile};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
@@ -35,9 +35,9 @@ pub struct Pipeline {
     /// Batch sizes.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
-    /// Repeat each size for at least this number of seconds, and six times or for 20 seconds. Then
-    /// repeat it up to 25 times, until the runs have taken 12 times this number of seconds or 6
-    /// seconds.
+    /// The least time of the runs of a module with a size, in seconds. Each size runs six times, or
+    /// fewer times if the runs take 40 times this time (at least 2 s, at most 20 s). Then it runs
+    /// up to 100 times, until the runs have taken 9 times this time or 4.5 s.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
     /// The number of threads of the parallel stages. Default: the number of cores less one,
@@ -111,8 +111,8 @@ impl Pipeline {
             results.as_ref(),
         )?;
         let plan = Plan::batches(&report.algorithms, &report.sizes, self.min_seconds);
-        let write = |module: &str, turn: &Turn, seconds: &Seconds| match &mut results {
-            Some(results) => results.add(module, turn, seconds),
+        let write = |module: &str, turn: &Turn, times: &Times| match &mut results {
+            Some(results) => results.add(module, turn, times),
             None => Ok(()),
         };
         let mut progress = Progress::new(&plan, work_name, write);

@@ -280,7 +280,7 @@ impl MeasuredLoad {
 
     /// Returns the median of a metric.
     pub fn median(&self, metric: Metric) -> f64 {
-        self.values[metric as usize].median
+        self.values[metric as usize].value
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
         let baseline = [run(100.0), run(50.0), run(80.0)];
         let measured = MeasuredLoad::of(&load, &[run(50.0), None, run(40.0)], Some(&baseline)).expect("runs");
         assert_eq!(measured.runs, 2);
-        assert_eq!(measured.ratio.map(|ratio| ratio.median), Some(2.0));
+        assert_eq!(measured.ratio.map(|ratio| ratio.value), Some(2.0));
         assert!(MeasuredLoad::of(&load, &[None], None).is_none());
     }
 }

@@ -261,7 +261,7 @@ fn limit(one: &MeasuredLoad, cores: usize) -> String {
     /// If more than this part of the cores is busy, the processor is the limit.
     const BUSY: f64 = 0.85;
     let (busy, clients) = (one.median(Metric::BusyCores), one.load.clients);
-    let seconds = |index: usize| one.values[Metric::Key as usize + index].median;
+    let seconds = |index: usize| one.values[Metric::Key as usize + index].value;
     let largest = (0..PHASES.len()).max_by(|a, b| seconds(*a).total_cmp(&seconds(*b))).unwrap_or_default();
     let (phase, name) = PHASES[largest];
     let limit = match phase {
@@ -360,8 +360,8 @@ impl Parts {
 /// Returns a phase's part of the time of all phases, in percent.
 fn share(one: &MeasuredLoad, phase: Phase) -> String {
     let phases = &one.values[Metric::Key as usize..][..PHASES.len()];
-    let all: f64 = phases.iter().map(|seconds| seconds.median).sum();
-    format!("{:.0}", 100.0 * phases[phase as usize].median / all)
+    let all: f64 = phases.iter().map(|seconds| seconds.value).sum();
+    format!("{:.0}", 100.0 * phases[phase as usize].value / all)
 }
 
 fn milliseconds(one: &MeasuredLoad, metric: Metric) -> String {

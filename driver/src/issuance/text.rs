@@ -216,13 +216,13 @@ mod tests {
     #[test]
     fn the_tables_of_the_document_fit_80_columns() {
         let plans = document_tables();
-        let value = Interval { median: 12.345, low: 1.0, high: 99.0 };
+        let value = Interval { value: 12.345, low: 1.0, high: 99.0 };
         let of = |load| MeasuredLoad {
             load,
             runs: 3,
             values: vec![value; METRICS.len()],
             spread: 0.0,
-            ratio: Some(Interval { median: 12.34, ..value }),
+            ratio: Some(Interval { value: 12.34, ..value }),
         };
         let loads: Vec<_> = distinct_loads(&plans).into_iter().map(of).collect();
         let modules = [("in-process", loads.as_slice()), ("libsomemodule", loads.as_slice())];

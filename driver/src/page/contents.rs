@@ -75,7 +75,7 @@ impl<'a> View<'a> {
             Items::Certificates => size,
             Items::One => 1,
         };
-        Some(items as f64 / self.seconds(module, algorithm, size, stage)?.median)
+        Some(items as f64 / self.seconds(module, algorithm, size, stage)?.value)
     }
 
     fn largest(&self) -> u64 {
@@ -142,7 +142,7 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
     let size = view.largest();
     let rows = view.algorithms.iter().map(|algorithm| {
         let cells = view.modules.iter().map(|module| {
-            let seconds = view.seconds(module, algorithm, size, TOTAL).map(|one| time(one.median));
+            let seconds = view.seconds(module, algorithm, size, TOTAL).map(|one| time(one.value));
             let ratio =
                 view.ratio(module, algorithm, size, TOTAL).map(|one| format!(" ({})", ratio_text(one)));
             seconds.map_or_else(missing, |text| text + &ratio.unwrap_or_default())
@@ -156,7 +156,7 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
         .map(|module| {
             let point = |(at, algorithm): (usize, &&str)| {
                 let interval = view.seconds(module, algorithm, size, TOTAL)?;
-                Some((at as f64, interval.median))
+                Some((at as f64, interval.value))
             };
             let points = view.algorithms.iter().enumerate().filter_map(point).collect();
             Series { name: (*module).to_owned(), colour: plots::colour(module, &view.modules), points }
@@ -165,8 +165,9 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
     let title = format!("Time of all stages, batch of {size}");
     let plot = plots::points(&title, "algorithm of the CA", "seconds", &view.algorithms, &series)?;
     let text = format!(
-        "The time of the fifteen stages together for a batch of {size} certificates. In brackets: the time \
-         divided by that of {IN_PROCESS}, the baseline (AWS-LC called directly), in the same round. A ~ marks \
+        "The time of the fifteen stages together for a batch of {size} certificates. In brackets: the ratio \
+         to {IN_PROCESS}, the baseline (AWS-LC called directly). It divides the times of the parts of the \
+         stages that no other program slowed, so it can differ from the quotient of the two times. A ~ marks \
          a ratio whose 95 % interval is wider than 10 % of it."
     );
     let blocks = vec![Block::Text(text), Block::Plot(Plot { title, svg: plot }), Block::Table(table)];
@@ -179,7 +180,7 @@ fn signing(view: &View<'_>) -> Section {
     let cell = |module: &str, algorithm: &str, stage: &str| {
         let Some(seconds) = view.seconds(module, algorithm, size, stage) else { return missing() };
         let ratio = view.ratio(module, algorithm, size, stage).map(|ratio| format!(": {}", in_words(ratio)));
-        time(seconds.median) + &ratio.unwrap_or_default()
+        time(seconds.value) + &ratio.unwrap_or_default()
     };
     let rows = view.algorithms.iter().flat_map(|algorithm| {
         SIGNING.iter().map(|stage| {
@@ -190,7 +191,8 @@ fn signing(view: &View<'_>) -> Section {
     let header = [vec!["algorithm", "stage"], view.modules.clone()].concat();
     let table = Table { header: header.into_iter().map(ToOwned::to_owned).collect(), rows: rows.collect() };
     let text = format!(
-        "A batch of {size}. The words after a time compare it with the time of {IN_PROCESS} in the same round. \
+        "A batch of {size}. The words after a time compare the module with {IN_PROCESS}, by the parts of the stage that no \
+         other program slowed. \
          \"About equal\": the two differ by less than {:.0} %, or the 95 % interval of the ratio contains 1.",
         EQUAL * 100.0
     );
@@ -200,10 +202,10 @@ fn signing(view: &View<'_>) -> Section {
 
 /// Returns a ratio in words.
 fn in_words(ratio: Interval) -> String {
-    if (ratio.low..=ratio.high).contains(&1.0) || (ratio.median - 1.0).abs() < EQUAL {
+    if (ratio.low..=ratio.high).contains(&1.0) || (ratio.value - 1.0).abs() < EQUAL {
         return "about equal".to_owned();
     }
-    match ratio.median {
+    match ratio.value {
         shorter if shorter < 1.0 => format!("{:.1} times as fast", 1.0 / shorter),
         longer => format!("{longer:.1} times as long"),
     }
@@ -239,7 +241,7 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
     let stages = SIGNING.iter().chain(&SIZED).map(|stage| {
         let cells = view.algorithms.iter().map(|algorithm| {
             let seconds = view.seconds(module, algorithm, size, stage);
-            seconds.map_or_else(missing, |one| time(one.median))
+            seconds.map_or_else(missing, |one| time(one.value))
         });
         std::iter::once((*stage).to_owned()).chain(cells).collect()
     });
@@ -281,7 +283,7 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
     };
     let rows = algorithms.iter().map(|algorithm| {
         let cells = shown.iter().map(|one| match total(one, algorithm) {
-            Some(seconds) => format!("{} (batch of {})", time(seconds.median), one.view.largest()),
+            Some(seconds) => format!("{} (batch of {})", time(seconds.value), one.view.largest()),
             None => missing(),
         });
         std::iter::once((*algorithm).to_owned()).chain(cells).collect()
@@ -292,7 +294,7 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
         .iter()
         .enumerate()
         .map(|(index, one)| {
-            let point = |(at, algorithm): (usize, &&str)| Some((at as f64, total(one, algorithm)?.median));
+            let point = |(at, algorithm): (usize, &&str)| Some((at as f64, total(one, algorithm)?.value));
             let points = algorithms.iter().enumerate().filter_map(point).collect();
             let colour = if index == 0 { plots::JETON } else { plots::other_colour(index) };
             Series { name: format!("jeton, {}", one.backend), colour, points }
@@ -404,7 +406,7 @@ fn stages(view: &View<'_>, algorithm: &str) -> Section {
             let ratio = ratio.map(|ratio| format!(" ({})", ratio_text(ratio)));
             let rate = view.per_second(module, algorithm, *size, stage);
             let rate = rate.map(|rate| format!(", {}/s", self::rate(rate)));
-            [time(seconds.median), rate.unwrap_or_default(), ratio.unwrap_or_default()].concat()
+            [time(seconds.value), rate.unwrap_or_default(), ratio.unwrap_or_default()].concat()
         });
         std::iter::once(stage.to_owned()).chain(cells).collect()
     });

@@ -43,8 +43,8 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
         let latency = &case.token.latency;
         vec![
             case_name(case),
-            rate(case.memory.server.median),
-            rate(case.token.server.median),
+            rate(case.memory.server.value),
+            rate(case.token.server.value),
             case_ratio(case),
             time(latency.p50),
             time(latency.p90),

@@ -77,7 +77,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     table.set_header(["set", "operation", "library"].map(Cell::new).into_iter().chain(numbers));
     for set in &report.sets {
         for row in &set.rows {
-            let nanoseconds = row.seconds.median * 1e9;
+            let nanoseconds = row.seconds.value * 1e9;
             table.add_row([
                 Cell::new(&set.name),
                 Cell::new(row.operation),
@@ -85,7 +85,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
                 right((set.count - row.refused.min(set.count)).to_string()),
                 right(set.bytes.to_string()),
                 right(format!("{nanoseconds:.0} ns")),
-                right(rate(1.0 / row.seconds.median)),
+                right(rate(1.0 / row.seconds.value)),
                 right(row.ratio.map(ratio_text).unwrap_or_default()),
             ]);
         }

@@ -5,7 +5,8 @@ use rayon::prelude::*;
 use super::database::{Database, Table};
 use super::engine::{Engine, Subscriber};
 use super::keep::Sample;
-use super::stage::{STAGES, Stage, Timings};
+use super::parts::{InParts, in_parts};
+use super::stage::{Clock, STAGES, Stage, Times};
 use super::verify::verify_all;
 use crate::Error;
 use crate::error::Document;
@@ -32,7 +33,7 @@ impl Run<'_> {
         &self,
         engine: &mut dyn Engine,
         database: &mut Database,
-    ) -> Result<(Timings, Sample), Error> {
+    ) -> Result<(Times, Sample), Error> {
         let result = self.stages(engine, database);
         // Destroy the keys even after a failure. The first error is the one to report.
         let cleared = engine.clear();
@@ -41,8 +42,8 @@ impl Run<'_> {
         Ok(done)
     }
 
-    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<(Timings, Sample), Error> {
-        let mut clock = Timings::default();
+    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<(Times, Sample), Error> {
+        let mut clock = Clock::default();
         let authority = Authority::new(self.profile.ca, engine.make_ca(self.profile.ca)?)?;
         let engine = &*engine;
         let ca = self.time(&mut clock, Stage::CaSelfSign, || {
@@ -54,30 +55,33 @@ impl Run<'_> {
         let leaf = self.certificates(&mut clock, engine, &authority, database, batch)?;
         let crl = self.crl(&mut clock, engine, &authority, database, batch)?;
         let ocsp = self.ocsp(&mut clock, engine, &authority, database, batch)?;
-        Ok((clock, Sample { ca, leaf, crl, ocsp }))
+        Ok((clock.times(), Sample { ca, leaf, crl, ocsp }))
     }
 
     fn certificates(
         &self,
-        clock: &mut Timings,
+        clock: &mut Clock,
         engine: &dyn Engine,
         authority: &Authority,
         database: &mut Database,
         batch: i64,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let issued = self.time(clock, Stage::CertGen, || self.issue(engine, authority))?;
+        let InParts { results: issued, seconds } =
+            self.time(clock, Stage::CertGen, || self.issue(engine, authority))?;
+        clock.divide(Stage::CertGen, seconds);
         self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, batch, &issued))?;
         drop(issued);
         let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, batch))?;
-        self.time(clock, Stage::CertVerify, || {
+        let verified = self.time(clock, Stage::CertVerify, || {
             verify_all(engine, self.profile.ca, Document::Certificate, &rows)
         })?;
+        clock.divide(Stage::CertVerify, verified.seconds);
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
     fn crl(
         &self,
-        clock: &mut Timings,
+        clock: &mut Clock,
         engine: &dyn Engine,
         authority: &Authority,
         database: &mut Database,
@@ -93,7 +97,7 @@ impl Run<'_> {
 
     fn ocsp(
         &self,
-        clock: &mut Timings,
+        clock: &mut Clock,
         engine: &dyn Engine,
         authority: &Authority,
         database: &mut Database,
@@ -103,33 +107,34 @@ impl Run<'_> {
         let built: Vec<Vec<u8>> = self.time(clock, Stage::OcspBuild, || {
             serials.map(|serial| Ok(authority.ocsp_tbs(serial)?)).collect::<Result<_, Error>>()
         })?;
-        let signed: Vec<Vec<u8>> = self.time(clock, Stage::OcspSign, || {
-            let sign = |tbs: &Vec<u8>| Ok(authority.assemble_ocsp(tbs, &engine.sign(tbs)?)?);
-            built.par_iter().map(sign).collect::<Result<_, Error>>()
+        let InParts { results: signed, seconds } = self.time(clock, Stage::OcspSign, || {
+            in_parts(&built, |tbs| Ok(authority.assemble_ocsp(tbs, &engine.sign(tbs)?)?))
         })?;
+        clock.divide(Stage::OcspSign, seconds);
         drop(built);
         self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, batch, &signed))?;
         drop(signed);
         let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, batch))?;
-        self.time(clock, Stage::OcspVerify, || {
+        let verified = self.time(clock, Stage::OcspVerify, || {
             verify_all(engine, self.profile.ca, Document::OcspResponse, &rows)
         })?;
+        clock.divide(Stage::OcspVerify, verified.seconds);
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
     /// Generates the subscribers' key pairs, and issues a certificate for each serial number.
-    fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<Vec<Vec<u8>>, Error> {
+    fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<InParts<Vec<u8>>, Error> {
         let subscriber = self.profile.subscriber;
         let pool = self.key_pool(engine)?;
-        let issue = |serial: u64| {
+        let issue = |serial: &u64| {
             let key = match pool.as_slice() {
                 [] => engine.make_subscriber(subscriber)?.public_key,
-                pool => pool[serial as usize % pool.len()].public_key.clone(),
+                pool => pool[*serial as usize % pool.len()].public_key.clone(),
             };
-            let tbs = authority.leaf_tbs(serial, key)?;
+            let tbs = authority.leaf_tbs(*serial, key)?;
             Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?)
         };
-        (1..=self.size).into_par_iter().map(issue).collect()
+        in_parts(&(1..=self.size).collect::<Vec<_>>(), issue)
     }
 
     fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<Subscriber>, Error> {
@@ -143,7 +148,7 @@ impl Run<'_> {
 
     fn time<T>(
         &self,
-        clock: &mut Timings,
+        clock: &mut Clock,
         stage: Stage,
         work: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {

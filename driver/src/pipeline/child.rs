@@ -11,7 +11,7 @@ use super::engine::Engine;
 use super::in_process::InProcess;
 use super::job::{Event, Job, ModuleDescription, Target, Turn, Work};
 use super::pkcs11::Pkcs11;
-use super::stage::Seconds;
+use super::stage::Times;
 use crate::Error;
 use crate::client::Module;
 use crate::pki::Profile;
@@ -89,7 +89,7 @@ impl TakesTurns for BatchChild {
         Ok((Self { job, database, engine, pool }, description))
     }
 
-    fn take(&mut self, turn: &Turn, speaker: &Speaker<'_>) -> Result<Seconds, Error> {
+    fn take(&mut self, turn: &Turn, speaker: &Speaker<'_>) -> Result<Times, Error> {
         let Self { job, database, engine, pool } = self;
         let profile = Profile::named(&turn.algorithm)?;
         let algorithm = &*turn.algorithm;
@@ -97,7 +97,7 @@ impl TakesTurns for BatchChild {
         let (module, size, rsa_key_pool) = (&*job.name, turn.size, job.rsa_key_pool);
         // Run the stages inside the pool, so that the current thread belongs to it in serial stages
         // too.
-        let (timings, sample) = pool.install(|| {
+        let (times, sample) = pool.install(|| {
             let progress = |stage: &'static str| {
                 if turn.round <= 1 || start.elapsed() >= SILENCE {
                     speaker.stage(stage);
@@ -114,7 +114,7 @@ impl TakesTurns for BatchChild {
             }
             _ => {}
         }
-        Ok(timings.seconds())
+        Ok(times)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Measures all modules in turns: in each round the baseline and every module that needs more runs
 //! do one run of the same work (a batch, or a load of `jeton issue`). A disturbance of a shared
-//! machine then affects all of them, and a ratio compares runs of the same round.
+//! machine then affects all of them, and a ratio compares runs of the same rounds.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,25 @@ use jeton_peers::Interval;
 use serde::Serialize;
 
 use super::job::{ModuleDescription, Turn, Work};
-use super::stage::{Place, STAGES, Seconds};
+use super::stage::{STAGES, Times};
+use super::undisturbed::ratios;
 
 /// The smallest number of rounds of a batch. Fewer runs have no 95 % interval. Slow batches have
-/// fewer: see [`ENOUGH`].
+/// fewer: see [`ENOUGH_FACTOR`].
 const MIN_RUNS: usize = 6;
-/// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
-const ENOUGH: Duration = Duration::from_secs(20);
-/// With this number of rounds, the median ratio hardly changes from one measurement to the next.
-/// With 22 rounds, while compilers ran, three measured ratios of Jeton differed by at most 3 %.
-const STEADY_RUNS: usize = 25;
+/// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this multiple of
+/// [`Plan::min_seconds`], but at least and at most [`ENOUGH_SECONDS`].
+const ENOUGH_FACTOR: f64 = 40.0;
+/// See [`ENOUGH_FACTOR`].
+const ENOUGH_SECONDS: [f64; 2] = [2.0, 20.0];
+/// With this number of rounds, a ratio hardly changes from one measurement to the next, also for a
+/// batch of one certificate, whose stages have one part each.
+const STEADY_RUNS: usize = 100;
 /// Fewer than [`STEADY_RUNS`] rounds are enough if the runs of a module have taken this multiple of
 /// [`Plan::min_seconds`], or [`STEADY_SECONDS`] if that is less.
-const STEADY_FACTOR: f64 = 12.0;
+const STEADY_FACTOR: f64 = 9.0;
 /// See [`STEADY_FACTOR`].
-const STEADY_SECONDS: f64 = 6.0;
+const STEADY_SECONDS: f64 = 4.5;
 /// The size of the batch before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
 
@@ -92,7 +96,9 @@ impl Plan<Turn> {
             Group { warm_up: batch(WARM_UP), work: sizes.iter().copied().map(batch).collect() }
         };
         let groups = algorithms.iter().map(group).collect();
-        Self { groups, min_seconds, min_runs: MIN_RUNS, enough: ENOUGH, steady_runs: STEADY_RUNS }
+        let [least, most] = ENOUGH_SECONDS;
+        let enough = Duration::from_secs_f64((ENOUGH_FACTOR * min_seconds).clamp(least, most));
+        Self { groups, min_seconds, min_runs: MIN_RUNS, enough, steady_runs: STEADY_RUNS }
     }
 }
 
@@ -151,10 +157,12 @@ pub struct MeasuredBatch {
     /// How much the totals of the runs differ: the range without the fastest and the slowest tenth,
     /// divided by the median.
     pub spread: f64,
-    /// For each stage, the time divided by that of the baseline in the same round. `None` for the
-    /// baseline, and for the stages that never call the module.
+    /// For each stage, the undisturbed time divided by that of the baseline in the same rounds (see
+    /// [`super::undisturbed`]). `None` for the baseline, and for the stages that never call the
+    /// module.
     pub ratios: Vec<Option<Interval>>,
-    /// The total time divided by that of the baseline in the same round. `None` for the baseline.
+    /// The undisturbed time of all stages divided by that of the baseline in the same rounds. `None`
+    /// for the baseline.
     pub total_ratio: Option<Interval>,
 }
 
@@ -289,7 +297,7 @@ fn name<W: Work, R: Runner<W>>(participant: &Participant<R, W>) -> String {
 }
 
 impl Work for Turn {
-    type Sample = Seconds;
+    type Sample = Times;
     type Measured = MeasuredBatch;
 
     const CHILD_COMMAND: &'static str = "pipeline-child";
@@ -304,8 +312,8 @@ impl Work for Turn {
 
     fn summarise(
         &self,
-        rounds: &[Option<Seconds>],
-        baseline: Option<&[Option<Seconds>]>,
+        rounds: &[Option<Times>],
+        baseline: Option<&[Option<Times>]>,
     ) -> Option<MeasuredBatch> {
         MeasuredBatch::of(&self.algorithm, self.size, rounds, baseline)
     }
@@ -316,23 +324,20 @@ impl MeasuredBatch {
     fn of(
         algorithm: &str,
         size: u64,
-        rounds: &[Option<Seconds>],
-        baseline: Option<&[Option<Seconds>]>,
+        rounds: &[Option<Times>],
+        baseline: Option<&[Option<Times>]>,
     ) -> Option<Self> {
-        let runs: Vec<&Seconds> = rounds.iter().flatten().collect();
-        let total = |run: &Seconds| run.iter().sum::<f64>();
-        let pairs: Vec<(&Seconds, &Seconds)> = baseline
+        let runs: Vec<&Times> = rounds.iter().flatten().collect();
+        let total = |run: &Times| run.iter().map(|stage| stage.seconds).sum::<f64>();
+        let pairs: Vec<(&Times, &Times)> = baseline
             .into_iter()
             .flat_map(|baseline| rounds.iter().zip(baseline))
             .filter_map(|(run, baseline)| Some((run.as_ref()?, baseline.as_ref()?)))
             .collect();
         let totals: Vec<f64> = runs.iter().map(|run| total(run)).collect();
-        let stages = 0..STAGES.len();
-        let seconds = stages.clone().map(|stage| Interval::of(runs.iter().map(|run| run[stage]).collect()));
-        let ratios = stages.map(|stage| match STAGES[stage].place {
-            Place::Module => Interval::of(pairs.iter().map(|(run, base)| run[stage] / base[stage]).collect()),
-            Place::Tool => None,
-        });
+        let of_stage = |stage: usize| Interval::of(runs.iter().map(|run| run[stage].seconds).collect());
+        let seconds = (0..STAGES.len()).map(of_stage);
+        let ratios = ratios(&pairs);
         Some(Self {
             algorithm: algorithm.to_owned(),
             size,
@@ -340,8 +345,8 @@ impl MeasuredBatch {
             seconds: seconds.collect::<Option<_>>()?,
             total: Interval::of(totals.clone())?,
             spread: spread(totals)?,
-            ratios: ratios.collect(),
-            total_ratio: Interval::of(pairs.iter().map(|(run, base)| total(run) / total(base)).collect()),
+            ratios: ratios.stages,
+            total_ratio: ratios.total,
         })
     }
 }
@@ -357,13 +362,14 @@ pub(crate) fn spread(mut values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stage::StageTimes;
     use super::*;
 
     /// A module that answers with a function of the turn and of `stage`, the time of a stage.
     struct Fake {
         name: &'static str,
         stage: f64,
-        answer: fn(&Turn, f64) -> Answer<Seconds>,
+        answer: fn(&Turn, f64) -> Answer<Times>,
     }
 
     impl Runner<Turn> for Fake {
@@ -371,7 +377,7 @@ mod tests {
             self.name
         }
 
-        fn run(&mut self, turn: &Turn) -> Answer<Seconds> {
+        fn run(&mut self, turn: &Turn) -> Answer<Times> {
             (self.answer)(turn, self.stage)
         }
     }
@@ -387,7 +393,7 @@ mod tests {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
-        fn ran(&mut self, _: &str, _: &Turn, _: &Seconds) -> Result<(), crate::Error> {
+        fn ran(&mut self, _: &str, _: &Turn, _: &Times) -> Result<(), crate::Error> {
             Ok(())
         }
 
@@ -399,8 +405,13 @@ mod tests {
     }
 
     /// The machine gets slower from round to round.
-    fn drifts(turn: &Turn, stage: f64) -> Answer<Seconds> {
-        Answer::Ran([stage * (1.0 + turn.round as f64); STAGES.len()])
+    fn drifts(turn: &Turn, stage: f64) -> Answer<Times> {
+        Answer::Ran(times(stage * (1.0 + turn.round as f64)))
+    }
+
+    /// Returns a run whose stages take `seconds` each.
+    fn times(seconds: f64) -> Times {
+        std::array::from_fn(|_| StageTimes { seconds, parts: Vec::new() })
     }
 
     fn participants(fakes: Vec<Fake>) -> Vec<Participant<Fake, Turn>> {
@@ -415,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_compares_runs_of_the_same_round() {
+    fn a_ratio_compares_runs_of_the_same_rounds() {
         let mut participants = participants(vec![
             Fake { name: "base", stage: 1.0, answer: drifts },
             Fake { name: "module", stage: 1.5, answer: drifts },
@@ -425,10 +436,10 @@ mod tests {
         let of = |participant: usize| &participants[participant].outcome.measured[0];
         assert_eq!((of(0).runs, of(1).runs), (MIN_RUNS, MIN_RUNS));
         assert!(of(0).ratios.iter().all(Option::is_none));
-        assert_eq!(of(1).ratios[3], Some(Interval { median: 1.5, low: 1.5, high: 1.5 }));
+        assert_eq!(of(1).ratios[3].map(|ratio| ratio.value), Some(1.5));
         // `db_read_certs` never calls the module.
         assert_eq!(of(1).ratios[4], None);
-        assert_eq!(of(1).total_ratio.map(|ratio| ratio.median), Some(1.5));
+        assert_eq!(of(1).total_ratio.map(|ratio| ratio.value), Some(1.5));
         let order: Vec<_> = notes.turns.iter().map(|(name, _, round)| (&**name, *round)).collect();
         assert_eq!(
             order[..6],
@@ -449,11 +460,13 @@ mod tests {
         let runs =
             |count, millis| Runs { rounds: vec![Some(()); count], spent: Duration::from_millis(millis) };
         let plan = |min_seconds| Plan::batches(&[], &[], min_seconds);
-        assert!(runs(24, 5_900).wants(&plan(0.5)));
-        assert!(!runs(25, 5_900).wants(&plan(0.5)));
-        assert!(!runs(24, 6_000).wants(&plan(0.5)));
-        assert!(runs(5, 19_900).wants(&plan(0.0)));
-        assert!(!runs(5, 20_000).wants(&plan(0.0)));
+        assert!(runs(99, 4_400).wants(&plan(0.5)));
+        assert!(!runs(100, 4_400).wants(&plan(0.5)));
+        assert!(!runs(99, 4_500).wants(&plan(0.5)));
+        assert!(runs(5, 1_900).wants(&plan(0.0)));
+        assert!(!runs(5, 2_000).wants(&plan(0.0)));
+        assert!(runs(5, 19_900).wants(&plan(1.0)));
+        assert!(!runs(5, 20_000).wants(&plan(1.0)));
         assert!(!runs(6, 10).wants(&plan(0.0)));
     }
 
@@ -461,7 +474,7 @@ mod tests {
     fn a_lost_module_takes_no_more_turns() {
         let dies = |turn: &Turn, _: f64| match turn.round {
             2 => Answer::Lost("killed".to_owned()),
-            _ => Answer::Ran([1.0; STAGES.len()]),
+            _ => Answer::Ran(times(1.0)),
         };
         let mut participants = participants(vec![
             Fake { name: "base", stage: 1.0, answer: drifts },

@@ -1,6 +1,8 @@
 //! The fifteen stages, and their clock.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 /// A stage. The variants have the order of [`STAGES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +69,19 @@ pub enum Place {
     Tool,
 }
 
-/// The seconds of each stage, in the order of [`STAGES`].
-pub type Seconds = [f64; STAGES.len()];
+/// The times of a stage in one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageTimes {
+    /// The seconds from its beginning to its end.
+    pub seconds: f64,
+    /// The seconds of its parts, divided by the number of threads. Empty if it is not timed in
+    /// parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<f64>,
+}
+
+/// The times of one run: of each stage, in the order of [`STAGES`].
+pub type Times = [StageTimes; STAGES.len()];
 
 /// All stages, in the order of the tables that the tool prints.
 pub const STAGES: [StageRow; 15] = [
@@ -93,22 +106,27 @@ const fn row(stage: Stage, name: &'static str, items: Items, place: Place) -> St
     StageRow { stage, name, items, place }
 }
 
-/// The time of each stage of one run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timings([Duration; STAGES.len()]);
+/// Measures the stages of one run.
+#[derive(Debug, Default)]
+pub struct Clock(Times);
 
-impl Timings {
+impl Clock {
     /// Runs `work` and records its time as that of `stage`.
     pub fn time<T>(&mut self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
-        self.0[stage as usize] = start.elapsed();
+        self.0[stage as usize].seconds = start.elapsed().as_secs_f64();
         result
     }
 
-    /// Returns the seconds of each stage, in the order of [`STAGES`].
-    pub fn seconds(&self) -> Seconds {
-        self.0.map(|duration| duration.as_secs_f64())
+    /// Records the times of the parts of `stage`.
+    pub fn divide(&mut self, stage: Stage, parts: Vec<f64>) {
+        self.0[stage as usize].parts = parts;
+    }
+
+    /// Returns the times of all stages.
+    pub fn times(self) -> Times {
+        self.0
     }
 }
 

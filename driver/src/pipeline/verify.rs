@@ -11,6 +11,7 @@ use x509_cert::Certificate;
 
 use super::database::{Batch, Database, Row, Table};
 use super::engine::Engine;
+use super::parts::{InParts, in_parts};
 use crate::Error;
 use crate::error::Document;
 use crate::pki::{Algorithm, Signed, ocsp_payload};
@@ -73,10 +74,9 @@ pub(super) fn verify_all(
     algorithm: &Algorithm,
     document: Document,
     rows: &[Row],
-) -> Result<(), Error> {
+) -> Result<InParts<()>, Error> {
     let expected = algorithm.signature.to_owned().to_der()?;
-    let failed = rows.par_iter().find_map_first(|row| verify_one(engine, &expected, document, row).err());
-    failed.map_or(Ok(()), Err)
+    in_parts(rows, |row| verify_one(engine, &expected, document, row))
 }
 
 /// Verifies one stored document. `expected` is the algorithm of its signature in DER.

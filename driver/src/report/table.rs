@@ -116,8 +116,8 @@ pub fn comparison(compared: &[Comparison]) -> impl Display {
             Cell::new(&cell.algorithm),
             right(cell.size.to_string()),
             Cell::new(&cell.stage),
-            right(time(one.before.median)),
-            right(time(one.after.median)),
+            right(time(one.before.value)),
+            right(time(one.after.value)),
             right(format!("{:+.1} %", one.change() * 100.0)),
             Cell::new(if one.is_significant() { "yes" } else { "no" }),
         ]);
@@ -143,8 +143,8 @@ fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Int
     let Some(seconds) = seconds else {
         return vec![right("n/a".to_owned()); if ratio.is_some() { 3 } else { 2 }];
     };
-    let rate = items.map(|items| rate(items as f64 / seconds.median)).unwrap_or_default();
-    let mut cells = vec![right(time(seconds.median)), right(rate)];
+    let rate = items.map(|items| rate(items as f64 / seconds.value)).unwrap_or_default();
+    let mut cells = vec![right(time(seconds.value)), right(rate)];
     if let Some(ratio) = ratio {
         cells.push(right(ratio.map(ratio_text).unwrap_or_default()));
     }
@@ -154,9 +154,9 @@ fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Int
 fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "\nratio: time divided by the time of in-process, the baseline (AWS-LC called directly), in the\n\
-         same round; ~: the 95 % interval of the ratio is wider than {:.0} % of it. Stages that never call\n\
-         the module have no ratio.",
+        "\nratio: the undisturbed time divided by that of in-process, the baseline (AWS-LC called directly), in\n\
+         the same rounds: of the parts of a stage, those count that no other program slowed. ~: the 95 %\n\
+         interval of the ratio is wider than {:.0} % of it. Stages that never call the module have no ratio.",
         WIDE * 100.0
     )?;
     if report.algorithms.iter().any(|name| has_rsa_subscribers(name)) {

@@ -44,9 +44,9 @@ impl Results {
                 case.exchange.name(),
                 case.handshake.name(),
                 case.threads,
-                case.memory.server.median,
-                case.token.server.median,
-                case.ratio.median,
+                case.memory.server.value,
+                case.token.server.value,
+                case.ratio.value,
                 result
             ],
         )?;
@@ -72,7 +72,7 @@ fn can_be_drawn(case: &MeasuredCase) -> bool {
     let is_time = |seconds: f64| (1e-12..1e9).contains(&seconds);
     let side = |side: &Side| {
         let curve = &side.latency.curve;
-        is_time(side.server.median)
+        is_time(side.server.value)
             && curve.len() <= MOST_POINTS
             && curve.iter().all(|(number, seconds)| is_time(*number) && is_time(*seconds))
     };
@@ -88,7 +88,7 @@ mod tests {
     use crate::tls::{Exchange, KeyKind, Latency, Resumption, TlsVersion};
 
     fn case(threads: usize, seconds: f64) -> MeasuredCase {
-        let interval = Interval { median: 2.0, low: 1.0, high: 3.0 };
+        let interval = Interval { value: 2.0, low: 1.0, high: 3.0 };
         let curve = vec![(1.0, seconds), (10.0, seconds)];
         let latency =
             Latency { p50: seconds, p90: seconds, p99: seconds, p999: seconds, max: seconds, curve };

@@ -2,6 +2,7 @@
 //!
 //! A store may come from another person, so this module does not trust its texts or numbers.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use jeton_peers::Interval;
@@ -9,6 +10,7 @@ use rusqlite::Connection;
 
 use super::{Cell, SECONDS, intervals, open};
 use crate::Error;
+use crate::pipeline::{STAGES, StageTimes, Times, ratios};
 use crate::selection::IN_PROCESS;
 
 /// The largest number of cells of one measurement in a report.
@@ -18,17 +20,6 @@ const MOST_CELLS: usize = 50_000;
 const TOTALS: &str = "
     SELECT module, algorithm, size, 'total', sum(seconds) FROM sample WHERE measurement = ?1
     GROUP BY module, algorithm, size, round ORDER BY min(rowid)";
-/// The query for the seconds of each stage, and of all stages, divided by those of the baseline in
-/// the same round.
-const RATIOS: &str = "
-    WITH run AS (
-        SELECT module, algorithm, size, round, stage, seconds FROM sample WHERE measurement = ?1
-        UNION ALL
-        SELECT module, algorithm, size, round, 'total', sum(seconds) FROM sample WHERE measurement = ?1
-        GROUP BY module, algorithm, size, round)
-    SELECT one.module, algorithm, size, stage, one.seconds / baseline.seconds
-    FROM run AS one JOIN run AS baseline USING (algorithm, size, round, stage)
-    WHERE baseline.module = '@baseline' AND one.module <> '@baseline' AND baseline.seconds > 0";
 
 /// A measurement.
 #[derive(Clone, Debug)]
@@ -56,7 +47,7 @@ pub struct Measurement {
     /// The times, in the order of the first run of each cell. The stage `total` has those of all
     /// stages.
     pub cells: Vec<(Cell, Interval)>,
-    /// These times divided by those of the baseline in the same round.
+    /// The undisturbed times divided by those of the baseline in the same rounds.
     pub ratios: Vec<(Cell, Interval)>,
     /// The sizes of the signed documents.
     pub documents: Vec<Document>,
@@ -111,8 +102,7 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
         let mut measurement = described(&connection, id)?;
         measurement.cells = intervals(&connection, SECONDS, Some(id))?;
         measurement.cells.extend(intervals(&connection, TOTALS, Some(id))?);
-        let ratios = RATIOS.replace("@baseline", IN_PROCESS);
-        measurement.ratios = intervals(&connection, &ratios, Some(id))?;
+        measurement.ratios = read_ratios(&connection, id)?;
         measurement.cells.retain(can_be_drawn);
         measurement.ratios.retain(can_be_drawn);
         if measurement.cells.len() > MOST_CELLS {
@@ -154,9 +144,61 @@ pub(super) fn described(connection: &Connection, id: i64) -> Result<Measurement,
     Ok(measurement)
 }
 
+/// A module, an algorithm and a batch size.
+type Batch = (String, String, u64);
+
+/// Returns the ratios of all modules to the baseline. The stage `total` has those of all stages.
+fn read_ratios(connection: &Connection, measurement: i64) -> Result<Vec<(Cell, Interval)>, Error> {
+    let mut batches = read_runs(connection, measurement)?;
+    let baseline: HashMap<_, _> = batches
+        .extract_if(|(module, ..), _| module == IN_PROCESS)
+        .map(|((_, algorithm, size), runs)| ((algorithm, size), runs))
+        .collect();
+    let mut found = Vec::new();
+    for ((module, algorithm, size), runs) in batches {
+        let Some(baseline) = baseline.get(&(algorithm.clone(), size)) else { continue };
+        let pairs: Vec<(&Times, &Times)> =
+            runs.iter().filter_map(|(round, run)| Some((run, baseline.get(round)?))).collect();
+        let ratios = ratios(&pairs);
+        let names = STAGES.iter().map(|row| row.name).chain(["total"]);
+        let of_stages = names.zip(ratios.stages.into_iter().chain([ratios.total]));
+        found.extend(of_stages.filter_map(|(stage, ratio)| {
+            let (module, algorithm, stage) = (module.clone(), algorithm.clone(), stage.to_owned());
+            Some((Cell { module, algorithm, size, stage }, ratio?))
+        }));
+    }
+    Ok(found)
+}
+
+/// Returns the runs of each batch, by their round.
+fn read_runs(
+    connection: &Connection,
+    measurement: i64,
+) -> Result<HashMap<Batch, HashMap<i64, Times>>, Error> {
+    let mut statement = connection.prepare(
+        "SELECT module, algorithm, size, round, stage, seconds, parts FROM sample WHERE measurement = ?1",
+    )?;
+    let mut batches: HashMap<Batch, HashMap<i64, Times>> = HashMap::new();
+    let mut rows = statement.query([measurement])?;
+    while let Some(row) = rows.next()? {
+        let stage: String = row.get(4)?;
+        let Some(stage) = STAGES.iter().position(|row| row.name == stage) else { continue };
+        let parts = row.get::<_, Option<String>>(6)?.map(|text| serde_json::from_str(&text)).transpose();
+        let parts =
+            parts.map_err(|error| Error::Failed(format!("a sample whose parts cannot be read: {error}")))?;
+        let run = batches
+            .entry((row.get(0)?, row.get(1)?, row.get(2)?))
+            .or_default()
+            .entry(row.get(3)?)
+            .or_default();
+        run[stage] = StageTimes { seconds: row.get(5)?, parts: parts.unwrap_or_default() };
+    }
+    Ok(batches)
+}
+
 /// Returns whether a time or a ratio is positive and within the range that a plot can show.
 fn can_be_drawn((_, one): &(Cell, Interval)) -> bool {
-    [one.low, one.median, one.high].iter().all(|number| (1e-12..1e9).contains(number))
+    [one.low, one.value, one.high].iter().all(|number| (1e-12..1e9).contains(number))
 }
 
 fn modules(connection: &Connection, id: i64) -> Result<Vec<ModuleRow>, Error> {

@@ -351,9 +351,9 @@ mod tests {
             Turns { rounds: vec![turn.round(); 7], latencies: turn.latencies, spent: 1.0 }
         };
         let result = case.result([turns(1.0), turns(2.0)]).expect("there are rounds");
-        assert_eq!(result.ratio.median, 0.5);
+        assert_eq!(result.ratio.value, 0.5);
         assert_eq!(result.token.latency.p50, 2.0);
-        assert!(result.token.server.median < 0.1, "the slowest one is in the rate");
+        assert!(result.token.server.value < 0.1, "the slowest one is in the rate");
         assert!(case.result([Turns::default(), Turns::default()]).is_none());
     }
 }

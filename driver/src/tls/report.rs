@@ -84,11 +84,11 @@ pub(crate) fn case_ratio(case: &MeasuredCase) -> String {
 type Column = (&'static str, fn(&MeasuredCase) -> String);
 
 const RATES: [Column; 5] = [
-    ("memory\n1/s", |case| rate(case.memory.server.median)),
-    ("token\n1/s", |case| rate(case.token.server.median)),
+    ("memory\n1/s", |case| rate(case.memory.server.value)),
+    ("token\n1/s", |case| rate(case.token.server.value)),
     ("\nratio", case_ratio),
     ("\n95 %", |case| format!("{:.3}-{:.3}", case.ratio.low, case.ratio.high)),
-    ("client\n1/s", |case| rate(case.token.client.median)),
+    ("client\n1/s", |case| rate(case.token.client.value)),
 ];
 const LATENCIES: [Column; 5] = [
     ("memory\np50", |case| time(case.memory.latency.p50)),

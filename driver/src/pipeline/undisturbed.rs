@@ -1,0 +1,139 @@
+//! The time that a stage takes while no other program disturbs it.
+//!
+//! On a shared machine, another program slows a part of every measurement. The median of whole runs
+//! depends on how much of them it slowed. A stage with many items is therefore timed in parts of at
+//! most 16 items. Of each quarter of the stage, the tenth percentile of all parts of all runs counts:
+//! there are enough parts that no other program slowed, and a stage that gets slower from quarter to
+//! quarter keeps its time. The time of a run outside the parts counts in the same way.
+
+use jeton_peers::Interval;
+
+use super::stage::{Place, STAGES, StageRow, StageTimes, Times};
+
+/// The share of the parts that are faster than the figure.
+const SHARE: f64 = 0.1;
+/// The number of sections of a stage with a figure each.
+const SECTIONS: usize = 4;
+
+/// Returns the undisturbed seconds of a stage with their interval, or `None` if there is no run. The
+/// interval takes the parts for independent.
+fn undisturbed(runs: &[&StageTimes]) -> Option<Interval> {
+    let parts = runs.iter().map(|run| run.parts.len()).max()?;
+    let mut sections = vec![Vec::new(); SECTIONS.min(parts)];
+    let mut outside = Vec::new();
+    for run in runs {
+        for (index, seconds) in run.parts.iter().enumerate() {
+            let section = index * sections.len() / parts;
+            sections[section].push(*seconds);
+        }
+        outside.push(run.seconds - run.parts.iter().sum::<f64>());
+    }
+    let sections = sections.into_iter().map(|parts| {
+        let count = parts.len() as f64 / runs.len() as f64;
+        Some(scaled(Interval::of_share(parts, SHARE)?, count))
+    });
+    let outside = Interval::of_share(outside, SHARE)?;
+    sections.chain([Some(outside)]).reduce(|all, one| Some(sum(all?, one?))).flatten()
+}
+
+/// The ratios of a module to the baseline.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ratios {
+    /// The ratio of each stage, in the order of [`STAGES`]. `None` for the stages that never call the
+    /// module.
+    pub stages: Vec<Option<Interval>>,
+    /// The ratio of all stages together.
+    pub total: Option<Interval>,
+}
+
+/// Divides the undisturbed times of a module by those of the baseline. A pair has a run of the module
+/// and the baseline's run in the same round. Without a pair there is no ratio.
+pub(crate) fn ratios(pairs: &[(&Times, &Times)]) -> Ratios {
+    let times = |stage: usize| {
+        let (module, baseline): (Vec<_>, Vec<_>) =
+            pairs.iter().map(|(module, baseline)| (&module[stage], &baseline[stage])).unzip();
+        Some((undisturbed(&module)?, undisturbed(&baseline)?))
+    };
+    let times: Vec<Option<(Interval, Interval)>> = (0..STAGES.len()).map(times).collect();
+    let all = times.iter().copied().reduce(|all, one| {
+        let ((module, baseline), (more, more_of_baseline)) = (all?, one?);
+        Some((sum(module, more), sum(baseline, more_of_baseline)))
+    });
+    let stage = |(row, times): (&StageRow, &Option<(Interval, Interval)>)| match row.place {
+        Place::Module => times.and_then(quotient),
+        Place::Tool => None,
+    };
+    Ratios { stages: STAGES.iter().zip(&times).map(stage).collect(), total: all.flatten().and_then(quotient) }
+}
+
+fn scaled(one: Interval, factor: f64) -> Interval {
+    Interval { value: one.value * factor, low: one.low * factor, high: one.high * factor }
+}
+
+fn sum(one: Interval, other: Interval) -> Interval {
+    Interval { value: one.value + other.value, low: one.low + other.low, high: one.high + other.high }
+}
+
+/// Divides two times. The interval goes from the smallest to the largest quotient. `None` if a time
+/// is not positive.
+fn quotient((module, baseline): (Interval, Interval)) -> Option<Interval> {
+    (baseline.low > 0.0).then(|| Interval {
+        value: module.value / baseline.value,
+        low: module.low / baseline.high,
+        high: module.high / baseline.low,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Stage;
+
+    /// A run whose stages have 32 parts of `part` seconds, and 1 s outside the parts. `slow` parts
+    /// of each run take three times as long.
+    fn run(part: f64, slow: std::ops::Range<usize>) -> Times {
+        let parts: Vec<f64> =
+            (0..32).map(|index| if slow.contains(&index) { 3.0 * part } else { part }).collect();
+        std::array::from_fn(|_| StageTimes { seconds: parts.iter().sum::<f64>() + 1.0, parts: parts.clone() })
+    }
+
+    fn ratio(module: &[Times], baseline: &[Times]) -> Interval {
+        let pairs: Vec<_> = module.iter().zip(baseline).collect();
+        ratios(&pairs).stages[Stage::CertGen as usize].expect("a ratio")
+    }
+
+    #[test]
+    fn parts_that_another_program_slowed_do_not_count() {
+        let baseline: Vec<_> = (0..6).map(|_| run(1.0, 0..0)).collect();
+        // Half of the parts of each run are slow, other ones in each run.
+        let module: Vec<_> = (0..6).map(|round| run(2.0, 3 * round..3 * round + 16)).collect();
+        let found = ratio(&module, &baseline);
+        assert!((found.value - 65.0 / 33.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_section_that_is_slow_in_every_run_counts() {
+        let baseline: Vec<_> = (0..6).map(|_| run(1.0, 0..0)).collect();
+        let module: Vec<_> = (0..6).map(|_| run(1.0, 24..32)).collect();
+        let found = ratio(&module, &baseline);
+        assert!((found.value - (24.0 + 24.0 + 1.0) / 33.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn only_stages_that_call_the_module_have_a_ratio() {
+        let (module, baseline) = (run(2.0, 0..0), run(1.0, 0..0));
+        let found = ratios(&[(&module, &baseline)]);
+        let has_ratio: Vec<_> = found.stages.iter().map(Option::is_some).collect();
+        let calls: Vec<_> = STAGES.iter().map(|row| row.place == Place::Module).collect();
+        assert_eq!(has_ratio, calls);
+        assert!(found.total.is_some_and(|total| (total.value - 65.0 / 33.0).abs() < 1e-9));
+        assert_eq!(ratios(&[]), Ratios { stages: vec![None; STAGES.len()], total: None });
+    }
+
+    #[test]
+    fn a_time_that_is_not_positive_has_no_ratio() {
+        let module = run(1.0, 0..0);
+        let none: Times = Default::default();
+        assert_eq!(ratios(&[(&module, &none)]).total, None);
+    }
+}
