@@ -2,7 +2,7 @@
 
 use jeton_peers::Interval;
 
-/// A ratio is marked as uncertain if its interval is wider than this fraction of its median.
+/// A ratio is marked as uncertain if its interval is wider than this fraction of it.
 pub(crate) const WIDE: f64 = 0.1;
 
 /// A report warns that other work disturbed a measurement if the spread of the baseline's runs is

@@ -6,8 +6,8 @@
 //!   `in_process` and `openssl` without it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
 //! - `verify`: verifies the stored documents. `jeton verify-db` uses it too.
-//! - `parts`: does parallel work in parts, each with its own time. `undisturbed`: finds the time of a
-//!   stage while no other program disturbs it.
+//! - `parts`: does parallel work in parts, each with its own time. `undisturbed`: finds the time
+//!   of a stage while no other program disturbs it.
 //! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same
 //!   round. [`crate::issuance`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one

@@ -280,10 +280,15 @@ mod tests {
 
     fn store(path: &Path, seconds: &[f64]) {
         let mut results = Results::begin(path, &Machine::this(), 2, 16).expect("a new store");
+        add(&mut results, "jeton", seconds);
+    }
+
+    /// Adds a run for each value. Each stage takes this number of seconds.
+    fn add(results: &mut Results, module: &str, seconds: &[f64]) {
         for (index, seconds) in seconds.iter().enumerate() {
             let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: index + 1 };
             let stage = StageTimes { seconds: *seconds, parts: vec![*seconds / 2.0; 2] };
-            results.add("jeton", &turn, &std::array::from_fn(|_| stage.clone())).expect("a row");
+            results.add(module, &turn, &std::array::from_fn(|_| stage.clone())).expect("a row");
         }
     }
 
@@ -310,6 +315,27 @@ mod tests {
         store(&old, &[1.0, 1.1, 1.2]);
         store(&new, &[1.15, 1.3, 1.4]);
         assert!(!compare(&old, &new).expect("two stores")[0].is_significant());
+    }
+
+    #[test]
+    fn a_report_has_the_ratios_of_the_runs_of_the_same_rounds() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("store");
+        let mut results = Results::begin(&path, &Machine::this(), 2, 16).expect("a new store");
+        add(&mut results, "in-process", &[1.0, 1.0, 9.0]);
+        add(&mut results, "jeton", &[2.5, 2.5]);
+        drop(results);
+        let measured = measurements(&path).expect("a store");
+        let ratio = |stage: &str| {
+            let found = measured[0].ratios.iter().find(|(cell, _)| cell.stage == stage);
+            found.map(|(cell, ratio)| (&*cell.module, ratio.value))
+        };
+        assert_eq!(ratio("cert_gen"), Some(("jeton", 2.5)));
+        assert_eq!(ratio("total"), Some(("jeton", 2.5)));
+        assert_eq!(ratio("db_read_certs"), None);
+        let connection = Connection::open(&path).expect("a database");
+        connection.execute("UPDATE sample SET parts = '[1, x'", []).expect("a change");
+        assert!(measurements(&path).is_err_and(|error| error.to_string().contains("a sample whose parts")));
     }
 
     #[test]

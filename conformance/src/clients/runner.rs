@@ -177,7 +177,7 @@ pub fn last_words(said: &str) -> String {
     let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let at = lines.iter().rev().find_map(|line| line.strip_prefix("at: "));
     lines.retain(|line| !line.starts_with("at: "));
-    let speaks = |line: &&&str| ["CKR_", "rror", "xception"].iter().any(|word| line.contains(word));
+    let speaks = |line: &&&str| ["CKR_", "rror", "xception", "ailed"].iter().any(|word| line.contains(word));
     let line = lines.iter().rev().find(speaks).or(lines.last()).unwrap_or(&"no output");
     at.map_or_else(|| (*line).to_owned(), |at| format!("{line} (at: {at})"))
 }

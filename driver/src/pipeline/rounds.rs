@@ -16,17 +16,17 @@ use super::undisturbed::ratios;
 const MIN_RUNS: usize = 6;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this multiple of
 /// [`Plan::min_seconds`], but at least and at most [`ENOUGH_SECONDS`].
-const ENOUGH_FACTOR: f64 = 40.0;
+const ENOUGH_FACTOR: f64 = 30.0;
 /// See [`ENOUGH_FACTOR`].
-const ENOUGH_SECONDS: [f64; 2] = [2.0, 20.0];
+const ENOUGH_SECONDS: [f64; 2] = [2.0, 15.0];
 /// With this number of rounds, a ratio hardly changes from one measurement to the next, also for a
 /// batch of one certificate, whose stages have one part each.
 const STEADY_RUNS: usize = 100;
 /// Fewer than [`STEADY_RUNS`] rounds are enough if the runs of a module have taken this multiple of
 /// [`Plan::min_seconds`], or [`STEADY_SECONDS`] if that is less.
-const STEADY_FACTOR: f64 = 9.0;
+const STEADY_FACTOR: f64 = 8.0;
 /// See [`STEADY_FACTOR`].
-const STEADY_SECONDS: f64 = 4.5;
+const STEADY_SECONDS: f64 = 4.0;
 /// The size of the batch before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
 
@@ -161,8 +161,8 @@ pub struct MeasuredBatch {
     /// [`super::undisturbed`]). `None` for the baseline, and for the stages that never call the
     /// module.
     pub ratios: Vec<Option<Interval>>,
-    /// The undisturbed time of all stages divided by that of the baseline in the same rounds. `None`
-    /// for the baseline.
+    /// The undisturbed time of all stages divided by that of the baseline in the same rounds.
+    /// `None` for the baseline.
     pub total_ratio: Option<Interval>,
 }
 
@@ -460,13 +460,13 @@ mod tests {
         let runs =
             |count, millis| Runs { rounds: vec![Some(()); count], spent: Duration::from_millis(millis) };
         let plan = |min_seconds| Plan::batches(&[], &[], min_seconds);
-        assert!(runs(99, 4_400).wants(&plan(0.5)));
-        assert!(!runs(100, 4_400).wants(&plan(0.5)));
-        assert!(!runs(99, 4_500).wants(&plan(0.5)));
+        assert!(runs(99, 3_900).wants(&plan(0.5)));
+        assert!(!runs(100, 3_900).wants(&plan(0.5)));
+        assert!(!runs(99, 4_000).wants(&plan(0.5)));
         assert!(runs(5, 1_900).wants(&plan(0.0)));
         assert!(!runs(5, 2_000).wants(&plan(0.0)));
-        assert!(runs(5, 19_900).wants(&plan(1.0)));
-        assert!(!runs(5, 20_000).wants(&plan(1.0)));
+        assert!(runs(5, 14_900).wants(&plan(1.0)));
+        assert!(!runs(5, 15_000).wants(&plan(1.0)));
         assert!(!runs(6, 10).wants(&plan(0.0)));
     }
 
