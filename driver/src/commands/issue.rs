@@ -204,7 +204,14 @@ impl Issue {
             let warm_up = LoadTurn { requests: 1, warm_up: 1, ..turn(first) };
             groups.push(Group { warm_up, work: vec![turn(load)] });
         }
-        Plan { groups, min_seconds: self.min_seconds, min_runs: MIN_RUNS, enough: ENOUGH, steady_runs: 0 }
+        Plan {
+            groups,
+            min_seconds: self.min_seconds,
+            fewest_runs: 1,
+            min_runs: MIN_RUNS,
+            enough: ENOUGH,
+            steady_runs: 0,
+        }
     }
 }
 

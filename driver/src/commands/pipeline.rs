@@ -36,8 +36,8 @@ pub struct Pipeline {
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
     /// The least time of the runs of a module with a size, in seconds. Each size runs six times, or
-    /// fewer times if the runs take 30 times this time (at least 2 s, at most 15 s). Then it runs
-    /// up to 100 times, until the runs have taken 8 times this time or 4 s.
+    /// three to five times if the runs take 30 times this time (at least 2 s, at most 15 s). Then
+    /// it runs up to 100 times, until the runs have taken 8 times this time or 4 s.
     #[arg(long, default_value_t = 0.5, value_parser = modules::seconds)]
     min_seconds: f64,
     /// The number of threads of the parallel stages. Default: the number of cores less one,

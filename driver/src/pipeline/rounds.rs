@@ -11,14 +11,16 @@ use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Times};
 use super::undisturbed::ratios;
 
-/// The smallest number of rounds of a batch. Fewer runs have no 95 % interval. Slow batches have
-/// fewer: see [`ENOUGH_FACTOR`].
+/// The smallest number of rounds of a batch that is not slow. Fewer runs have no 95 % interval.
 const MIN_RUNS: usize = 6;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this multiple of
 /// [`Plan::min_seconds`], but at least and at most [`ENOUGH_SECONDS`].
 const ENOUGH_FACTOR: f64 = 30.0;
 /// See [`ENOUGH_FACTOR`].
 const ENOUGH_SECONDS: [f64; 2] = [2.0, 15.0];
+/// The smallest number of rounds of a batch, however slow it is. Other work may slow all of one
+/// run.
+const FEWEST_RUNS: usize = 3;
 /// With this number of rounds, a ratio hardly changes from one measurement to the next, also for a
 /// batch of one certificate, whose stages have one part each.
 const STEADY_RUNS: usize = 100;
@@ -59,9 +61,13 @@ pub struct Plan<W> {
     pub groups: Vec<Group<W>>,
     /// The least time of the runs of a module, for each piece of work.
     pub min_seconds: f64,
-    /// The smallest number of rounds, so that one slow run does not change the median much.
+    /// The smallest number of rounds, however long the runs take.
+    pub fewest_runs: usize,
+    /// The smallest number of rounds of work that is not slow, so that one slow run does not change
+    /// the median much.
     pub min_runs: usize,
-    /// Fewer rounds are enough if the runs of a module have taken this long in total.
+    /// Fewer rounds than `min_runs` are enough if the runs of a module have taken this long in
+    /// total.
     pub enough: Duration,
     /// A module with fewer runs than this continues for longer than `min_seconds`, up to a limit.
     pub steady_runs: usize,
@@ -98,7 +104,14 @@ impl Plan<Turn> {
         let groups = algorithms.iter().map(group).collect();
         let [least, most] = ENOUGH_SECONDS;
         let enough = Duration::from_secs_f64((ENOUGH_FACTOR * min_seconds).clamp(least, most));
-        Self { groups, min_seconds, min_runs: MIN_RUNS, enough, steady_runs: STEADY_RUNS }
+        Self {
+            groups,
+            min_seconds,
+            fewest_runs: FEWEST_RUNS,
+            min_runs: MIN_RUNS,
+            enough,
+            steady_runs: STEADY_RUNS,
+        }
     }
 }
 
@@ -215,7 +228,7 @@ impl<S> Runs<S> {
     fn wants<W>(&self, plan: &Plan<W>) -> bool {
         let (count, spent) = (self.count(), self.spent.as_secs_f64());
         let steady = (STEADY_FACTOR * plan.min_seconds).min(STEADY_SECONDS);
-        count == 0
+        count < plan.fewest_runs
             || spent < plan.min_seconds
             || (count < plan.min_runs && self.spent < plan.enough)
             || (count < plan.steady_runs && spent < steady)
@@ -468,6 +481,7 @@ mod tests {
         assert!(runs(5, 14_900).wants(&plan(1.0)));
         assert!(!runs(5, 15_000).wants(&plan(1.0)));
         assert!(!runs(6, 10).wants(&plan(0.0)));
+        assert!(runs(2, 60_000).wants(&plan(0.0)));
     }
 
     #[test]

@@ -16,6 +16,10 @@ const SHARE: f64 = 0.05;
 /// The number of sections of a stage with a figure each.
 const SECTIONS: usize = 4;
 
+/// With fewer runs, other work may have slowed all parts. Then the interval goes from the fastest
+/// to the slowest part.
+const FEW_RUNS: usize = 3;
+
 /// Returns the undisturbed seconds of a stage with their interval, or `None` if there is no run.
 /// The interval takes the parts for independent.
 fn undisturbed(runs: &[&StageTimes]) -> Option<Interval> {
@@ -29,11 +33,17 @@ fn undisturbed(runs: &[&StageTimes]) -> Option<Interval> {
         }
         outside.push(run.seconds - run.parts.iter().sum::<f64>());
     }
+    let figure = |values: Vec<f64>| {
+        let range = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
+        let figure = Interval::of_share(values, SHARE)?;
+        let (low, high) = if runs.len() < FEW_RUNS { range? } else { (figure.low, figure.high) };
+        Some(Interval { low, high, ..figure })
+    };
     let sections = sections.into_iter().map(|parts| {
         let count = parts.len() as f64 / runs.len() as f64;
-        Some(scaled(Interval::of_share(parts, SHARE)?, count))
+        Some(scaled(figure(parts)?, count))
     });
-    let outside = Interval::of_share(outside, SHARE)?;
+    let outside = figure(outside)?;
     sections.chain([Some(outside)]).reduce(|all, one| Some(sum(all?, one?))).flatten()
 }
 
@@ -118,6 +128,18 @@ mod tests {
         let module: Vec<_> = (0..6).map(|_| run(1.0, 24..32)).collect();
         let found = ratio(&module, &baseline);
         assert!((found.value - (24.0 + 24.0 + 1.0) / 33.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn the_interval_of_few_runs_has_all_parts() {
+        let measured = |rounds| {
+            let baseline: Vec<_> = (0..rounds).map(|_| run(1.0, 0..0)).collect();
+            let module: Vec<_> = (0..rounds).map(|_| run(1.0, 31..32)).collect();
+            ratio(&module, &baseline)
+        };
+        let (few, enough) = (measured(2), measured(3));
+        assert!((few.value, few.low) == (1.0, 1.0) && few.high > 1.4, "{few:?}");
+        assert!((enough.value, enough.low, enough.high) == (1.0, 1.0, 1.0), "{enough:?}");
     }
 
     #[test]

@@ -17,7 +17,8 @@ use crate::results::Comparison;
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
 /// one table for each module.
 pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}, {} threads", report.about.machine(), report.threads)?;
+    let plural = if report.threads == 1 { "" } else { "s" };
+    writeln!(out, "{}, {} thread{plural}", report.about.machine(), report.threads)?;
     for module in &report.modules {
         if let Some(about) = &module.description {
             writeln!(out, "{}: {}", module.name, module_text(about))?;
