@@ -191,9 +191,9 @@ fn signing(view: &View<'_>) -> Section {
     let header = [vec!["algorithm", "stage"], view.modules.clone()].concat();
     let table = Table { header: header.into_iter().map(ToOwned::to_owned).collect(), rows: rows.collect() };
     let text = format!(
-        "A batch of {size}. The words after a time compare the module with {IN_PROCESS}, by the parts of the stage that no \
-         other program slowed. \
-         \"About equal\": the two differ by less than {:.0} %, or the 95 % interval of the ratio contains 1.",
+        "A batch of {size}. The words after a time compare the module with {IN_PROCESS}, by the parts of \
+         the stage that no other program slowed. \"About equal\": the two differ by less than \
+         {:.0} %, or the 95 % interval of the ratio contains 1.",
         EQUAL * 100.0
     );
     let blocks = vec![Block::Text(text), Block::Table(table)];
