@@ -170,8 +170,8 @@ pub struct MeasuredBatch {
     /// How much the totals of the runs differ: the range without the fastest and the slowest tenth,
     /// divided by the median.
     pub spread: f64,
-    /// For each stage, the undisturbed time divided by that of the baseline in the same rounds (see
-    /// [`super::undisturbed`]). `None` for the baseline, and for the stages that never call the
+    /// For each stage, the time of the parts that no other program slowed, divided by that of the
+    /// baseline in the same rounds. `None` for the baseline, and for the stages that never call the
     /// module.
     pub ratios: Vec<Option<Interval>>,
     /// The undisturbed time of all stages divided by that of the baseline in the same rounds.
