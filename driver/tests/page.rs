@@ -137,8 +137,8 @@ fn the_backends_of_jeton_are_compared_if_a_store_has_several() {
     let copied = "
         INSERT INTO measurement SELECT 2, started, tool_version, '[\"jeton\",\"--backend\",\"rustcrypto\"]', cpu, cores,
             memory_kib, system, threads, rsa_key_pool FROM measurement;
-        INSERT INTO sample SELECT 2, 'jeton', algorithm, size, round, stage, seconds FROM sample;
-        INSERT INTO sample SELECT 1, 'jeton', algorithm, size, round, stage, 2 * seconds FROM sample
+        INSERT INTO sample SELECT 2, 'jeton', algorithm, size, round, stage, seconds, parts FROM sample;
+        INSERT INTO sample SELECT 1, 'jeton', algorithm, size, round, stage, 2 * seconds, parts FROM sample
             WHERE measurement = 1;";
     connection.execute_batch(copied).expect("another measurement");
     drop(connection);
