@@ -6,7 +6,7 @@ mod issuance;
 mod measurement;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jeton_peers::{Interval, Machine};
 use rusqlite::{Connection, OpenFlags, params};
@@ -43,6 +43,7 @@ const SCHEMA: &str = "
 
 /// A measurement that is written to a result store.
 pub struct Results {
+    path: PathBuf,
     connection: Connection,
     measurement: i64,
 }
@@ -50,6 +51,10 @@ pub struct Results {
 impl Results {
     /// Opens or creates the store at `path`, and begins a measurement in it.
     pub fn begin(path: &Path, machine: &Machine, threads: usize, rsa_key_pool: u64) -> Result<Self, Error> {
+        Self::create(path, machine, threads, rsa_key_pool).map_err(|error| of_store(path, error))
+    }
+
+    fn create(path: &Path, machine: &Machine, threads: usize, rsa_key_pool: u64) -> Result<Self, Error> {
         let connection = Connection::open(path)?;
         let new = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
         if new {
@@ -79,13 +84,13 @@ impl Results {
             ],
         )?;
         let measurement = connection.last_insert_rowid();
-        Ok(Self { connection, measurement })
+        Ok(Self { path: path.to_owned(), connection, measurement })
     }
 
     /// Writes the description of a module.
     pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<(), Error> {
         let library = module.library.as_ref().map(|path| path.to_string_lossy());
-        self.connection.execute(
+        let added = self.connection.execute(
             "INSERT INTO module VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 self.measurement,
@@ -96,12 +101,16 @@ impl Results {
                 module.cryptoki,
                 library
             ],
-        )?;
-        Ok(())
+        );
+        added.map(drop).map_err(|error| of_store(&self.path, error.into()))
     }
 
     /// Writes a run.
     pub fn add(&mut self, module: &str, turn: &Turn, times: &Times) -> Result<(), Error> {
+        self.add_samples(module, turn, times).map_err(|error| of_store(&self.path, error.into()))
+    }
+
+    fn add_samples(&mut self, module: &str, turn: &Turn, times: &Times) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         {
             let mut insert =
@@ -121,12 +130,16 @@ impl Results {
                 ])?;
             }
         }
-        Ok(transaction.commit()?)
+        transaction.commit()
     }
 
     /// Writes the sizes of the documents that the modules signed, for the algorithms and batch
     /// sizes of this measurement.
     pub fn add_documents(&self, sizes: &[DocumentSize]) -> Result<(), Error> {
+        self.add_sizes(sizes).map_err(|error| of_store(&self.path, error.into()))
+    }
+
+    fn add_sizes(&self, sizes: &[DocumentSize]) -> rusqlite::Result<()> {
         let mut insert = self.connection.prepare(
             "INSERT OR REPLACE INTO document SELECT ?1, ?2, ?3, ?4, ?5
              WHERE EXISTS (SELECT 1 FROM sample WHERE measurement = ?1 AND algorithm = ?2 AND size = ?3)",
@@ -259,6 +272,14 @@ fn intervals(
         }
     }
     Ok(cells.into_iter().filter_map(|(cell, samples)| Some((cell, Interval::of(samples)?))).collect())
+}
+
+/// Names the store in an error of its database.
+fn of_store(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Database(error) => Error::Failed(format!("{}: {error}", path.display())),
+        error => error,
+    }
 }
 
 /// Fails if the file is not a result store of this version.

@@ -96,7 +96,7 @@ fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
     for writer in WRITERS {
         let store = scratch.file("store");
         let (code, text) = limited("8", &[writer, &["--results", &store]].concat());
-        assert!(code == 1 && text.contains("jeton: database: "), "{writer:?}: {code} {text}");
+        assert!(code == 1 && text.contains(&format!("jeton: {store}: ")), "{writer:?}: {code} {text}");
         for suffix in ["", "-wal", "-shm"] {
             // The tool does not remove the store, which belongs to the user.
             let _ = std::fs::remove_file(format!("{store}{suffix}"));

@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::Results;
 use super::measurement::{Measurement, described};
+use super::{Results, of_store};
 use crate::Error;
 use crate::tls::{MeasuredCase, Side};
 
@@ -34,6 +34,10 @@ impl Results {
     /// Writes a case.
     pub fn add_case(&self, case: &MeasuredCase) -> Result<(), Error> {
         let result = serde_json::to_string(case).map_err(|error| Error::Failed(error.to_string()))?;
+        self.add_result(case, &result).map_err(|error| of_store(&self.path, error.into()))
+    }
+
+    fn add_result(&self, case: &MeasuredCase, result: &str) -> rusqlite::Result<()> {
         self.connection.execute_batch(TABLE)?;
         self.connection.execute(
             "INSERT INTO handshake VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::Results;
 use super::measurement::{Measurement, described};
+use super::{Results, of_store};
 use crate::Error;
 use crate::issuance::{Load, LoadTurn, METRICS, MeasuredLoad, Metric, Storage, Values};
 use crate::selection::IN_PROCESS;
@@ -25,9 +25,13 @@ const MOST_ROUNDS: usize = 100_000;
 impl Results {
     /// Writes a run of a load. Does not write a warm-up, whose round is 0.
     pub fn add_load(&mut self, module: &str, turn: &LoadTurn, values: &Values) -> Result<(), Error> {
-        if turn.round == 0 {
-            return Ok(());
+        match turn.round {
+            0 => Ok(()),
+            _ => self.add_metrics(module, turn, values).map_err(|error| of_store(&self.path, error.into())),
         }
+    }
+
+    fn add_metrics(&mut self, module: &str, turn: &LoadTurn, values: &Values) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         transaction.execute_batch(TABLE)?;
         {
@@ -50,7 +54,7 @@ impl Results {
                 ])?;
             }
         }
-        Ok(transaction.commit()?)
+        transaction.commit()
     }
 }
 
