@@ -202,8 +202,9 @@ pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
 /// Returns the times of the last measurement of `jeton pipeline` in a store.
 fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
     let connection = open(path)?;
-    let newest = connection.query_row("SELECT max(measurement) FROM sample", [], |row| row.get(0))?;
-    intervals(&connection, SECONDS, newest)
+    let newest = connection.query_row("SELECT max(measurement) FROM sample", [], |row| row.get(0));
+    let last = newest.map_err(Error::from).and_then(|newest| intervals(&connection, SECONDS, newest));
+    last.map_err(|error| of_store(path, error))
 }
 
 /// The newest measurement of a store, for `jeton report`.
@@ -219,6 +220,10 @@ pub enum Newest {
 
 /// Reads the newest measurement of a store.
 pub fn newest(path: &Path) -> Result<Newest, Error> {
+    read_newest(path).map_err(|error| of_store(path, error))
+}
+
+fn read_newest(path: &Path) -> Result<Newest, Error> {
     let connection = open(path)?;
     let last = |table: &str| -> Result<Option<i64>, Error> {
         let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
@@ -356,7 +361,10 @@ mod tests {
         assert_eq!(ratio("db_read_certs"), None);
         let connection = Connection::open(&path).expect("a database");
         connection.execute("UPDATE sample SET parts = '[1, x'", []).expect("a change");
-        assert!(measurements(&path).is_err_and(|error| error.to_string().contains("a sample whose parts")));
+        assert!(
+            measurements(&path)
+                .is_err_and(|error| error.to_string().contains("store: the parts of a sample"))
+        );
     }
 
     #[test]

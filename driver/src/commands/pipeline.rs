@@ -22,7 +22,7 @@ use super::printing;
 ///
 /// The modules take turns: in each round every module runs the same batch once, and so does the
 /// baseline. A module that has enough runs of a size (--min-seconds) skips the remaining rounds.
-/// The tables show medians. A first run of size 4 warms up and is not counted.
+/// The times in the tables are medians. A first run of size 4 warms up and is not counted.
 #[derive(Args)]
 pub struct Pipeline {
     #[command(flatten)]

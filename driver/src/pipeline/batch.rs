@@ -66,16 +66,13 @@ impl Run<'_> {
         database: &mut Database,
         batch: i64,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let InParts { results: issued, seconds } =
-            self.time(clock, Stage::CertGen, || self.issue(engine, authority))?;
-        clock.divide(Stage::CertGen, seconds);
+        let issued = self.time_parts(clock, Stage::CertGen, || self.issue(engine, authority))?;
         self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, batch, &issued))?;
         drop(issued);
         let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, batch))?;
-        let verified = self.time(clock, Stage::CertVerify, || {
+        self.time_parts(clock, Stage::CertVerify, || {
             verify_all(engine, self.profile.ca, Document::Certificate, &rows)
         })?;
-        clock.divide(Stage::CertVerify, verified.seconds);
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
@@ -107,18 +104,16 @@ impl Run<'_> {
         let built: Vec<Vec<u8>> = self.time(clock, Stage::OcspBuild, || {
             serials.map(|serial| Ok(authority.ocsp_tbs(serial)?)).collect::<Result<_, Error>>()
         })?;
-        let InParts { results: signed, seconds } = self.time(clock, Stage::OcspSign, || {
+        let signed = self.time_parts(clock, Stage::OcspSign, || {
             in_parts(&built, |tbs| Ok(authority.assemble_ocsp(tbs, &engine.sign(tbs)?)?))
         })?;
-        clock.divide(Stage::OcspSign, seconds);
         drop(built);
         self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, batch, &signed))?;
         drop(signed);
         let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, batch))?;
-        let verified = self.time(clock, Stage::OcspVerify, || {
+        self.time_parts(clock, Stage::OcspVerify, || {
             verify_all(engine, self.profile.ca, Document::OcspResponse, &rows)
         })?;
-        clock.divide(Stage::OcspVerify, verified.seconds);
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
@@ -144,6 +139,18 @@ impl Run<'_> {
             _ => 0,
         };
         (0..wanted).into_par_iter().map(|_| engine.make_subscriber(subscriber)).collect()
+    }
+
+    /// Like `time`, for a stage that is timed in parts.
+    fn time_parts<T>(
+        &self,
+        clock: &mut Clock,
+        stage: Stage,
+        work: impl FnOnce() -> Result<InParts<T>, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let InParts { results, seconds } = self.time(clock, stage, work)?;
+        clock.divide(stage, seconds);
+        Ok(results)
     }
 
     fn time<T>(

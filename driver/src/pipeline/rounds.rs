@@ -375,8 +375,8 @@ pub(crate) fn spread(mut values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::StageTimes;
     use super::*;
+    use crate::pipeline::StageTimes;
 
     /// A module that answers with a function of the turn and of `stage`, the time of a stage.
     struct Fake {

@@ -102,7 +102,7 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
         let mut measurement = described(&connection, id)?;
         measurement.cells = intervals(&connection, SECONDS, Some(id))?;
         measurement.cells.extend(intervals(&connection, TOTALS, Some(id))?);
-        measurement.ratios = read_ratios(&connection, id)?;
+        measurement.ratios = read_ratios(&connection, path, id)?;
         measurement.cells.retain(can_be_drawn);
         measurement.ratios.retain(can_be_drawn);
         if measurement.cells.len() > MOST_CELLS {
@@ -148,8 +148,12 @@ pub(super) fn described(connection: &Connection, id: i64) -> Result<Measurement,
 type Batch = (String, String, u64);
 
 /// Returns the ratios of all modules to the baseline. The stage `total` has those of all stages.
-fn read_ratios(connection: &Connection, measurement: i64) -> Result<Vec<(Cell, Interval)>, Error> {
-    let mut batches = read_runs(connection, measurement)?;
+fn read_ratios(
+    connection: &Connection,
+    path: &Path,
+    measurement: i64,
+) -> Result<Vec<(Cell, Interval)>, Error> {
+    let mut batches = read_runs(connection, path, measurement)?;
     let baseline: HashMap<_, _> = batches
         .extract_if(|(module, ..), _| module == IN_PROCESS)
         .map(|((_, algorithm, size), runs)| ((algorithm, size), runs))
@@ -173,6 +177,7 @@ fn read_ratios(connection: &Connection, measurement: i64) -> Result<Vec<(Cell, I
 /// Returns the runs of each batch, by their round.
 fn read_runs(
     connection: &Connection,
+    path: &Path,
     measurement: i64,
 ) -> Result<HashMap<Batch, HashMap<i64, Times>>, Error> {
     let mut statement = connection.prepare(
@@ -184,8 +189,10 @@ fn read_runs(
         let stage: String = row.get(4)?;
         let Some(stage) = STAGES.iter().position(|row| row.name == stage) else { continue };
         let parts = row.get::<_, Option<String>>(6)?.map(|text| serde_json::from_str(&text)).transpose();
-        let parts =
-            parts.map_err(|error| Error::Failed(format!("a sample whose parts cannot be read: {error}")))?;
+        let parts = parts.map_err(|error| {
+            let path = path.display();
+            Error::Failed(format!("{path}: the parts of a sample cannot be read: {error}"))
+        })?;
         let run = batches
             .entry((row.get(0)?, row.get(1)?, row.get(2)?))
             .or_default()
