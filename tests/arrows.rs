@@ -39,6 +39,7 @@ const PACKAGES: [(&str, &[&str]); 14] = [
         "driver",
         &[
             ".",
+            "abi",
             "conformance",
             "driver/client",
             "driver/formats",
@@ -50,7 +51,7 @@ const PACKAGES: [(&str, &[&str]); 14] = [
     ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi", "driver/client", "driver/formats", "driver/migrate"]),
-    ("benches", &[".", "driver/client", "driver/peers"]),
+    ("benches", &[".", "abi", "driver/client", "driver/peers"]),
 ];
 
 /// The folders whose files import each other without circles.

@@ -8,12 +8,12 @@ fn main() {
     run::if_child();
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("report") => report::write(),
-        Some("instructions") => Artefacts::build().and_then(|artefacts| instructions::measure(&artefacts)),
-        Some("startup") => Artefacts::build().and_then(|artefacts| startup::measure(&artefacts)),
-        Some("store") => Artefacts::build().and_then(|artefacts| store::measure(&artefacts)),
+        Some("instructions") => Artefacts::with_null().and_then(|artefacts| instructions::measure(&artefacts)),
+        Some("startup") => Artefacts::with_null().and_then(|artefacts| startup::measure(&artefacts)),
+        Some("store") => store::measure(&Artefacts::without_null()),
         Some("tokens") => {
             let most = std::env::args().nth(2).and_then(|most| most.parse().ok());
-            Artefacts::build().and_then(|artefacts| tokens::measure(&artefacts, most.unwrap_or(10_000)))
+            tokens::measure(&Artefacts::without_null(), most.unwrap_or(10_000))
         }
         Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {

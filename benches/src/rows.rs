@@ -109,7 +109,7 @@ pub fn open(suite: &mut Suite, directory: &Path, artefacts: &Artefacts) -> Vec<R
     let known = [
         ("jeton", ours(directory, &artefacts.module, "jeton", "aws-lc", Maker::Ours)),
         ("jeton-rc", ours(directory, &artefacts.module, "jeton-rc", "rustcrypto", Maker::Ours)),
-        ("jeton-null", ours(directory, &artefacts.null, "jeton-null", "null", Maker::Null)),
+        ("jeton-null", null(directory, &artefacts.null)),
         ("softhsm2", peer(Known::SoftHsm2, directory)),
         ("nss", peer(Known::Nss, directory)),
         ("kryoptic", peer(Known::Kryoptic, directory)),
@@ -134,6 +134,14 @@ fn ours(directory: &Path, library: &Path, name: &str, backend: &str, maker: Make
     made.map_err(|error| format!("{}: {error}", library.display()))?;
     let reserved = Some(parameters(&tokens, backend));
     start(name, maker, &copy, reserved, &TokenAccess::Initialise)
+}
+
+/// Returns the row of the module with the null backend, if that module was built.
+fn null(directory: &Path, library: &Path) -> Outcome<Row> {
+    if !library.is_file() {
+        return Err("not built: `cargo bench` without a filter builds it".to_owned());
+    }
+    ours(directory, library, "jeton-null", "null", Maker::Null)
 }
 
 fn peer(known: Known, directory: &Path) -> Outcome<Row> {

@@ -72,10 +72,10 @@ fn filter_of(arguments: impl Iterator<Item = String>) -> Option<String> {
 }
 
 /// Starts one child, which measures the groups that the filter selects. The child's tokens are in a
-/// temporary directory. Without a filter, also measures loading, memory, instructions, many tokens
-/// and tokens in a database.
+/// temporary directory. Without a filter, also builds and measures the null backend, and measures
+/// loading, memory, instructions, many tokens and tokens in a database.
 pub fn compare() -> Result<(), String> {
-    let artefacts = Artefacts::build()?;
+    let artefacts = if filter().is_none() { Artefacts::with_null()? } else { Artefacts::without_null() };
     let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
     let directory = directory.map_err(|error| error.to_string())?;
     let data = data_directory();
