@@ -23,6 +23,7 @@ pub mod backup;
 pub mod import;
 pub mod migrate;
 pub mod store;
+pub mod targets;
 
 /// The files of the tool that read backups. The tool as a whole has many more dependencies.
 #[path = "../../../driver/src"]

@@ -1,5 +1,5 @@
-//! Sequences of calls of all functions in the table `calls::ALL`.
+//! Calls of all functions.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jeton_fuzz::Run::of(bytes, &[]));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jeton_fuzz::targets::abi(bytes));

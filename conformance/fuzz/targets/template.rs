@@ -2,15 +2,4 @@
 
 #![no_main]
 
-const FUNCTIONS: [&str; 8] = [
-    "C_CreateObject",
-    "C_CopyObject",
-    "C_SetAttributeValue",
-    "C_GetAttributeValue",
-    "C_FindObjectsInit",
-    "C_FindObjects",
-    "C_FindObjectsFinal",
-    "C_GetObjectSize",
-];
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jeton_fuzz::Run::of(bytes, &FUNCTIONS));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jeton_fuzz::targets::template(bytes));
