@@ -7,43 +7,66 @@
 //! module verifies the forged signature, or accepts a call that it must refuse.
 //!
 //! Denial of service and changes to the files of a token are not part of the table.
+//!
+//! # How to add an attack
+//!
+//! An attack is a row: its source, its name, the mechanisms that it needs, what the owner prepares,
+//! and the calls of the attacker with the outcome that makes them a success. Choose the file whose
+//! first lines name the source.
+//!
+//! ```ignore
+//! t.row(CLULOW, "wrap and decrypt with a known key", &[ECB], aes(Wrappable)).reads(|a, victim| {
+//!     let own = a.import(known(&[CKA_WRAP, CKA_DECRYPT]))?;
+//!     a.decrypted(ECB, own, &a.wrapped(ECB, own, victim)?)
+//! });
+//! ```
+//!
+//! - The owner prepares a secret key (`Template`, such as `aes`, `base`, `victim`), a key pair
+//!   (`Pair`, such as `rsa`, `ec`), a tuple of two of them, what `owner(|a| ...)` returns, or
+//!   nothing (`()`). The closure gets the handles. `keys.rs` has these words.
+//! - The outcomes are `reads` (the closure returns the value of the victim), `yields` (other
+//!   bytes), `accepted` (the module accepts every call) and `holds` (the closure returns true).
+//! - `tools.rs` has the calls of the attacker. The type of a mechanism stands for the mechanism
+//!   with a usual parameter; `Structure` makes any other parameter. A call that fails with `?`
+//!   means that the module resisted. If the owner makes the call, add `.setup()`.
+//! - A family of attacks is one row in a loop over mechanisms, attributes or key types. If rows
+//!   have more in common, a closure starts the row: `let sign = |how| t.row(...)`.
+//! - `a.another()` is the attacker in a second session.
+//! - Leave the objects where they are: after each attack, those on the token are destroyed.
+//!
+//! If PKCS#11 allows the attack, add the beginning of its name to `allowed.rs`. Then write
+//! docs/attacks.md again.
 
+use std::cell::RefCell;
 use std::ops::Deref;
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, User};
+use jeton_client::{Failure, Session, User};
 
 use crate::fixture::{Fixture, code_name};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
+use keys::{Guarded, Prepare, VICTIM, flag};
 
 mod allowed;
 mod classic;
 mod consent;
 mod cuts;
 mod flags;
+mod keys;
 mod oracles;
 mod points;
 mod privacy;
 mod tools;
 mod trust;
 
-pub use allowed::reason;
+// The sources of attacks in several files.
+const BORTOLOZZO: &str = "Bortolozzo et al. 2010";
+const CLULOW: &str = "Clulow 2003";
+const RULE: &str = "PKCS#11 3.2";
 
-/// An attack.
-struct Attack {
-    /// The publication, or the number of the review's finding.
-    source: &'static str,
-    /// The target and the method. Each name is unique.
-    name: String,
-    /// The mechanisms that the attack needs.
-    needs: Vec<CK_MECHANISM_TYPE>,
-    /// Runs the attack.
-    run: Box<dyn Fn(&Attacker<'_>) -> Attempt>,
-}
-
-/// True if an attack succeeded.
-type Attempt = Result<bool, Stop>;
+/// The result of a step.
+type Tried<T> = Result<T, Stop>;
 
 /// Why an attack ended early.
 enum Stop {
@@ -64,30 +87,78 @@ impl From<Failure> for Stop {
 /// Marks a step that the owner of the victim takes.
 trait Setup<T> {
     /// Returns the result. If the step failed, the attack cannot be tried.
-    fn setup(self) -> Result<T, Stop>;
+    fn setup(self) -> Tried<T>;
 }
 
-impl<T> Setup<T> for Result<T, Failure> {
-    fn setup(self) -> Result<T, Stop> {
-        self.map_err(Stop::Setup)
-    }
-}
-
-impl<T> Setup<T> for Result<T, Stop> {
-    fn setup(self) -> Result<T, Stop> {
-        self.map_err(|stop| match stop {
+impl<T, E: Into<Stop>> Setup<T> for Result<T, E> {
+    fn setup(self) -> Tried<T> {
+        self.map_err(|stop| match stop.into() {
             Stop::Setup(failure) | Stop::Refused(failure) => Stop::Setup(failure),
         })
     }
 }
 
-fn attack(
+/// The attacks, in the order of the document.
+#[derive(Default)]
+struct Table(RefCell<Vec<Task>>);
+
+impl Table {
+    /// Starts a row: the source, the name, the mechanisms, and what the owner prepares. The methods
+    /// of [`Row`] finish it.
+    fn row<P: Prepare>(
+        &self,
+        source: &'static str,
+        name: impl Into<String>,
+        needs: &[CK_MECHANISM_TYPE],
+        owner: P,
+    ) -> Row<'_, P> {
+        Row { table: self, source, name: name.into(), needs: needs.to_vec(), owner }
+    }
+}
+
+/// An attack without the attacker's calls.
+#[must_use]
+struct Row<'t, P> {
+    table: &'t Table,
+    /// The publication, or the number of the review's finding.
     source: &'static str,
-    name: impl Into<String>,
-    needs: &[CK_MECHANISM_TYPE],
-    run: impl Fn(&Attacker<'_>) -> Attempt + 'static,
-) -> Attack {
-    Attack { source, name: name.into(), needs: needs.to_vec(), run: Box::new(run) }
+    /// The target and the method. Each name is unique.
+    name: String,
+    /// The mechanisms that the attack needs.
+    needs: Vec<CK_MECHANISM_TYPE>,
+    /// What the owner prepares.
+    owner: P,
+}
+
+impl<P: Prepare + 'static> Row<'_, P> {
+    /// The attack succeeds if the closure returns true.
+    fn holds(self, act: impl Fn(&Attacker<'_>, P::Made) -> Tried<bool> + 'static) {
+        let Self { table, source, name, needs, owner } = self;
+        let title = name.clone();
+        let work = Work::LoggedIn(Box::new(move |fixture| {
+            verdict(fixture, &title, &needs, |a| act(a, owner.prepare(a).setup()?))
+        }));
+        table.0.borrow_mut().push(Task { section: Section::Attacks, subject: source.to_owned(), name, work });
+    }
+
+    /// The attack succeeds if the module accepts every call.
+    fn accepted<T>(self, act: impl Fn(&Attacker<'_>, P::Made) -> Tried<T> + 'static) {
+        self.holds(move |a, made| act(a, made).map(|_| true));
+    }
+
+    /// The attack succeeds if the closure returns these bytes.
+    fn yields(
+        self,
+        wanted: impl AsRef<[u8]> + 'static,
+        act: impl Fn(&Attacker<'_>, P::Made) -> Tried<Vec<u8>> + 'static,
+    ) {
+        self.holds(move |a, made| Ok(act(a, made)? == wanted.as_ref()));
+    }
+
+    /// The attack succeeds if the closure returns the value of the victim.
+    fn reads(self, act: impl Fn(&Attacker<'_>, P::Made) -> Tried<Vec<u8>> + 'static) {
+        self.yields(VICTIM, act);
+    }
 }
 
 /// A session of the attacker. It also acts for the owner of the victims.
@@ -107,57 +178,64 @@ impl Deref for Attacker<'_> {
 impl Attacker<'_> {
     /// Calls `work` as the SO, and then logs the user in again. The logout destroys the private
     /// session objects.
-    fn as_officer<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
-        self.fixture.logged_out(|session| {
+    fn as_officer<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Tried<T> {
+        self.logged_out(|session| {
             session.login(User::So, Some(self.fixture.so_pin()))?;
             work(session)
         })
     }
 
     /// Calls `work` without a login, and then logs the user in again.
-    fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
-        self.fixture.logged_out(work)
+    fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Tried<T> {
+        Ok(self.fixture.logged_out(work)?)
+    }
+
+    /// Destroys the objects that an attack left on the token. Only the SO can destroy a trusted
+    /// key.
+    fn clean_up(&self) {
+        let left = || self.find(&[flag(CKA_TOKEN, true)]).unwrap_or_default();
+        left().into_iter().for_each(|object| drop(self.destroy_object(object)));
+        let trusted = left();
+        if !trusted.is_empty() {
+            let destroy = |session: &Session| trusted.iter().try_for_each(|key| session.destroy_object(*key));
+            let _ = self.as_officer(destroy);
+        }
     }
 }
 
 /// Returns every attack.
 pub fn tasks() -> Vec<Task> {
-    let all = [
-        flags::attacks(),
-        privacy::attacks(),
-        cuts::attacks(),
-        trust::attacks(),
-        consent::attacks(),
-        oracles::attacks(),
-        classic::attacks(),
-        points::attacks(),
-    ];
-    all.into_iter().flatten().map(task).collect()
+    let table = Table::default();
+    flags::attacks(&table);
+    privacy::attacks(&table);
+    cuts::attacks(&table);
+    trust::attacks(&table);
+    consent::attacks(&table);
+    oracles::attacks(&table);
+    classic::attacks(&table);
+    points::attacks(&table);
+    table.0.into_inner()
 }
 
-fn task(attack: Attack) -> Task {
-    let Attack { source, name, needs, run } = attack;
-    let label = name.clone();
-    let work = move |fixture: &Fixture<'_>| verdict(fixture, &label, &needs, run.as_ref());
-    Task { section: Section::Attacks, subject: source.to_owned(), name, work: Work::LoggedIn(Box::new(work)) }
-}
-
+/// Tries an attack, and removes what it left.
 fn verdict(
     fixture: &Fixture<'_>,
     name: &str,
     needs: &[CK_MECHANISM_TYPE],
-    run: &dyn Fn(&Attacker<'_>) -> Attempt,
+    run: impl FnOnce(&Attacker<'_>) -> Tried<bool>,
 ) -> Verdict {
     if let Some(missing) = needs.iter().find(|kind| !fixture.lists(**kind)) {
-        let named = jeton_client::names::mechanism(*missing);
-        return Verdict::Absent(format!("{named} is not offered"));
+        return Verdict::Absent(format!("{} is not offered", jeton_client::names::mechanism(*missing)));
     }
     let session = match fixture.fresh() {
         Ok(session) => session,
         Err(failure) => return Verdict::Fails(failure.to_string()),
     };
-    match run(&Attacker { fixture, session }) {
-        Ok(true) => match reason(name) {
+    let attacker = Attacker { fixture, session };
+    let outcome = run(&attacker);
+    attacker.clean_up();
+    match outcome {
+        Ok(true) => match allowed::reason(name) {
             Some(reason) if !fixture.strict => Verdict::Allowed(reason.to_owned()),
             _ => Verdict::Succeeded,
         },
@@ -170,20 +248,4 @@ fn verdict(
             Verdict::Resisted(format!("{}: {}", failure.function, code_name(failure.code)))
         }
     }
-}
-
-/// Removes the objects that an attack left on the token.
-fn destroy(session: &Session, objects: &[ObjectHandle]) {
-    for object in objects {
-        // The object may be gone already.
-        let _ = session.destroy_object(*object);
-    }
-}
-
-fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Attribute {
-    Attribute::flag(kind, value)
-}
-
-fn mechanism(kind: CK_MECHANISM_TYPE) -> Mechanism {
-    Mechanism::new(kind)
 }

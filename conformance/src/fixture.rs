@@ -70,6 +70,9 @@ pub enum Key {
 
 /// The value of the secret keys in [`Key`].
 pub const SECRET: [u8; 32] = *b"a secret of thirty-two bytes, ok";
+/// The usages of secret keys.
+pub const USAGES: [CK_ATTRIBUTE_TYPE; 7] =
+    [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
 /// The object identifier of P-256 in DER.
 pub const P256: [u8; 10] = [6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 /// The object identifier of Ed25519 in DER.
@@ -210,8 +213,6 @@ pub fn with(mut template: Vec<Attribute>, attribute: Attribute) -> Vec<Attribute
 
 fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
     const SIGNS: (&[CK_ATTRIBUTE_TYPE], &[CK_ATTRIBUTE_TYPE]) = (&[CKA_VERIFY], &[CKA_SIGN]);
-    const CIPHERS: [CK_ATTRIBUTE_TYPE; 7] =
-        [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
     let set = |number| vec![Attribute::number(CKA_PARAMETER_SET, number)];
     let curve = |oid: &[u8]| vec![Attribute::bytes(CKA_EC_PARAMS, oid)];
     let pair = |kind, public, flags| generate_pair(session, kind, public, flags);
@@ -232,12 +233,10 @@ fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
         Key::MlKem => {
             pair(CKM_ML_KEM_KEY_PAIR_GEN, set(CKP_ML_KEM_768), (&[CKA_ENCAPSULATE], &[CKA_DECAPSULATE]))
         }
-        Key::Aes => secret(session, CKK_AES, &SECRET, true, &CIPHERS),
-        Key::Generic => {
-            secret(session, CKK_GENERIC_SECRET, &SECRET, true, &[CKA_SIGN, CKA_VERIFY, CKA_DERIVE])
-        }
-        Key::Idle => secret(session, CKK_AES, &SECRET, true, &[]),
-        Key::Sealed => secret(session, CKK_AES, &SECRET, false, &CIPHERS),
+        Key::Aes => secret(session, CKK_AES, true, &USAGES),
+        Key::Generic => secret(session, CKK_GENERIC_SECRET, true, &[CKA_SIGN, CKA_VERIFY, CKA_DERIVE]),
+        Key::Idle => secret(session, CKK_AES, true, &[]),
+        Key::Sealed => secret(session, CKK_AES, false, &USAGES),
     }
 }
 
@@ -257,24 +256,21 @@ fn generate_pair(
     made.map(|(public, private)| Pair { public, private })
 }
 
-/// Imports a secret key. The template sets every usage flag to true or false.
+/// Imports a key with the value [`SECRET`]. The template sets every usage flag to true or false.
 fn secret(
     session: &Session,
     kind: CK_KEY_TYPE,
-    value: &[u8],
     open: bool,
     flags: &[CK_ATTRIBUTE_TYPE],
 ) -> Result<Pair, Failure> {
-    const ALL: [CK_ATTRIBUTE_TYPE; 7] =
-        [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
     let mut template = vec![
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
         Attribute::number(CKA_KEY_TYPE, kind),
         Attribute::flag(CKA_TOKEN, false),
-        Attribute::bytes(CKA_VALUE, value),
+        Attribute::bytes(CKA_VALUE, SECRET),
         Attribute::flag(CKA_SENSITIVE, !open),
         Attribute::flag(CKA_EXTRACTABLE, open),
     ];
-    template.extend(ALL.iter().map(|flag| Attribute::flag(*flag, flags.contains(flag))));
+    template.extend(USAGES.iter().map(|flag| Attribute::flag(*flag, flags.contains(flag))));
     session.create_object(&template).map(|key| Pair { public: key, private: key })
 }

@@ -1,27 +1,19 @@
 //! The attacks that PKCS#11 allows by its defaults. They may succeed under the policy *compatible*,
 //! but not under *strict*.
 
-/// The attacker creates a key with two roles. The victim is extractable (`CKA_EXTRACTABLE`).
+// Why the standard allows an attack.
 const TWO_ROLES: &str = "the owner allows every wrapping key to wrap this key (CKA_EXTRACTABLE without \
     CKA_WRAP_WITH_TRUSTED), and the caller made the wrapping key: PKCS#11 lets one key have two roles";
-/// The attacker owns the wrapping key.
 const OWN_KEY: &str = "the owner allows every wrapping key to wrap this key (CKA_EXTRACTABLE without \
     CKA_WRAP_WITH_TRUSTED): PKCS#11 does not ask who owns the wrapping key";
-/// The caller chooses the attributes of an unwrapped key.
 const UNWRAPPED: &str =
     "PKCS#11 lets the caller choose the attributes of an unwrapped key, so it may be readable";
-/// The mode has no authentication.
 const UNAUTHENTICATED: &str = "PKCS#11 unwraps with modes that authenticate nothing, so any bytes give a key";
-/// The standard allows the flags to change.
 const MODIFIABLE: &str = "PKCS#11 lets the usages of a key change as long as CKA_MODIFIABLE is true";
-/// The mechanism is RSA without padding.
 const RAW: &str = "PKCS#11 has RSA without padding, so a private key computes with any input";
-/// The definition of the mode makes it a padding oracle.
 const PADDING: &str =
     "by definition, CBC padding is either valid or invalid; every invalid padding has the same return code";
-/// The MAC is short.
 const SHORT: &str = "mechanisms with a length allow a MAC of one byte, and the verifier chooses the length";
-/// The caller chooses the attributes of a derived key.
 const DERIVED: &str =
     "PKCS#11 lets the caller choose the attributes of a derived key, unless that key reveals the base key";
 
@@ -63,4 +55,19 @@ const ALLOWED: &[(&str, &str)] = &[
 /// Returns why that attack may succeed under the policy *compatible*.
 pub fn reason(name: &str) -> Option<&'static str> {
     ALLOWED.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_each_exception_is_the_name_of_an_attack() {
+        let names: Vec<_> = crate::attacks::tasks().into_iter().map(|task| task.name).collect();
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+        for (prefix, _) in ALLOWED {
+            assert!(names.iter().any(|name| name.starts_with(prefix)), "no attack begins with {prefix}");
+        }
+    }
 }

@@ -2,103 +2,97 @@
 //! PIN, or a usage that the owner refused is available through another function.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure, User};
+use jeton_client::{Arg, User};
 
-use super::tools::{Guarded, ecdh, hidden_of, oaep, readable, readable_of, replaced, rsa_aes};
-use super::{Attack, Attacker, Attempt, Setup, attack, flag, mechanism};
-use crate::fixture::P256;
+use super::Guarded::{Kept, Open, Wrappable};
+use super::keys::*;
+use super::tools::*;
+use super::{Attacker, Setup, Table, Tried};
+use crate::fixture::{P256, X25519};
 
 const H2: &str = "Review, H2";
 const SECRET: &[u8; 32] = b"what was encrypted for the owner";
 const MESSAGE: &[u8] = b"a message that the owner never signed";
+const RSA_SHA256: CK_MECHANISM_TYPE = CKM_SHA256_RSA_PKCS;
 
-pub fn attacks() -> Vec<Attack> {
-    let mut all = Vec::new();
-    // The words that describe the key in the names of attacks, the usages of the key, and more
-    // attributes that the owner chose.
-    type Owner = (&'static str, &'static [CK_ATTRIBUTE_TYPE], &'static [(CK_ATTRIBUTE_TYPE, bool)]);
-    const OWNERS: [Owner; 4] = [
-        (
-            "with CKA_ALWAYS_AUTHENTICATE",
-            &[CKA_SIGN, CKA_DECRYPT, CKA_UNWRAP, CKA_SIGN_RECOVER],
-            &[(CKA_ALWAYS_AUTHENTICATE, true)],
-        ),
-        (
-            "that may only unwrap, with CKA_ALWAYS_AUTHENTICATE",
-            &[CKA_UNWRAP],
-            &[(CKA_ALWAYS_AUTHENTICATE, true)],
-        ),
-        (
-            "with only CKA_SIGN and CKA_DECRYPT=false in its template",
-            &[],
-            &[(CKA_SIGN, true), (CKA_DECRYPT, false)],
-        ),
-        ("that may only sign", &[CKA_SIGN], &[]),
-    ];
-    for (what, usages, more) in OWNERS {
-        let key = move |a: &Attacker<'_>| owned(a, usages, more);
-        all.push(attack(
-            H2,
-            format!("forge a signature by unwrapping RSA_X_509, RSA key {what}"),
-            &[CKM_RSA_X_509],
-            move |a| {
-                let (public, private) = key(a)?;
-                let template = readable(CKK_GENERIC_SECRET);
-                let made = a.unwrap_key(&mechanism(CKM_RSA_X_509), private, &padded(a)?, &template)?;
-                let forged = a.value(made)?;
-                Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &forged)?)
-            },
-        ));
-        for (kind, with) in [(CKM_RSA_PKCS, mechanism(CKM_RSA_PKCS)), (CKM_RSA_PKCS_OAEP, oaep())] {
-            let name = super::tools::named(kind);
-            let decrypting = with.clone();
-            all.push(attack(
-                H2,
-                format!("decrypt by unwrapping {name}, RSA key {what}"),
-                &[kind],
-                move |a| {
-                    let (public, private) = key(a)?;
-                    let ciphertext = a.encrypted(&with, public, SECRET).setup()?;
-                    let made = a.unwrap_key(&with, private, &ciphertext, &readable(CKK_GENERIC_SECRET))?;
-                    Ok(a.value(made)? == SECRET)
-                },
-            ));
-            if what != "that may only unwrap, with CKA_ALWAYS_AUTHENTICATE" {
-                all.push(attack(H2, format!("decrypt {name}, RSA key {what}"), &[kind], move |a| {
-                    let (public, private) = key(a)?;
-                    let ciphertext = a.encrypted(&decrypting, public, SECRET).setup()?;
-                    Ok(a.decrypted(&decrypting, private, &ciphertext)? == SECRET)
-                }));
-            }
-        }
-        all.push(attack(
-            H2,
-            format!("unwrap RSA_AES_KEY_WRAP, RSA key {what}"),
-            &[CKM_RSA_AES_KEY_WRAP],
-            move |a| {
-                let (public, private) = key(a)?;
-                let victim =
-                    a.secret(CKK_GENERIC_SECRET, SECRET, Guarded::Wrappable, &[CKA_SIGN], &[]).setup()?;
-                let wrapped = a.wrapped(&rsa_aes(), public, victim)?;
-                let made = a.unwrap_key(&rsa_aes(), private, &wrapped, &readable(CKK_GENERIC_SECRET))?;
-                Ok(a.value(made)? == SECRET)
-            },
-        ));
-        all.push(attack(
-            H2,
-            format!("decrypt without padding, RSA key {what}"),
-            &[CKM_RSA_X_509],
-            move |a| {
-                let (public, private) = key(a)?;
-                let forged = a.decrypted(&mechanism(CKM_RSA_X_509), private, &padded(a)?)?;
-                Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &forged)?)
-            },
-        ));
+pub fn attacks(t: &Table) {
+    OWNERS.into_iter().for_each(|owned| around(t, owned));
+    pins(t);
+    agreements(t);
+    refusals(t);
+}
+
+impl Attacker<'_> {
+    /// Signs [`MESSAGE`] by unwrapping or decrypting its padded digest. Returns whether the public
+    /// key verifies the result.
+    fn forged(&self, public: Handle, raw: impl Fn(&[u8]) -> Tried<Vec<u8>>) -> Tried<bool> {
+        self.verifies(RSA_SHA256, public, MESSAGE, &raw(&self.padded()?)?)
     }
-    all.extend(pins());
-    all.extend(agreements());
-    all.extend(refusals());
-    all
+
+    /// Returns the EMSA-PKCS1-v1_5 encoding of [`MESSAGE`] with SHA-256 for 2048 bits (RFC 8017,
+    /// 9.2).
+    fn padded(&self) -> Tried<Vec<u8>> {
+        const PREFIX: [u8; 19] =
+            [0x30, 0x31, 0x30, 0x0d, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1, 5, 0, 4, 0x20];
+        let digest = self.digested(CKM_SHA256, MESSAGE).setup()?;
+        Ok([&[0, 1][..], &[0xff; 202], &[0], &PREFIX, &digest].concat())
+    }
+
+    /// Encrypts [`SECRET`] for the owner.
+    fn ciphertext(&self, with: CK_MECHANISM_TYPE, public: Handle) -> Tried<Vec<u8>> {
+        self.encrypted(with, public, SECRET).setup()
+    }
+
+    /// Starts a signature and gives the PIN. These are steps of the owner.
+    fn start_with_pin(&self, with: CK_MECHANISM_TYPE, key: Handle) -> Tried<()> {
+        self.sign_init(&with.mechanism(), key).setup()?;
+        self.give_pin()
+    }
+
+    fn sign_message(&self, message: &[u8]) -> Tried<Vec<u8>> {
+        self.output("C_SignMessage", vec![Arg::NullBytes(0), Arg::Bytes(message)])
+    }
+}
+
+/// The words that describe the RSA key in the names of attacks, the usages of the key, and more
+/// attributes that the owner chose.
+type Owned = (&'static str, &'static [CK_ATTRIBUTE_TYPE], &'static [(CK_ATTRIBUTE_TYPE, bool)]);
+const ONLY_UNWRAPS: &str = "that may only unwrap, with CKA_ALWAYS_AUTHENTICATE";
+const CAREFUL: &[(CK_ATTRIBUTE_TYPE, bool)] = &[(CKA_ALWAYS_AUTHENTICATE, true)];
+const NO_DECRYPT: &[(CK_ATTRIBUTE_TYPE, bool)] = &[(CKA_SIGN, true), (CKA_DECRYPT, false)];
+const OWNERS: [Owned; 4] = [
+    ("with CKA_ALWAYS_AUTHENTICATE", &[CKA_SIGN, CKA_DECRYPT, CKA_UNWRAP, CKA_SIGN_RECOVER], CAREFUL),
+    (ONLY_UNWRAPS, &[CKA_UNWRAP], CAREFUL),
+    ("with only CKA_SIGN and CKA_DECRYPT=false in its template", &[], NO_DECRYPT),
+    ("that may only sign", &[CKA_SIGN], &[]),
+];
+
+/// Attacks that use this RSA key through a function that the owner did not think of.
+fn around(t: &Table, (what, usages, more): Owned) {
+    let row = |how: &str, with| {
+        let key = owner(move |a| owned(a, usages, more));
+        t.row(H2, format!("{how}, RSA key {what}"), &[with], key)
+    };
+    row("forge a signature by unwrapping RSA_X_509", RAW)
+        .holds(|a, (public, private)| a.forged(public, |block| a.opened(RAW, private, block)));
+    for with in [CKM_RSA_PKCS, OAEP] {
+        let name = named(with);
+        row(&format!("decrypt by unwrapping {name}"), with).yields(SECRET, move |a, (public, private)| {
+            a.opened(with, private, &a.ciphertext(with, public)?)
+        });
+        if what != ONLY_UNWRAPS {
+            row(&format!("decrypt {name}"), with).yields(SECRET, move |a, (public, private)| {
+                a.decrypted(with, private, &a.ciphertext(with, public)?)
+            });
+        }
+    }
+    row("unwrap RSA_AES_KEY_WRAP", CKM_RSA_AES_KEY_WRAP).yields(SECRET, |a, (public, private)| {
+        let victim = a.import(wrappable_secret()).setup()?;
+        let wrapped = a.wrapped(CKM_RSA_AES_KEY_WRAP, public, victim)?;
+        a.opened(CKM_RSA_AES_KEY_WRAP, private, &wrapped)
+    });
+    row("decrypt without padding", RAW)
+        .holds(|a, (public, private)| a.forged(public, |block| a.decrypted(RAW, private, block)));
 }
 
 /// Creates an RSA pair with these usages only, and the attributes in `more`. Without usages, the
@@ -107,319 +101,183 @@ fn owned(
     a: &Attacker<'_>,
     usages: &[CK_ATTRIBUTE_TYPE],
     more: &[(CK_ATTRIBUTE_TYPE, bool)],
-) -> Result<(ObjectHandle, ObjectHandle), super::Stop> {
-    let more: Vec<_> = more.iter().map(|(kind, value)| flag(*kind, *value)).collect();
-    let public = [CKA_ENCRYPT, CKA_VERIFY, CKA_WRAP];
-    if !usages.is_empty() {
-        // If the policy excludes some combinations, the owner takes only the first usage.
-        let all = a.rsa(&public, usages, &more);
-        let fewer = |_| a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &usages[..1], &more);
-        return all.or_else(fewer).setup();
+) -> Tried<Handles> {
+    let more = || more.iter().map(|(kind, value)| flag(*kind, *value));
+    if usages.is_empty() {
+        let public = [number(CKA_MODULUS_BITS, 2048), bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])];
+        let pair = Pair::of(CKM_RSA_PKCS_KEY_PAIR_GEN, public, []);
+        let public = pair.public.able(&[CKA_VERIFY, CKA_ENCRYPT, CKA_WRAP]);
+        return a.pair(&Pair { public, private: pair.private.guarded(Kept).and(more()), ..pair });
     }
-    let template = vec![
-        flag(CKA_TOKEN, false),
-        Attribute::number(CKA_MODULUS_BITS, 2048),
-        Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
-        flag(CKA_VERIFY, true),
-        flag(CKA_ENCRYPT, true),
-        flag(CKA_WRAP, true),
-    ];
-    let private = replaced([vec![flag(CKA_TOKEN, false)], Guarded::Kept.attributes()].concat(), &more);
-    a.generate_key_pair(&mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), &template, &private).setup()
+    // If the policy excludes some combinations, the owner takes only the first usage.
+    a.pair(&rsa(&[CKA_ENCRYPT, CKA_VERIFY, CKA_WRAP], usages).and(more()))
+        .or_else(|_| a.pair(&rsa(&[CKA_VERIFY, CKA_ENCRYPT], &usages[..1]).and(more())))
 }
 
-/// Returns the EMSA-PKCS1-v1_5 encoding of [`MESSAGE`] with SHA-256 for 2048 bits (RFC 8017, 9.2).
-fn padded(a: &Attacker<'_>) -> Result<Vec<u8>, super::Stop> {
-    const PREFIX: [u8; 19] =
-        [0x30, 0x31, 0x30, 0x0d, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1, 5, 0, 4, 0x20];
-    let digest = a.digested(CKM_SHA256, MESSAGE).setup()?;
-    let mut block = vec![0xff; 256];
-    block[0] = 0;
-    block[1] = 1;
-    block[204] = 0;
-    block[205..224].copy_from_slice(&PREFIX);
-    block[224..].copy_from_slice(&digest);
-    Ok(block)
+/// Describes an HMAC key with the value [`SECRET`].
+fn wrappable_secret() -> Template {
+    secret(CKK_GENERIC_SECRET, SECRET, Wrappable, &[CKA_SIGN])
 }
 
-/// Creates an EC pair that needs its PIN for each use.
-fn careful(a: &Attacker<'_>, usage: CK_ATTRIBUTE_TYPE) -> Result<(ObjectHandle, ObjectHandle), super::Stop> {
-    a.ec(&[usage], Guarded::Kept, &[flag(CKA_ALWAYS_AUTHENTICATE, true)]).setup()
+/// Describes an EC pair that needs its PIN for each use.
+fn careful(usage: CK_ATTRIBUTE_TYPE) -> Pair {
+    ec(&[usage], Kept).careful()
 }
 
 /// Attacks on the context-specific login. Each operation must need a login of its own, in the same
 /// session.
-fn pins() -> Vec<Attack> {
-    let ecdsa = || mechanism(CKM_ECDSA);
-    let forged = |a: &Attacker<'_>, public, signature: &[u8]| -> Attempt {
-        Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], signature)?)
-    };
-    let mut all = vec![
-        attack(H2, "sign without the PIN of the key", &[CKM_ECDSA], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            let signature = a.signed(&ecdsa(), key, &[7; 32])?;
-            forged(a, public, &signature)
-        }),
-        attack(H2, "sign twice with one PIN of the key", &[CKM_ECDSA], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            a.sign_init(&ecdsa(), key).setup()?;
-            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
-            let mut out = [0; 64];
-            a.sign(&[1; 32], &mut out).setup()?;
-            let signature = a.signed(&ecdsa(), key, &[7; 32])?;
-            forged(a, public, &signature)
-        }),
-        attack(H2, "sign in one session with the PIN that was given in another", &[CKM_ECDSA], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            let other = a.fixture.fresh().setup()?;
-            other.sign_init(&ecdsa(), key).setup()?;
-            other.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
-            let signature = a.signed(&ecdsa(), key, &[7; 32])?;
-            forged(a, public, &signature)
-        }),
-        attack(H2, "sign with a second key after the PIN of the first", &[CKM_ECDSA], move |a| {
-            let (_, first) = careful(a, CKA_SIGN)?;
-            let (public, second) = careful(a, CKA_SIGN)?;
-            a.sign_init(&ecdsa(), first).setup()?;
-            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
+fn pins(t: &Table) {
+    const ECDSA: CK_MECHANISM_TYPE = CKM_ECDSA;
+    const HASHING: CK_MECHANISM_TYPE = CKM_ECDSA_SHA256;
+    const FORGED: [u8; 32] = [7; 32];
+    let sign = |how: &str, with| t.row(H2, format!("sign {how}"), &[with], careful(CKA_SIGN));
+    sign("without the PIN of the key", ECDSA).holds(|a, pair| a.forges(ECDSA, pair, &FORGED));
+    sign("twice with one PIN of the key", ECDSA).holds(|a, pair| {
+        a.start_with_pin(ECDSA, pair.1)?;
+        a.transform("C_Sign", &[1; 32]).setup()?;
+        a.forges(ECDSA, pair, &FORGED)
+    });
+    sign("in one session with the PIN that was given in another", ECDSA).holds(|a, pair| {
+        let other = a.another().setup()?;
+        other.start_with_pin(ECDSA, pair.1)?;
+        a.forges(ECDSA, pair, &FORGED)
+    });
+    let two = (careful(CKA_SIGN), careful(CKA_SIGN));
+    t.row(H2, "sign with a second key after the PIN of the first", &[ECDSA], two).holds(
+        |a, ((_, first), second)| {
+            a.start_with_pin(ECDSA, first)?;
             // This call ends the first operation.
-            a.sign(&[1; 32], &mut [0; 64]).setup()?;
-            let signature = a.signed(&ecdsa(), second, &[7; 32])?;
-            forged(a, public, &signature)
-        }),
-        attack(H2, "sign with a wrong PIN of the key", &[CKM_ECDSA], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            a.sign_init(&ecdsa(), key).setup()?;
-            let wrong = a.login(User::ContextSpecific, Some("not the PIN of it"));
-            let mut out = vec![0; 64];
-            let signed = a.sign(&[7; 32], &mut out);
-            // The right PIN resets the count of wrong PINs.
-            let _ = a.sign_init(&ecdsa(), key);
-            let _ = a.login(User::ContextSpecific, Some(&a.fixture.pin));
-            wrong.or(signed.map(drop))?;
-            forged(a, public, &out)
-        }),
-        attack(
-            H2,
-            "sign with the login of the user in place of the PIN of the key",
-            &[CKM_ECDSA],
-            move |a| {
-                let (public, key) = careful(a, CKA_SIGN)?;
-                a.sign_init(&ecdsa(), key).setup()?;
-                let _ = a.login(User::User, Some(&a.fixture.pin));
-                let mut out = vec![0; 64];
-                a.sign(&[7; 32], &mut out)?;
-                forged(a, public, &out)
-            },
-        ),
-        attack(H2, "sign messages without the PIN of the key", &[CKM_ECDSA], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            a.init("C_MessageSignInit", &ecdsa(), key)?;
-            let (mut out, mut length) = (vec![0; 64], 64);
-            let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&[7; 32]), Arg::Buffer(&mut out, &mut length)];
-            a.fixture.call("C_SignMessage", a, arguments)?;
-            forged(a, public, &out)
-        }),
-        attack(H2, "sign two messages with one PIN of the key", &[CKM_ECDSA], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            a.init("C_MessageSignInit", &ecdsa(), key)?;
-            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
-            let mut out = vec![0; 64];
-            for message in [[1; 32], [7; 32]] {
-                let mut length = 64;
-                let arguments =
-                    vec![Arg::NullBytes(0), Arg::Bytes(&message), Arg::Buffer(&mut out, &mut length)];
-                a.fixture.call("C_SignMessage", a, arguments)?;
-            }
-            forged(a, public, &out)
-        }),
-        attack(H2, "sign in parts without the PIN of the key", &[CKM_ECDSA_SHA256], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            a.sign_init(&mechanism(CKM_ECDSA_SHA256), key)?;
-            a.sign_update(MESSAGE)?;
-            let mut out = vec![0; 64];
-            a.sign_final(&mut out)?;
-            Ok(a.verifies(&mechanism(CKM_ECDSA_SHA256), public, MESSAGE, &out)?)
-        }),
-        attack(H2, "sign with recovery without the PIN of the key", &[CKM_RSA_PKCS], |a| {
-            let more = [flag(CKA_ALWAYS_AUTHENTICATE, true)];
-            let (public, key) = a.rsa(&[CKA_VERIFY], &[CKA_SIGN_RECOVER], &more).setup()?;
-            a.init("C_SignRecoverInit", &mechanism(CKM_RSA_PKCS), key)?;
-            let signature = a.transform("C_SignRecover", &[7; 32])?;
-            Ok(a.verifies(&mechanism(CKM_RSA_PKCS), public, &[7; 32], &signature)?)
-        }),
-        attack(H2, "sign by an operation state that was saved with the PIN", &[CKM_ECDSA_SHA256], move |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            let with = mechanism(CKM_ECDSA_SHA256);
-            a.sign_init(&with, key).setup()?;
-            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
-            let (mut state, mut length) = (vec![0; 4096], 4096);
-            a.fixture.call("C_GetOperationState", a, vec![Arg::Buffer(&mut state, &mut length)])?;
-            state.truncate(length as usize);
-            let mut out = vec![0; 64];
-            for _ in 0..2 {
-                let other = a.fixture.fresh().setup()?;
-                let arguments = vec![Arg::Bytes(&state), Arg::Number(0), Arg::Number(key.0)];
-                a.fixture.call("C_SetOperationState", &other, arguments)?;
-                other.sign(MESSAGE, &mut out)?;
-            }
-            Ok(a.verifies(&with, public, MESSAGE, &out)?)
-        }),
-    ];
-    for (name, generate, sign, set) in [
+            a.transform("C_Sign", &[1; 32]).setup()?;
+            a.forges(ECDSA, second, &FORGED)
+        },
+    );
+    sign("with a wrong PIN of the key", ECDSA).holds(|a, (public, key)| {
+        a.sign_init(&ECDSA.mechanism(), key).setup()?;
+        let _ = a.login(User::ContextSpecific, Some("not the PIN of it"));
+        let signed = a.transform("C_Sign", &FORGED);
+        // The right PIN resets the count of wrong PINs.
+        let _ = a.start_with_pin(ECDSA, key);
+        a.verifies(ECDSA, public, &FORGED, &signed?)
+    });
+    sign("with the login of the user in place of the PIN of the key", ECDSA).holds(|a, (public, key)| {
+        a.sign_init(&ECDSA.mechanism(), key).setup()?;
+        let _ = a.login(User::User, Some(&a.fixture.pin));
+        a.verifies(ECDSA, public, &FORGED, &a.transform("C_Sign", &FORGED)?)
+    });
+    sign("messages without the PIN of the key", ECDSA).holds(|a, (public, key)| {
+        a.init("C_MessageSignInit", ECDSA, key)?;
+        a.verifies(ECDSA, public, &FORGED, &a.sign_message(&FORGED)?)
+    });
+    sign("two messages with one PIN of the key", ECDSA).holds(|a, (public, key)| {
+        a.init("C_MessageSignInit", ECDSA, key)?;
+        a.give_pin()?;
+        a.sign_message(&[1; 32])?;
+        a.verifies(ECDSA, public, &FORGED, &a.sign_message(&FORGED)?)
+    });
+    sign("in parts without the PIN of the key", HASHING).holds(|a, (public, key)| {
+        a.init("C_SignInit", HASHING, key)?;
+        a.sign_update(MESSAGE)?;
+        a.verifies(HASHING, public, MESSAGE, &a.output("C_SignFinal", vec![])?)
+    });
+    let recovering = rsa(&[CKA_VERIFY], &[CKA_SIGN_RECOVER]).careful();
+    t.row(H2, "sign with recovery without the PIN of the key", &[CKM_RSA_PKCS], recovering)
+        .holds(recovery_forges);
+    sign("by an operation state that was saved with the PIN", HASHING).holds(|a, (public, key)| {
+        a.start_with_pin(HASHING, key)?;
+        let state = a.output("C_GetOperationState", vec![])?;
+        let sign_again = || {
+            let other = a.another().setup()?;
+            let arguments = vec![Arg::Bytes(&state), Arg::Number(0), Arg::Number(key.0)];
+            other.call("C_SetOperationState", arguments)?;
+            other.transform("C_Sign", MESSAGE)
+        };
+        sign_again()?;
+        a.verifies(HASHING, public, MESSAGE, &sign_again()?)
+    });
+    for (name, generate, with, set) in [
         ("ML-DSA", CKM_ML_DSA_KEY_PAIR_GEN, CKM_ML_DSA, CKP_ML_DSA_44),
         ("SLH-DSA", CKM_SLH_DSA_KEY_PAIR_GEN, CKM_SLH_DSA, CKP_SLH_DSA_SHA2_128F),
     ] {
-        all.push(attack(
-            H2,
-            format!("sign without the PIN of the key, {name}"),
-            &[generate, sign],
-            move |a| {
-                let public = [
-                    flag(CKA_TOKEN, false),
-                    Attribute::number(CKA_PARAMETER_SET, set),
-                    flag(CKA_VERIFY, true),
-                ];
-                let private =
-                    [flag(CKA_TOKEN, false), flag(CKA_SIGN, true), flag(CKA_ALWAYS_AUTHENTICATE, true)];
-                let (public, key) = a.generate_key_pair(&mechanism(generate), &public, &private).setup()?;
-                let mut out = vec![0; 50000];
-                a.sign_init(&mechanism(sign), key)?;
-                let length = a.sign(MESSAGE, &mut out)?;
-                Ok(a.verifies(&mechanism(sign), public, MESSAGE, &out[..length])?)
-            },
-        ));
+        let public = [number(CKA_PARAMETER_SET, set), flag(CKA_VERIFY, true)];
+        let pair = Pair::of(generate, public, [flag(CKA_SIGN, true)]).careful();
+        t.row(H2, format!("sign without the PIN of the key, {name}"), &[generate, with], pair)
+            .holds(move |a, pair| a.forges(with, pair, MESSAGE));
     }
-    all
+}
+
+/// Signs by `C_SignRecover`. Returns whether the public key verifies the signature.
+fn recovery_forges(a: &Attacker<'_>, (public, private): Handles) -> Tried<bool> {
+    a.init("C_SignRecoverInit", CKM_RSA_PKCS, private)?;
+    a.verifies(CKM_RSA_PKCS, public, &[7; 32], &a.transform("C_SignRecover", &[7; 32])?)
 }
 
 /// Attacks that use key agreement, key encapsulation or a copy of a key that needs its PIN.
-fn agreements() -> Vec<Attack> {
-    let shared = || readable_of(CKK_GENERIC_SECRET, 32);
-    let mut all = vec![
-        attack(H2, "ECDH without the PIN of the key", &[CKM_ECDH1_DERIVE], move |a| {
-            let (public, key) = careful(a, CKA_DERIVE)?;
-            let (theirs, own) = a.ec(&[CKA_DERIVE], Guarded::Open, &[])?;
-            let ours = a.derive_key(&ecdh(&a.point(theirs)?), key, &shared())?;
-            let check = a.derive_key(&ecdh(&a.point(public)?), own, &shared())?;
-            Ok(a.value(ours)? == a.value(check)?)
-        }),
-        attack(H2, "ECDH with a hidden result without the PIN of the key", &[CKM_ECDH1_DERIVE], move |a| {
-            let (_, key) = careful(a, CKA_DERIVE)?;
-            let (theirs, _) = a.ec(&[CKA_DERIVE], Guarded::Kept, &[])?;
-            let template = hidden_of(CKK_GENERIC_SECRET, 32, &[CKA_SIGN]);
-            a.derive_key(&ecdh(&a.point(theirs)?), key, &template)?;
-            Ok(true)
-        }),
-        attack(H2, "ML-KEM without the PIN of the key", &[CKM_ML_KEM], |a| {
-            let set = Attribute::number(CKA_PARAMETER_SET, CKP_ML_KEM_768);
-            let public = [flag(CKA_TOKEN, false), set, flag(CKA_ENCAPSULATE, true)];
-            let private =
-                [flag(CKA_TOKEN, false), flag(CKA_DECAPSULATE, true), flag(CKA_ALWAYS_AUTHENTICATE, true)];
-            let made = a.generate_key_pair(&mechanism(CKM_ML_KEM_KEY_PAIR_GEN), &public, &private);
-            let (public, key) = made.setup()?;
-            let template = hidden_of(CKK_GENERIC_SECRET, 32, &[CKA_SIGN]);
-            let (ciphertext, _) = a.encapsulated(&mechanism(CKM_ML_KEM), public, &template).setup()?;
-            a.decapsulated(&mechanism(CKM_ML_KEM), key, &ciphertext, &template)?;
-            Ok(true)
-        }),
-        attack(H2, "X25519 without the PIN of the key", &[CKM_EC_MONTGOMERY_KEY_PAIR_GEN], move |a| {
-            let public = [flag(CKA_TOKEN, false), Attribute::bytes(CKA_EC_PARAMS, crate::fixture::X25519)];
-            let private =
-                [flag(CKA_TOKEN, false), flag(CKA_DERIVE, true), flag(CKA_ALWAYS_AUTHENTICATE, true)];
-            let generate = mechanism(CKM_EC_MONTGOMERY_KEY_PAIR_GEN);
-            let (theirs, key) = a.generate_key_pair(&generate, &public, &private).setup()?;
-            let point = a.point(theirs)?;
-            a.derive_key(&ecdh(&point), key, &hidden_of(CKK_GENERIC_SECRET, 32, &[CKA_SIGN]))?;
-            Ok(true)
-        }),
-        attack(H2, "ECDH_AES_KEY_WRAP without the PIN of the key", &[CKM_ECDH_AES_KEY_WRAP], |a| {
-            let public =
-                [flag(CKA_TOKEN, false), Attribute::bytes(CKA_EC_PARAMS, P256), flag(CKA_WRAP, true)];
-            let private =
-                [flag(CKA_TOKEN, false), flag(CKA_UNWRAP, true), flag(CKA_ALWAYS_AUTHENTICATE, true)];
-            let made = a.generate_key_pair(&mechanism(CKM_EC_KEY_PAIR_GEN), &public, &private);
-            let (public, key) = made.setup()?;
-            let with = Structure::new().number(256).number(CKD_SHA256_KDF).counted(&[]);
-            let with: Mechanism = with.mechanism(CKM_ECDH_AES_KEY_WRAP);
-            let victim =
-                a.secret(CKK_GENERIC_SECRET, SECRET, Guarded::Wrappable, &[CKA_SIGN], &[]).setup()?;
-            let wrapped = a.wrapped(&with, public, victim)?;
-            let made = a.unwrap_key(&with, key, &wrapped, &readable(CKK_GENERIC_SECRET))?;
-            Ok(a.value(made)? == SECRET)
-        }),
-    ];
-    all.push(attack(
-        H2,
-        "use a copy of a key with CKA_ALWAYS_AUTHENTICATE without the PIN",
-        &[CKM_ECDSA],
-        |a| {
-            let (public, key) = careful(a, CKA_SIGN)?;
-            let copy = a.copy_object(key, &[])?;
-            let signature = a.signed(&mechanism(CKM_ECDSA), copy, &[7; 32])?;
-            Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], &signature)?)
-        },
-    ));
-    all
+fn agreements(t: &Table) {
+    const ECDH: CK_MECHANISM_TYPE = CKM_ECDH1_DERIVE;
+    let deriving = || careful(CKA_DERIVE);
+    t.row(H2, "ECDH without the PIN of the key", &[ECDH], deriving()).holds(|a, (public, key)| {
+        let (theirs, own) = a.pair(&ec(&[CKA_DERIVE], Open))?;
+        let shared = |public, key| a.derived(ecdh(&a.point(public)?), key, open_of(CKK_GENERIC_SECRET, 32));
+        let (ours, check) = (shared(theirs, key)?, shared(public, own)?);
+        Ok(a.value(ours)? == a.value(check)?)
+    });
+    let name = "ECDH with a hidden result without the PIN of the key";
+    t.row(H2, name, &[ECDH], deriving()).accepted(|a, (_, key)| {
+        let (theirs, _) = a.pair(&ec(&[CKA_DERIVE], Kept))?;
+        a.derived(ecdh(&a.point(theirs)?), key, mac_key())
+    });
+    t.row(H2, "ML-KEM without the PIN of the key", &[CKM_ML_KEM], kem().careful())
+        .accepted(|a, pair| a.decapsulates(pair, mac_key(), mac_key()));
+    let curve = [bytes(CKA_EC_PARAMS, X25519)];
+    let pair = Pair::of(CKM_EC_MONTGOMERY_KEY_PAIR_GEN, curve, [flag(CKA_DERIVE, true)]).careful();
+    t.row(H2, "X25519 without the PIN of the key", &[CKM_EC_MONTGOMERY_KEY_PAIR_GEN], pair)
+        .accepted(|a, (theirs, key)| a.derived(ecdh(&a.point(theirs)?), key, mac_key()));
+    let public = [bytes(CKA_EC_PARAMS, P256), flag(CKA_WRAP, true)];
+    let pair = Pair::of(CKM_EC_KEY_PAIR_GEN, public, [flag(CKA_UNWRAP, true)]).careful();
+    let (name, with) = ("ECDH_AES_KEY_WRAP without the PIN of the key", CKM_ECDH_AES_KEY_WRAP);
+    t.row(H2, name, &[with], (pair, wrappable_secret())).yields(SECRET, move |a, ((public, key), victim)| {
+        a.opened(with, key, &a.wrapped(with, public, victim)?)
+    });
+    let name = "use a copy of a key with CKA_ALWAYS_AUTHENTICATE without the PIN";
+    t.row(H2, name, &[CKM_ECDSA], careful(CKA_SIGN))
+        .holds(|a, (public, key)| a.forges(CKM_ECDSA, (public, a.copy(key, [])?), &[7; 32]));
 }
 
 /// Attacks that obtain a usage which the template refused, through a related usage or a change of
 /// the key.
-fn refusals() -> Vec<Attack> {
-    vec![
-        attack(H2, "forge with a key that may only unwrap, RSA_X_509", &[CKM_RSA_X_509], |a| {
-            let (public, key) = a.rsa(&[CKA_VERIFY], &[CKA_UNWRAP], &[]).setup()?;
-            let template = readable(CKK_GENERIC_SECRET);
-            let made = a.unwrap_key(&mechanism(CKM_RSA_X_509), key, &padded(a)?, &template)?;
-            let forged = a.value(made)?;
-            Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &forged)?)
-        }),
-        attack(H2, "forge with a key that may only decrypt, RSA_X_509", &[CKM_RSA_X_509], |a| {
-            let (public, key) = a.rsa(&[CKA_VERIFY], &[CKA_DECRYPT], &[]).setup()?;
-            let forged = a.decrypted(&mechanism(CKM_RSA_X_509), key, &padded(a)?)?;
-            Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &forged)?)
-        }),
-        attack(H2, "decrypt with a key that may only sign, RSA_X_509", &[CKM_RSA_X_509], |a| {
-            let (public, key) = a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &[CKA_SIGN], &[]).setup()?;
-            let ciphertext = a.encrypted(&mechanism(CKM_RSA_PKCS), public, SECRET).setup()?;
-            let raw = a.signed(&mechanism(CKM_RSA_X_509), key, &ciphertext)?;
-            Ok(raw.ends_with(SECRET))
-        }),
-        attack(
-            H2,
-            "forge by C_SignRecover with a key with only CKA_SIGN=false in its template",
-            &[CKM_RSA_PKCS],
-            |a| {
-                let (public, key) = owned(a, &[], &[(CKA_SIGN, false)])?;
-                a.init("C_SignRecoverInit", &mechanism(CKM_RSA_PKCS), key)?;
-                let signature = a.transform("C_SignRecover", &[7; 32])?;
-                Ok(a.verifies(&mechanism(CKM_RSA_PKCS), public, &[7; 32], &signature)?)
-            },
-        ),
-        attack(H2, "C_SetAttributeValue gives a signing RSA key CKA_DECRYPT", &[CKM_RSA_PKCS_OAEP], |a| {
-            let (public, key) = a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &[CKA_SIGN], &[]).setup()?;
-            let ciphertext = a.encrypted(&oaep(), public, SECRET).setup()?;
-            a.set_attributes(key, &[flag(CKA_DECRYPT, true)])?;
-            Ok(a.decrypted(&oaep(), key, &ciphertext)? == SECRET)
-        }),
-        attack(H2, "C_CopyObject gives a signing RSA key CKA_UNWRAP", &[CKM_RSA_PKCS_OAEP], |a| {
-            let (public, key) = a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &[CKA_SIGN], &[]).setup()?;
-            let ciphertext = a.encrypted(&oaep(), public, SECRET).setup()?;
-            let copy = a.copy_object(key, &[flag(CKA_UNWRAP, true)])?;
-            let made = a.unwrap_key(&oaep(), copy, &ciphertext, &readable(CKK_GENERIC_SECRET))?;
-            Ok(a.value(made)? == SECRET)
-        }),
-        attack(H2, "C_CopyObject gives a decrypting RSA key CKA_SIGN", &[CKM_SHA256_RSA_PKCS], |a| {
-            let (public, key) = a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
-            let copy = a.copy_object(key, &[flag(CKA_SIGN, true)])?;
-            let signature = a.signed(&mechanism(CKM_SHA256_RSA_PKCS), copy, MESSAGE)?;
-            Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &signature)?)
-        }),
-        attack(H2, "C_SetAttributeValue gives a verifying HMAC key CKA_SIGN", &[CKM_SHA256_HMAC], |a| {
-            let key = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_VERIFY])?;
-            a.set_attributes(key, &[flag(CKA_SIGN, true)])?;
-            let code = a.signed(&mechanism(CKM_SHA256_HMAC), key, MESSAGE)?;
-            Ok(a.verifies(&mechanism(CKM_SHA256_HMAC), key, MESSAGE, &code)?)
-        }),
-    ]
+fn refusals(t: &Table) {
+    let verifying = |usage| rsa(&[CKA_VERIFY], &[usage]);
+    let pair = |usage| rsa(&[CKA_VERIFY, CKA_ENCRYPT], &[usage]);
+    t.row(H2, "forge with a key that may only unwrap, RSA_X_509", &[RAW], verifying(CKA_UNWRAP))
+        .holds(|a, (public, key)| a.forged(public, |block| a.opened(RAW, key, block)));
+    t.row(H2, "forge with a key that may only decrypt, RSA_X_509", &[RAW], verifying(CKA_DECRYPT))
+        .holds(|a, (public, key)| a.forged(public, |block| a.decrypted(RAW, key, block)));
+    let name = "decrypt with a key that may only sign, RSA_X_509";
+    t.row(H2, name, &[RAW], pair(CKA_SIGN)).holds(|a, (public, key)| {
+        Ok(a.signed(RAW, key, &a.ciphertext(CKM_RSA_PKCS, public)?)?.ends_with(SECRET))
+    });
+    let name = "forge by C_SignRecover with a key with only CKA_SIGN=false in its template";
+    let key = owner(|a| owned(a, &[], &[(CKA_SIGN, false)]));
+    t.row(H2, name, &[CKM_RSA_PKCS], key).holds(recovery_forges);
+    let name = "C_SetAttributeValue gives a signing RSA key CKA_DECRYPT";
+    t.row(H2, name, &[OAEP], pair(CKA_SIGN)).yields(SECRET, |a, (public, key)| {
+        let ciphertext = a.ciphertext(OAEP, public)?;
+        a.decrypted(OAEP, a.set(key, [flag(CKA_DECRYPT, true)])?, &ciphertext)
+    });
+    let name = "C_CopyObject gives a signing RSA key CKA_UNWRAP";
+    t.row(H2, name, &[OAEP], pair(CKA_SIGN)).yields(SECRET, |a, (public, key)| {
+        let ciphertext = a.ciphertext(OAEP, public)?;
+        a.opened(OAEP, a.copy(key, [flag(CKA_UNWRAP, true)])?, &ciphertext)
+    });
+    let name = "C_CopyObject gives a decrypting RSA key CKA_SIGN";
+    t.row(H2, name, &[RSA_SHA256], pair(CKA_DECRYPT)).holds(|a, (public, key)| {
+        a.forges(RSA_SHA256, (public, a.copy(key, [flag(CKA_SIGN, true)])?), MESSAGE)
+    });
+    let verifying = victim(CKK_GENERIC_SECRET, Kept, &[CKA_VERIFY]);
+    t.row(H2, "C_SetAttributeValue gives a verifying HMAC key CKA_SIGN", &[HMAC], verifying).holds(
+        |a, key| {
+            let key = a.set(key, [flag(CKA_SIGN, true)])?;
+            a.forges(HMAC, (key, key), MESSAGE)
+        },
+    );
 }

@@ -4,561 +4,283 @@
 //! that cannot be extracted, and a5 changes the flags back.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, ObjectHandle};
+use jeton_client::Mechanism;
 
-use super::tools::{
-    AES_WRAPS, Guarded, KNOWN, RSA_WRAPS, VICTIM, attribute_name, cbc, ecdh, gcm, hidden_of, named, nested,
-    oaep, readable, readable_of, said, wrapper,
-};
-use super::{Attack, Attacker, Attempt, Setup, Stop, attack, flag, mechanism};
+use super::Guarded::{ForTrusted, Kept, Wrappable};
+use super::keys::*;
+use super::tools::*;
+use super::{Attacker, BORTOLOZZO, RULE, Table, Tried};
 use crate::fixture::P256;
 
-const TOOKAN: &str = "Bortolozzo et al. 2010";
-const RULE: &str = "PKCS#11 3.2";
-const STICKY: &str = "Bortolozzo et al. 2010, a5";
-/// The ways to change an object: `C_SetAttributeValue` and `C_CopyObject`.
-const WAYS: [Way; 2] = [Way::Set, Way::Copy];
+const A3: &str = "Bortolozzo et al. 2010, a3";
+const A4: &str = "Bortolozzo et al. 2010, a4";
+const A5: &str = "Bortolozzo et al. 2010, a5";
+const MESSAGE: &[u8] = b"message";
+const DERIVE: CK_MECHANISM_TYPE = CKM_SHA256_KEY_DERIVATION;
+/// The functions that change an object, or make a changed copy.
+const WAYS: [&str; 2] = ["C_SetAttributeValue", "C_CopyObject"];
 
-#[derive(Clone, Copy)]
-enum Way {
-    Set,
-    Copy,
+pub fn attacks(t: &Table) {
+    reads(t);
+    exports(t);
+    usages(t);
+    WAYS.into_iter().for_each(|way| changes(t, way));
+    histories(t);
+    limits(t);
 }
 
-impl Way {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Set => "C_SetAttributeValue",
-            Self::Copy => "C_CopyObject",
+impl Attacker<'_> {
+    /// Calls the function. Returns the changed object, or its changed copy.
+    fn changed(&self, way: &str, object: Handle, changes: &Template) -> Tried<Handle> {
+        if way == "C_CopyObject" { self.copy(object, changes) } else { self.set(object, changes) }
+    }
+
+    /// Uses a key with a function.
+    fn uses(&self, function: &'static str, with: CK_MECHANISM_TYPE, key: Handle) -> Tried<()> {
+        match function {
+            "C_Encrypt" => self.encrypted(with, key, &[0; 16]).map(drop),
+            "C_Decrypt" => self.decrypted(with, key, &[0; 16]).map(drop),
+            "C_Sign" => self.signed(with, key, MESSAGE).map(drop),
+            "C_WrapKey" => self.wrapped(with, key, self.import(known(&[CKA_ENCRYPT]))?).map(drop),
+            "C_UnwrapKey" => {
+                let made = self.unwrapped(with, key, &[0; 16], open_of(CKK_GENERIC_SECRET, 16))?;
+                self.value(made).map(drop)
+            }
+            "C_DeriveKey" => self.derived(with, key, mac_key()).map(drop),
+            init => self.init(init, Mechanism::new(with), key),
         }
     }
 
-    /// Returns the changed object, or its changed copy.
-    fn change(
-        self,
-        a: &Attacker<'_>,
-        object: ObjectHandle,
-        changes: &[Attribute],
-    ) -> Result<ObjectHandle, Failure> {
-        match self {
-            Self::Set => a.set_attributes(object, changes).map(|()| object),
-            Self::Copy => a.copy_object(object, changes),
-        }
+    /// Derives a readable key. Returns whether it reveals the digest of the victim.
+    fn derives_digest(&self, victim: Handle) -> Tried<bool> {
+        let made = self.derived(DERIVE, victim, open_of(CKK_GENERIC_SECRET, 32))?;
+        Ok(self.value(made)? == self.digested(CKM_SHA256, &VICTIM)?)
     }
-}
-
-pub fn attacks() -> Vec<Attack> {
-    let mut all = reads();
-    all.extend(exports());
-    all.extend(usages());
-    all.extend(changes());
-    all.extend(histories());
-    all.extend(limits());
-    all
 }
 
 /// Attacks like a3 and a4, which try to read values that the flags protect.
-fn reads() -> Vec<Attack> {
-    let mut all = Vec::new();
-    for (kind, name) in KINDS {
-        for (sensitive, extractable, what, source) in [
-            (true, true, "a sensitive", "Bortolozzo et al. 2010, a3"),
-            (false, false, "an unextractable", "Bortolozzo et al. 2010, a4"),
-        ] {
-            all.push(attack(source, format!("read {what} {name} key"), &[], move |a| {
-                let more = [flag(CKA_SENSITIVE, sensitive), flag(CKA_EXTRACTABLE, extractable)];
-                let key = a.secret(kind, &VICTIM, Guarded::Kept, usage_of(kind), &more).setup()?;
-                Ok(a.value(key)? == VICTIM)
-            }));
+fn reads(t: &Table) {
+    for kind in KINDS {
+        let name = kind_name(kind);
+        let unextractable = usual(kind, Kept).and([flag(CKA_SENSITIVE, false)]);
+        t.row(A3, format!("read a sensitive {name} key"), &[], usual(kind, Wrappable))
+            .reads(|a, key| a.value(key));
+        t.row(A4, format!("read an unextractable {name} key"), &[], unextractable)
+            .reads(|a, key| a.value(key));
+    }
+    for part in
+        [CKA_PRIVATE_EXPONENT, CKA_PRIME_1, CKA_PRIME_2, CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_COEFFICIENT]
+    {
+        let name = format!("read {} of a sensitive RSA key", attribute_name(part));
+        t.row(A3, name, &[CKM_RSA_PKCS_KEY_PAIR_GEN], rsa(&[CKA_VERIFY], &[CKA_SIGN]))
+            .holds(move |a, (_, key)| Ok(a.attribute(key, part)?.len() > 64));
+    }
+    t.row(A3, "read a sensitive EC key", &[CKM_EC_KEY_PAIR_GEN], ec(&[CKA_SIGN], Wrappable))
+        .holds(|a, (_, key)| Ok(a.value(key)?.len() >= 31));
+    for (generate, set) in
+        [(CKM_ML_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44), (CKM_ML_KEM_KEY_PAIR_GEN, CKP_ML_KEM_768)]
+    {
+        for part in [CKA_VALUE, CKA_SEED] {
+            let name = format!("read {} of a sensitive key of {}", attribute_name(part), named(generate));
+            let private = [flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, true)];
+            t.row(A3, name, &[generate], Pair::of(generate, [number(CKA_PARAMETER_SET, set)], private))
+                .holds(move |a, (_, key)| Ok(a.attribute(key, part)?.len() >= 32));
         }
     }
-    for (part, name) in [
-        (CKA_PRIVATE_EXPONENT, "CKA_PRIVATE_EXPONENT"),
-        (CKA_PRIME_1, "CKA_PRIME_1"),
-        (CKA_PRIME_2, "CKA_PRIME_2"),
-        (CKA_EXPONENT_1, "CKA_EXPONENT_1"),
-        (CKA_EXPONENT_2, "CKA_EXPONENT_2"),
-        (CKA_COEFFICIENT, "CKA_COEFFICIENT"),
-    ] {
-        all.push(attack(
-            "Bortolozzo et al. 2010, a3",
-            format!("read {name} of a sensitive RSA key"),
-            &[CKM_RSA_PKCS_KEY_PAIR_GEN],
-            move |a| {
-                let (_, key) = a.rsa(&[CKA_VERIFY], &[CKA_SIGN], &[]).setup()?;
-                Ok(a.attribute(key, part)?.len() > 64)
-            },
-        ));
-    }
-    all.push(attack("Bortolozzo et al. 2010, a3", "read a sensitive EC key", &[CKM_EC_KEY_PAIR_GEN], |a| {
-        let (_, key) = a.ec(&[CKA_SIGN], Guarded::Wrappable, &[]).setup()?;
-        Ok(a.value(key)?.len() >= 31)
-    }));
-    for (generate, set, part) in [
-        (CKM_ML_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKA_VALUE),
-        (CKM_ML_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKA_SEED),
-        (CKM_ML_KEM_KEY_PAIR_GEN, CKP_ML_KEM_768, CKA_VALUE),
-        (CKM_ML_KEM_KEY_PAIR_GEN, CKP_ML_KEM_768, CKA_SEED),
-    ] {
-        let name = format!("read {} of a sensitive key of {}", attribute_name(part), named(generate));
-        all.push(attack("Bortolozzo et al. 2010, a3", name, &[generate], move |a| {
-            let public = [flag(CKA_TOKEN, false), Attribute::number(CKA_PARAMETER_SET, set)];
-            let private = [flag(CKA_TOKEN, false), flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, true)];
-            let (_, key) = a.generate_key_pair(&mechanism(generate), &public, &private).setup()?;
-            Ok(a.attribute(key, part)?.len() >= 32)
-        }));
-    }
-    all.push(attack(RULE, "confirm a guess of a sensitive key by a search for its value", &[], |a| {
-        let _key = a.victim(CKK_AES, Guarded::Kept, &[CKA_ENCRYPT])?;
-        let found = a.find(&[Attribute::bytes(CKA_VALUE, VICTIM)])?;
-        Ok(!found.is_empty())
-    }));
-    all
-}
-
-const KINDS: [(CK_KEY_TYPE, &str); 4] = [
-    (CKK_AES, "AES"),
-    (CKK_GENERIC_SECRET, "generic"),
-    (CKK_CHACHA20, "ChaCha20"),
-    (CKK_SHA256_HMAC, "HMAC"),
-];
-
-fn usage_of(kind: CK_KEY_TYPE) -> &'static [CK_ATTRIBUTE_TYPE] {
-    match kind {
-        CKK_AES | CKK_CHACHA20 => &[CKA_ENCRYPT],
-        _ => &[CKA_SIGN],
-    }
+    t.row(RULE, "confirm a guess of a sensitive key by a search for its value", &[], aes(Kept))
+        .holds(|a, _| Ok(!a.find(&[bytes(CKA_VALUE, VICTIM)])?.is_empty()));
 }
 
 /// Attacks that wrap a key which is not extractable, or a key that `CKA_WRAP_TEMPLATE` excludes.
-fn exports() -> Vec<Attack> {
-    let mut all = Vec::new();
-    for kind in AES_WRAPS.into_iter().chain(RSA_WRAPS) {
-        let name = format!("wrap an unextractable key with {}", named(kind));
-        all.push(attack(RULE, name, &[kind], move |a| {
-            let victim = a.victim(CKK_AES, Guarded::Kept, &[CKA_ENCRYPT])?;
-            Ok(!a.wrapped(&wrapper(kind), wrapping_key(a, kind)?, victim)?.is_empty())
-        }));
+fn exports(t: &Table) {
+    for with in AES_WRAPS.into_iter().chain(RSA_WRAPS) {
+        t.row(RULE, format!("wrap an unextractable key with {}", named(with)), &[with], aes(Kept))
+            .accepted(move |a, victim| a.wrapped(with, a.wrapping_key(with)?, victim));
     }
-    all.push(attack(RULE, "wrap a key against CKA_WRAP_TEMPLATE", &[CKM_AES_KEY_WRAP], |a| {
-        let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
-        let (value, _held) = nested(&[Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET)]);
-        let more = [Attribute::bytes(CKA_WRAP_TEMPLATE, value)];
-        let own = a.secret(CKK_AES, &KNOWN, Guarded::Open, &[CKA_WRAP], &more).setup()?;
-        let with = mechanism(CKM_AES_KEY_WRAP);
-        let wrapped = a.wrapped(&with, own, victim)?;
-        Ok(a.is_victim_under_known(&with, &wrapped)?)
-    }));
-    all
-}
-
-/// Creates a key of the attacker that wraps with this mechanism.
-pub fn wrapping_key(a: &Attacker<'_>, kind: CK_MECHANISM_TYPE) -> Result<ObjectHandle, Failure> {
-    if RSA_WRAPS.contains(&kind) {
-        return a.rsa(&[CKA_WRAP], &[], &[]).map(|(public, _)| public);
-    }
-    a.known(&[CKA_WRAP])
+    let own = known(&[CKA_WRAP]).nested(CKA_WRAP_TEMPLATE, [number(CKA_KEY_TYPE, CKK_GENERIC_SECRET)]);
+    t.row(RULE, "wrap a key against CKA_WRAP_TEMPLATE", &[KW], (aes(Wrappable), own))
+        .holds(|a, (victim, own)| a.exports(own, victim));
 }
 
 /// Attacks that use a key for a function that the key does not permit.
-fn usages() -> Vec<Attack> {
-    let mut all: Vec<Attack> = Vec::new();
-    let mut add = |name: &'static str,
-                   needs: &[CK_MECHANISM_TYPE],
-                   run: fn(&Attacker<'_>, ObjectHandle) -> Attempt,
-                   left: &'static [CK_ATTRIBUTE_TYPE],
-                   kind| {
-        all.push(attack(RULE, name, needs, move |a| run(a, a.victim(kind, Guarded::Kept, left)?)));
-    };
-    add(
-        "C_Encrypt with a key without CKA_ENCRYPT",
-        &[CKM_AES_ECB],
-        |a, key| Ok(!a.encrypted(&mechanism(CKM_AES_ECB), key, &[0; 16])?.is_empty()),
-        &[CKA_DECRYPT],
-        CKK_AES,
-    );
-    add(
-        "C_Decrypt with a key without CKA_DECRYPT",
-        &[CKM_AES_ECB],
-        |a, key| Ok(!a.decrypted(&mechanism(CKM_AES_ECB), key, &[0; 16])?.is_empty()),
-        &[CKA_ENCRYPT],
-        CKK_AES,
-    );
-    add(
-        "C_Sign with a key without CKA_SIGN",
-        &[CKM_SHA256_HMAC],
-        |a, key| Ok(!a.signed(&mechanism(CKM_SHA256_HMAC), key, b"message")?.is_empty()),
-        &[CKA_VERIFY],
-        CKK_GENERIC_SECRET,
-    );
-    add(
-        "C_Sign (CMAC) with a key without CKA_SIGN",
-        &[CKM_AES_CMAC],
-        |a, key| Ok(!a.signed(&mechanism(CKM_AES_CMAC), key, b"message")?.is_empty()),
-        &[CKA_VERIFY],
-        CKK_AES,
-    );
-    add(
-        "C_MessageEncryptInit with a key without CKA_ENCRYPT",
-        &[CKM_AES_GCM],
-        |a, key| {
-            a.init("C_MessageEncryptInit", &mechanism(CKM_AES_GCM), key)?;
-            Ok(true)
-        },
-        &[CKA_DECRYPT],
-        CKK_AES,
-    );
-    add(
-        "C_MessageDecryptInit with a key without CKA_DECRYPT",
-        &[CKM_AES_GCM],
-        |a, key| {
-            a.init("C_MessageDecryptInit", &mechanism(CKM_AES_GCM), key)?;
-            Ok(true)
-        },
-        &[CKA_ENCRYPT],
-        CKK_AES,
-    );
-    add(
-        "C_MessageSignInit with a key without CKA_SIGN",
-        &[CKM_SHA256_HMAC],
-        |a, key| {
-            a.init("C_MessageSignInit", &mechanism(CKM_SHA256_HMAC), key)?;
-            Ok(true)
-        },
-        &[CKA_VERIFY],
-        CKK_GENERIC_SECRET,
-    );
-    add(
-        "C_WrapKey with a key without CKA_WRAP",
-        &[CKM_AES_KEY_WRAP],
-        |a, key| {
-            let other = a.known(&[CKA_ENCRYPT])?;
-            Ok(!a.wrapped(&mechanism(CKM_AES_KEY_WRAP), key, other)?.is_empty())
-        },
-        &[CKA_ENCRYPT],
-        CKK_AES,
-    );
-    add(
-        "C_UnwrapKey with a key without CKA_UNWRAP",
-        &[CKM_AES_ECB],
-        |a, key| {
-            let template = readable_of(CKK_GENERIC_SECRET, 16);
-            let made = a.unwrap_key(&mechanism(CKM_AES_ECB), key, &[0; 16], &template)?;
-            Ok(!a.value(made)?.is_empty())
-        },
-        &[CKA_ENCRYPT],
-        CKK_AES,
-    );
-    for (name, kind) in
-        [("HKDF_DERIVE", CKM_HKDF_DERIVE), ("SHA256_KEY_DERIVATION", CKM_SHA256_KEY_DERIVATION)]
-    {
-        all.push(attack(RULE, format!("{name} with a key without CKA_DERIVE"), &[kind], move |a| {
-            let key = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_SIGN])?;
-            a.derive_key(&derivation(kind), key, &hidden_of(CKK_GENERIC_SECRET, 32, &[CKA_SIGN]))?;
-            Ok(true)
-        }));
+fn usages(t: &Table) {
+    // The victim has a usage that does not matter, but lacks the one that its use needs.
+    for (what, function, lacking, with, kind, left) in [
+        ("C_Encrypt", "C_Encrypt", CKA_ENCRYPT, ECB, CKK_AES, CKA_DECRYPT),
+        ("C_Decrypt", "C_Decrypt", CKA_DECRYPT, ECB, CKK_AES, CKA_ENCRYPT),
+        ("C_Sign", "C_Sign", CKA_SIGN, HMAC, CKK_GENERIC_SECRET, CKA_VERIFY),
+        ("C_Sign (CMAC)", "C_Sign", CKA_SIGN, CKM_AES_CMAC, CKK_AES, CKA_VERIFY),
+        ("C_MessageEncryptInit", "C_MessageEncryptInit", CKA_ENCRYPT, GCM, CKK_AES, CKA_DECRYPT),
+        ("C_MessageDecryptInit", "C_MessageDecryptInit", CKA_DECRYPT, GCM, CKK_AES, CKA_ENCRYPT),
+        ("C_MessageSignInit", "C_MessageSignInit", CKA_SIGN, HMAC, CKK_GENERIC_SECRET, CKA_VERIFY),
+        ("C_WrapKey", "C_WrapKey", CKA_WRAP, KW, CKK_AES, CKA_ENCRYPT),
+        ("C_UnwrapKey", "C_UnwrapKey", CKA_UNWRAP, ECB, CKK_AES, CKA_ENCRYPT),
+        ("HKDF_DERIVE", "C_DeriveKey", CKA_DERIVE, CKM_HKDF_DERIVE, CKK_GENERIC_SECRET, CKA_SIGN),
+        ("SHA256_KEY_DERIVATION", "C_DeriveKey", CKA_DERIVE, DERIVE, CKK_GENERIC_SECRET, CKA_SIGN),
+    ] {
+        let name = format!("{what} with a key without {}", attribute_name(lacking));
+        t.row(RULE, name, &[with], victim(kind, Kept, &[left]))
+            .accepted(move |a, key| a.uses(function, with, key));
     }
-    all.push(attack(RULE, "sign with an RSA key without CKA_SIGN", &[CKM_SHA256_RSA_PKCS], |a| {
-        let (public, key) = a.rsa(&[CKA_VERIFY], &[CKA_DECRYPT], &[]).setup()?;
-        let with = mechanism(CKM_SHA256_RSA_PKCS);
-        let signature = a.signed(&with, key, b"message")?;
-        Ok(a.verifies(&with, public, b"message", &signature)?)
-    }));
-    for with in [CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_X_509] {
+    let other = rsa(&[CKA_VERIFY], &[CKA_DECRYPT]);
+    t.row(RULE, "sign with an RSA key without CKA_SIGN", &[CKM_SHA256_RSA_PKCS], other)
+        .holds(|a, pair| a.forges(CKM_SHA256_RSA_PKCS, pair, MESSAGE));
+    for with in RSA_CIPHERS {
         let name = format!("decrypt {} with an RSA key without CKA_DECRYPT", named(with));
-        all.push(attack(RULE, name, &[with], move |a| {
-            let (_, key) = a.rsa(&[CKA_VERIFY], &[CKA_SIGN], &[]).setup()?;
-            a.decrypt_init(&wrapper(with), key)?;
-            Ok(true)
-        }));
+        t.row(RULE, name, &[with], rsa(&[CKA_VERIFY], &[CKA_SIGN]))
+            .accepted(move |a, (_, key)| a.init("C_DecryptInit", with, key));
     }
-    all.push(attack(RULE, "derive with an EC key without CKA_DERIVE", &[CKM_ECDH1_DERIVE], |a| {
-        let (public, key) = a.ec(&[CKA_SIGN], Guarded::Kept, &[]).setup()?;
-        let point = a.point(public)?;
-        a.derive_key(&ecdh(&point), key, &hidden_of(CKK_GENERIC_SECRET, 32, &[CKA_SIGN]))?;
-        Ok(true)
-    }));
-    all.push(attack(RULE, "sign with an EC key without CKA_SIGN", &[CKM_ECDSA], |a| {
-        let (public, key) = a.ec(&[CKA_DERIVE], Guarded::Kept, &[]).setup()?;
-        let signature = a.signed(&mechanism(CKM_ECDSA), key, &[7; 32])?;
-        Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], &signature)?)
-    }));
-    all
+    t.row(RULE, "derive with an EC key without CKA_DERIVE", &[CKM_ECDH1_DERIVE], ec(&[CKA_SIGN], Kept))
+        .accepted(|a, (public, key)| a.derived(ecdh(&a.point(public)?), key, mac_key()));
+    t.row(RULE, "sign with an EC key without CKA_SIGN", &[CKM_ECDSA], ec(&[CKA_DERIVE], Kept))
+        .holds(|a, pair| a.forges(CKM_ECDSA, pair, &[7; 32]));
 }
 
-fn derivation(kind: CK_MECHANISM_TYPE) -> jeton_client::Mechanism {
-    if kind != CKM_HKDF_DERIVE {
-        return mechanism(kind);
-    }
-    let parameter = jeton_client::Structure::new().flag(true).flag(true).number(CKM_SHA256);
-    parameter.number(CKF_HKDF_SALT_NULL).bytes(&[]).number(0).bytes(&[]).mechanism(kind)
+/// Adds an attack like a5, which changes a key by one of [`WAYS`], and then uses it.
+fn change<P: Prepare<Made = Handle> + 'static>(
+    (t, way): (&Table, &'static str),
+    what: impl AsRef<str>,
+    needs: &[CK_MECHANISM_TYPE],
+    key: P,
+    change: impl Into<Template>,
+    then: impl Fn(&Attacker<'_>, Handle) -> Tried<bool> + 'static,
+) {
+    let change = change.into();
+    t.row(A5, format!("{way} {}", what.as_ref()), needs, key)
+        .holds(move |a, key| then(a, a.changed(way, key, &change)?));
 }
 
 /// Attacks like a5, which change flags back or change constant values.
-fn changes() -> Vec<Attack> {
-    let mut all = Vec::new();
-    for way in WAYS {
-        for (kind, name) in KINDS {
-            all.push(attack(
-                STICKY,
-                format!("{} makes a sensitive {name} key readable", way.name()),
-                &[],
-                move |a| {
-                    let key = a.victim(kind, Guarded::Wrappable, usage_of(kind))?;
-                    let key = way.change(a, key, &[flag(CKA_SENSITIVE, false)])?;
-                    Ok(a.value(key)? == VICTIM)
-                },
-            ));
-            let name = format!("{} makes an unextractable {name} key extractable", way.name());
-            all.push(attack(STICKY, name, &[CKM_AES_KEY_WRAP], move |a| {
-                let key = a.victim(kind, Guarded::Kept, usage_of(kind))?;
-                let key = way.change(a, key, &[flag(CKA_EXTRACTABLE, true)])?;
-                let with = mechanism(CKM_AES_KEY_WRAP);
-                let wrapped = a.wrapped(&with, a.known(&[CKA_WRAP])?, key)?;
-                Ok(a.is_victim_under_known(&with, &wrapped)?)
-            }));
-        }
-        for (wanted, forbidden) in [(CKA_SENSITIVE, false), (CKA_EXTRACTABLE, true)] {
-            let name = format!("{} sets {} of an EC key to {forbidden}", way.name(), attribute_name(wanted));
-            all.push(attack(STICKY, name, &[CKM_EC_KEY_PAIR_GEN], move |a| {
-                let (_, key) = a.ec(&[CKA_SIGN], Guarded::Kept, &[]).setup()?;
-                let key = way.change(a, key, &[flag(wanted, forbidden)])?;
-                Ok(a.is(key, wanted)? == forbidden)
-            }));
-        }
-        let name = format!("{} removes CKA_WRAP_WITH_TRUSTED", way.name());
-        all.push(attack(STICKY, name, &[CKM_AES_KEY_WRAP], move |a| {
-            let key = a.victim(CKK_AES, Guarded::ForTrusted, &[CKA_ENCRYPT])?;
-            let key = way.change(a, key, &[flag(CKA_WRAP_WITH_TRUSTED, false)])?;
-            let with = mechanism(CKM_AES_KEY_WRAP);
-            let wrapped = a.wrapped(&with, a.known(&[CKA_WRAP])?, key)?;
-            Ok(a.is_victim_under_known(&with, &wrapped)?)
-        }));
-        let name = format!("{} removes CKA_ALWAYS_AUTHENTICATE", way.name());
-        all.push(attack(STICKY, name, &[CKM_ECDSA], move |a| {
-            let more = [flag(CKA_ALWAYS_AUTHENTICATE, true)];
-            let (public, key) = a.ec(&[CKA_SIGN], Guarded::Kept, &more).setup()?;
-            let key = way.change(a, key, &[flag(CKA_ALWAYS_AUTHENTICATE, false)])?;
-            let signature = a.signed(&mechanism(CKM_ECDSA), key, &[7; 32])?;
-            Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], &signature)?)
-        }));
-        let name = format!("{} widens CKA_ALLOWED_MECHANISMS", way.name());
-        all.push(attack(STICKY, name, &[CKM_AES_ECB, CKM_AES_CBC], move |a| {
-            let key = limited(a, &[CKA_ENCRYPT], CKM_AES_CBC)?;
-            let wider = Attribute::bytes(CKA_ALLOWED_MECHANISMS, CKM_AES_ECB.to_ne_bytes());
-            let key = way.change(a, key, &[wider])?;
-            Ok(!a.encrypted(&mechanism(CKM_AES_ECB), key, &[0; 16])?.is_empty())
-        }));
-        for (template, what) in [
-            (CKA_WRAP_TEMPLATE, "CKA_WRAP_TEMPLATE"),
-            (CKA_UNWRAP_TEMPLATE, "CKA_UNWRAP_TEMPLATE"),
-            (CKA_DERIVE_TEMPLATE, "CKA_DERIVE_TEMPLATE"),
-        ] {
-            all.push(attack(STICKY, format!("{} replaces {what}", way.name()), &[], move |a| {
-                let (value, _held) = nested(&[flag(CKA_SENSITIVE, true)]);
-                let more = [Attribute::bytes(template, value)];
-                let key = a.secret(CKK_AES, &VICTIM, Guarded::Kept, &[CKA_UNWRAP], &more).setup()?;
-                let (value, _other) = nested(&[flag(CKA_SENSITIVE, false)]);
-                way.change(a, key, &[Attribute::bytes(template, value)])?;
-                Ok(true)
-            }));
-        }
-        for (kept, what) in [(CKA_COPYABLE, "CKA_COPYABLE"), (CKA_MODIFIABLE, "CKA_MODIFIABLE")] {
-            all.push(attack(STICKY, format!("{} sets {what} to true again", way.name()), &[], move |a| {
-                let more = [flag(kept, false)];
-                let key = a.secret(CKK_AES, &VICTIM, Guarded::Kept, &[CKA_ENCRYPT], &more).setup()?;
-                if matches!(way, Way::Copy) && kept == CKA_MODIFIABLE {
-                    // The attack makes a readable copy of a key that cannot be modified.
-                    let copy =
-                        a.copy_object(key, &[flag(CKA_MODIFIABLE, false), flag(CKA_SENSITIVE, false)])?;
-                    return Ok(a.value(copy)? == VICTIM);
-                }
-                let key = way.change(a, key, &[flag(kept, true)])?;
-                Ok(a.is(key, kept)?)
-            }));
-        }
-        all.push(attack(STICKY, format!("{} makes an AES key a generic one", way.name()), &[], move |a| {
-            let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_ENCRYPT])?;
-            let key = way.change(a, key, &[Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET)])?;
-            Ok(a.attribute(key, CKA_KEY_TYPE)? == CKK_GENERIC_SECRET.to_ne_bytes())
-        }));
-        all.push(attack(STICKY, format!("{} shortens a key by CKA_VALUE_LEN", way.name()), &[], move |a| {
-            let key = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_SIGN])?;
-            let key = way.change(a, key, &[Attribute::number(CKA_VALUE_LEN, 1)])?;
-            Ok(a.attribute(key, CKA_VALUE_LEN)? == 1usize.to_ne_bytes())
-        }));
-        all.push(attack(
-            STICKY,
-            format!("{} replaces the value of a key", way.name()),
-            &[CKM_AES_ECB],
-            move |a| {
-                let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_ENCRYPT])?;
-                let key = way.change(a, key, &[Attribute::bytes(CKA_VALUE, KNOWN)])?;
-                let with = mechanism(CKM_AES_ECB);
-                let known = a.known(&[CKA_ENCRYPT])?;
-                Ok(a.encrypted(&with, key, &[0; 16])? == a.encrypted(&with, known, &[0; 16])?)
-            },
-        ));
+fn changes(t: &Table, way: &'static str) {
+    let by = (t, way);
+    for kind in KINDS {
+        let (name, sensitive, kept) = (kind_name(kind), usual(kind, Wrappable), usual(kind, Kept));
+        let what = format!("makes a sensitive {name} key readable");
+        change(by, what, &[], sensitive, [flag(CKA_SENSITIVE, false)], |a, key| Ok(a.value(key)? == VICTIM));
+        let what = format!("makes an unextractable {name} key extractable");
+        change(by, what, &[KW], kept, [flag(CKA_EXTRACTABLE, true)], |a, key| a.steals(key));
     }
-    all
+    for (wanted, forbidden) in [(CKA_SENSITIVE, false), (CKA_EXTRACTABLE, true)] {
+        let what = format!("sets {} of an EC key to {forbidden}", attribute_name(wanted));
+        let key = owner(|a| Ok(a.pair(&ec(&[CKA_SIGN], Kept))?.1));
+        change(by, what, &[CKM_EC_KEY_PAIR_GEN], key, [flag(wanted, forbidden)], move |a, key| {
+            Ok(a.is(key, wanted)? == forbidden)
+        });
+    }
+    let freed = [flag(CKA_WRAP_WITH_TRUSTED, false)];
+    change(by, "removes CKA_WRAP_WITH_TRUSTED", &[KW], aes(ForTrusted), freed, |a, key| a.steals(key));
+    let careful = ec(&[CKA_SIGN], Kept).careful();
+    t.row(A5, format!("{way} removes CKA_ALWAYS_AUTHENTICATE"), &[CKM_ECDSA], careful).holds(
+        move |a, (public, key)| {
+            let key = a.changed(way, key, &[flag(CKA_ALWAYS_AUTHENTICATE, false)].into())?;
+            a.forges(CKM_ECDSA, (public, key), &[7; 32])
+        },
+    );
+    let limited = aes(Kept).only(CKM_AES_CBC);
+    change(by, "widens CKA_ALLOWED_MECHANISMS", &[ECB, CKM_AES_CBC], limited, [only(ECB)], |a, key| {
+        Ok(!a.encrypted(ECB, key, &[0; 16])?.is_empty())
+    });
+    for kind in [CKA_WRAP_TEMPLATE, CKA_UNWRAP_TEMPLATE, CKA_DERIVE_TEMPLATE] {
+        let key = victim(CKK_AES, Kept, &[CKA_UNWRAP]).nested(kind, [flag(CKA_SENSITIVE, true)]);
+        let other = Template::default().nested(kind, [flag(CKA_SENSITIVE, false)]);
+        change(by, format!("replaces {}", attribute_name(kind)), &[], key, other, |_, _| Ok(true));
+    }
+    for kept in [CKA_COPYABLE, CKA_MODIFIABLE] {
+        let what = format!("sets {} to true again", attribute_name(kept));
+        let key = aes(Kept).and([flag(kept, false)]);
+        if (way, kept) == ("C_CopyObject", CKA_MODIFIABLE) {
+            // The attack makes a readable copy of a key that cannot be modified.
+            let readable = [flag(CKA_MODIFIABLE, false), flag(CKA_SENSITIVE, false)];
+            change(by, what, &[], key, readable, |a, key| Ok(a.value(key)? == VICTIM));
+        } else {
+            change(by, what, &[], key, [flag(kept, true)], move |a, key| a.is(key, kept));
+        }
+    }
+    let generic = [number(CKA_KEY_TYPE, CKK_GENERIC_SECRET)];
+    change(by, "makes an AES key a generic one", &[], aes(Kept), generic, |a, key| {
+        Ok(a.attribute(key, CKA_KEY_TYPE)? == CKK_GENERIC_SECRET.to_ne_bytes())
+    });
+    let (key, short) = (usual(CKK_GENERIC_SECRET, Kept), [number(CKA_VALUE_LEN, 1)]);
+    change(by, "shortens a key by CKA_VALUE_LEN", &[], key, short, |a, key| {
+        Ok(a.attribute(key, CKA_VALUE_LEN)? == 1usize.to_ne_bytes())
+    });
+    change(by, "replaces the value of a key", &[ECB], aes(Kept), [bytes(CKA_VALUE, KNOWN)], |a, key| {
+        a.same(ECB, key, a.import(known(&[CKA_ENCRYPT]))?)
+    });
 }
 
 /// Attacks that give a key a false history: `CKA_ALWAYS_SENSITIVE`, `CKA_NEVER_EXTRACTABLE`,
 /// `CKA_LOCAL`.
-fn histories() -> Vec<Attack> {
-    let mut all = Vec::new();
-    for (record, name) in [
-        (CKA_ALWAYS_SENSITIVE, "CKA_ALWAYS_SENSITIVE"),
-        (CKA_NEVER_EXTRACTABLE, "CKA_NEVER_EXTRACTABLE"),
-        (CKA_LOCAL, "CKA_LOCAL"),
-    ] {
-        all.push(attack(TOOKAN, format!("C_CreateObject gives {name} to a known key"), &[], move |a| {
-            let key = a.secret(CKK_AES, &KNOWN, Guarded::Kept, &[CKA_ENCRYPT], &[flag(record, true)])?;
-            Ok(a.is(key, record)?)
-        }));
-        all.push(attack(
-            TOOKAN,
-            format!("C_CreateObject leaves {name} true for a known key"),
-            &[],
-            move |a| {
-                let key = a.secret(CKK_AES, &KNOWN, Guarded::Kept, &[CKA_ENCRYPT], &[])?;
-                Ok(a.is(key, record)?)
-            },
-        ));
-        all.push(attack(
-            TOOKAN,
-            format!("C_UnwrapKey leaves {name} true for a known key"),
-            &[CKM_AES_KEY_WRAP],
-            move |a| {
-                let with = mechanism(CKM_AES_KEY_WRAP);
-                let wrapped = a.wrapped(&with, a.known(&[CKA_WRAP])?, a.known(&[CKA_ENCRYPT])?)?;
-                let own = a.known(&[CKA_UNWRAP])?;
-                let template = super::tools::replaced(readable(CKK_AES), &Guarded::Kept.attributes());
-                let key = a.unwrap_key(&with, own, &wrapped, &template)?;
-                Ok(a.is(key, record)?)
-            },
-        ));
+fn histories(t: &Table) {
+    for record in [CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE, CKA_LOCAL] {
+        let name = attribute_name(record);
+        let own = || secret(CKK_AES, &KNOWN, Kept, &[CKA_ENCRYPT]);
+        t.row(BORTOLOZZO, format!("C_CreateObject gives {name} to a known key"), &[], ())
+            .holds(move |a, ()| a.is(a.import(own().and([flag(record, true)]))?, record));
+        t.row(BORTOLOZZO, format!("C_CreateObject leaves {name} true for a known key"), &[], ())
+            .holds(move |a, ()| a.is(a.import(own())?, record));
+        t.row(BORTOLOZZO, format!("C_UnwrapKey leaves {name} true for a known key"), &[KW], ())
+            .holds(move |a, ()| a.is(a.known_unwrapped(&known(&[CKA_UNWRAP]), &hidden(CKK_AES))?, record));
         for way in WAYS {
-            let name = format!("{} gives {name} to a known key", way.name());
-            all.push(attack(TOOKAN, name, &[], move |a| {
-                let key = a.known(&[CKA_ENCRYPT])?;
-                let key = way.change(a, key, &[flag(record, true)])?;
-                Ok(a.is(key, record)?)
-            }));
+            t.row(BORTOLOZZO, format!("{way} gives {name} to a known key"), &[], ()).holds(move |a, ()| {
+                let key = a.import(known(&[CKA_ENCRYPT]))?;
+                a.is(a.changed(way, key, &[flag(record, true)].into())?, record)
+            });
         }
         if record != CKA_LOCAL {
             let name = format!("setting the flags of a known key makes {name} true");
-            all.push(attack(TOOKAN, name, &[CKM_AES_KEY_GEN], move |a| {
-                let template =
-                    [readable_of(CKK_AES, 32), said(&super::tools::USAGES, &[CKA_ENCRYPT])].concat();
-                let key = a.generate_key(&mechanism(CKM_AES_KEY_GEN), &template).setup()?;
-                a.set_attributes(key, &[flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, false)])?;
-                Ok(a.is(key, record)?)
-            }));
+            let key = owner(|a| a.generate(open_of(CKK_AES, 32).usages(&[CKA_ENCRYPT])));
+            t.row(BORTOLOZZO, name, &[CKM_AES_KEY_GEN], key).holds(move |a, key| {
+                a.is(a.set(key, [flag(CKA_SENSITIVE, true), flag(CKA_EXTRACTABLE, false)])?, record)
+            });
         }
     }
-    all
-}
-
-/// Creates an AES key that is limited to a single mechanism.
-fn limited(
-    a: &Attacker<'_>,
-    usages: &[CK_ATTRIBUTE_TYPE],
-    only: CK_MECHANISM_TYPE,
-) -> Result<ObjectHandle, Stop> {
-    let more = [Attribute::bytes(CKA_ALLOWED_MECHANISMS, only.to_ne_bytes())];
-    a.secret(CKK_AES, &VICTIM, Guarded::Kept, usages, &more).setup()
 }
 
 /// Attacks on `CKA_ALLOWED_MECHANISMS`, on the templates for unwrapped and derived keys, on the
 /// protection of derived keys, on usages, and on the parameters of an EC key.
-fn limits() -> Vec<Attack> {
-    let ecb = || mechanism(CKM_AES_ECB);
-    vec![
-        attack(RULE, "C_Encrypt against CKA_ALLOWED_MECHANISMS", &[CKM_AES_ECB], move |a| {
-            let key = limited(a, &[CKA_ENCRYPT], CKM_AES_GCM)?;
-            Ok(!a.encrypted(&ecb(), key, &[0; 16])?.is_empty())
-        }),
-        attack(RULE, "C_Decrypt against CKA_ALLOWED_MECHANISMS", &[CKM_AES_CBC], |a| {
-            let key = limited(a, &[CKA_DECRYPT], CKM_AES_GCM)?;
-            Ok(!a.decrypted(&cbc(CKM_AES_CBC), key, &[0; 16])?.is_empty())
-        }),
-        attack(RULE, "C_Sign against CKA_ALLOWED_MECHANISMS", &[CKM_AES_CMAC], |a| {
-            let key = limited(a, &[CKA_SIGN], CKM_AES_GMAC)?;
-            Ok(!a.signed(&mechanism(CKM_AES_CMAC), key, b"message")?.is_empty())
-        }),
-        attack(RULE, "C_WrapKey against CKA_ALLOWED_MECHANISMS", &[CKM_AES_KEY_WRAP], |a| {
-            let key = limited(a, &[CKA_WRAP], CKM_AES_GCM)?;
-            let other = a.known(&[CKA_ENCRYPT])?;
-            Ok(!a.wrapped(&mechanism(CKM_AES_KEY_WRAP), key, other)?.is_empty())
-        }),
-        attack(RULE, "C_UnwrapKey against CKA_ALLOWED_MECHANISMS", &[CKM_AES_ECB], move |a| {
-            let key = limited(a, &[CKA_UNWRAP], CKM_AES_GCM)?;
-            let template = readable_of(CKK_GENERIC_SECRET, 16);
-            let made = a.unwrap_key(&ecb(), key, &[0; 16], &template)?;
-            Ok(!a.value(made)?.is_empty())
-        }),
-        attack(RULE, "C_DeriveKey against CKA_ALLOWED_MECHANISMS", &[CKM_SHA256_KEY_DERIVATION], |a| {
-            let key = limited(a, &[CKA_DERIVE], CKM_AES_ECB_ENCRYPT_DATA)?;
-            let template = hidden_of(CKK_GENERIC_SECRET, 32, &[CKA_SIGN]);
-            a.derive_key(&mechanism(CKM_SHA256_KEY_DERIVATION), key, &template)?;
-            Ok(true)
-        }),
-        attack(RULE, "C_MessageEncryptInit against CKA_ALLOWED_MECHANISMS", &[CKM_AES_GCM], |a| {
-            let key = limited(a, &[CKA_ENCRYPT], CKM_AES_CBC)?;
-            a.init("C_MessageEncryptInit", &mechanism(CKM_AES_GCM), key)?;
-            Ok(true)
-        }),
-        attack(RULE, "ECDSA against CKA_ALLOWED_MECHANISMS", &[CKM_ECDSA], |a| {
-            let more = [Attribute::bytes(CKA_ALLOWED_MECHANISMS, CKM_ECDSA_SHA256.to_ne_bytes())];
-            let (public, key) = a.ec(&[CKA_SIGN], Guarded::Kept, &more).setup()?;
-            let signature = a.signed(&mechanism(CKM_ECDSA), key, &[7; 32])?;
-            Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], &signature)?)
-        }),
-        attack(RULE, "unwrap against CKA_UNWRAP_TEMPLATE", &[CKM_AES_KEY_WRAP], |a| {
-            let with = mechanism(CKM_AES_KEY_WRAP);
-            let wrapped = a.wrapped(&with, a.known(&[CKA_WRAP])?, a.known(&[CKA_ENCRYPT])?)?;
-            let (value, _held) = nested(&[flag(CKA_SENSITIVE, true)]);
-            let more = [Attribute::bytes(CKA_UNWRAP_TEMPLATE, value)];
-            let key = a.secret(CKK_AES, &KNOWN, Guarded::Kept, &[CKA_UNWRAP], &more).setup()?;
-            let made = a.unwrap_key(&with, key, &wrapped, &readable(CKK_GENERIC_SECRET))?;
-            Ok(a.value(made)? == KNOWN)
-        }),
-        attack(RULE, "derive against CKA_DERIVE_TEMPLATE", &[CKM_SHA256_KEY_DERIVATION], |a| {
-            let (value, _held) = nested(&[flag(CKA_SENSITIVE, true)]);
-            let more = [Attribute::bytes(CKA_DERIVE_TEMPLATE, value)];
-            let key = a.secret(CKK_AES, &VICTIM, Guarded::Kept, &[CKA_DERIVE], &more).setup()?;
-            let template = readable_of(CKK_GENERIC_SECRET, 32);
-            let made = a.derive_key(&mechanism(CKM_SHA256_KEY_DERIVATION), key, &template)?;
-            Ok(a.value(made)? == a.digested(CKM_SHA256, &VICTIM)?)
-        }),
-        attack(RULE, "read a key that is derived from a sensitive key", &[CKM_SHA256_KEY_DERIVATION], |a| {
-            let key = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_DERIVE])?;
-            let template = readable_of(CKK_GENERIC_SECRET, 32);
-            let made = a.derive_key(&mechanism(CKM_SHA256_KEY_DERIVATION), key, &template)?;
-            Ok(a.value(made)? == a.digested(CKM_SHA256, &VICTIM)?)
-        }),
-        attack(RULE, "encrypt with a key that may only derive", &[CKM_AES_ECB_ENCRYPT_DATA], |a| {
-            let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_DERIVE])?;
-            let with = jeton_client::Structure::new().bytes(&[0; 16]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
-            let made = a.derive_key(&with, key, &readable_of(CKK_GENERIC_SECRET, 16))?;
-            Ok(a.value(made)?.len() == 16)
-        }),
-        attack(RULE, "encrypt with a key that may only verify, AES_GCM", &[CKM_AES_GCM], |a| {
-            let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_VERIFY])?;
-            a.encrypt_init(&gcm(), key)?;
-            Ok(true)
-        }),
-        attack(RULE, "decrypt OAEP with an unwrapping RSA key", &[CKM_RSA_PKCS_OAEP], |a| {
-            let (_, key) = a.rsa(&[CKA_WRAP], &[CKA_UNWRAP], &[]).setup()?;
-            a.decrypt_init(&oaep(), key)?;
-            Ok(true)
-        }),
-        attack(RULE, "change the parameters of an EC key by a copy", &[CKM_EC_KEY_PAIR_GEN], |a| {
-            let (_, key) = a.ec(&[CKA_SIGN], Guarded::Kept, &[]).setup()?;
-            let p384 = [6, 5, 0x2b, 0x81, 4, 0, 0x22];
-            let copy = a.copy_object(key, &[Attribute::bytes(CKA_EC_PARAMS, p384)])?;
-            Ok(a.attribute(copy, CKA_EC_PARAMS)? != P256)
-        }),
-    ]
+fn limits(t: &Table) {
+    // The victim may be used with a single mechanism. The attack uses another one.
+    for (function, with, usage, only) in [
+        ("C_Encrypt", ECB, CKA_ENCRYPT, GCM),
+        ("C_Decrypt", CKM_AES_CBC, CKA_DECRYPT, GCM),
+        ("C_Sign", CKM_AES_CMAC, CKA_SIGN, CKM_AES_GMAC),
+        ("C_WrapKey", KW, CKA_WRAP, GCM),
+        ("C_UnwrapKey", ECB, CKA_UNWRAP, GCM),
+        ("C_DeriveKey", DERIVE, CKA_DERIVE, CKM_AES_ECB_ENCRYPT_DATA),
+        ("C_MessageEncryptInit", GCM, CKA_ENCRYPT, CKM_AES_CBC),
+    ] {
+        let key = victim(CKK_AES, Kept, &[usage]).only(only);
+        t.row(RULE, format!("{function} against CKA_ALLOWED_MECHANISMS"), &[with], key)
+            .accepted(move |a, key| a.uses(function, with, key));
+    }
+    let hashing = ec(&[CKA_SIGN], Kept).and([only(CKM_ECDSA_SHA256)]);
+    t.row(RULE, "ECDSA against CKA_ALLOWED_MECHANISMS", &[CKM_ECDSA], hashing)
+        .holds(|a, pair| a.forges(CKM_ECDSA, pair, &[7; 32]));
+
+    let sensitive = || [flag(CKA_SENSITIVE, true)];
+    let unwrapping = secret(CKK_AES, &KNOWN, Kept, &[CKA_UNWRAP]).nested(CKA_UNWRAP_TEMPLATE, sensitive());
+    t.row(RULE, "unwrap against CKA_UNWRAP_TEMPLATE", &[KW], unwrapping)
+        .yields(KNOWN, |a, key| a.opened(KW, key, &a.known_wrapped()?));
+    let deriving = || victim(CKK_AES, Kept, &[CKA_DERIVE]);
+    let limited = deriving().nested(CKA_DERIVE_TEMPLATE, sensitive());
+    t.row(RULE, "derive against CKA_DERIVE_TEMPLATE", &[DERIVE], limited)
+        .holds(|a, key| a.derives_digest(key));
+    t.row(RULE, "read a key that is derived from a sensitive key", &[DERIVE], base())
+        .holds(|a, key| a.derives_digest(key));
+    t.row(RULE, "encrypt with a key that may only derive", &[CKM_AES_ECB_ENCRYPT_DATA], deriving()).accepted(
+        |a, key| a.value(a.derived(CKM_AES_ECB_ENCRYPT_DATA, key, open_of(CKK_GENERIC_SECRET, 16))?),
+    );
+
+    let verifying = victim(CKK_AES, Kept, &[CKA_VERIFY]);
+    t.row(RULE, "encrypt with a key that may only verify, AES_GCM", &[GCM], verifying)
+        .accepted(|a, key| a.init("C_EncryptInit", GCM, key));
+    let unwrapping = rsa(&[CKA_WRAP], &[CKA_UNWRAP]);
+    t.row(RULE, "decrypt OAEP with an unwrapping RSA key", &[OAEP], unwrapping)
+        .accepted(|a, (_, key)| a.init("C_DecryptInit", OAEP, key));
+    let name = "change the parameters of an EC key by a copy";
+    t.row(RULE, name, &[CKM_EC_KEY_PAIR_GEN], ec(&[CKA_SIGN], Kept)).holds(|a, (_, key)| {
+        let p384 = [6, 5, 0x2b, 0x81, 4, 0, 0x22];
+        Ok(a.attribute(a.copy(key, [bytes(CKA_EC_PARAMS, p384)])?, CKA_EC_PARAMS)? != P256)
+    });
 }

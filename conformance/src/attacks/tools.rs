@@ -1,126 +1,28 @@
-//! Helpers of the attacks: victims, keys of the attacker, and functions that make several calls.
+//! The calls of the attacks, and their mechanisms. A call that obtains bytes or a key returns them.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Structure, User};
 
-use super::{Attacker, Setup, Stop, flag, mechanism};
-use crate::fixture::P256;
+use super::keys::*;
+use super::{Attacker, Guarded, Setup, Tried};
 
-/// The value of the victims that are secret keys.
-pub const VICTIM: [u8; 32] = *b"the victim is thirty-two bytes..";
-/// The value of a key that the attacker knows.
-pub const KNOWN: [u8; 32] = *b"the attacker knows these bytes !";
-/// The usages of secret keys.
-pub const USAGES: [CK_ATTRIBUTE_TYPE; 7] =
-    [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
-/// The usages of private keys.
-const PRIVATE_USAGES: [CK_ATTRIBUTE_TYPE; 5] =
-    [CKA_DECRYPT, CKA_SIGN, CKA_SIGN_RECOVER, CKA_UNWRAP, CKA_DERIVE];
-
-/// How the owner protects a victim.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Guarded {
-    /// `CKA_SENSITIVE` is true and `CKA_EXTRACTABLE` is false.
-    Kept,
-    /// `CKA_SENSITIVE` and `CKA_EXTRACTABLE` are true.
-    Wrappable,
-    /// `CKA_SENSITIVE`, `CKA_EXTRACTABLE` and `CKA_WRAP_WITH_TRUSTED` are true.
-    ForTrusted,
-    /// The key is readable, because the attacker may know its value.
-    Open,
-}
-
-impl Guarded {
-    pub fn attributes(self) -> Vec<Attribute> {
-        let mut all =
-            vec![flag(CKA_SENSITIVE, self != Self::Open), flag(CKA_EXTRACTABLE, self != Self::Kept)];
-        if self == Self::ForTrusted {
-            all.push(flag(CKA_WRAP_WITH_TRUSTED, true));
-        }
-        all
-    }
-}
-
-/// Returns an attribute for each type in `all`. The value is true if `wanted` contains the type.
-pub fn said(all: &[CK_ATTRIBUTE_TYPE], wanted: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
-    all.iter().map(|usage| flag(*usage, wanted.contains(usage))).collect()
-}
-
-/// Returns the attributes of a session object of a class and key type.
-pub fn head(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    vec![Attribute::number(CKA_CLASS, class), Attribute::number(CKA_KEY_TYPE, kind), flag(CKA_TOKEN, false)]
-}
-
-/// Returns a template for a readable secret key.
-pub fn readable(kind: CK_KEY_TYPE) -> Vec<Attribute> {
-    [head(CKO_SECRET_KEY, kind), Guarded::Open.attributes()].concat()
-}
-
-/// Returns a template for a readable secret key of this length.
-pub fn readable_of(kind: CK_KEY_TYPE, length: usize) -> Vec<Attribute> {
-    [readable(kind), vec![Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)]].concat()
-}
-
-/// Returns a template for a secret key that is sensitive and not extractable.
-pub fn hidden_of(kind: CK_KEY_TYPE, length: usize, usages: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
-    let mut template = [head(CKO_SECRET_KEY, kind), Guarded::Kept.attributes()].concat();
-    template.push(Attribute::number(CKA_VALUE_LEN, length as CK_ULONG));
-    template.extend(usages.iter().map(|usage| flag(*usage, true)));
-    template
-}
-
-/// Returns AES-GCM with a nonce of zeros and a tag of 128 bits, in the form for `C_Encrypt` and
-/// `C_WrapKey`.
-pub fn gcm() -> Mechanism {
-    Structure::new().bytes(&[0; 12]).number(96).bytes(&[]).number(128).mechanism(CKM_AES_GCM)
-}
-
-pub fn cbc(kind: CK_MECHANISM_TYPE) -> Mechanism {
-    Mechanism::with_bytes(kind, &[0; 16])
-}
-
-pub fn oaep() -> Mechanism {
-    let numbers = [CKM_SHA256, CKG_MGF1_SHA256, CKZ_DATA_SPECIFIED, 0, 0];
-    Mechanism::with_numbers(CKM_RSA_PKCS_OAEP, &numbers)
-}
-
-pub fn rsa_aes() -> Mechanism {
-    let oaep = [CKM_SHA256, CKG_MGF1_SHA256, CKZ_DATA_SPECIFIED, 0, 0];
-    let oaep = oaep.iter().fold(Structure::new(), |made, number| made.number(*number));
-    Structure::new().number(256).structure(oaep).mechanism(CKM_RSA_AES_KEY_WRAP)
-}
-
-pub fn ecdh(point: &[u8]) -> Mechanism {
-    Structure::new().number(CKD_NULL).counted(&[]).counted(point).mechanism(CKM_ECDH1_DERIVE)
-}
-
-/// Returns a wrapping mechanism with its parameter.
-pub fn wrapper(kind: CK_MECHANISM_TYPE) -> Mechanism {
-    match kind {
-        CKM_AES_CBC | CKM_AES_CBC_PAD | CKM_AES_CTS => cbc(kind),
-        CKM_AES_GCM => gcm(),
-        CKM_AES_CTR => Structure::new().number(128).inline(&[0; 16]).mechanism(kind),
-        CKM_DES3_CBC | CKM_DES3_CBC_PAD => Mechanism::with_bytes(kind, &[0; 8]),
-        CKM_RSA_PKCS_OAEP => oaep(),
-        CKM_RSA_AES_KEY_WRAP => rsa_aes(),
-        _ => mechanism(kind),
-    }
-}
-
+// Short names of the mechanisms that most attacks use.
+pub const ECB: CK_MECHANISM_TYPE = CKM_AES_ECB;
+pub const GCM: CK_MECHANISM_TYPE = CKM_AES_GCM;
+pub const HMAC: CK_MECHANISM_TYPE = CKM_SHA256_HMAC;
+pub const KW: CK_MECHANISM_TYPE = CKM_AES_KEY_WRAP;
+pub const KWP: CK_MECHANISM_TYPE = CKM_AES_KEY_WRAP_KWP;
+pub const OAEP: CK_MECHANISM_TYPE = CKM_RSA_PKCS_OAEP;
+pub const RAW: CK_MECHANISM_TYPE = CKM_RSA_X_509;
 /// The mechanisms with which the attacks wrap under an AES key.
-pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] = [
-    CKM_AES_ECB,
-    CKM_AES_CBC,
-    CKM_AES_CBC_PAD,
-    CKM_AES_CTR,
-    CKM_AES_GCM,
-    CKM_AES_KEY_WRAP,
-    CKM_AES_KEY_WRAP_KWP,
-    CKM_AES_KEY_WRAP_PAD,
-];
+pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] =
+    [ECB, CKM_AES_CBC, CKM_AES_CBC_PAD, CKM_AES_CTR, GCM, KW, KWP, CKM_AES_KEY_WRAP_PAD];
 /// The mechanisms with which the attacks wrap under an RSA key.
-pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] =
-    [CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_X_509, CKM_RSA_AES_KEY_WRAP];
+pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] = [CKM_RSA_PKCS, OAEP, RAW, CKM_RSA_AES_KEY_WRAP];
+/// The mechanisms with which a public RSA key encrypts.
+pub const RSA_CIPHERS: [CK_MECHANISM_TYPE; 3] = [CKM_RSA_PKCS, OAEP, RAW];
+/// The size of the buffers. No output is larger; the signature of SLH-DSA has 17,088 bytes.
+const BUFFER: usize = 1 << 15;
 
 /// Returns the name of a mechanism without `CKM_`.
 pub fn named(kind: CK_MECHANISM_TYPE) -> String {
@@ -134,245 +36,303 @@ pub fn attribute_name(kind: CK_ATTRIBUTE_TYPE) -> String {
     name.split(" (").next().unwrap_or_default().to_owned()
 }
 
-impl Attacker<'_> {
-    /// Imports a secret key with this value and only these usages.
-    pub fn secret(
-        &self,
-        kind: CK_KEY_TYPE,
-        value: &[u8],
-        guarded: Guarded,
-        usages: &[CK_ATTRIBUTE_TYPE],
-        more: &[Attribute],
-    ) -> Result<ObjectHandle, Failure> {
-        let mut template = head(CKO_SECRET_KEY, kind);
-        template.extend(guarded.attributes());
-        template.push(Attribute::bytes(CKA_VALUE, value));
-        template.extend(said(&USAGES, usages));
-        self.create_object(&replaced(template, more))
+/// A [`Template`], or a list of attributes.
+pub trait Attributes: AsRef<[Attribute]> {}
+impl<T: AsRef<[Attribute]>> Attributes for T {}
+
+/// A mechanism, or the type of a mechanism, which gets its [`usual_parameter`].
+pub trait With {
+    fn mechanism(&self) -> Mechanism;
+}
+
+impl With for CK_MECHANISM_TYPE {
+    fn mechanism(&self) -> Mechanism {
+        usual_parameter(*self)
+    }
+}
+
+impl With for Mechanism {
+    fn mechanism(&self) -> Mechanism {
+        self.clone()
+    }
+}
+
+impl<T: With> With for &T {
+    fn mechanism(&self) -> Mechanism {
+        (*self).mechanism()
+    }
+}
+
+/// Returns a mechanism with a usual parameter: nonces and initialisation vectors of zeros, SHA-256,
+/// long tags, no salt.
+fn usual_parameter(kind: CK_MECHANISM_TYPE) -> Mechanism {
+    let oaep = [CKM_SHA256, CKG_MGF1_SHA256, CKZ_DATA_SPECIFIED, 0, 0];
+    match kind {
+        CKM_AES_CBC | CKM_AES_CBC_PAD | CKM_AES_CTS => Mechanism::with_bytes(kind, &[0; 16]),
+        CKM_AES_GCM => gcm(&[0; 12]),
+        CKM_AES_CTR => ctr(128, &[0; 16]),
+        CKM_DES3_CBC | CKM_DES3_CBC_PAD => Mechanism::with_bytes(kind, &[0; 8]),
+        CKM_RSA_PKCS_OAEP => Mechanism::with_numbers(kind, &oaep),
+        CKM_RSA_AES_KEY_WRAP => {
+            let oaep = oaep.iter().fold(Structure::new(), |made, number| made.number(*number));
+            Structure::new().number(256).structure(oaep).mechanism(kind)
+        }
+        CKM_ECDH_AES_KEY_WRAP => {
+            Structure::new().number(256).number(CKD_SHA256_KDF).counted(&[]).mechanism(kind)
+        }
+        CKM_HKDF_DERIVE => hkdf(kind, true, CKF_HKDF_SALT_NULL, Handle(0)),
+        CKM_AES_ECB_ENCRYPT_DATA => data(kind, &[0; 16]),
+        _ => Mechanism::new(kind),
+    }
+}
+
+/// Returns AES-GCM with a nonce of the caller and a tag of 128 bits.
+pub fn gcm(nonce: &[u8]) -> Mechanism {
+    Structure::new().bytes(nonce).number(nonce.len() as CK_ULONG * 8).bytes(&[]).number(128).mechanism(GCM)
+}
+
+/// Returns AES-CTR with the first counter block.
+pub fn ctr(bits: CK_ULONG, block: &[u8]) -> Mechanism {
+    Structure::new().number(bits).inline(block).mechanism(CKM_AES_CTR)
+}
+
+/// Returns HKDF with SHA-256, which extracts, and perhaps expands.
+pub fn hkdf(kind: CK_MECHANISM_TYPE, expand: bool, salt: CK_ULONG, key: Handle) -> Mechanism {
+    let made = Structure::new().flag(true).flag(expand).number(CKM_SHA256).number(salt);
+    made.bytes(&[]).number(key.0).bytes(&[]).mechanism(kind)
+}
+
+/// Returns a mechanism whose parameter is `CK_KEY_DERIVATION_STRING_DATA`.
+pub fn data(kind: CK_MECHANISM_TYPE, data: &[u8]) -> Mechanism {
+    Structure::new().bytes(data).mechanism(kind)
+}
+
+/// Returns a mechanism whose parameter is one number: a position, a length or a key.
+pub fn numbered(kind: CK_MECHANISM_TYPE, number: CK_ULONG) -> Mechanism {
+    Mechanism::with_numbers(kind, &[number])
+}
+
+pub fn ecdh(point: &[u8]) -> Mechanism {
+    Structure::new().number(CKD_NULL).counted(&[]).counted(point).mechanism(CKM_ECDH1_DERIVE)
+}
+
+impl<'a> Attacker<'a> {
+    /// Calls a function with the handle of the session as the first argument.
+    pub fn call(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Tried<()> {
+        Ok(self.fixture.call(function, &self.session, arguments)?)
     }
 
-    /// Imports a key of the owner with the value [`VICTIM`].
-    pub fn victim(
-        &self,
-        kind: CK_KEY_TYPE,
-        guarded: Guarded,
-        usages: &[CK_ATTRIBUTE_TYPE],
-    ) -> Result<ObjectHandle, Stop> {
-        self.secret(kind, &VICTIM, guarded, usages, &[]).setup()
-    }
-
-    /// Imports an AES key that the attacker knows.
-    pub fn known(&self, usages: &[CK_ATTRIBUTE_TYPE]) -> Result<ObjectHandle, Failure> {
-        self.secret(CKK_AES, &KNOWN, Guarded::Open, usages, &[])
-    }
-
-    /// Generates an RSA pair of 2048 bits. The arguments are the usages of the public key, those of
-    /// the private key, and more attributes of the private key.
-    pub fn rsa(
-        &self,
-        public: &[CK_ATTRIBUTE_TYPE],
-        private: &[CK_ATTRIBUTE_TYPE],
-        more: &[Attribute],
-    ) -> Result<(ObjectHandle, ObjectHandle), Failure> {
-        let all = [CKA_ENCRYPT, CKA_VERIFY, CKA_VERIFY_RECOVER, CKA_WRAP];
-        let mut template = vec![
-            flag(CKA_TOKEN, false),
-            Attribute::number(CKA_MODULUS_BITS, 2048),
-            Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
-        ];
-        template.extend(said(&all, public));
-        let mut own = vec![flag(CKA_TOKEN, false)];
-        own.extend(Guarded::Kept.attributes());
-        own.extend(said(&PRIVATE_USAGES[..4], private));
-        self.generate_key_pair(&mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN), &template, &replaced(own, more))
-    }
-
-    /// Generates a P-256 pair. The arguments are the usages, the protection and more attributes of
-    /// the private key.
-    pub fn ec(
-        &self,
-        private: &[CK_ATTRIBUTE_TYPE],
-        guarded: Guarded,
-        more: &[Attribute],
-    ) -> Result<(ObjectHandle, ObjectHandle), Failure> {
-        let public = [flag(CKA_TOKEN, false), Attribute::bytes(CKA_EC_PARAMS, P256), flag(CKA_VERIFY, true)];
-        let mut own = vec![flag(CKA_TOKEN, false)];
-        own.extend(guarded.attributes());
-        own.extend(said(&[CKA_SIGN, CKA_DERIVE], private));
-        self.generate_key_pair(&mechanism(CKM_EC_KEY_PAIR_GEN), &public, &replaced(own, more))
-    }
-
-    /// Returns the point of a public key without its DER encoding.
-    pub fn point(&self, public: ObjectHandle) -> Result<Vec<u8>, Failure> {
-        let point = self.attribute(public, CKA_EC_POINT)?;
-        Ok(if point.first() == Some(&4) && point.len() % 2 == 1 && point.len() != 67 {
-            point
-        } else {
-            point[2..].to_vec()
-        })
-    }
-
-    pub fn value(&self, key: ObjectHandle) -> Result<Vec<u8>, Failure> {
-        self.attribute(key, CKA_VALUE)
-    }
-
-    /// Returns whether a flag of an object is true.
-    pub fn is(&self, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> Result<bool, Failure> {
-        Ok(self.attribute(object, kind)? == [1])
-    }
-
-    pub fn encrypted(&self, with: &Mechanism, key: ObjectHandle, data: &[u8]) -> Result<Vec<u8>, Failure> {
-        self.encrypt_init(with, key)?;
-        let mut out = vec![0; data.len() + 1024];
-        let length = self.encrypt(data, &mut out)?;
+    /// Calls `fill` with a buffer. Returns the bytes that it wrote.
+    fn filled(&self, fill: impl FnOnce(&mut [u8]) -> Result<usize, Failure>) -> Tried<Vec<u8>> {
+        let mut out = vec![0; BUFFER];
+        let length = fill(&mut out)?;
         out.truncate(length);
         Ok(out)
     }
 
-    pub fn decrypted(&self, with: &Mechanism, key: ObjectHandle, data: &[u8]) -> Result<Vec<u8>, Failure> {
-        self.decrypt_init(with, key)?;
-        let mut out = vec![0; data.len() + 1024];
-        let length = self.decrypt(data, &mut out)?;
-        out.truncate(length);
-        Ok(out)
-    }
-
-    pub fn signed(&self, with: &Mechanism, key: ObjectHandle, data: &[u8]) -> Result<Vec<u8>, Failure> {
-        self.sign_init(with, key)?;
-        let mut out = vec![0; 8192];
-        let length = self.sign(data, &mut out)?;
-        out.truncate(length);
-        Ok(out)
-    }
-
-    /// Returns whether the module verifies a signature.
-    pub fn verifies(
-        &self,
-        with: &Mechanism,
-        key: ObjectHandle,
-        data: &[u8],
-        signature: &[u8],
-    ) -> Result<bool, Failure> {
-        self.verify_init(with, key)?;
-        self.verify(data, signature)
-    }
-
-    pub fn wrapped(
-        &self,
-        with: &Mechanism,
-        wrapping: ObjectHandle,
-        key: ObjectHandle,
-    ) -> Result<Vec<u8>, Failure> {
-        let mut out = vec![0; 8192];
-        let length = self.wrap_key(with, wrapping, key, &mut out)?;
-        out.truncate(length);
-        Ok(out)
-    }
-
-    pub fn digested(&self, kind: CK_MECHANISM_TYPE, data: &[u8]) -> Result<Vec<u8>, Failure> {
-        self.digest_init(&mechanism(kind))?;
-        let mut out = vec![0; 64];
-        let length = self.digest(data, &mut out)?;
-        out.truncate(length);
-        Ok(out)
-    }
-
-    /// Calls `C_DigestKey`. Returns the digest of the value of a key.
-    pub fn digest_of_key(&self, key: ObjectHandle) -> Result<Vec<u8>, Failure> {
-        self.digest_init(&mechanism(CKM_SHA256))?;
-        self.fixture.call("C_DigestKey", &self.session, vec![Arg::Number(key.0)])?;
-        let mut out = vec![0; 32];
-        let length = self.digest_final(&mut out)?;
-        out.truncate(length);
-        Ok(out)
-    }
-
-    /// Calls `C_EncapsulateKey`. Returns the ciphertext and the key.
-    pub fn encapsulated(
-        &self,
-        with: &Mechanism,
-        key: ObjectHandle,
-        template: &[Attribute],
-    ) -> Result<(Vec<u8>, ObjectHandle), Failure> {
-        let (output, mut out, mut length) = (Arg::zeroed(), vec![0; 2048], 2048);
-        let arguments = vec![
-            Arg::Mechanism(with),
-            Arg::Number(key.0),
-            Arg::Template(template),
-            Arg::Buffer(&mut out, &mut length),
-            Arg::Output(&output),
-        ];
-        self.fixture.call("C_EncapsulateKey", &self.session, arguments)?;
+    /// Calls a function whose last arguments are a buffer and its length. Returns the output.
+    pub fn output(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Tried<Vec<u8>> {
+        let (mut out, mut length) = (vec![0; BUFFER], BUFFER as CK_ULONG);
+        let mut all: Vec<Arg<'_>> = arguments;
+        all.push(Arg::Buffer(&mut out, &mut length));
+        self.call(function, all)?;
         out.truncate(length as usize);
-        Ok((out, ObjectHandle(output.number(0))))
-    }
-
-    /// Calls `C_DecapsulateKey`. Returns the key.
-    pub fn decapsulated(
-        &self,
-        with: &Mechanism,
-        key: ObjectHandle,
-        ciphertext: &[u8],
-        template: &[Attribute],
-    ) -> Result<ObjectHandle, Failure> {
-        let output = Arg::zeroed();
-        let arguments = vec![
-            Arg::Mechanism(with),
-            Arg::Number(key.0),
-            Arg::Template(template),
-            Arg::Bytes(ciphertext),
-            Arg::Output(&output),
-        ];
-        self.fixture.call("C_DecapsulateKey", &self.session, arguments)?;
-        Ok(ObjectHandle(output.number(0)))
+        Ok(out)
     }
 
     /// Calls an `Init` function with a mechanism and a key.
-    pub fn init(&self, function: &'static str, with: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
-        self.fixture.call(function, &self.session, vec![Arg::Mechanism(with), Arg::Number(key.0)])
+    pub fn init(&self, function: &'static str, with: impl With, key: Handle) -> Tried<()> {
+        self.call(function, vec![Arg::Mechanism(&with.mechanism()), Arg::Number(key.0)])
     }
 
     /// Calls a function that has an input and an output, such as `C_Encrypt`.
-    pub fn transform(&self, function: &'static str, data: &[u8]) -> Result<Vec<u8>, Failure> {
-        let (mut out, mut length) = (vec![0; 8192], 8192);
-        let arguments = vec![Arg::Bytes(data), Arg::Buffer(&mut out, &mut length)];
-        self.fixture.call(function, &self.session, arguments)?;
-        out.truncate(length as usize);
-        Ok(out)
+    pub fn transform(&self, function: &'static str, data: &[u8]) -> Tried<Vec<u8>> {
+        self.output(function, vec![Arg::Bytes(data)])
     }
 
-    /// Recovers the value of an AES or generic key that was wrapped under [`KNOWN`]. The attacker
-    /// imports `KNOWN` as an unwrapping key, and unwraps the value as a readable key.
-    pub fn opened(&self, with: &Mechanism, wrapped: &[u8]) -> Result<Vec<u8>, Failure> {
-        let own = self.known(&[CKA_UNWRAP])?;
-        let made = self.unwrap_key(with, own, wrapped, &readable(CKK_GENERIC_SECRET))?;
-        self.value(made)
+    /// Returns an attacker with another session of the same application.
+    pub fn another(&self) -> Tried<Self> {
+        Ok(Attacker { fixture: self.fixture, session: self.fixture.fresh()? })
     }
 
-    /// Returns whether this ciphertext under [`KNOWN`] contains the victim. If the module refuses
-    /// to unwrap or to return the value, returns true for any ciphertext that is not empty. The
-    /// attacker can decrypt such a ciphertext outside the token.
-    pub fn is_victim_under_known(&self, with: &Mechanism, wrapped: &[u8]) -> Result<bool, Failure> {
-        match self.opened(with, wrapped) {
-            Ok(value) => Ok(value == VICTIM),
-            // The key left the token under a key that the attacker knows.
-            Err(_) => Ok(!wrapped.is_empty()),
+    /// Gives the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`. This is a step of the owner.
+    pub fn give_pin(&self) -> Tried<()> {
+        self.login(User::ContextSpecific, Some(&self.fixture.pin)).setup()
+    }
+
+    /// Calls `C_CreateObject`.
+    pub fn import(&self, template: impl Attributes) -> Tried<Handle> {
+        Ok(self.create_object(template.as_ref())?)
+    }
+
+    pub fn copy(&self, key: Handle, changes: impl Attributes) -> Tried<Handle> {
+        Ok(self.copy_object(key, changes.as_ref())?)
+    }
+
+    /// Calls `C_SetAttributeValue`. Returns the same key.
+    pub fn set(&self, key: Handle, changes: impl Attributes) -> Tried<Handle> {
+        self.set_attributes(key, changes.as_ref())?;
+        Ok(key)
+    }
+
+    /// Generates an AES key from a template.
+    pub fn generate(&self, template: impl Attributes) -> Tried<Handle> {
+        Ok(self.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), template.as_ref())?)
+    }
+
+    /// Generates an AES key with only these usages. The attacker does not know its value.
+    pub fn generated(&self, usages: &[CK_ATTRIBUTE_TYPE]) -> Tried<Handle> {
+        let template = Template::from([flag(CKA_TOKEN, false), number(CKA_VALUE_LEN, 32)]);
+        self.generate(template.guarded(Guarded::Wrappable).usages(usages))
+    }
+
+    /// Generates a pair. Returns the public and the private key.
+    pub fn pair(&self, pair: &Pair) -> Tried<Handles> {
+        let with = Mechanism::new(pair.generate);
+        Ok(self.generate_key_pair(&with, pair.public.as_ref(), pair.private.as_ref())?)
+    }
+
+    /// Makes a key of the attacker that wraps with this mechanism.
+    pub fn wrapping_key(&self, with: CK_MECHANISM_TYPE) -> Tried<Handle> {
+        if RSA_WRAPS.contains(&with) {
+            return self.pair(&rsa(&[CKA_WRAP], &[])).map(|(public, _)| public);
         }
+        self.import(known(&[CKA_WRAP]))
     }
-}
 
-/// Returns the template, in which the attributes in `more` replace those of the same types.
-pub fn replaced(template: Vec<Attribute>, more: &[Attribute]) -> Vec<Attribute> {
-    let kept = template.into_iter().filter(|one| !more.iter().any(|other| other.kind == one.kind));
-    kept.chain(more.iter().cloned()).collect()
-}
+    /// Returns the point of a public key without its DER encoding.
+    pub fn point(&self, public: Handle) -> Result<Vec<u8>, Failure> {
+        let point = self.attribute(public, CKA_EC_POINT)?;
+        let bare = point.first() == Some(&4) && point.len() % 2 == 1 && point.len() != 67;
+        Ok(if bare { point } else { point[2..].to_vec() })
+    }
 
-/// Returns a template as the value of an attribute, such as `CKA_UNWRAP_TEMPLATE`. The value points
-/// to the returned memory, so the caller must keep that memory.
-pub fn nested(attributes: &[Attribute]) -> (Vec<u8>, Vec<Memory>) {
-    let held: Vec<_> = attributes.iter().map(|one| Memory::of(&one.value)).collect();
-    let made = attributes.iter().zip(&held).fold(Structure::new(), |made, (one, memory)| {
-        made.number(one.kind).pointer(memory).number(one.value.len() as CK_ULONG)
-    });
-    (made.memory().bytes(), held)
+    pub fn value(&self, key: Handle) -> Tried<Vec<u8>> {
+        Ok(self.attribute(key, CKA_VALUE)?)
+    }
+
+    /// Returns whether a flag of an object is true.
+    pub fn is(&self, object: Handle, kind: CK_ATTRIBUTE_TYPE) -> Tried<bool> {
+        Ok(self.attribute(object, kind)? == [1])
+    }
+
+    pub fn encrypted(&self, with: impl With, key: Handle, data: &[u8]) -> Tried<Vec<u8>> {
+        self.encrypt_init(&with.mechanism(), key)?;
+        self.filled(|out| self.encrypt(data, out))
+    }
+
+    pub fn decrypted(&self, with: impl With, key: Handle, data: &[u8]) -> Tried<Vec<u8>> {
+        self.decrypt_init(&with.mechanism(), key)?;
+        self.filled(|out| self.decrypt(data, out))
+    }
+
+    pub fn signed(&self, with: impl With, key: Handle, data: &[u8]) -> Tried<Vec<u8>> {
+        self.sign_init(&with.mechanism(), key)?;
+        self.filled(|out| self.sign(data, out))
+    }
+
+    /// Returns whether the module verifies a signature.
+    pub fn verifies(&self, with: impl With, key: Handle, data: &[u8], signature: &[u8]) -> Tried<bool> {
+        self.verify_init(&with.mechanism(), key)?;
+        Ok(self.verify(data, signature)?)
+    }
+
+    /// Signs with the private key of a pair. Returns whether the public key verifies the signature.
+    pub fn forges(&self, with: impl With, (public, private): Handles, data: &[u8]) -> Tried<bool> {
+        let signature = self.signed(&with, private, data)?;
+        self.verifies(with, public, data, &signature)
+    }
+
+    /// Returns whether two AES keys encrypt a block to the same ciphertext.
+    pub fn same(&self, with: impl With, one: Handle, two: Handle) -> Tried<bool> {
+        Ok(self.encrypted(&with, one, &[0; 16])? == self.encrypted(with, two, &[0; 16])?)
+    }
+
+    pub fn wrapped(&self, with: impl With, wrapping: Handle, key: Handle) -> Tried<Vec<u8>> {
+        self.filled(|out| self.wrap_key(&with.mechanism(), wrapping, key, out))
+    }
+
+    pub fn unwrapped(
+        &self,
+        with: impl With,
+        key: Handle,
+        wrapped: &[u8],
+        template: impl Attributes,
+    ) -> Tried<Handle> {
+        Ok(self.unwrap_key(&with.mechanism(), key, wrapped, template.as_ref())?)
+    }
+
+    /// Unwraps bytes as a readable key. Returns its value.
+    pub fn opened(&self, with: impl With, key: Handle, wrapped: &[u8]) -> Tried<Vec<u8>> {
+        self.value(self.unwrapped(with, key, wrapped, open(CKK_GENERIC_SECRET))?)
+    }
+
+    pub fn derived(&self, with: impl With, base: Handle, template: impl Attributes) -> Tried<Handle> {
+        Ok(self.derive_key(&with.mechanism(), base, template.as_ref())?)
+    }
+
+    pub fn digested(&self, kind: CK_MECHANISM_TYPE, data: &[u8]) -> Tried<Vec<u8>> {
+        self.digest_init(&Mechanism::new(kind))?;
+        self.filled(|out| self.digest(data, out))
+    }
+
+    /// Calls `C_DigestKey`. Returns the digest of the value of a key.
+    pub fn digest_of_key(&self, key: Handle) -> Tried<Vec<u8>> {
+        self.digest_init(&Mechanism::new(CKM_SHA256))?;
+        self.call("C_DigestKey", vec![Arg::Number(key.0)])?;
+        self.filled(|out| self.digest_final(out))
+    }
+
+    /// Calls `C_EncapsulateKey` with ML-KEM. Returns the ciphertext and the key.
+    pub fn encapsulated(&self, public: Handle, template: impl Attributes) -> Tried<(Vec<u8>, Handle)> {
+        let (with, key) = (Mechanism::new(CKM_ML_KEM), Arg::zeroed());
+        let (mut out, mut length) = (vec![0; BUFFER], BUFFER as CK_ULONG);
+        let (with, template) = (Arg::Mechanism(&with), Arg::Template(template.as_ref()));
+        let outputs = [Arg::Buffer(&mut out, &mut length), Arg::Output(&key)];
+        let arguments = [with, Arg::Number(public.0), template].into_iter().chain(outputs).collect();
+        self.call("C_EncapsulateKey", arguments)?;
+        out.truncate(length as usize);
+        Ok((out, Handle(key.number(0))))
+    }
+
+    /// The owner encapsulates a key. Then the attacker calls `C_DecapsulateKey`. Returns its key.
+    pub fn decapsulates(
+        &self,
+        (public, private): Handles,
+        owners: Template,
+        template: Template,
+    ) -> Tried<Handle> {
+        let (with, key) = (Mechanism::new(CKM_ML_KEM), Arg::zeroed());
+        let (ciphertext, _) = self.encapsulated(public, owners).setup()?;
+        let (with, template) = (Arg::Mechanism(&with), Arg::Template(template.as_ref()));
+        let bytes = Arg::Bytes(&ciphertext);
+        let arguments = vec![with, Arg::Number(private.0), template, bytes, Arg::Output(&key)];
+        self.call("C_DecapsulateKey", arguments)?;
+        Ok(Handle(key.number(0)))
+    }
+
+    /// Wraps a key under `own`, whose value is [`KNOWN`]. Returns whether the ciphertext contains
+    /// the victim. If the module refuses to unwrap or to return the value, returns true for any
+    /// ciphertext that is not empty: the attacker decrypts it outside the token.
+    pub fn exports(&self, own: Handle, victim: Handle) -> Tried<bool> {
+        let wrapped = self.wrapped(KW, own, victim)?;
+        let opened = self.import(known(&[CKA_UNWRAP])).and_then(|key| self.opened(KW, key, &wrapped));
+        Ok(opened.map_or(!wrapped.is_empty(), |value| value == VICTIM))
+    }
+
+    /// Wraps a key under a key that the attacker imports, like [`Attacker::exports`].
+    pub fn steals(&self, victim: Handle) -> Tried<bool> {
+        self.exports(self.import(known(&[CKA_WRAP]))?, victim)
+    }
+
+    /// Returns [`KNOWN`] wrapped under itself.
+    pub fn known_wrapped(&self) -> Tried<Vec<u8>> {
+        self.wrapped(KW, self.import(known(&[CKA_WRAP]))?, self.import(known(&[CKA_ENCRYPT]))?)
+    }
+
+    /// Unwraps [`KNOWN`] with a key that the template describes.
+    pub fn known_unwrapped(&self, key: &Template, template: &Template) -> Tried<Handle> {
+        let own = self.import(key)?;
+        self.unwrapped(KW, own, &self.known_wrapped()?, template)
+    }
 }
