@@ -22,7 +22,6 @@ pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {
         .map_err(|error| Error::Message(format!("--sandbox: {error}")))?;
     let module = Module::load(library_of(name)?)?;
     let tasks = tasks(choice);
-    say(&Line::Tasks(tasks.len()));
     let pending = || tasks.iter().enumerate().skip(choice.from);
     for (number, task) in pending() {
         if let Work::Loaded(work) = &task.work {

@@ -80,28 +80,16 @@ impl Conformance {
 /// The arguments that come before the options when the program starts itself.
 type Verb = &'static [&'static str];
 
-fn subject(
-    options: &Conformance,
-    verb: Verb,
-    module: &str,
-    backend: Option<&str>,
-    policy: Option<&str>,
-) -> Subject {
+fn subject(options: &Conformance, verb: Verb) -> Subject {
     let Conformance { legacy, quick, attacks, .. } = *options;
-    let only = options.only.clone();
-    let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
-    Subject { verb, module: module.to_owned(), backend, policy, legacy, only, quick, attacks }
+    let Conformance { module, backend, policy, only, .. } = options;
+    let (module, backend, policy, only) = (module.clone(), backend.clone(), policy.clone(), only.clone());
+    Subject { verb, module, backend, policy, legacy, only, quick, attacks }
 }
 
 /// Runs the checks on one module and prints its scorecard.
 fn score(options: &Conformance, verb: Verb) -> Result<ExitCode, Error> {
-    let records = run::run(&subject(
-        options,
-        verb,
-        &options.module,
-        options.backend.as_deref(),
-        options.policy.as_deref(),
-    ))?;
+    let records = run::run(&subject(options, verb))?;
     scorecard::print(&options.module, &records);
     if let Some(path) = &options.json {
         let text =
@@ -140,7 +128,9 @@ fn write(options: &Conformance, verb: Verb, path: &PathBuf) -> Result<ExitCode, 
             continue;
         }
         eprintln!("{title}");
-        let records = run::run(&subject(options, verb, known.name(), backend, policy))?;
+        let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
+        let module = known.name().to_owned();
+        let records = run::run(&Subject { module, backend, policy, ..subject(options, verb) })?;
         columns.push(document::Column { title, ours: known == Known::Jeton, records });
     }
     let text =

@@ -109,8 +109,6 @@ impl Record {
 /// A line that the child process prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Line {
-    /// The number of tasks.
-    Tasks(usize),
     /// The task with this number begins.
     Begin(usize, Section, String, String),
     /// The task with this number is done.

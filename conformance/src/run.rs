@@ -80,7 +80,6 @@ fn attempt(
     let mut begun = None;
     let how = loop {
         match lines.recv_timeout(PATIENCE) {
-            Ok(Line::Tasks(_)) => {}
             Ok(Line::Begin(number, section, subject, name)) => begun = Some((number, section, subject, name)),
             Ok(Line::Done(_, record)) => {
                 records.push(record);
@@ -127,17 +126,9 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
         .map_err(|error| Error::Message(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
     let mut command = Command::new(&program);
-    command.args(subject.verb).args([
-        "--module",
-        &subject.module,
-        "--sandbox",
-        &text,
-        "--from",
-        &from.to_string(),
-    ]);
-    subject.only.iter().for_each(|only| {
-        command.args(["--only", only]);
-    });
+    command.args(subject.verb).args(["--module", &subject.module, "--sandbox", &text]);
+    command.args(["--from", &from.to_string()]);
+    command.args(subject.only.iter().flat_map(|only| ["--only", only]));
     if subject.quick {
         command.arg("--quick");
     }
