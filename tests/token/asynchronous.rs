@@ -9,7 +9,7 @@ use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
 use jeton::module::{Access, Completed, Module, User, Wait};
 
 use crate::keys::Kind;
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, none, one_backend, one_user, plain};
 
 /// Opens an asynchronous session with the user logged in.
 fn session(client: &Client) -> SessionHandle {
@@ -35,7 +35,7 @@ fn complete(client: &Client, session: SessionHandle, function: AsyncFunction) ->
 
 #[test]
 fn key_pair_generation_runs_while_the_session_works() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, session(&client));
         assert!(module.session(session).expect("a session").asynchronous);
@@ -61,7 +61,7 @@ fn key_pair_generation_runs_while_the_session_works() {
 
 #[test]
 fn secret_key_generation_is_pending_and_errors_return_at_once() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, session(&client));
         let make = |request: &crate::support::Attributes| {
@@ -81,7 +81,7 @@ fn secret_key_generation_is_pending_and_errors_return_at_once() {
 
 #[test]
 fn a_generation_with_an_id_outlives_its_session_and_can_be_joined() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, first) = (&client.module, session(&client));
         let second = client.open();
@@ -104,16 +104,15 @@ fn a_generation_with_an_id_outlives_its_session_and_can_be_joined() {
 
 #[test]
 fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, watching) = (&client.module, client.user());
+    one_user(|client, watching| {
+        let module = &client.module;
         let open = || module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
         let closed = open();
-        assert_eq!(begin(&client, closed, Kind::P256), Err(Error::Pending));
+        assert_eq!(begin(client, closed, Kind::P256), Err(Error::Pending));
         module.close_session(closed).expect("a session");
 
         let cancelled = open();
-        assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
+        assert_eq!(begin(client, cancelled, Kind::P256), Err(Error::Pending));
         let id = module.async_id(cancelled, GenerateKeyPair).expect("a number");
         let flags = jeton::id::mechanism_flag::GENERATE;
         assert_eq!(module.cancel(cancelled, flags), Ok(()));
@@ -121,12 +120,12 @@ fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
         let flags = jeton::id::mechanism_flag::GENERATE_KEY_PAIR;
         assert_eq!(module.cancel(cancelled, flags), Ok(()));
         let over = Err(Error::OperationNotInitialized);
-        assert_eq!(complete(&client, cancelled, GenerateKeyPair), over);
+        assert_eq!(complete(client, cancelled, GenerateKeyPair), over);
         assert_eq!(module.async_join(cancelled, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
 
-        assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
+        assert_eq!(begin(client, cancelled, Kind::P256), Err(Error::Pending));
         module.logout(watching).expect("the user");
-        assert_eq!(complete(&client, cancelled, GenerateKeyPair), Err(Error::UserNotLoggedIn));
+        assert_eq!(complete(client, cancelled, GenerateKeyPair), Err(Error::UserNotLoggedIn));
         client.login(watching);
         assert_eq!(client.find(watching, &none()), []);
     });
@@ -134,7 +133,7 @@ fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
 
 #[test]
 fn finalize_waits_for_running_generations_and_discards_their_results() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, before) = (&client.module, session(&client));
         assert_eq!(begin(&client, before, Kind::Rsa), Err(Error::Pending));
@@ -151,7 +150,7 @@ fn finalize_waits_for_running_generations_and_discards_their_results() {
 
 #[test]
 fn more_generations_than_threads_all_complete() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let _login = client.user();
         let sessions: Vec<_> = (0..40)
@@ -169,7 +168,7 @@ fn more_generations_than_threads_all_complete() {
 
 #[test]
 fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let directory = Directory::new();
         let module = Module::new();
         module.set_threads(jeton::module::Threads::Forbidden);
@@ -184,7 +183,7 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
 
 #[test]
 fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
         // A token that existed before, or that this module created, is not an event.
@@ -210,7 +209,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
 
 #[test]
 fn finalize_ends_wait_for_slot_event() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
         std::thread::scope(|scope| {
@@ -225,7 +224,7 @@ fn finalize_ends_wait_for_slot_event() {
 
 #[test]
 fn login_user_refuses_an_unknown_user_name() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
         // Three wrong PINs would lock the PIN, but an unknown user name is not counted.

@@ -13,7 +13,7 @@ use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, each_backend, none, plain};
+use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one_backend, one_user, plain};
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
@@ -59,9 +59,7 @@ fn public_key(label: &str) -> Attributes {
 
 #[test]
 fn a_key_with_cka_private_false_is_never_stored_in_clear() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let key = client.create(session, &public_key("made")).expect("a key");
         client.copy(session, key, &none().label("copied")).expect("a copy");
         client.create(session, &data("not secret").stored()).expect("data");
@@ -75,10 +73,8 @@ fn a_key_with_cka_private_false_is_never_stored_in_clear() {
 
 #[test]
 fn a_locked_private_key_lacks_the_same_attributes_as_after_a_login() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (_, key) = pair(&client, session, Kind::P256, &none().stored().flag(A::PRIVATE, false));
+    one_user(|client, session| {
+        let (_, key) = pair(client, session, Kind::P256, &none().stored().flag(A::PRIVATE, false));
         let check = |key| {
             let invalid = Err(Error::AttributeTypeInvalid);
             assert_eq!(client.read(session, key, A::CHECK_VALUE), invalid);
@@ -92,7 +88,7 @@ fn a_locked_private_key_lacks_the_same_attributes_as_after_a_login() {
 
 #[test]
 fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let hmac = plain(M::SHA256_HMAC);
@@ -151,7 +147,7 @@ fn format_2() -> Arc<Directory> {
 fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
     let scalar: Vec<u8> = (1..=32).collect();
     let secrets = [&b"a public secret!"[..], b"an extractable secret value", &scalar];
-    each_backend(|provider| {
+    one_backend(|provider| {
         for user in [User::User, User::SecurityOfficer] {
             let directory = format_2();
             let client = Client::beside(&directory, provider, "");
@@ -195,7 +191,7 @@ fn a_file_of_a_newer_format_is_not_changed() {
 
 #[test]
 fn a_pin_change_erases_the_old_pin_record() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         for initialised_by_so in [false, true] {
             let client = Client::new(provider);
             // Another process has the token open and is logged in.
@@ -219,7 +215,7 @@ fn a_pin_change_erases_the_old_pin_record() {
 
 #[test]
 fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
         let old = wrapped_key(client.directory.path(), "user_pin");
@@ -237,7 +233,7 @@ fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
 
 #[test]
 fn a_destroyed_key_leaves_no_byte_of_its_record() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let other = Client::beside(&client.directory, provider, "");
@@ -283,9 +279,7 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
 
 #[test]
 fn initialisation_erases_all_bytes_of_the_previous_token() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         client.create(session, &generic("gone")).expect("a key");
         let record = column(client.directory.path(), "SELECT body FROM record");
         let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(client.directory.path(), pin));
@@ -352,7 +346,7 @@ const PINS: Pins<'_> = Pins { so: SO_PIN, user: Some(PIN) };
 
 #[test]
 fn a_new_token_key_keeps_the_objects_and_the_pins() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         client.create(session, &generic("private")).expect("a key");
@@ -379,7 +373,7 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
 
 #[test]
 fn a_new_token_key_needs_both_pins() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let token = administered(&client, provider, "");
         let wrong: [Pins<'_>; 3] = [
@@ -420,7 +414,7 @@ fn sealing_key(directory: &Directory, name: &str) -> (PathBuf, String) {
 
 #[test]
 fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         client.create(session, &generic("key")).expect("a key");
@@ -454,7 +448,7 @@ fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
 
 #[test]
 fn a_sealing_key_is_rotated_and_removed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         client.create(session, &generic("key")).expect("a key");

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::keys::{Kind, pair};
 use crate::support::{
-    Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, plain, release_later,
+    Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, one_backend, plain, release_later,
 };
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
@@ -62,7 +62,7 @@ fn unique_id(client: &Client, session: SessionHandle, object: ObjectHandle) -> S
 
 #[test]
 fn logins_objects_and_uses_of_keys_are_recorded() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, file) = audited(provider);
         let session = client.open();
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
@@ -116,7 +116,7 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
 
 #[test]
 fn processes_and_restarts_of_a_module_share_a_chain() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, file) = audited(provider);
         let configuration = format!(", audit = {{ file = '{}' }}", file.display());
         let others: Vec<_> =
@@ -147,7 +147,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
 
 #[test]
 fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, file) = audited(provider);
         let create = |client: &Client| {
             let session = client.open();
@@ -177,36 +177,31 @@ fn initialize_refuses_a_log_that_cannot_be_written() {
 
 #[test]
 fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
-    // Each `C_Finalize` waits for the full time limit, so the backends run in parallel.
-    std::thread::scope(|scope| {
-        for provider in Provider::ALL {
-            scope.spawn(|| {
-                let (client, file) = audited(provider);
-                let holder = File::open(&file).expect("the log");
-                let session = client.open();
-                // A thread writes the line about the new token.
-                while holder.metadata().expect("the log").len() == 0 {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                holder.lock().expect("the lock");
-                release_later(&holder);
-                let start = Instant::now();
-                let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
-                assert_eq!(login, Ok(()));
-                assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-                assert_eq!(client.module.finalize(), Ok(()));
-                assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
-                holder.unlock().expect("the lock");
-                // The record of the first login is lost, and the chain continues.
-                let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-                let client = Client::beside(&client.directory, provider, &configuration);
-                let session = client.open();
-                let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
-                assert_eq!(login, Ok(()));
-                client.module.finalize().expect("a module");
-                let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
-                assert_eq!(functions.len(), 2, "{functions:?}");
-            });
+    one_backend(|provider| {
+        let (client, file) = audited(provider);
+        let holder = File::open(&file).expect("the log");
+        let session = client.open();
+        // A thread writes the line about the new token.
+        while holder.metadata().expect("the log").len() == 0 {
+            std::thread::sleep(Duration::from_millis(10));
         }
+        holder.lock().expect("the lock");
+        release_later(&holder);
+        let start = Instant::now();
+        let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
+        assert_eq!(login, Ok(()));
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        assert_eq!(client.module.finalize(), Ok(()));
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+        holder.unlock().expect("the lock");
+        // The record of the first login is lost, and the chain continues.
+        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+        let client = Client::beside(&client.directory, provider, &configuration);
+        let session = client.open();
+        let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
+        assert_eq!(login, Ok(()));
+        client.module.finalize().expect("a module");
+        let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
+        assert_eq!(functions.len(), 2, "{functions:?}");
     });
 }

@@ -4,13 +4,13 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, value};
 use jeton::module::User;
 
-use crate::support::{Attributes, Client, SO_PIN, data, each_backend, none};
+use crate::support::{Attributes, Client, SO_PIN, data, none, one_backend, one_user};
 
 const CLASSES: [ObjectClass; 3] = [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE];
 
 #[test]
 fn profiles_are_found_by_class_without_a_login() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         let profiles = Attributes::of(ObjectClass::PROFILE);
@@ -41,7 +41,7 @@ fn profiles_are_found_by_class_without_a_login() {
 
 #[test]
 fn each_mechanism_has_an_object() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::with(provider, ", mechanisms = { deny = ['CKM_SHA_1'] }");
         let session = client.open();
         let found = client.find(session, &Attributes::of(ObjectClass::MECHANISM));
@@ -59,9 +59,7 @@ fn each_mechanism_has_an_object() {
 
 #[test]
 fn the_clock_object_returns_the_time() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let clock = client.find_one(session, &Attributes::of(ObjectClass::HW_FEATURE));
         assert_eq!(client.number(session, clock, A::HW_FEATURE_TYPE), value::HW_CLOCK);
         let before = client.module.token(client.slot).expect("a token").utc_time;
@@ -76,9 +74,7 @@ fn the_clock_object_returns_the_time() {
 
 #[test]
 fn built_in_objects_are_found_only_by_their_class() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let own = client.create(session, &data("own")).expect("data");
         assert_eq!(client.find(session, &none()), [own]);
         assert_eq!(client.find(session, &none().number(A::PROFILE_ID, value::BASELINE_PROVIDER)), []);
@@ -92,9 +88,7 @@ fn built_in_objects_are_found_only_by_their_class() {
 
 #[test]
 fn built_in_objects_cannot_be_created_changed_copied_or_destroyed() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         for class in CLASSES {
             let one = client.find(session, &Attributes::of(class))[0];
             assert_eq!(client.set(session, one, &none().label("x")), Err(Error::ActionProhibited));
@@ -110,7 +104,7 @@ fn built_in_objects_cannot_be_created_changed_copied_or_destroyed() {
 
 #[test]
 fn built_in_objects_have_unique_identifiers() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         let mut ids: Vec<_> = CLASSES

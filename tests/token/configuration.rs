@@ -6,11 +6,11 @@ use jeton::mechanism;
 use jeton::module::Module;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, each_backend, none, plain};
+use crate::support::{Client, Directory, none, one_backend, plain};
 
 #[test]
 fn a_denied_mechanism_is_neither_listed_nor_accepted() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
                     'CKM_AES_KEY_GEN'], legacy = true }";
         let client = Client::with(provider, deny);
@@ -39,7 +39,7 @@ fn a_denied_mechanism_is_neither_listed_nor_accepted() {
 
 #[test]
 fn only_allowed_mechanisms_are_listed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
         let client = Client::with(provider, allow);
         assert_eq!(client.module.mechanisms(client.slot), Ok(vec![M::EDDSA]));

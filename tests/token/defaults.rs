@@ -6,7 +6,7 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Attributes, Client, PIN, SO_PIN, each_backend, none, plain};
+use crate::support::{Attributes, Client, PIN, SO_PIN, none, one_backend, one_user, plain};
 
 fn secret(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &[7; 32])
@@ -16,7 +16,7 @@ fn secret(key_type: KeyType) -> Attributes {
 /// depend on the values of other attributes of the object".
 #[test]
 fn a_session_object_that_is_made_without_a_login_is_public() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
         let check = |key, what: &str| {
@@ -74,9 +74,8 @@ fn a_session_object_that_is_made_without_a_login_is_public() {
 /// PKCS#11 3.2, "Common key attributes": `CKA_DERIVE` has the default `CK_FALSE`.
 #[test]
 fn a_secret_key_derives_only_if_its_template_says_so() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         for key_type in [KeyType::AES, KeyType::GENERIC_SECRET, KeyType::HKDF] {
             let key = client.create(session, &secret(key_type)).expect("a key");
             assert!(!client.flag(session, key, A::DERIVE), "{key_type}");
@@ -97,9 +96,8 @@ fn a_secret_key_derives_only_if_its_template_says_so() {
 /// the base key instead.
 #[test]
 fn a_derived_key_is_readable_by_default_unless_its_mechanism_inherits() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let flags = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
         let closed = |key_type| {
             let key = secret(key_type).flag(A::DERIVE, true).flag(A::SENSITIVE, true);
@@ -108,7 +106,7 @@ fn a_derived_key_is_readable_by_default_unless_its_mechanism_inherits() {
         let data = |len: usize| Params::Data(vec![1; len].into());
         let sized = none().number(A::VALUE_LEN, 32);
         let (aes, generic) = (closed(KeyType::AES), closed(KeyType::GENERIC_SECRET));
-        let (public, private) = pair(&client, session, Kind::P256, &none());
+        let (public, private) = pair(client, session, Kind::P256, &none());
         let peer = client.read(session, public, A::EC_POINT).expect("a point");
         let ecdh = Params::Ecdh { kdf: None, shared: [].into(), peer: peer.into() };
         for (id, params, base, own) in [
@@ -130,7 +128,7 @@ fn a_derived_key_is_readable_by_default_unless_its_mechanism_inherits() {
 /// whatever its mechanism.
 #[test]
 fn a_key_that_is_derived_under_the_strict_policy_is_sensitive_by_default() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::with(provider, ", policy = { name = 'strict' }");
         let (module, session) = (&client.module, client.user());
         let base = secret(KeyType::GENERIC_SECRET).flag(A::DERIVE, true).flag(A::SENSITIVE, true);
@@ -147,9 +145,8 @@ fn a_key_that_is_derived_under_the_strict_policy_is_sensitive_by_default() {
 /// PKCS#11 3.2, "RSA": the sizes of `CK_MECHANISM_INFO` are those that the token supports.
 #[test]
 fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let generator = module.mechanism(client.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
         assert_eq!((generator.min, generator.max), (1024, 8192));
         let signs = module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism");
@@ -176,7 +173,7 @@ fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
 /// `[mechanisms] min-rsa-bits` refuses shorter keys that are generated, imported or used.
 #[test]
 fn a_configured_minimum_refuses_short_rsa_keys() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let request = none().number(A::MODULUS_BITS, 1024);

@@ -10,7 +10,7 @@ use jeton::id::{SlotId, token_flag};
 use jeton::module::Module;
 use rusqlite::Connection;
 
-use crate::support::{Client, Directory, data, each_backend, none};
+use crate::support::{Client, Directory, data, none, one_backend, one_user};
 
 /// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
@@ -51,7 +51,7 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
     ];
     for name in ["backup.jeton", "0000000000000000.jeton"] {
         for plant in plants {
-            each_backend(|provider| {
+            one_backend(|provider| {
                 let client = Client::new(provider);
                 client.user();
                 let path = file(&client.directory);
@@ -70,7 +70,7 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
 
 #[test]
 fn only_the_file_named_after_its_serial_number_is_the_token() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let path = file(&client.directory);
         client.module.finalize().expect("a module");
@@ -91,7 +91,7 @@ fn only_the_file_named_after_its_serial_number_is_the_token() {
 
 #[test]
 fn a_renamed_token_file_is_a_token_at_the_next_start() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
         let path = file(&client.directory);
@@ -122,9 +122,7 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
         },
     ];
     for harm in harms {
-        each_backend(|provider| {
-            let client = Client::new(provider);
-            let session = client.user();
+        one_user(|client, session| {
             let object = client.create(session, &data("before").stored()).expect("data");
             harm(&file(&client.directory));
             let removed = Err(Error::DeviceRemoved);
@@ -137,7 +135,7 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
 
 #[test]
 fn other_files_are_ignored() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let path = file(&client.directory);
         fs::write(path.with_file_name("text.jeton"), "no token").expect("a file");
@@ -152,7 +150,7 @@ fn other_files_are_ignored() {
 
 #[test]
 fn a_world_writable_file_or_directory_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let mode = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
@@ -173,7 +171,7 @@ fn a_world_writable_file_or_directory_is_refused() {
 
 #[test]
 fn only_the_owner_can_read_a_counter_file() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let counters = Directory::new();
         let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
         let client = Client::with(provider, &configuration);
@@ -192,7 +190,7 @@ fn only_the_owner_can_read_a_counter_file() {
 #[test]
 fn files_of_a_shared_directory_are_open_to_its_group() {
     const SHARED: u32 = 0o2770;
-    each_backend(|provider| {
+    one_backend(|provider| {
         // Only the directories of the first case are both setgid and writable by their group.
         for (directory_mode, file_mode) in [(SHARED, 0o660), (0o770, 0o600), (0o2750, 0o600)] {
             let (directory, counters) = (Directory::new(), Directory::new());

@@ -9,7 +9,7 @@ use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, PIN, each_backend, none, plain};
+use crate::support::{Attributes, Client, PIN, none, one_backend, one_user, plain};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -22,7 +22,7 @@ fn generic() -> Attributes {
 /// A function without an Init function has no point at which the PIN could be given.
 #[test]
 fn functions_without_init_refuse_a_key_with_always_authenticate() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::with(provider, ", policy = { raw-rsa-wrap = true }");
         let (module, session) = (&client.module, client.user());
         let refused = Error::UserNotLoggedIn;
@@ -91,9 +91,8 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
 
 #[test]
 fn every_operation_with_always_authenticate_waits_for_the_pin() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
         let (pkcs1, mut out) = (plain(M::RSA_PKCS), [0; 256]);
         let refused = Err(Error::UserNotLoggedIn);
@@ -127,9 +126,8 @@ fn every_operation_with_always_authenticate_waits_for_the_pin() {
 
 #[test]
 fn a_context_specific_login_serves_the_last_operation_that_waits() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
         let (mechanism, mut out) = (plain(M::RSA_PKCS), [0; 256]);
         module.sign_init(session, &mechanism, rsa).expect("an operation");
@@ -153,9 +151,8 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
 
 #[test]
 fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let no = |id| none().flag(id, false);
         let flags =
             |key, ids: &[A]| -> Vec<bool> { ids.iter().map(|id| client.flag(session, key, *id)).collect() };
@@ -194,12 +191,12 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
         let hash = plain(M::SHA256_KEY_DERIVATION);
         let made = module.derive_key(session, &hash, base, &received.template()).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
-        let (by, _) = pair(&client, session, Kind::Aes, &none());
+        let (by, _) = pair(client, session, Kind::Aes, &none());
         let (kwp, mut wrapped) = (plain(M::AES_KEY_WRAP_KWP), [0; 40]);
         module.wrap_key(session, &kwp, by, base, Output::Buffer(&mut wrapped)).expect("a wrapped key");
         let made = module.unwrap_key(session, &kwp, by, &wrapped, &received.template()).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
-        let (public, private) = pair(&client, session, Kind::MlKem512, &none());
+        let (public, private) = pair(client, session, Kind::MlKem512, &none());
         let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 768]);
         let out = Output::Buffer(&mut sealed);
         let made = module.encapsulate_key(session, &kem, public, &received.template(), out);
@@ -213,7 +210,7 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
 /// created only for signatures signed any input, without padding.
 #[test]
 fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         for (configuration, allowed) in [
             ("", false),
             (", policy = { raw-rsa-wrap = false }", false),

@@ -1,4 +1,5 @@
-//! Tests the core through its public API. Most tests run once per backend.
+//! Tests the core through its public API. A test whose behaviour depends on the backend runs once
+//! per backend.
 
 mod asynchronous;
 mod at_rest;

@@ -14,7 +14,7 @@ use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, plain};
 
 /// The largest number of open token files.
 const OPEN: usize = 3;
@@ -121,7 +121,7 @@ impl Scene {
 
 #[test]
 fn open_files_stay_within_the_limit() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, 4 * OPEN);
         assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
         let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
@@ -142,7 +142,7 @@ fn open_files_stay_within_the_limit() {
 
 #[test]
 fn no_file_is_open_before_a_token_is_used() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, OPEN);
         client.module.finalize().expect("a module");
         std::thread::sleep(REST);
@@ -160,7 +160,7 @@ fn no_file_is_open_before_a_token_is_used() {
 
 #[test]
 fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, 1);
         client.module.finalize().expect("a module");
         std::thread::sleep(REST);
@@ -184,7 +184,7 @@ fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
 
 #[test]
 fn new_tokens_of_another_process_are_in_the_next_slot_list() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, _) = with_tokens(provider, 1);
         let other = Client::beside(&client.directory, provider, "");
         for _ in 0..30 {
@@ -198,7 +198,7 @@ fn new_tokens_of_another_process_are_in_the_next_slot_list() {
 
 #[test]
 fn keys_work_while_their_file_is_closed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         for _ in 0..3 {
             scene.sign().expect("a signature");
@@ -211,7 +211,7 @@ fn keys_work_while_their_file_is_closed() {
 
 #[test]
 fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         let (other, session) = scene.other(provider);
         for count in 1..=5 {
@@ -224,7 +224,7 @@ fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_two_seconds() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         scene.sign().expect("a signature");
         let (other, session) = scene.other(provider);
@@ -250,7 +250,7 @@ fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
         },
     ];
     for harm in harms {
-        each_backend(|provider| {
+        one_backend(|provider| {
             let scene = Scene::new(provider);
             let slots = scene.client.module.slots().expect("slots");
             harm(&scene.path);
@@ -268,7 +268,7 @@ fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
 
 #[test]
 fn an_older_copy_written_over_a_closed_file_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         let older = fs::read(&scene.path).expect("a file");
         scene.client.create(scene.session, &data("later").stored()).expect("an object");
@@ -284,7 +284,7 @@ fn an_older_copy_written_over_a_closed_file_is_refused() {
 
 #[test]
 fn an_older_copy_is_refused_after_the_token_left_memory() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, OPEN + 2);
         let path = path_of(&client, slots[0]);
         close_file(&client, slots[0], &slots);
@@ -305,7 +305,7 @@ fn rows_altered_in_a_closed_file_are_found_at_the_next_search_and_write() {
         let other = Connection::open(path).expect("a file");
         other.execute("UPDATE object SET tag = zeroblob(16)", []).expect("rows");
     };
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         alter(&scene.path);
         assert_eq!(scene.client.find(scene.session, &none().label("key")), []);
@@ -318,7 +318,7 @@ fn rows_altered_in_a_closed_file_are_found_at_the_next_search_and_write() {
 
 #[test]
 fn another_schema_in_a_closed_file_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         let other = Connection::open(&scene.path).expect("a file");
         other
@@ -340,7 +340,7 @@ fn another_schema_in_a_closed_file_is_refused() {
 
 #[test]
 fn wrong_pins_are_counted_across_closings() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, OPEN + 2);
         let wrong = |expected| {
             let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
@@ -357,7 +357,7 @@ fn wrong_pins_are_counted_across_closings() {
 
 #[test]
 fn handles_are_not_reused_after_a_token_left_memory() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, OPEN + 2);
         let session = user_of(&client, slots[0]);
         let old = client.create(session, &data("old").stored()).expect("an object");
@@ -373,7 +373,7 @@ fn handles_are_not_reused_after_a_token_left_memory() {
 fn threads_use_more_tokens_than_may_be_open() {
     const TOKENS: usize = 4 * OPEN;
     const THREADS: usize = 2 * OPEN;
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, TOKENS);
         let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
         let (client, slots) = (&client, &slots);
@@ -399,7 +399,7 @@ fn threads_use_more_tokens_than_may_be_open() {
 
 #[test]
 fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let scene = Scene::new(provider);
         let (other, session) = scene.other(provider);
         other.create(session, &data("theirs").stored()).expect("an object");
@@ -448,7 +448,7 @@ fn an_invalid_number_of_open_tokens_is_refused() {
 
 #[test]
 fn a_token_with_another_serial_number_in_the_same_file_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let (client, slots) = with_tokens(provider, 1);
         client.module.finalize().expect("a module");
         std::thread::sleep(REST);

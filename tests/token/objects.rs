@@ -5,7 +5,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, va
 use jeton::module::{Access, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, SO_PIN, data, each_backend, none};
+use crate::support::{Attributes, Client, SO_PIN, data, none, one_backend, one_user};
 
 fn aes() -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32])
@@ -13,9 +13,7 @@ fn aes() -> Attributes {
 
 #[test]
 fn an_incomplete_or_invalid_template_is_refused() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let certificate =
             Attributes::of(ObjectClass::CERTIFICATE).number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509);
         let cases = [
@@ -76,7 +74,7 @@ fn an_incomplete_or_invalid_template_is_refused() {
 
 #[test]
 fn write_access_depends_on_session_and_login() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
@@ -103,9 +101,7 @@ fn write_access_depends_on_session_and_login() {
 
 #[test]
 fn private_objects_are_invisible_without_the_user() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let open = client.create(session, &data("open").stored()).expect("data");
         let hidden = client.create(session, &data("hidden").stored().flag(A::PRIVATE, true)).expect("data");
         let both = client.find(session, &none());
@@ -130,9 +126,7 @@ fn private_objects_are_invisible_without_the_user() {
 
 #[test]
 fn attributes_change_only_in_allowed_directions() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let key = aes().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let key = client.create(session, &key).expect("a key");
         let set = |changes: Attributes| client.set(session, key, &changes);
@@ -167,9 +161,7 @@ fn attributes_change_only_in_allowed_directions() {
 
 #[test]
 fn a_copy_takes_the_template_and_a_new_unique_id() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let key = aes().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true).label("key");
         let key = client.create(session, &key).expect("a key");
         let changes = none().stored().label("copy").flag(A::SENSITIVE, true).flag(A::MODIFIABLE, false);
@@ -192,9 +184,7 @@ fn a_copy_takes_the_template_and_a_new_unique_id() {
 
 #[test]
 fn copyable_modifiable_and_destroyable_are_enforced() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let create = |flag| client.create(session, &data("a").flag(flag, false)).expect("data");
         let fixed = create(A::MODIFIABLE);
         assert_eq!(client.set(session, fixed, &none().label("b")), Err(Error::ActionProhibited));
@@ -212,7 +202,7 @@ fn copyable_modifiable_and_destroyable_are_enforced() {
 
 #[test]
 fn only_the_so_sets_trusted_on_a_public_key() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
@@ -230,9 +220,7 @@ fn only_the_so_sets_trusted_on_a_public_key() {
 
 #[test]
 fn sensitive_values_cannot_be_read() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let secrets = [
             (Kind::Rsa, vec![A::PRIVATE_EXPONENT, A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::COEFFICIENT]),
             (Kind::P256, vec![A::VALUE]),
@@ -240,7 +228,7 @@ fn sensitive_values_cannot_be_read() {
             (Kind::MlDsa44, vec![A::VALUE, A::SEED]),
         ];
         for (kind, hidden) in secrets {
-            let (_, key) = pair(&client, session, kind, &none());
+            let (_, key) = pair(client, session, kind, &none());
             for id in hidden {
                 assert_eq!(client.read(session, key, id), Err(Error::AttributeSensitive), "{kind:?} {id}");
             }
@@ -258,9 +246,7 @@ fn sensitive_values_cannot_be_read() {
 
 #[test]
 fn every_object_has_a_unique_identifier() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let mut ids: Vec<_> = (0..8)
             .map(|number| {
                 let object = data("a").flag(A::TOKEN, number % 2 == 0);
@@ -278,9 +264,7 @@ fn every_object_has_a_unique_identifier() {
 
 #[test]
 fn the_size_of_an_object_grows_with_its_value() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let size = |value: &[u8]| {
             let object = data("a").without(A::VALUE).bytes(A::VALUE, value);
             let object = client.create(session, &object).expect("data");

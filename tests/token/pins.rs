@@ -13,13 +13,13 @@ use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
 
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, release_later};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, one_backend, release_later};
 
 const WRONG: &[u8] = b"a wrong one";
 
 #[test]
 fn there_is_always_a_free_slot_for_a_new_token() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
         let free = client.module.token(client.slot).expect("a token to be initialised");
         assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
@@ -44,7 +44,7 @@ fn there_is_always_a_free_slot_for_a_new_token() {
 
 #[test]
 fn the_user_can_log_in_after_the_so_set_a_pin() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
         client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
         let session = client.open();
@@ -72,7 +72,7 @@ fn the_user_can_log_in_after_the_so_set_a_pin() {
 
 #[test]
 fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         let login = |pin| client.module.login(session, User::User, pin);
@@ -100,7 +100,7 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
 
 #[test]
 fn a_correct_pin_resets_the_count_of_wrong_pins() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         for _ in 0..4 {
@@ -115,7 +115,7 @@ fn a_correct_pin_resets_the_count_of_wrong_pins() {
 
 #[test]
 fn a_login_strengthens_only_a_weak_pin_record() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         // Argon2id over 8 KiB in one pass.
         let client = Client::new(provider);
         let made = record(&client);
@@ -151,7 +151,7 @@ fn a_login_strengthens_only_a_weak_pin_record() {
 
 #[test]
 fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let made = record(&client);
         // An altered summary is not overwritten.
@@ -180,7 +180,7 @@ fn record(client: &Client) -> Vec<u8> {
 
 #[test]
 fn a_locked_so_pin_blocks_init_token() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         for _ in 0..3 {
             let refused = client.module.init_token(client.slot, WRONG, LABEL);
@@ -195,7 +195,7 @@ fn a_locked_so_pin_blocks_init_token() {
 
 #[test]
 fn set_pin_changes_only_the_pin_of_the_caller() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
@@ -225,7 +225,7 @@ fn set_pin_changes_only_the_pin_of_the_caller() {
 
 #[test]
 fn init_token_keeps_the_serial_number_and_erases_the_rest() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let serial = client.module.token(client.slot).expect("a token").serial;
         let session = client.user();
@@ -262,7 +262,7 @@ fn failures(client: &Client) -> (u32, u32) {
 
 #[test]
 fn the_user_pin_replaces_a_locked_so_pin() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let private = data("kept").stored().flag(A::PRIVATE, true);
@@ -293,7 +293,7 @@ fn the_user_pin_replaces_a_locked_so_pin() {
 
 #[test]
 fn unlocking_without_a_pin_keeps_the_pins() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         for user in [User::User, User::SecurityOfficer] {
@@ -313,7 +313,7 @@ fn unlocking_without_a_pin_keeps_the_pins() {
 
 #[test]
 fn a_damaged_pin_record_costs_no_attempt() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (so, user): (Vec<u8>, Vec<u8>) = database(&client)
             .query_row("SELECT so_pin, user_pin FROM token", [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -339,7 +339,7 @@ fn a_damaged_pin_record_costs_no_attempt() {
 
 #[test]
 fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
@@ -355,25 +355,20 @@ fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
 
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
-    // Each login waits for the full time limit, so the backends run in parallel.
-    std::thread::scope(|scope| {
-        for provider in Provider::ALL {
-            scope.spawn(|| {
-                let client = Client::new(provider);
-                let serial = client.module.token(client.slot).expect("a token").serial;
-                let path = client.directory.path().join(serial).with_extension("jeton-lock");
-                let holder = File::open(path).expect("the lock");
-                holder.lock().expect("the lock");
-                release_later(&holder);
-                let session = client.open();
-                let start = Instant::now();
-                assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
-                let time = start.elapsed();
-                assert!((15..60).contains(&time.as_secs()), "{time:?}");
-                assert_eq!(failures(&client), (0, 0));
-                holder.unlock().expect("the lock");
-                client.login(session);
-            });
-        }
+    one_backend(|provider| {
+        let client = Client::new(provider);
+        let serial = client.module.token(client.slot).expect("a token").serial;
+        let path = client.directory.path().join(serial).with_extension("jeton-lock");
+        let holder = File::open(path).expect("the lock");
+        holder.lock().expect("the lock");
+        release_later(&holder);
+        let session = client.open();
+        let start = Instant::now();
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+        let time = start.elapsed();
+        assert!((15..60).contains(&time.as_secs()), "{time:?}");
+        assert_eq!(failures(&client), (0, 0));
+        holder.unlock().expect("the lock");
+        client.login(session);
     });
 }

@@ -11,11 +11,11 @@ use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, plain};
 
 #[test]
 fn a_search_shows_the_changes_of_another_process() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (mine, yours) = (one.user(), two.user());
@@ -35,7 +35,7 @@ fn a_search_shows_the_changes_of_another_process() {
 
 #[test]
 fn a_search_shows_the_changes_of_another_process_without_the_shm_probe() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, ", store = { shm-probe = false }");
         let (mine, yours) = (one.user(), two.user());
@@ -48,7 +48,7 @@ fn a_search_shows_the_changes_of_another_process_without_the_shm_probe() {
 
 #[test]
 fn the_shm_probe_opens_the_shm_file_only_if_configured() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let opened = |configuration| {
             let client = Client::with(provider, configuration);
             client.user();
@@ -64,7 +64,7 @@ fn the_shm_probe_opens_the_shm_file_only_if_configured() {
 
 #[test]
 fn private_objects_of_another_process_need_a_login() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (mine, yours) = (one.user(), two.open());
@@ -79,7 +79,7 @@ fn private_objects_of_another_process_need_a_login() {
 
 #[test]
 fn an_object_that_another_process_destroyed_cannot_be_changed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (mine, yours) = (one.user(), two.user());
@@ -93,7 +93,7 @@ fn an_object_that_another_process_destroyed_cannot_be_changed() {
 
 #[test]
 fn a_change_keeps_the_changes_of_another_process() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (mine, yours) = (one.user(), two.user());
@@ -113,7 +113,7 @@ fn a_change_keeps_the_changes_of_another_process() {
 
 #[test]
 fn a_search_ends_the_re_arming_of_a_key_that_another_process_destroyed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (mine, yours) = (one.user(), two.user());
@@ -158,7 +158,7 @@ fn errors_after_change(
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_search() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let errors = errors_after_change(provider, |one, mine| {
             let key = one.find_one(mine, &none().flag(A::SIGN, true));
             one.module.destroy_object(mine, key).expect("a key");
@@ -169,7 +169,7 @@ fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_s
 
 #[test]
 fn a_login_ends_within_seconds_after_init_token_by_another_process() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let errors = errors_after_change(provider, |one, _| {
             one.module.close_all_sessions(one.slot).expect("no sessions");
             one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
@@ -180,7 +180,7 @@ fn a_login_ends_within_seconds_after_init_token_by_another_process() {
 
 #[test]
 fn the_slot_list_shows_a_token_of_another_process() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let directory = Directory::new();
         let one = Client::beside(&directory, provider, "");
         let two = Client::beside(&directory, provider, "");
@@ -204,7 +204,7 @@ fn the_slot_list_shows_a_token_of_another_process() {
 fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
     const THREADS: usize = 3;
     const OBJECTS: usize = 12;
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let sessions = [&one, &two].map(|client| (client, client.user()));
@@ -234,7 +234,7 @@ fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
 
 #[test]
 fn init_token_by_another_process_invalidates_the_old_token() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (officer, yours, public) = (one.open(), two.user(), two.open());
@@ -264,7 +264,7 @@ fn init_token_by_another_process_invalidates_the_old_token() {
 
 #[test]
 fn an_so_session_from_before_init_token_cannot_init_the_pin() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
         let (session, yours) = (one.open(), two.open());
@@ -278,7 +278,7 @@ fn an_so_session_from_before_init_token_cannot_init_the_pin() {
 #[test]
 fn a_token_is_visible_only_after_its_initialisation() {
     const TOKENS: u64 = 8;
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
         std::thread::scope(|scope| {
             let maker = scope.spawn(|| {

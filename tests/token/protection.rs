@@ -11,7 +11,7 @@ use jeton::object::template::{Given, Raw, Template};
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::samples::{shown, wrapping_key};
-use crate::support::{Attributes, Client, PIN, SO_PIN, each_backend, none, plain};
+use crate::support::{Attributes, Client, PIN, SO_PIN, none, one_backend, one_user, plain};
 
 fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
@@ -47,9 +47,7 @@ fn wrap(client: &Client, session: SessionHandle, by: ObjectHandle, key: ObjectHa
 
 #[test]
 fn default_protection_of_keys_follows_the_standard() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let module = &client.module;
         let check = |key, sensitive, extractable, what: &str| {
             let flags = [A::PRIVATE, A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
@@ -57,18 +55,18 @@ fn default_protection_of_keys_follows_the_standard() {
         };
         let created = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
         check(created, false, true, "a created secret key");
-        check(pair(&client, session, Kind::Aes, &none()).0, false, false, "a generated secret key");
-        check(pair(&client, session, Kind::P256, &none()).1, true, false, "a private key");
+        check(pair(client, session, Kind::Aes, &none()).0, false, false, "a generated secret key");
+        check(pair(client, session, Kind::P256, &none()).1, true, false, "a private key");
 
-        let by = wrapping_key(&client, session);
+        let by = wrapping_key(client, session);
         let open = client.create(session, &secret(KeyType::AES, &[7; 16]).flag(A::EXTRACTABLE, true));
-        let wrapped = wrap(&client, session, by, open.expect("a key")).expect("a wrapped key");
+        let wrapped = wrap(client, session, by, open.expect("a key")).expect("a wrapped key");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let unwrapped = module.unwrap_key(session, &kwp, by, &wrapped, &template.template());
         check(unwrapped.expect("a key"), false, true, "C_UnwrapKey");
 
-        let (public, private) = pair(&client, session, Kind::MlKem768, &none());
+        let (public, private) = pair(client, session, Kind::MlKem768, &none());
         let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 1088]);
         let out = Output::Buffer(&mut sealed);
         let sent = module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key").1;
@@ -98,14 +96,12 @@ fn default_protection_of_keys_follows_the_standard() {
 
 #[test]
 fn wrap_with_trusted_needs_a_trusted_wrapping_key() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let by = secret(KeyType::AES, &[7; 16]).stored().flag(A::PRIVATE, false);
         let by = client.create(session, &by).expect("a key");
         let key = secret(KeyType::AES, &[8; 16]).stored().flag(A::EXTRACTABLE, true);
         let key = client.create(session, &key.flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
-        assert_eq!(wrap(&client, session, by, key), Err(Error::KeyNotWrappable));
+        assert_eq!(wrap(client, session, by, key), Err(Error::KeyNotWrappable));
         let trusted = none().flag(A::TRUSTED, true);
         assert_eq!(client.set(session, by, &trusted), Err(Error::AttributeReadOnly));
         assert_eq!(client.copy(session, by, &trusted), Err(Error::AttributeReadOnly));
@@ -115,7 +111,7 @@ fn wrap_with_trusted_needs_a_trusted_wrapping_key() {
         client.module.logout(session).expect("the SO");
         client.login(session);
         let key = client.find_one(session, &none().flag(A::WRAP_WITH_TRUSTED, true));
-        assert_eq!(wrap(&client, session, by, key).map(|wrapped| wrapped.len()), Ok(24));
+        assert_eq!(wrap(client, session, by, key).map(|wrapped| wrapped.len()), Ok(24));
         let lowered = client.set(session, key, &none().flag(A::WRAP_WITH_TRUSTED, false));
         assert_eq!(lowered, Err(Error::AttributeReadOnly));
     });
@@ -123,7 +119,7 @@ fn wrap_with_trusted_needs_a_trusted_wrapping_key() {
 
 #[test]
 fn only_the_so_changes_a_trusted_certificate() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
@@ -142,9 +138,8 @@ fn only_the_so_changes_a_trusted_certificate() {
 
 #[test]
 fn a_key_works_only_with_its_allowed_mechanisms() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let only = |id: M| none().number(A::ALLOWED_MECHANISMS, id.0);
         let refused = Err(Error::MechanismInvalid);
         let aes = |id| client.create(session, &secret(KeyType::AES, &[7; 16]).and(&only(id))).expect("a key");
@@ -153,8 +148,8 @@ fn a_key_works_only_with_its_allowed_mechanisms() {
         assert_eq!(encrypt(aes(M::AES_ECB)), Ok(()));
         let open = client.create(session, &secret(KeyType::AES, &[1; 16]).flag(A::EXTRACTABLE, true));
         let open = open.expect("a key");
-        assert_eq!(wrap(&client, session, aes(M::AES_ECB), open), Err(Error::MechanismInvalid));
-        assert!(wrap(&client, session, aes(M::AES_KEY_WRAP_KWP), open).is_ok());
+        assert_eq!(wrap(client, session, aes(M::AES_ECB), open), Err(Error::MechanismInvalid));
+        assert!(wrap(client, session, aes(M::AES_KEY_WRAP_KWP), open).is_ok());
         let derive = |id| {
             let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true).and(&only(id));
             let base = client.create(session, &base).expect("a key");
@@ -168,9 +163,8 @@ fn a_key_works_only_with_its_allowed_mechanisms() {
 
 #[test]
 fn the_template_attributes_of_a_key_apply_to_its_results() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false).label("forced");
         let bound = |key| {
             assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
@@ -180,7 +174,7 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         let otherwise = none().label("mine");
 
         let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
-        let base = with_template(&client, session, &base, A::DERIVE_TEMPLATE, &forced).expect("a key");
+        let base = with_template(client, session, &base, A::DERIVE_TEMPLATE, &forced).expect("a key");
         let mechanism = plain(M::SHA256_KEY_DERIVATION);
         let derive =
             |template: &Attributes| module.derive_key(session, &mechanism, base, &template.template());
@@ -200,10 +194,10 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         };
         let public = own(ObjectClass::PUBLIC_KEY, plain_public);
         let public =
-            with_template(&client, session, &public, A::ENCAPSULATE_TEMPLATE, &forced).expect("a key");
+            with_template(client, session, &public, A::ENCAPSULATE_TEMPLATE, &forced).expect("a key");
         let private = own(ObjectClass::PRIVATE_KEY, plain_private);
         let private =
-            with_template(&client, session, &private, A::DECAPSULATE_TEMPLATE, &forced).expect("a key");
+            with_template(client, session, &private, A::DECAPSULATE_TEMPLATE, &forced).expect("a key");
         let mut sealed = vec![0; 768];
         let mut encapsulate = |template: &Attributes| {
             let out = Output::Buffer(&mut sealed);
@@ -227,16 +221,14 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
 
 #[test]
 fn a_template_attribute_may_set_the_key_type_but_no_read_only_attribute() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let open = client.create(session, &secret(KeyType::AES, &[8; 16]).flag(A::EXTRACTABLE, true));
         let open = open.expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let unwrap = |forced: &Attributes| {
             let own = secret(KeyType::AES, &[7; 16]);
-            let by = with_template(&client, session, &own, A::UNWRAP_TEMPLATE, forced).expect("a key");
-            let wrapped = wrap(&client, session, by, open).expect("a wrapped key");
+            let by = with_template(client, session, &own, A::UNWRAP_TEMPLATE, forced).expect("a key");
+            let wrapped = wrap(client, session, by, open).expect("a wrapped key");
             client.module.unwrap_key(session, &kwp, by, &wrapped, &none().template())
         };
         assert_eq!(unwrap(&none()), Err(Error::TemplateIncomplete));
@@ -253,13 +245,11 @@ fn a_template_attribute_may_set_the_key_type_but_no_read_only_attribute() {
 
 #[test]
 fn a_template_attribute_is_read_back_unchanged() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let within = none().label("inside").flag(A::SIGN, true);
         let own = secret(KeyType::AES, &[7; 16]);
         for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
-            let key = with_template(&client, session, &own, id, &within).expect("a key");
+            let key = with_template(client, session, &own, id, &within).expect("a key");
             let object = client.module.object(session, key).expect("a key");
             let Ok(jeton::object::AttributeView::Template(view)) = object.attribute(id) else {
                 panic!("a template")
@@ -273,7 +263,7 @@ fn a_template_attribute_is_read_back_unchanged() {
             let mut found = [ObjectHandle(0); 2];
             assert_eq!((client.module.find(session, &mut found), found[0]), (Ok(1), key));
             client.module.find_final(session).expect("a search");
-            let refused = with_template(&client, session, &own, id, &none().bytes(A(0x8000_0001), b"x"));
+            let refused = with_template(client, session, &own, id, &none().bytes(A(0x8000_0001), b"x"));
             assert_eq!(refused, Err(Error::AttributeTypeInvalid), "{id}");
         }
     });
@@ -281,9 +271,7 @@ fn a_template_attribute_is_read_back_unchanged() {
 
 #[test]
 fn dates_must_be_valid_and_in_order() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let aes = secret(KeyType::AES, &[7; 16]);
         let dates = |start: &[u8], end: &[u8]| none().bytes(A::START_DATE, start).bytes(A::END_DATE, end);
         let create = |start: &[u8], end: &[u8]| client.create(session, &aes.clone().and(&dates(start, end)));
@@ -305,9 +293,7 @@ fn dates_must_be_valid_and_in_order() {
 
 #[test]
 fn destroyable_cannot_change_from_false_to_true() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let lasting = secret(KeyType::AES, &[7; 16]).flag(A::DESTROYABLE, false);
         let lasting = client.create(session, &lasting).expect("a key");
         let may = none().flag(A::DESTROYABLE, true);
@@ -321,9 +307,7 @@ fn destroyable_cannot_change_from_false_to_true() {
 
 #[test]
 fn a_template_cannot_set_the_unique_id() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let key = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
         let own = client.read(session, key, A::UNIQUE_ID).expect("an identifier");
         for id in [&own[..], b"", b"another"] {
@@ -338,9 +322,8 @@ fn a_template_cannot_set_the_unique_id() {
 
 #[test]
 fn always_authenticate_needs_the_pin_for_each_decryption() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, module) = (client.user(), &client.module);
+    one_user(|client, session| {
+        let module = &client.module;
         let key =
             client.create(session, &RSA.private.clone().flag(A::ALWAYS_AUTHENTICATE, true)).expect("a key");
         let public = client.create(session, &RSA.public).expect("a key");
@@ -363,9 +346,7 @@ fn always_authenticate_needs_the_pin_for_each_decryption() {
 
 #[test]
 fn a_trust_object_must_name_its_certificate() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let bare = Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").bytes(A::SERIAL_NUMBER, b"s");
         let server = |trust| none().number(A::TRUST_SERVER_AUTH, trust);
         let distrusts = client.create(session, &bare.clone().and(&server(value::NOT_TRUSTED)).stored());

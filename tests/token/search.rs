@@ -4,16 +4,14 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, data, each_backend, none};
+use crate::support::{data, none, one_user};
 
 #[test]
 fn a_search_finds_objects_that_have_all_attributes() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let a = client.create(session, &data("a")).expect("data");
         let b = client.create(session, &data("b").stored()).expect("data");
-        let (public, private) = pair(&client, session, Kind::P256, &none().label("a"));
+        let (public, private) = pair(client, session, Kind::P256, &none().label("a"));
         for (wanted, found) in [
             (none(), vec![a, b, public, private]),
             (none().label("a"), vec![a, public, private]),
@@ -37,9 +35,7 @@ fn a_search_finds_objects_that_have_all_attributes() {
 
 #[test]
 fn a_hidden_value_cannot_be_searched_for() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let value = [9; 16];
         let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &value);
         let shown = key.clone().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
@@ -52,9 +48,7 @@ fn a_hidden_value_cannot_be_searched_for() {
 
 #[test]
 fn search_results_are_returned_in_batches_and_ended_by_final() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let mut out = [ObjectHandle(0); 4];
         let module = &client.module;
         assert_eq!(module.find(session, &mut out), Err(Error::OperationNotInitialized));
@@ -75,9 +69,8 @@ fn search_results_are_returned_in_batches_and_ended_by_final() {
 
 #[test]
 fn searches_of_two_sessions_are_independent() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (one, two) = (client.user(), client.open());
+    one_user(|client, one| {
+        let two = client.open();
         let made = [client.create(one, &data("a")), client.create(one, &data("a"))];
         let [first, second] = made.map(|object| object.expect("data"));
         client.module.find_init(one, &none().template()).expect("a search");

@@ -5,11 +5,11 @@ use jeton::id::{MechanismType as M, SessionHandle, SlotId, session_state as stat
 use jeton::module::{Access, User};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, PIN, SO_PIN, data, each_backend, none, plain};
+use crate::support::{Client, PIN, SO_PIN, data, none, one_backend, one_user, plain};
 
 #[test]
 fn the_session_state_follows_login_and_session_flags() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
         let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
@@ -34,7 +34,7 @@ fn the_session_state_follows_login_and_session_flags() {
 
 #[test]
 fn read_only_sessions_and_the_so_exclude_each_other() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         let session = client.open();
@@ -50,7 +50,7 @@ fn read_only_sessions_and_the_so_exclude_each_other() {
 
 #[test]
 fn the_token_counts_its_sessions() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let counts = || {
             let token = client.module.token(client.slot).expect("a token");
@@ -69,9 +69,8 @@ fn the_token_counts_its_sessions() {
 
 #[test]
 fn the_login_ends_with_the_last_session() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (first, second) = (client.user(), client.open());
+    one_user(|client, first| {
+        let second = client.open();
         client.module.close_session(first).expect("a session");
         let state = |session| client.module.session(session).expect("a session").state;
         assert_eq!(state(second), state::RW_USER_FUNCTIONS);
@@ -83,9 +82,8 @@ fn the_login_ends_with_the_last_session() {
 
 #[test]
 fn session_objects_are_destroyed_with_their_session() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (first, second) = (client.user(), client.open());
+    one_user(|client, first| {
+        let second = client.open();
         client.create(first, &data("session object of the first")).expect("data");
         client.create(first, &data("token object").stored()).expect("data");
         let own = client.create(second, &data("session object of the second")).expect("data");
@@ -103,7 +101,7 @@ fn session_objects_are_destroyed_with_their_session() {
 
 #[test]
 fn a_closed_session_handle_stays_invalid() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let stale = client.open();
         client.module.close_session(stale).expect("a session");
@@ -122,7 +120,7 @@ fn a_closed_session_handle_stays_invalid() {
 
 #[test]
 fn unknown_slots_are_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let unknown = SlotId(4711);
         assert_eq!(client.module.open_session(unknown, Access::ReadWrite), Err(Error::SlotIdInvalid));
@@ -135,7 +133,7 @@ fn unknown_slots_are_refused() {
 
 #[test]
 fn finalize_ends_sessions_and_login() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let parameters = client.directory.parameters(provider, "");
@@ -152,12 +150,11 @@ fn finalize_ends_sessions_and_login() {
 
 #[test]
 fn logout_ends_private_handles_and_re_armed_operations() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, other) = (client.user(), client.open());
+    one_user(|client, session| {
+        let other = client.open();
         let mechanism = plain(M::ECDSA_SHA256);
-        let (public, private) = pair(&client, session, Kind::P256, &none().stored());
-        let (_, of_session) = pair(&client, session, Kind::P256, &none());
+        let (public, private) = pair(client, session, Kind::P256, &none().stored());
+        let (_, of_session) = pair(client, session, Kind::P256, &none());
         for key in [private, of_session] {
             client.sign(session, &mechanism, key, b"data").expect("a signature");
         }

@@ -14,9 +14,7 @@ use jeton::object::template::{Given, Raw, Template};
 use crate::ciphers::Way;
 use crate::keys::{P256, key_object};
 use crate::rsa::oaep;
-use crate::support::{
-    Attributes, Client, Directory, SO_PIN, aead_params, each_backend, none, plain, with_iv,
-};
+use crate::support::{Attributes, Client, Directory, SO_PIN, aead_params, none, one_backend, plain, with_iv};
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
@@ -31,7 +29,7 @@ const ROLES: [&[A]; 5] = [
 
 /// Runs a test with each backend, under each of the two policies.
 fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
-    each_backend(|provider| {
+    one_backend(|provider| {
         for (strict, configuration) in [(false, COMPATIBLE), (true, STRICT)] {
             println!("strict: {strict}");
             let client = Client::with(provider, configuration);
@@ -252,7 +250,7 @@ fn an_unwrapped_key_is_sensitive_and_has_one_role() {
 
 #[test]
 fn an_unwrap_template_sets_the_usages_of_the_unwrapped_key() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::with(provider, STRICT);
         let session = client.user();
         let (trusted, _) = trusted(&client, session);
@@ -366,7 +364,7 @@ fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, 
 
 #[test]
 fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::with(provider, COMPATIBLE);
         let session = client.user();
         let both = aes(&[A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY]).stored().label("both");
@@ -385,7 +383,7 @@ fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
 
 #[test]
 fn rsa_needs_2048_bits_and_a_large_exponent() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::with(provider, COMPATIBLE);
         let session = client.user();
         let import = |client: &Client, session, bits: usize, exponent: &[u8], label: &str| {
@@ -539,7 +537,7 @@ fn short_tags_macs_and_ivs_are_refused() {
 
 #[test]
 fn a_pin_needs_eight_bytes() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
             let directory = Directory::new();
             let client = Client::beside(&directory, provider, configuration);

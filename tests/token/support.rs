@@ -37,6 +37,26 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
     }
 }
 
+/// Runs a test once, with the default backend. It is for behaviour that no backend can change.
+pub fn one_backend(test: impl Fn(&'static Provider)) {
+    test(Provider::ALL[0]);
+}
+
+/// Runs a test once per backend, in a session of the user of a new token.
+pub fn each_user(test: impl Fn(&Client, SessionHandle)) {
+    each_backend(|provider| as_user(provider, &test));
+}
+
+/// Runs a test once, with the default backend, in a session of the user of a new token.
+pub fn one_user(test: impl Fn(&Client, SessionHandle)) {
+    one_backend(|provider| as_user(provider, &test));
+}
+
+fn as_user(provider: &Provider, test: impl Fn(&Client, SessionHandle)) {
+    let client = Client::new(provider);
+    test(&client, client.user());
+}
+
 /// Releases the lock on a file after 70 seconds. No test allows a call to wait that long. So a call
 /// that waits without a limit fails its test, and does not block it forever.
 pub fn release_later(holder: &File) {

@@ -14,7 +14,7 @@ use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, Functions, PIN, data, each_backend, none, plain};
+use crate::support::{Client, Directory, Functions, PIN, data, none, one_backend, one_user, plain};
 
 /// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
@@ -56,7 +56,7 @@ fn seen(directory: &Arc<Directory>, provider: &Provider) -> Vec<String> {
 
 #[test]
 fn an_altered_private_record_is_refused_and_the_others_are_usable() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         stored(&client, session, &["altered"]);
@@ -78,12 +78,10 @@ fn an_altered_private_record_is_refused_and_the_others_are_usable() {
 
 #[test]
 fn an_altered_public_record_is_refused_at_the_login() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::P256, &none().stored());
+    one_user(|client, session| {
+        let (public, private) = pair(client, session, Kind::P256, &none().stored());
         // The last byte of the public record belongs to the value of an attribute.
-        let connection = connect(&client);
+        let connection = connect(client);
         let read = "SELECT id, body FROM object JOIN record USING (id) WHERE private = 0";
         let (id, mut body): (i64, Vec<u8>) =
             connection.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a record");
@@ -102,7 +100,7 @@ fn an_altered_public_record_is_refused_at_the_login() {
 #[test]
 fn a_removed_row_affects_few_other_objects() {
     const LABELS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         stored(&client, session, &LABELS);
@@ -117,7 +115,7 @@ fn a_removed_row_affects_few_other_objects() {
 
 #[test]
 fn an_older_record_instead_of_a_newer_one_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let key = stored(&client, session, &["before"])[0];
@@ -147,7 +145,7 @@ fn added_duplicated_or_renamed_rows_are_refused() {
         "UPDATE token SET change = change + 1",
         "UPDATE token SET summary = x''",
     ] {
-        each_backend(|provider| {
+        one_backend(|provider| {
             let client = Client::new(provider);
             let session = client.user();
             stored(&client, session, &["one"]);
@@ -177,7 +175,7 @@ const PLANTED: [&str; 11] = [
 #[test]
 fn a_file_with_another_schema_is_refused() {
     for statements in PLANTED {
-        each_backend(|provider| {
+        one_backend(|provider| {
             let client = Client::new(provider);
             let session = client.user();
             stored(&client, session, &["one"]);
@@ -193,11 +191,9 @@ fn a_file_with_another_schema_is_refused() {
 #[test]
 fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
     for statements in PLANTED {
-        each_backend(|provider| {
-            let client = Client::new(provider);
-            let session = client.user();
-            stored(&client, session, &["one"]);
-            tamper(&client, statements);
+        one_user(|client, session| {
+            stored(client, session, &["one"]);
+            tamper(client, statements);
             assert!(client.create(session, &data("two").stored()).is_err(), "{statements}");
             client.module.logout(session).expect("the user");
             let wrong = client.module.login(session, User::User, b"a wrong one");
@@ -208,7 +204,7 @@ fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
 
 #[test]
 fn a_file_with_a_rollback_journal_beside_it_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
         let path = file(&client.directory);
@@ -228,7 +224,7 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
          UPDATE object SET id = id - 64 WHERE id = (SELECT max(id) FROM object)",
         "UPDATE object SET private = 0 WHERE id = (SELECT max(id) FROM object)",
     ] {
-        each_backend(|provider| {
+        one_backend(|provider| {
             let client = Client::new(provider);
             let session = client.user();
             let objects = stored(&client, session, &LABELS);
@@ -255,21 +251,19 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
 
 #[test]
 fn an_altered_summary_is_not_overwritten() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        stored(&client, session, &["one"]);
-        tamper(&client, "UPDATE token SET summary = x'00'");
+    one_user(|client, session| {
+        stored(client, session, &["one"]);
+        tamper(client, "UPDATE token SET summary = x'00'");
         assert_eq!(client.create(session, &data("two").stored()), Err(Error::DeviceError));
         let rows: i64 =
-            connect(&client).query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count");
+            connect(client).query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count");
         assert_eq!(rows, 1);
     });
 }
 
 #[test]
 fn a_counter_refuses_an_older_copy_of_the_file() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let counters = Directory::new();
         let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
@@ -297,7 +291,7 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
 
 #[test]
 fn a_counter_refuses_a_copy_with_an_older_pin() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let counters = Directory::new();
         let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
@@ -366,7 +360,7 @@ const ATTEMPTS: [(&str, Attempt); 8] = [
 
 #[test]
 fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         for (name, attempt) in ATTEMPTS {
             let client = Client::new(provider);
             let counters = Directory::new();
@@ -401,7 +395,7 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
 
 #[test]
 fn a_running_process_notices_a_rollback_without_a_counter() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         for (name, attempt) in ATTEMPTS {
             let client = Client::new(provider);
             let session = client.user();
@@ -421,7 +415,7 @@ fn a_running_process_notices_a_rollback_without_a_counter() {
 
 #[test]
 fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let counters = Directory::new();
         let client = Client::beside(&client.directory, provider, &with_counter(&counters));

@@ -3,19 +3,17 @@
 use jeton::id::{AttributeType as A, MechanismType as M};
 
 use crate::keys::{Kind, RSA, pair};
-use crate::support::{Client, data, each_backend, none, plain};
+use crate::support::{data, each_user, none, one_user, plain};
 
 #[test]
 fn eight_threads_sign_with_one_key_in_separate_sessions() {
     const THREADS: u8 = 8;
     const SIGNATURES: u8 = 20;
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         for (kind, id) in
             [(Kind::P256, M::ECDSA_SHA256), (Kind::Ed25519, M::EDDSA), (Kind::Rsa, M::SHA256_RSA_PKCS)]
         {
-            let (public, private) = pair(&client, session, kind, &none().stored());
+            let (public, private) = pair(client, session, kind, &none().stored());
             let mechanism = plain(id);
             let signed: Vec<_> = std::thread::scope(|scope| {
                 let work = |thread: u8| {
@@ -42,14 +40,12 @@ fn eight_threads_sign_with_one_key_in_separate_sessions() {
 
 #[test]
 fn sessions_open_and_close_while_others_sign_and_search() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::Ed25519, &none().stored());
+    one_user(|client, session| {
+        let (public, private) = pair(client, session, Kind::Ed25519, &none().stored());
         let mechanism = plain(M::EDDSA);
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
-                let (client, mechanism) = (&client, &mechanism);
+                let mechanism = &mechanism;
                 scope.spawn(move || {
                     for number in 0..25 {
                         let session = client.open();
@@ -69,16 +65,13 @@ fn sessions_open_and_close_while_others_sign_and_search() {
 
 #[test]
 fn changes_of_two_threads_to_one_object_both_persist() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         for template in [RSA.public.clone(), RSA.public.clone().stored()] {
             for round in 0..20u8 {
                 let object = client.create(session, &template).expect("a key");
                 let changes = [none().bytes(A::LABEL, &[round]), none().bytes(A::ID, &[round])];
                 std::thread::scope(|scope| {
                     for change in &changes {
-                        let client = &client;
                         scope.spawn(move || client.set(session, object, change).expect("a change"));
                     }
                 });
@@ -94,12 +87,9 @@ fn changes_of_two_threads_to_one_object_both_persist() {
 fn each_of_many_threads_gets_the_token_objects_that_it_created() {
     const THREADS: u8 = 16;
     const OBJECTS: u8 = 10;
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
-                let client = &client;
                 scope.spawn(move || {
                     let session = client.open();
                     for number in 0..OBJECTS {
