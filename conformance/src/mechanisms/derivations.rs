@@ -54,21 +54,41 @@ fn hashed(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure>
         _ => CKM_SHA256,
     };
     let expected = digest(fixture, hash, &SECRET)?;
-    ensure("C_DeriveKey", derived(fixture, &Mechanism::new(kind), &SECRET, None)? == expected)
+    ensure("C_DeriveKey", derived(fixture, &Mechanism::new(kind), &SECRET, None)? == expected)?;
+    ensure("C_DeriveKey", derived(fixture, &Mechanism::new(kind), &SECRET, Some(16))? == expected[..16])
 }
 
-/// Returns the parameters of the example in RFC 5869, A.1.
-fn rfc5869(kind: CK_MECHANISM_TYPE) -> Mechanism {
-    let parameter = Structure::new().flag(true).flag(true).number(CKM_SHA256).number(CKF_HKDF_SALT_DATA);
-    let parameter = parameter.bytes(&hex("000102030405060708090a0b0c")).number(0);
-    parameter.bytes(&hex("f0f1f2f3f4f5f6f7f8f9")).mechanism(kind)
+/// Returns the parameters of the example in RFC 5869, A.1, with these steps and this salt.
+fn rfc5869(
+    kind: CK_MECHANISM_TYPE,
+    (extract, expand): (bool, bool),
+    salt: CK_ULONG,
+    key: CK_ULONG,
+) -> Mechanism {
+    let data = if salt == CKF_HKDF_SALT_DATA { hex(SALT) } else { vec![] };
+    let parameter = Structure::new().flag(extract).flag(expand).number(CKM_SHA256).number(salt);
+    parameter.bytes(&data).number(key).bytes(&hex("f0f1f2f3f4f5f6f7f8f9")).mechanism(kind)
 }
 
+const SALT: &str = "000102030405060708090a0b0c";
+const PRK: &str = "077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5";
 const OKM: &str = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
 
+/// Checks both steps with the salt as data and as a key, and each step alone.
 fn hkdf(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let base = import(fixture, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
-    ensure("C_DeriveKey", derived_from(fixture, &rfc5869(kind), base, Some(42))? == hex(OKM))
+    let salt = import(fixture, CKK_GENERIC_SECRET, &hex(SALT), &[CKA_DERIVE])?.0;
+    let (input, both) = (vec![0x0b; 22], (true, true));
+    for (base, steps, salt, key, length, known) in [
+        (input.clone(), both, CKF_HKDF_SALT_DATA, 0, Some(42), OKM),
+        (input.clone(), both, CKF_HKDF_SALT_KEY, salt, Some(42), OKM),
+        (input, (true, false), CKF_HKDF_SALT_DATA, 0, None, PRK),
+        (hex(PRK), (false, true), CKF_HKDF_SALT_NULL, 0, Some(42), OKM),
+    ] {
+        let base = import(fixture, CKK_HKDF, &base, &[CKA_DERIVE])?;
+        let made = derived_from(fixture, &rfc5869(kind, steps, salt, key), base, length)?;
+        ensure("C_DeriveKey", made == hex(known))?;
+    }
+    Ok(())
 }
 
 fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
@@ -78,7 +98,8 @@ fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
         Attribute::flag(CKA_TOKEN, false),
         Attribute::number(CKA_VALUE_LEN, 42),
     ];
-    let data = fixture.session.derive_key(&rfc5869(kind), base, &template)?;
+    let mechanism = rfc5869(kind, (true, true), CKF_HKDF_SALT_DATA, 0);
+    let data = fixture.session.derive_key(&mechanism, base, &template)?;
     ensure("C_DeriveKey", fixture.session.attribute(data, CKA_VALUE)? == hex(OKM))
 }
 
@@ -98,10 +119,16 @@ fn two_keys(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     ensure("C_DeriveKey", made == [&SECRET[..], &[0x22; 16]].concat())
 }
 
-/// Checks an extraction that starts at the ninth bit.
+/// Checks extractions that start at a byte, inside a byte, and near the end, where the bits wrap
+/// around.
 fn extracted(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let made = derived(fixture, &Mechanism::with_numbers(kind, &[8]), &SECRET, Some(16))?;
-    ensure("C_DeriveKey", made == SECRET[1..17])
+    let bit = |at: usize| SECRET[at % 256 / 8] >> (7 - at % 8) & 1;
+    for (first, length) in [(8, 16), (12, 16), (255, 2)] {
+        let made = derived(fixture, &Mechanism::with_numbers(kind, &[first]), &SECRET, Some(length))?;
+        let byte = |at| (0..8).fold(0, |byte, next| byte << 1 | bit(first as usize + 8 * at + next));
+        ensure("C_DeriveKey", made == (0..length).map(byte).collect::<Vec<u8>>())?;
+    }
+    Ok(())
 }
 
 fn public_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {

@@ -44,15 +44,25 @@ pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
     ensure("C_GenerateKey", one.len() == 32 && two.len() == 32 && one != two)
 }
 
-/// Checks PBKDF2 with HMAC-SHA256: "password", "salt", 2 iterations. The expected value comes from
-/// `hashlib.pbkdf2_hmac` of Python.
+/// Checks PBKDF2: answers of RFC 6070 (SHA-1) and of `hashlib.pbkdf2_hmac` of Python. A hash
+/// that the module does not list for HMAC is left out.
 pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(2);
-    let mechanism =
-        parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(&[]).bytes(b"password").mechanism(kind);
-    let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    template.push(Attribute::number(CKA_VALUE_LEN, 32));
-    let key = fixture.session.generate_key(&mechanism, &template)?;
-    let expected = hex("ae4d0c95af6b46d32d0adff928f06dd02a303f8ef3c251dfd6e2d85a95474c43");
-    ensure("C_GenerateKey", fixture.session.attribute(key, CKA_VALUE)? == expected)
+    let rows = [
+        (CKP_PKCS5_PBKD2_HMAC_SHA1, CKM_SHA_1_HMAC, 4096, "4b007901b765489abead49d926f721d065a429c12e463f6c"),
+        (CKP_PKCS5_PBKD2_HMAC_SHA224, CKM_SHA224_HMAC, 4096, "218c453bf90635bd0a21a75d172703ff"),
+        (CKP_PKCS5_PBKD2_HMAC_SHA256, CKM_SHA256_HMAC, 2, "ae4d0c95af6b46d32d0adff928f06dd0"),
+        (CKP_PKCS5_PBKD2_HMAC_SHA384, CKM_SHA384_HMAC, 1000, "3bd37e2236941d4a77b1b5b714c6f913"),
+        (CKP_PKCS5_PBKD2_HMAC_SHA512, CKM_SHA512_HMAC, 1000, "afe6c5530785b6cc6b1c6453384731bd"),
+        (CKP_PKCS5_PBKD2_HMAC_SHA512_224, CKM_SHA512_224_HMAC, 1000, "2f7dd7172b0324e8234fb87a2a789b8c"),
+        (CKP_PKCS5_PBKD2_HMAC_SHA512_256, CKM_SHA512_256_HMAC, 1000, "f7e4fb1d98c78b615f585f974af8cd97"),
+    ];
+    for (prf, _, iterations, known) in rows.into_iter().filter(|row| fixture.lists(row.1)) {
+        let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(iterations);
+        let mechanism = parameter.number(prf).bytes(&[]).bytes(b"password").mechanism(kind);
+        let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+        template.push(Attribute::number(CKA_VALUE_LEN, hex(known).len() as CK_ULONG));
+        let key = fixture.session.generate_key(&mechanism, &template)?;
+        ensure("C_GenerateKey", fixture.session.attribute(key, CKA_VALUE)? == hex(known))?;
+    }
+    Ok(())
 }

@@ -1,12 +1,29 @@
-//! Derivations that protocols define. The module's own HMAC-SHA256 and the formulas give the
-//! expected values for SP 800-108 and IKE. OpenSSL's `kdf TLS1-PRF` gives the expected master
-//! secret of TLS 1.2, Python the extended master secret, and RFC 4226 the HOTP password.
+//! Derivations that protocols define. NIST's ACVP server gives the expected values for SP 800-108,
+//! and the module's own HMAC-SHA256 and the formulas give those for IKE. RFC 4226 gives the HOTP
+//! passwords, and RFC 5114 the Diffie-Hellman secret. For TLS, Python computes them:
+//!
+//! ```python
+//! def p(h, s, seed, n):
+//!     a, o = seed, b""
+//!     while len(o) < n:
+//!         a = hmac.new(s, a, h).digest()
+//!         o += hmac.new(s, a + seed, h).digest()
+//!     return o[:n]
+//! def prf12(s, label, seed, n): return p("sha256", s, label + seed, n)
+//! def prf10(s, label, seed, n):
+//!     h = (len(s) + 1) // 2
+//!     halves = zip(p("md5", s[:h], label + seed, n), p("sha1", s[-h:], label + seed, n))
+//!     return bytes(x ^ y for x, y in halves)
+//! ```
+//!
+//! with `client, server = b"\1" * 32, b"\2" * 32`, `pre = b"\3\3" + b"\t" * 46` and `master =
+//! b"\7" * 48`. OpenSSL's `kdf TLS1-PRF` computes the same master secret of TLS 1.2.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Proof, derived, derived_from, hex, hmac, import, signed, signs};
-use crate::fixture::{Fixture, Pair, SECRET, able, ensure, open_key};
+use crate::fixture::{Fixture, Pair, SECRET, able, ensure, open_key, with};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -40,29 +57,88 @@ pub const DH: Rows = &[
     (dh_group, &["DH_PKCS_PARAMETER_GEN"]),
 ];
 
-/// Checks the first 32 bytes. The input is the iteration variable, followed by fixed bytes.
-fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let input = b"fixed input";
-    let counter = Structure::new().flag(false).number(32);
-    let first = Structure::new().number(CK_SP800_108_ITERATION_VARIABLE);
-    let first = if kind == CKM_SP800_108_COUNTER_KDF {
-        first.structure(counter).number(16)
+/// Returns a field of the input of SP 800-108 with a number of that width.
+fn number(kind: CK_PRF_DATA_TYPE, little_endian: bool, bits: CK_ULONG) -> Structure {
+    let format = Structure::new();
+    let format = if kind == CK_SP800_108_DKM_LENGTH {
+        format.number(CK_SP800_108_DKM_LENGTH_SUM_OF_KEYS)
     } else {
-        first.bytes(&[])
+        format
     };
-    let data = first.number(CK_SP800_108_BYTE_ARRAY).bytes(input);
-    let parameter = Structure::new().number(CKM_SHA256_HMAC).number(2).structure(data);
-    let parameter = if kind == CKM_SP800_108_FEEDBACK_KDF { parameter.number(0).null() } else { parameter };
-    let mechanism = parameter.number(0).null().mechanism(kind);
-    let expected = match kind {
-        CKM_SP800_108_COUNTER_KDF => hmac(fixture, &SECRET, &[&[0, 0, 0, 1], &input[..]].concat())?,
-        CKM_SP800_108_FEEDBACK_KDF => hmac(fixture, &SECRET, input)?,
-        _ => {
-            let first = hmac(fixture, &SECRET, input)?;
-            hmac(fixture, &SECRET, &[&first[..], input].concat())?
-        }
+    let format = format.flag(little_endian).number(bits);
+    let length = format.memory().len();
+    Structure::new().number(kind).structure(format).number(length as CK_ULONG)
+}
+
+fn fixed(digits: &str) -> Structure {
+    Structure::new().number(CK_SP800_108_BYTE_ARRAY).bytes(&hex(digits))
+}
+
+/// Checks the first bytes of answers of NIST (tcId 3, 2435, 2449 and 5961), and one of Python's
+/// `hmac`, whose numbers have the other byte order. A PRF that the module does not list is left
+/// out.
+fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (iteration, counter) = (CK_SP800_108_ITERATION_VARIABLE, CK_SP800_108_COUNTER);
+    let variable = || Structure::new().number(iteration).bytes(&[]);
+    let rows = match kind {
+        CKM_SP800_108_COUNTER_KDF => vec![
+            (
+                CKM_AES_CMAC,
+                "5FBB37D515DA4DE35EB9177CAA17B135",
+                "",
+                vec![fixed("EE5691BF4BFD78FD55A87086A592A5B3"), number(iteration, false, 8)],
+                "54B3B5A2F578B50D89F1E7DB1A32A9BCBB96069DCEBCBA36B9AE9CEA1F56053C",
+            ),
+            (
+                CKM_SHA256_HMAC,
+                "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+                "",
+                vec![number(iteration, true, 32), fixed("aabb"), number(CK_SP800_108_DKM_LENGTH, true, 32)],
+                "e1666c8cccc74772a456e011a28e8e3943ec62b6bc8d9d76aedeb3a2fd7f4b2b",
+            ),
+        ],
+        CKM_SP800_108_FEEDBACK_KDF => vec![
+            (
+                CKM_SHA_1_HMAC,
+                "A46140C4F6725512F32BCFE131822086",
+                "931501DDBC7534A4E30175BCF341D2F26BECA5E1",
+                vec![variable(), fixed("8F714B9A449461AB31AAE4C2E61AAE22"), number(counter, false, 32)],
+                "9E8D0653BF7E03E19431F5F6A4A64E7132C1DBDD554BB7BA7440056D884A21521392BCA1F50AE2867A00253A0B8F9004",
+            ),
+            (
+                CKM_SHA_1_HMAC,
+                "CB75C9125A1E3ACAEC2F2A25E7AFF92C",
+                "",
+                vec![variable(), number(counter, false, 32), fixed("EA0645BF27A9B0805794453EAD364CDE")],
+                "AC099BCC9D7A8C4B4A9D3C28F0A4CFAD7CBE49FBB2F5FF92616A3C967732E27509C6E1229261D74682161E666192C0E4",
+            ),
+        ],
+        _ => vec![(
+            CKM_SHA3_384_HMAC,
+            "BC626DB65EB56A621EA8595321D68284",
+            "",
+            vec![number(counter, false, 16), variable(), fixed("E391C59511159555A43983445689D165")],
+            "30897ABA4B6DC270BE990D0409163CBF85E0A2DC42D635E1582B4ED528A0CBDA7A6E06871B524728821BFBF325B9E19EAA87\
+             C40181EFF9409E11E1CD0077FE28476BDE4B0FB2766AEBE460EAA1E927D0A106FC2FABB82DDEB8803D210F928A99",
+        )],
     };
-    ensure("C_DeriveKey", derived(fixture, &mechanism, &SECRET, Some(32))? == expected)
+    for (prf, key, iv, fields, known) in rows.into_iter().filter(|row| fixture.lists(row.0)) {
+        let parameter = Structure::new().number(prf).number(fields.len() as CK_ULONG);
+        let parameter = parameter.structure(fields.into_iter().fold(Structure::new(), Structure::members));
+        let parameter = match (kind, hex(iv)) {
+            (CKM_SP800_108_FEEDBACK_KDF, iv) if iv.is_empty() => parameter.number(0).null(),
+            (CKM_SP800_108_FEEDBACK_KDF, iv) => {
+                parameter.number(iv.len() as CK_ULONG).pointer(&Memory::of(&iv))
+            }
+            _ => parameter,
+        };
+        let mechanism = parameter.number(0).null().mechanism(kind);
+        let key_type = if prf == CKM_AES_CMAC { CKK_AES } else { CKK_GENERIC_SECRET };
+        let base = import(fixture, key_type, &hex(key), &[CKA_DERIVE])?;
+        let known = hex(known);
+        ensure("C_DeriveKey", derived_from(fixture, &mechanism, base, Some(known.len()))? == known)?;
+    }
+    Ok(())
 }
 
 /// Returns `CK_SSL3_RANDOM_DATA`.
@@ -86,19 +162,20 @@ fn is_tls12(kind: CK_MECHANISM_TYPE) -> bool {
     )
 }
 
-/// Checks a master secret. For TLS 1.2 it must be the value that OpenSSL computes. For older
-/// versions it must have 48 bytes and differ from the premaster secret.
+/// Checks a master secret, `prf(pre, b"master secret", client + server, 48)`, and the version that
+/// the module returns.
 fn master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let has_version = matches!(kind, CKM_TLS12_MASTER_KEY_DERIVE | CKM_TLS_MASTER_KEY_DERIVE);
-    let parameter = Structure::new().members(randoms());
-    let parameter = if has_version { parameter.pointer(&Memory::of(&[0; 2])) } else { parameter.null() };
+    let (parameter, version) = (Structure::new().members(randoms()), Memory::of(&[0; 2]));
+    let parameter = if has_version { parameter.pointer(&version) } else { parameter.null() };
     let parameter = if is_tls12(kind) { parameter.number(CKM_SHA256) } else { parameter };
-    let mechanism = parameter.mechanism(kind);
-    let made = derived(fixture, &mechanism, &pre_master(), Some(48))?;
-    let known = hex(
-        "b4396d3602fe4bb3453033efe929bc404a229e801ce74891a64128b024e509f08b0d11f673d898fccda972f432668ce4",
-    );
-    ensure("C_DeriveKey", made.len() == 48 && (!is_tls12(kind) || made == known) && made != pre_master())
+    let known = hex(if is_tls12(kind) {
+        "b4396d3602fe4bb3453033efe929bc404a229e801ce74891a64128b024e509f08b0d11f673d898fccda972f432668ce4"
+    } else {
+        "d662f75be03738f5ef6907b36f5002937663602fd825b2694d1904d974ea8595b30000d504cd4bb05875c278f9bfe974"
+    });
+    let made = derived(fixture, &parameter.mechanism(kind), &pre_master(), Some(48))?;
+    ensure("C_DeriveKey", made == known && (!has_version || version.bytes() == [3, 3]))
 }
 
 /// Checks an extended master secret. The expected value is P_SHA256 (RFC 5246, 5) over the label of
@@ -114,8 +191,8 @@ fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(),
     ensure("C_DeriveKey", made == known)
 }
 
-/// Checks that the module returns the handles of four keys. Except for `CKM_TLS12_KEY_SAFE_DERIVE`,
-/// also checks that it derives two different initialisation vectors.
+/// Checks the values of the four keys and, except for `CKM_TLS12_KEY_SAFE_DERIVE`, of the
+/// initialisation vectors: `prf(master, b"key expansion", server + client, 128)`.
 fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let safe = kind == CKM_TLS12_KEY_SAFE_DERIVE;
     let (client, server) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
@@ -131,58 +208,133 @@ fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fai
         Attribute::flag(CKA_TOKEN, false),
         Attribute::flag(CKA_ENCRYPT, true),
     ];
-    let mechanism = parameter.mechanism(kind);
-    fixture.session.derive_key(&mechanism, base, &template)?;
-    let mut keys: Vec<_> = (0..4).map(|index| returned.number(index)).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let vectors = safe || (client != server && client.bytes() != [0; 16]);
-    ensure("C_DeriveKey", keys.len() == 4 && keys[0] != 0 && vectors)
+    fixture.session.derive_key(&parameter.mechanism(kind), base, &template)?;
+    let mut block = Vec::new();
+    for key in 0..4 {
+        block.extend(fixture.session.attribute(ObjectHandle(returned.number(key)), CKA_VALUE)?);
+    }
+    if !safe {
+        block.extend([client.bytes(), server.bytes()].concat());
+    }
+    let known = hex(if is_tls12(kind) {
+        "c05bdd26d64f865f7cce6dd9dc7a06335caef9509d2d700758b43249928497804d54ea73d09aec7d8dc575c14aaad0cad31d67\
+         00b8b03029e79fcb94a6fc93bbaf140418a68e3d9ec53ef821e07736a4f73517b3a401bbc9c0b1d40b493dabe40193a4b7a889\
+         090031b078ddc1d1e4a07f893fa3e58be8a2eb03f914c43c7ba5"
+    } else {
+        "10ee64d53ee16885b61be73aa2603328dd3dadd57a8f8b16eea27127af5264ce4e39f0e006c24081c114b7a5b278f8b73e6fe9\
+         8816a36239621245c5d19ff2a44dd607c1bfbf6ff8dd69edc8553cead1bc91e984ca27165e87a6680f5e690fb149db46210455\
+         e766f0bc50d7f95523acaf6d74754e4f15adb7af5b047b60fc12"
+    });
+    ensure("C_DeriveKey", block == known[..if safe { 96 } else { 128 }])
 }
 
-/// Checks the MAC of a Finished message of TLS.
+/// Checks the MAC of a Finished message of TLS: `prf12(master, b"server finished", b"\4" * 32,
+/// 12)`, or the first bytes of `prf10(master, b"", b"\4" * 32, …)`.
 fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let mechanism = match kind {
-        CKM_TLS12_MAC | CKM_TLS_MAC => Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 1]),
-        _ => Mechanism::new(kind),
+    let (mechanism, known) = match kind {
+        CKM_TLS12_MAC | CKM_TLS_MAC => {
+            (Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 1]), "2ceaa84c26e4babf73791019")
+        }
+        _ => (Mechanism::new(kind), "419b04a2564e83e841832d6e"),
     };
     let key = import(fixture, CKK_GENERIC_SECRET, &[7; 48], &[CKA_SIGN, CKA_VERIFY])?;
+    ensure("C_Sign", signed(fixture, &mechanism, key, &[4; 32])?.starts_with(&hex(known)))?;
     signs(fixture, &mechanism, Pair { public: key, private: key }, &[4; 32])
 }
 
-/// Checks that derivations with the same label agree, and that those with different labels differ.
+/// Checks `prf12(master, b"EXPORTER one", client + server + b"\0\7context", 32)`, and the same
+/// without a context.
 fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let made = |label: &[u8]| {
-        let parameter = Structure::new().number(CKM_SHA256).bytes(label).members(randoms()).bytes(b"context");
-        derived(fixture, &parameter.mechanism(kind), &[7; 48], Some(32))
-    };
-    let (one, again, other) = (made(b"EXPORTER one")?, made(b"EXPORTER one")?, made(b"EXPORTER two")?);
-    ensure("C_DeriveKey", one == again && one != other && one.len() == 32)
+    let parameter = || Structure::new().number(CKM_SHA256).bytes(b"EXPORTER one").members(randoms());
+    for (parameter, known) in [
+        (parameter().bytes(b"context"), "a500cb1bb15b4197b7cd46a94d7e7746555525d571348845d7a10b6c61b7c4dd"),
+        (parameter().null().number(0), "5f1c893cf05f55a46cdb1e23d480664d4f25c3758d7824be4b5844771b919589"),
+    ] {
+        let made = derived(fixture, &parameter.mechanism(kind), &[7; 48], Some(32))?;
+        ensure("C_DeriveKey", made == hex(known))?;
+    }
+    Ok(())
 }
 
-/// Checks the derivations of RFC 7296, 2.13 and 2.14, and of RFC 2409, 5 and appendix B.
+/// Checks the derivations of RFC 7296, 2.13 and 2.14, and of RFC 2409, 5 and appendix B. `f` is the
+/// PRF.
 fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let prf = Structure::new().number(CKM_SHA256_HMAC);
-    let (parameter, expected) = match kind {
+    let f = |key: &[u8], parts: &[&[u8]]| hmac(fixture, key, &parts.concat());
+    let prf = || Structure::new().number(CKM_SHA256_HMAC);
+    let (g, nonces, cookies) = (&[3; 32][..], [[1; 16], [2; 16]].concat(), [[1; 8], [2; 8]].concat());
+    let shared = import(fixture, CKK_GENERIC_SECRET, g, &[CKA_DERIVE])?.0;
+    let rows = match kind {
         CKM_IKE_PRF_DERIVE => {
-            let parameter = prf.flag(true).flag(false).bytes(&[1; 16]).bytes(&[2; 16]).number(0);
-            (parameter, hmac(fixture, &[[1; 16], [2; 16]].concat(), &SECRET)?)
+            let of = |data_as_key, new_key| {
+                let parameter = prf().flag(data_as_key).flag(new_key != 0);
+                parameter.bytes(&[1; 16]).bytes(&[2; 16]).number(new_key)
+            };
+            xcbc(fixture, kind)?;
+            vec![
+                (of(true, 0), f(&nonces, &[&SECRET])?),
+                (of(false, 0), f(&SECRET, &[&nonces])?),
+                (of(false, shared), f(&SECRET, &[g, &nonces])?),
+            ]
         }
         CKM_IKE2_PRF_PLUS_DERIVE => {
-            (prf.flag(false).number(0).bytes(b"seed"), hmac(fixture, &SECRET, b"seed\x01")?)
+            let of = |seed_key| prf().flag(seed_key != 0).number(seed_key).bytes(b"seed");
+            let plus = |seed: &[u8]| -> Result<Vec<u8>, Failure> {
+                let first = f(&SECRET, &[seed, &[1]])?;
+                Ok([&first[..], &f(&SECRET, &[&first, seed, &[2]])?].concat())
+            };
+            vec![(of(0), plus(b"seed")?), (of(shared), plus(&[g, b"seed"].concat())?)]
         }
         CKM_IKE1_PRF_DERIVE => {
-            let shared = import(fixture, CKK_GENERIC_SECRET, &[3; 32], &[CKA_DERIVE])?;
-            let parameter =
-                prf.flag(false).number(shared.0).number(0).bytes(&[1; 8]).bytes(&[2; 8]).inline(&[0]);
-            (parameter, hmac(fixture, &SECRET, &[&[3; 32][..], &[1; 8], &[2; 8], &[0]].concat())?)
+            let of = |previous, number| {
+                let parameter = prf().flag(previous != 0).number(shared).number(previous);
+                parameter.bytes(&[1; 8]).bytes(&[2; 8]).inline(&[number])
+            };
+            let first = f(&SECRET, &[g, &cookies, &[0]])?;
+            let second = f(&SECRET, &[&first, g, &cookies, &[1]])?;
+            let previous = import(fixture, CKK_GENERIC_SECRET, &first, &[CKA_DERIVE])?.0;
+            vec![(of(0, 0), first), (of(previous, 1), second[..20].to_vec()), (of(previous, 1), second)]
         }
-        _ => (prf.flag(false).number(0).bytes(b"more"), hmac(fixture, &SECRET, b"more")?),
+        _ => {
+            let of = |key, extra: &[u8]| prf().flag(key != 0).number(key).bytes(extra);
+            let chain = |first: Vec<u8>, rest: &[u8]| -> Result<Vec<u8>, Failure> {
+                Ok([&first[..], &f(&SECRET, &[&first, rest])?].concat())
+            };
+            let both = [g, b"more"].concat();
+            vec![
+                (of(0, b"more"), f(&SECRET, &[b"more"])?),
+                (of(shared, b"more"), chain(f(&SECRET, &[&both])?, &both)?),
+                (of(0, b""), chain(f(&SECRET, &[&[0]])?, b"")?),
+                // A key that is not longer than the output of the PRF: the bytes of the base key.
+                (of(0, b""), SECRET[..16].to_vec()),
+            ]
+        }
     };
-    ensure("C_DeriveKey", derived(fixture, &parameter.mechanism(kind), &SECRET, Some(32))? == expected)
+    rows.into_iter().try_for_each(|(parameter, known)| {
+        let made = derived(fixture, &parameter.mechanism(kind), &SECRET, Some(known.len()))?;
+        ensure("C_DeriveKey", made == known)
+    })
 }
 
-/// Checks the first password of RFC 4226, appendix D, whose counter is 0.
+/// Checks AES-XCBC-PRF-128 with the keys of RFC 4434, 4, of 16, 10 and 18 bytes, which are the
+/// nonces here, if the module has the PRF.
+fn xcbc(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    if !fixture.lists(CKM_AES_XCBC_MAC) {
+        return Ok(());
+    }
+    let message: Vec<u8> = (0..20).collect();
+    for (key, known) in [
+        ("000102030405060708090a0b0c0d0e0f", "47f51b4564966215b8985c63055ed308"),
+        ("00010203040506070809", "0fa087af7d866e7653434e602fdde835"),
+        ("000102030405060708090a0b0c0d0e0fedcb", "8cd3c93ae598a9803006ffb67c40e9e4"),
+    ] {
+        let parameter = Structure::new().number(CKM_AES_XCBC_MAC).flag(true).flag(false);
+        let mechanism = parameter.bytes(&hex(key)).bytes(&[]).number(0).mechanism(kind);
+        ensure("C_DeriveKey", derived(fixture, &mechanism, &message, Some(16))? == hex(known))?;
+    }
+    Ok(())
+}
+
+/// Checks the passwords of RFC 4226, appendix D. The counter of the key increases from 0 to 10.
 fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = able(open_key(CKO_OTP_KEY, CKK_HOTP), &[CKA_SIGN]);
     template.extend([
@@ -194,8 +346,14 @@ fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let key = fixture.session.create_object(&template)?;
     // "The mechanism takes a pointer to a CK_OTP_PARAMS structure as a parameter". This structure
     // is empty.
-    let made = signed(fixture, &Structure::new().null().number(0).mechanism(kind), key, b"")?;
-    ensure("C_Sign", made.windows(6).any(|digits| digits == b"755224"))
+    let mechanism = Structure::new().null().number(0).mechanism(kind);
+    for known in
+        ["755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"]
+    {
+        let made = signed(fixture, &mechanism, key, b"")?;
+        ensure("C_Sign", made.windows(6).any(|digits| digits == known.as_bytes()))?;
+    }
+    ensure("C_Sign", fixture.session.attribute(key, CKA_OTP_COUNTER)? == [0, 0, 0, 0, 0, 0, 0, 10])
 }
 
 fn hotp_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
@@ -232,15 +390,40 @@ fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_GenerateKeyPair", value.len() > 128)
 }
 
-/// Checks that two sides agree on the same secret.
+/// Checks that two sides agree on the same secret, and the secret of RFC 5114, A.1.
 fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (ours, theirs) = (dh_keys(fixture)?, dh_keys(fixture)?);
     let agreed = |public, private| {
         let value = fixture.session.attribute(public, CKA_VALUE)?;
         derived_from(fixture, &Mechanism::with_bytes(kind, &value), private, Some(32))
     };
-    ensure("C_DeriveKey", agreed(theirs.public, ours.private)? == agreed(ours.public, theirs.private)?)
+    ensure("C_DeriveKey", agreed(theirs.public, ours.private)? == agreed(ours.public, theirs.private)?)?;
+    let [prime, base, own, peer, secret] = RFC_5114.map(hex);
+    let template = able(open_key(CKO_PRIVATE_KEY, CKK_DH), &[CKA_DERIVE]);
+    let template = with(with(template, Attribute::bytes(CKA_PRIME, prime)), Attribute::bytes(CKA_BASE, base));
+    let private = fixture.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, own)))?;
+    ensure(
+        "C_DeriveKey",
+        derived_from(fixture, &Mechanism::with_bytes(kind, &peer), private, None)? == secret,
+    )
 }
+
+/// The prime, the base, a private value, the public value of the other side, and the secret.
+const RFC_5114: [&str; 5] = [
+    "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652\
+     c013ecb4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55b\
+     ccc0a151af5f0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371",
+    "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2\
+     13160217b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6\
+     a28ad662a4d18e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5",
+    "b9a3b3ae8fefc1a2930496507086f8455d48943e",
+    "717a6cb053371ff4a3b932941c1e5663f861a1d6ad34ae66576dfb98f6c6cbf9ddd5a56c7833f6bcfdff095582ad86\
+     8e440e8d09fd769e3ceccdc3d3b1e4cfa057776caaf9739b6a9fee8e7411f8d6dac09d6a4edb46cc2b5d5203090eae\
+     6126311e53fd2c14b574e6a3109a3da1be41bdceaa186f5ce06716a2b6a07b3c33fe",
+    "5c804f454d30d9c4df85271f93528c91df6b48ab5f80b3b59caac1b28f8acba9cd3e39f3cb614525d9521d2e644c53\
+     b807b810f340062f257d7d6fbfe8d5e8f072e9b6e9afda9413eafb2e8b0699b1fb5a0caceddeaead7e9cfbb36ae2b4\
+     20835bd83a19fb0b5e96bf8fa4d09e345525167ecd9155416f46f408ed31b63c6e6d",
+];
 
 fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (mechanism, template, output) = (
@@ -250,6 +433,6 @@ fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     );
     let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Output(&output)];
     fixture.call("C_GenerateKey", &fixture.session, arguments)?;
-    let prime = fixture.session.attribute(jeton_client::ObjectHandle(output.number(0)), CKA_PRIME)?;
+    let prime = fixture.session.attribute(ObjectHandle(output.number(0)), CKA_PRIME)?;
     ensure("C_GenerateKey", prime.len() == 128)
 }
