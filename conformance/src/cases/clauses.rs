@@ -6,9 +6,10 @@
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};
+use jeton_vectors::hex;
 
 use super::{Case, DIGEST, ECDSA, HMAC, SHA256, case};
-use crate::fixture::{Fixture, Key, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, open_key, with};
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
 /// mechanism.
@@ -24,6 +25,29 @@ const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHAN
 const TOO_SHORT: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
 /// The codes for Triple DES, which a module may lack.
 const DES3: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
+
+/// RFC 5903, 8.1: a private key of P-256, and the public key of the other side.
+const OWN: &str = "c88f01f510d9ac3f70a292daa2316de544e9aab8afe84049c62a9c57862d1433";
+const PEER: &str = "04d12dfb5289c8d4f81208b70270398c342296970a0bccb74c736fc7554494bf6356fbf3ca366cc23e8157854c13c58d6aac\
+                    23f046ada30f8353e74f33039872ab";
+/// The first 24 bytes of the keys with the shared data "info", computed with `hashlib` of Python.
+/// PKCS#11 3.2, "EC: Key Derivation Functions": the counter is before the secret in
+/// `CKD_*_KDF_SP800`, and after it in `CKD_*_KDF`.
+const STRETCHED: [(CK_ULONG, &str); 13] = [
+    (CKD_SHA1_KDF, "ba96c1ad6985571fed409078843327ed518dd6e440e05600"),
+    (CKD_SHA256_KDF, "1660bc357314e58d942a6546ef9cc0a1ce31f1960ca93a8d"),
+    (CKD_SHA1_KDF_SP800, "5124bf5978b48a14a55b56e9cbfac5c716db8c3a1f5d7f3e"),
+    (CKD_SHA224_KDF_SP800, "63f4553b22f9ee4e9c34f06475539f7f1fd384c7cafc3cca"),
+    (CKD_SHA384_KDF_SP800, "5fbb3015aa8bcd4a8c62c8f01c8ac3567e87a3e4af1c8378"),
+    (CKD_SHA512_KDF_SP800, "f0a31227aaa43623df2011123d24bdde880476b4e412c5c1"),
+    (CKD_SHA3_224_KDF_SP800, "596250d997606f65840c02fcabfbb64f5195ce089fbe6e55"),
+    (CKD_SHA3_256_KDF_SP800, "3286bd5842a5f3cabb050a98fe997b011276b8ebe2ee87e5"),
+    (CKD_SHA3_384_KDF_SP800, "c42b73b61a332e0020da81f24d66ca504978f7b3be259a74"),
+    (CKD_SHA3_512_KDF_SP800, "db49689c887609f48d210de7b3b24bdc9735a979c70fa4af"),
+    (CKD_BLAKE2B_160_KDF, "bcaa7df8b9057848e5f66b1c2668c65f9eabdd7b82f3b440"),
+    (CKD_BLAKE2B_256_KDF, "e3c99a898438dea423ad58d4a0d43416faccbf8c8f33485a"),
+    (CKD_BLAKE2B_512_KDF, "5078629d0ecc7e4326fa14955b173c2e5d4ca4bf99fe65df"),
+];
 
 /// Starts a signature and passes a part.
 fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Result<(), Failure> {
@@ -88,10 +112,9 @@ fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
     fixture.session.create_object(&able(with(template, only), &usages))
 }
 
-fn ecdh(fixture: &Fixture<'_>, kdf: CK_ULONG) -> Result<Mechanism, Failure> {
+fn ecdh(fixture: &Fixture<'_>) -> Result<Mechanism, Failure> {
     let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
-    let shared: &[u8] = if kdf == CKD_NULL { b"" } else { b"info" };
-    Ok(Structure::new().number(kdf).counted(shared).counted(&point[2..]).mechanism(CKM_ECDH1_DERIVE))
+    Ok(Structure::new().number(CKD_NULL).counted(b"").counted(&point[2..]).mechanism(CKM_ECDH1_DERIVE))
 }
 
 fn hkdf() -> Mechanism {
@@ -152,7 +175,7 @@ pub const CASES: &[Case] = &[
         over(part, || fixture.call("C_VerifySignatureFinal", &session, vec![]))
     }),
     case("C_DeriveKey", "by ECDH, and reading the result", SENSITIVE_OR_NOT, |fixture| {
-        derived_value(fixture, &ecdh(fixture, CKD_NULL)?, fixture.key(Key::Ec)?)
+        derived_value(fixture, &ecdh(fixture)?, fixture.key(Key::Ec)?)
     }),
     case("C_DeriveKey", "by HKDF of a sensitive key, and reading the result", SENSITIVE_OR_NOT, |fixture| {
         derived_value(fixture, &hkdf(), sensitive(fixture, CKK_HKDF)?)
@@ -174,21 +197,16 @@ pub const CASES: &[Case] = &[
         "with ECDH and each KDF of SP 800-56A",
         &[CKR_OK, CKR_MECHANISM_PARAM_INVALID],
         |fixture| {
-            let kdfs = [
-                CKD_SHA1_KDF_SP800,
-                CKD_SHA224_KDF_SP800,
-                CKD_SHA384_KDF_SP800,
-                CKD_SHA512_KDF_SP800,
-                CKD_SHA3_224_KDF_SP800,
-                CKD_SHA3_256_KDF_SP800,
-                CKD_SHA3_384_KDF_SP800,
-                CKD_SHA3_512_KDF_SP800,
-                CKD_BLAKE2B_256_KDF,
-                CKD_BLAKE2B_512_KDF,
-            ];
-            kdfs.into_iter().try_for_each(|kdf| {
-                let mechanism = ecdh(fixture, kdf)?;
-                fixture.session.derive_key(&mechanism, fixture.key(Key::Ec)?, &of_32(CKK_AES)).map(drop)
+            let private = with(open_key(CKO_PRIVATE_KEY, CKK_EC), Attribute::bytes(CKA_EC_PARAMS, P256));
+            let private = able(with(private, Attribute::bytes(CKA_VALUE, hex(OWN))), &[CKA_DERIVE]);
+            let private = fixture.session.create_object(&private)?;
+            let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+            let template = with(template, Attribute::number(CKA_VALUE_LEN, 24));
+            STRETCHED.iter().try_for_each(|(kdf, known)| {
+                let parameter = Structure::new().number(*kdf).counted(b"info").counted(&hex(PEER));
+                let mechanism = parameter.mechanism(CKM_ECDH1_DERIVE);
+                let made = fixture.session.derive_key(&mechanism, private, &template)?;
+                ensure("C_DeriveKey", fixture.session.attribute(made, CKA_VALUE)? == hex(known))
             })
         },
     ),

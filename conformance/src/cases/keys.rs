@@ -11,6 +11,70 @@ static EC_GEN: Mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
 static RSA_GEN: Mechanism = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
 const BAD_VALUE: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT];
 
+/// The codes for a parameter that a mechanism refuses. A module may lack the mechanism.
+const BAD_PARAMETER: &[CK_RV] = &[CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID];
+/// The codes for a length that a derivation cannot give, in its parameter or in the template.
+const BAD_LENGTH: &[CK_RV] = &[
+    CKR_KEY_SIZE_RANGE,
+    CKR_TEMPLATE_INCONSISTENT,
+    CKR_ATTRIBUTE_VALUE_INVALID,
+    CKR_MECHANISM_PARAM_INVALID,
+    CKR_MECHANISM_INVALID,
+];
+/// The codes for a base key of another type.
+const BAD_TYPE: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID];
+
+/// Derives a generic secret of that number of bytes from a key of that type, whose value is
+/// [`SECRET`].
+fn derived(
+    fixture: &Fixture<'_>,
+    mechanism: &Mechanism,
+    base: CK_KEY_TYPE,
+    bytes: Option<CK_ULONG>,
+) -> Result<(), Failure> {
+    let key = with(open_key(CKO_SECRET_KEY, base), Attribute::bytes(CKA_VALUE, SECRET));
+    let key = fixture.session.create_object(&able(key, &[CKA_DERIVE]))?;
+    let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+    template.extend(bytes.map(|bytes| Attribute::number(CKA_VALUE_LEN, bytes)));
+    fixture.session.derive_key(mechanism, key, &template).map(drop)
+}
+
+/// Returns HKDF without a salt.
+fn hkdf(extract: bool, expand: bool) -> Mechanism {
+    let parameter = Structure::new().flag(extract).flag(expand).number(CKM_SHA256);
+    parameter.number(CKF_HKDF_SALT_NULL).bytes(b"").number(0).bytes(b"").mechanism(CKM_HKDF_DERIVE)
+}
+
+/// Returns SP 800-108 in counter mode with a counter of one byte.
+fn counter(prf: CK_MECHANISM_TYPE) -> Mechanism {
+    let format = Structure::new().flag(false).number(8);
+    let field = Structure::new().number(CK_SP800_108_ITERATION_VARIABLE).structure(format).number(16);
+    let parameter = Structure::new().number(prf).number(1).structure(field).number(0).null();
+    parameter.mechanism(CKM_SP800_108_COUNTER_KDF)
+}
+
+/// Returns the derivation of a nonce by a PRF of IKE.
+fn ike(prf: CK_MECHANISM_TYPE) -> Mechanism {
+    let parameter = Structure::new().number(prf).flag(false).flag(false);
+    parameter.bytes(&[1; 16]).bytes(&[2; 16]).number(0).mechanism(CKM_IKE_PRF_DERIVE)
+}
+
+/// Returns the derivation of the master secret of TLS 1.2.
+fn master() -> Mechanism {
+    let randoms = Structure::new().bytes(&[1; 32]).bytes(&[2; 32]);
+    let parameter = Structure::new().members(randoms).null().number(CKM_SHA256);
+    parameter.mechanism(CKM_TLS12_MASTER_KEY_DERIVE_DH)
+}
+
+/// Generates a generic secret of that number of bytes from a password.
+fn of_password(fixture: &Fixture<'_>, rounds: CK_ULONG, bytes: Option<CK_ULONG>) -> Result<(), Failure> {
+    let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(rounds);
+    let parameter = parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(b"").bytes(b"password");
+    let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+    template.extend(bytes.map(|bytes| Attribute::number(CKA_VALUE_LEN, bytes)));
+    fixture.session.generate_key(&parameter.mechanism(CKM_PKCS5_PBKD2), &template).map(drop)
+}
+
 /// Returns a template for a key of that number of bytes.
 fn sized(bytes: CK_ULONG) -> Vec<Attribute> {
     vec![Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, bytes)]
@@ -216,4 +280,81 @@ pub const CASES: &[Case] = &[
             fixture.session.attribute(one, CKA_VALUE)? == fixture.session.attribute(two, CKA_VALUE)?,
         )
     }),
+    case("C_DeriveKey", "with shared data and without a key derivation function", BAD_PARAMETER, |fixture| {
+        let mechanism = Structure::new().number(CKD_NULL).counted(b"shared").counted(&point(fixture)?);
+        agreed(fixture, &mechanism.mechanism(CKM_ECDH1_DERIVE), &[])
+    }),
+    case("C_DeriveKey", "by HKDF without a step", BAD_PARAMETER, |fixture| {
+        derived(fixture, &hkdf(false, false), CKK_HKDF, Some(32))
+    }),
+    // RFC 5869, 2.3: at most 255 blocks.
+    case("C_DeriveKey", "by HKDF of more than 255 blocks", BAD_LENGTH, |fixture| {
+        derived(fixture, &hkdf(true, true), CKK_HKDF, Some(255 * 32 + 1))
+    }),
+    case("C_DeriveKey", "by extraction after the last bit", BAD_PARAMETER, |fixture| {
+        let mechanism = Mechanism::with_numbers(CKM_EXTRACT_KEY_FROM_KEY, &[256]);
+        derived(fixture, &mechanism, CKK_GENERIC_SECRET, Some(16))
+    }),
+    case(
+        "C_DeriveKey",
+        "by concatenation with an invalid key handle",
+        &[CKR_KEY_HANDLE_INVALID, CKR_MECHANISM_PARAM_INVALID, CKR_MECHANISM_INVALID],
+        |fixture| {
+            let mechanism = Mechanism::with_numbers(CKM_CONCATENATE_BASE_AND_KEY, &[NO_OBJECT.0]);
+            derived(fixture, &mechanism, CKK_GENERIC_SECRET, None)
+        },
+    ),
+    case("C_DeriveKey", "by concatenation of more bytes than there are", BAD_LENGTH, |fixture| {
+        let mechanism = Structure::new().bytes(&[1; 8]).mechanism(CKM_CONCATENATE_BASE_AND_DATA);
+        derived(fixture, &mechanism, CKK_GENERIC_SECRET, Some(41))
+    }),
+    case("C_DeriveKey", "by hashing, of more bytes than the hash has", BAD_LENGTH, |fixture| {
+        derived(fixture, &Mechanism::new(CKM_SHA256_KEY_DERIVATION), CKK_GENERIC_SECRET, Some(33))
+    }),
+    case(
+        "C_DeriveKey",
+        "by encryption of a part of a block",
+        &[CKR_MECHANISM_PARAM_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID],
+        |fixture| {
+            let mechanism = Structure::new().bytes(&[1; 15]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
+            derived(fixture, &mechanism, CKK_AES, None)
+        },
+    ),
+    // SP 800-108, 4: at most 2^r - 1 iterations with a counter of r bits.
+    case("C_DeriveKey", "by SP 800-108 of more bytes than the counter allows", BAD_LENGTH, |fixture| {
+        derived(fixture, &counter(CKM_SHA256_HMAC), CKK_GENERIC_SECRET, Some(256 * 32))
+    }),
+    case("C_DeriveKey", "by SP 800-108 with AES-CMAC and a generic secret", BAD_TYPE, |fixture| {
+        derived(fixture, &counter(CKM_AES_CMAC), CKK_GENERIC_SECRET, Some(16))
+    }),
+    case("C_DeriveKey", "by IKE of more bytes than the PRF has", BAD_LENGTH, |fixture| {
+        derived(fixture, &ike(CKM_SHA256_HMAC), CKK_GENERIC_SECRET, Some(33))
+    }),
+    case("C_DeriveKey", "by IKE with AES-CMAC and a generic secret", BAD_TYPE, |fixture| {
+        derived(fixture, &ike(CKM_AES_CMAC), CKK_GENERIC_SECRET, Some(16))
+    }),
+    case("C_DeriveKey", "by IKE with HMAC and an AES key", BAD_TYPE, |fixture| {
+        derived(fixture, &ike(CKM_SHA256_HMAC), CKK_AES, Some(32))
+    }),
+    case("C_DeriveKey", "by prf+ of IKE of more than 255 blocks", BAD_LENGTH, |fixture| {
+        let parameter = Structure::new().number(CKM_SHA256_HMAC).flag(false).number(0).bytes(b"seed");
+        let mechanism = parameter.mechanism(CKM_IKE2_PRF_PLUS_DERIVE);
+        derived(fixture, &mechanism, CKK_GENERIC_SECRET, Some(255 * 32 + 1))
+    }),
+    // A master secret has 48 bytes.
+    case("C_DeriveKey", "of a TLS master secret of 32 bytes", BAD_LENGTH, |fixture| {
+        derived(fixture, &master(), CKK_GENERIC_SECRET, Some(32))
+    }),
+    case("C_DeriveKey", "of a TLS master secret from an AES key", BAD_TYPE, |fixture| {
+        derived(fixture, &master(), CKK_AES, Some(48))
+    }),
+    case("C_GenerateKey", "with PBKDF2 without iterations", BAD_PARAMETER, |fixture| {
+        of_password(fixture, 0, Some(32))
+    }),
+    case(
+        "C_GenerateKey",
+        "with PBKDF2 without CKA_VALUE_LEN",
+        &[CKR_TEMPLATE_INCOMPLETE, CKR_MECHANISM_INVALID],
+        |fixture| of_password(fixture, 1, None),
+    ),
 ];
