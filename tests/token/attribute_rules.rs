@@ -142,10 +142,7 @@ impl Receivers {
     fn wrapped(&self, client: &Client, session: SessionHandle, sample: &Sample) -> Vec<u8> {
         let key = client.create(session, &sample.open()).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let mut out = vec![0; 20_000];
-        let len = client.module.wrap_key(session, &kwp, self.by, key, Output::Buffer(&mut out));
-        out.truncate(len.expect("a wrapped key"));
-        out
+        client.wrap(session, &kwp, self.by, key).expect("a wrapped key")
     }
 }
 

@@ -8,13 +8,11 @@ use jeton::id::{
     mechanism_flag as does,
 };
 use jeton::mechanism::{HkdfSalt, Mechanism, Params};
-use jeton::module::{Output, User};
-use jeton::object::template::{Given, Raw, Template};
 
 use crate::ciphers::Way;
 use crate::keys::{P256, key_object};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, Directory, SO_PIN, aead_params, none, one_backend, plain, with_iv};
+use crate::support::{Attributes, Client, Directory, aead_params, none, one_backend, plain, with_iv};
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
@@ -189,27 +187,10 @@ fn trusted(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHand
     let wraps = none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE]);
     let wraps = wraps.stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
     let key = client.create(session, &wraps).expect("a key");
-    client.module.logout(session).expect("the user");
-    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.set(session, key, &none().flag(A::TRUSTED, true)).expect("trust");
-    client.module.logout(session).expect("the SO");
-    client.login(session);
+    client.as_so(session, || client.set(session, key, &none().flag(A::TRUSTED, true)).expect("trust"));
     let unwraps =
         none_of(aes(&[A::UNWRAP]), &[A::WRAP, A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE]);
     (key, client.create(session, &unwraps).expect("a key"))
-}
-
-fn wrapped(
-    client: &Client,
-    session: SessionHandle,
-    mechanism: &Mechanism,
-    by: ObjectHandle,
-    key: ObjectHandle,
-) -> Result<Vec<u8>, Error> {
-    let mut out = vec![0; client.module.wrap_key(session, mechanism, by, key, Output::Length)?];
-    let len = client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
-    out.truncate(len);
-    Ok(out)
 }
 
 #[test]
@@ -219,8 +200,8 @@ fn a_key_is_wrapped_only_by_a_trusted_key() {
         let key = client.create(session, &generic(&[A::SIGN]).flag(A::EXTRACTABLE, true)).expect("a key");
         let own = client.create(session, &none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::DECRYPT])).expect("a key");
         let mechanism = plain(M::AES_KEY_WRAP_KWP);
-        wrapped(client, session, &mechanism, trusted, key).expect("a wrapped key");
-        expect(wrapped(client, session, &mechanism, own, key), strict, Error::KeyNotWrappable);
+        client.wrap(session, &mechanism, trusted, key).expect("a wrapped key");
+        expect(client.wrap(session, &mechanism, own, key), strict, Error::KeyNotWrappable);
     });
 }
 
@@ -230,7 +211,7 @@ fn an_unwrapped_key_is_sensitive_and_has_one_role() {
         let (trusted, unwraps) = trusted(client, session);
         let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
         let mechanism = plain(M::AES_KEY_WRAP_KWP);
-        let bytes = wrapped(client, session, &mechanism, trusted, key).expect("a wrapped key");
+        let bytes = client.wrap(session, &mechanism, trusted, key).expect("a wrapped key");
         let unwrap = |template: &Attributes| {
             client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &template.template())
         };
@@ -256,12 +237,10 @@ fn an_unwrap_template_sets_the_usages_of_the_unwrapped_key() {
         let (trusted, _) = trusted(&client, session);
         let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
         let mechanism = plain(M::AES_KEY_WRAP_KWP);
-        let bytes = wrapped(&client, session, &mechanism, trusted, key).expect("a wrapped key");
-        let own = aes(&[A::UNWRAP]);
-        let forced = Template(vec![Given { id: A::SIGN, value: Raw::Bytes(&[1]) }]);
-        let mut template = own.template();
-        template.0.push(Given { id: A::UNWRAP_TEMPLATE, value: Raw::Template(forced) });
-        let unwraps = client.module.create_object(session, &template).expect("a key");
+        let bytes = client.wrap(session, &mechanism, trusted, key).expect("a wrapped key");
+        let forced = none().flag(A::SIGN, true);
+        let unwraps = client.create_with(session, &aes(&[A::UNWRAP]), A::UNWRAP_TEMPLATE, &forced);
+        let unwraps = unwraps.expect("a key");
         let made = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let made =
             client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &made.template()).expect("a key");
@@ -278,16 +257,10 @@ fn an_unwrap_template_may_alone_name_the_class_of_a_private_key() {
         let private = none().flag(A::SIGN, true).flag(A::EXTRACTABLE, true);
         let (_, key) = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private).expect("a pair");
         let mechanism = plain(M::AES_KEY_WRAP_KWP);
-        let bytes = wrapped(client, session, &mechanism, trusted, key).expect("a wrapped key");
-        let class = ObjectClass::PRIVATE_KEY.0.to_ne_bytes();
-        let forced = Template(vec![
-            Given { id: A::CLASS, value: Raw::Bytes(&class) },
-            Given { id: A::SIGN, value: Raw::Bytes(&[1]) },
-        ]);
-        let own = aes(&[A::UNWRAP]);
-        let mut template = own.template();
-        template.0.push(Given { id: A::UNWRAP_TEMPLATE, value: Raw::Template(forced) });
-        let unwraps = client.module.create_object(session, &template).expect("a key");
+        let bytes = client.wrap(session, &mechanism, trusted, key).expect("a wrapped key");
+        let forced = Attributes::of(ObjectClass::PRIVATE_KEY).flag(A::SIGN, true);
+        let unwraps = client.create_with(session, &aes(&[A::UNWRAP]), A::UNWRAP_TEMPLATE, &forced);
+        let unwraps = unwraps.expect("a key");
         let made = none().number(A::KEY_TYPE, KeyType::EC.0);
         let made = client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &made.template());
         assert!(client.flag(session, made.expect("a key"), A::SIGN));
@@ -333,17 +306,7 @@ fn an_encapsulated_secret_is_sensitive() {
         let (public, private) = made.expect("a pair");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
         let mechanism = plain(M::ML_KEM);
-        let encapsulate = |template: &Attributes| {
-            let mut out = vec![0; 1088];
-            let made = client.module.encapsulate_key(
-                session,
-                &mechanism,
-                public,
-                &template.template(),
-                Output::Buffer(&mut out),
-            );
-            made.map(|(_, key)| (out, key.expect("a key")))
-        };
+        let encapsulate = |template: &Attributes| client.encapsulate(session, public, &template.template());
         let (ciphertext, key) = encapsulate(&template).expect("a secret");
         assert_eq!(client.flag(session, key, A::SENSITIVE), strict);
         let shown = template.clone().flag(A::SENSITIVE, false);

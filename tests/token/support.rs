@@ -240,6 +240,52 @@ impl Client {
         self.module.generate_key_pair(session, &mechanism, &public.template(), &private.template())
     }
 
+    /// Runs `work` as the SO. The user is logged in before and after.
+    pub fn as_so<T>(&self, session: SessionHandle, work: impl FnOnce() -> T) -> T {
+        self.module.logout(session).expect("the user");
+        self.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        let out = work();
+        self.module.logout(session).expect("the SO");
+        self.login(session);
+        out
+    }
+
+    /// Creates a key with a template in the attribute `id`.
+    pub fn create_with(
+        &self,
+        session: SessionHandle,
+        own: &Attributes,
+        id: A,
+        inner: &Attributes,
+    ) -> Result<ObjectHandle> {
+        self.module.create_object(session, &own.within(id, inner))
+    }
+
+    pub fn wrap(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        by: ObjectHandle,
+        key: ObjectHandle,
+    ) -> Result<Vec<u8>> {
+        let mut out = vec![0; 20_000];
+        let len = self.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    /// Encapsulates a key with ML-KEM. Returns the ciphertext and the key.
+    pub fn encapsulate(
+        &self,
+        session: SessionHandle,
+        public: ObjectHandle,
+        template: &Template<'_>,
+    ) -> Result<(Vec<u8>, ObjectHandle)> {
+        let (kem, mut out) = (plain(MechanismType::ML_KEM), vec![0; 1568]);
+        let made = self.module.encapsulate_key(session, &kem, public, template, Output::Buffer(&mut out));
+        made.map(|(len, key)| (out[..len].to_vec(), key.expect("a key")))
+    }
+
     /// Returns all results of a search.
     pub fn find(&self, session: SessionHandle, wanted: &Attributes) -> Vec<ObjectHandle> {
         self.module.find_init(session, &wanted.template()).expect("a search");
@@ -392,6 +438,13 @@ impl Attributes {
 
     pub fn ids(&self) -> impl Iterator<Item = A> {
         self.0.iter().map(|(id, _)| *id)
+    }
+
+    /// Returns the template with another one in the attribute `id`.
+    pub fn within<'a>(&'a self, id: A, inner: &'a Self) -> Template<'a> {
+        let mut template = self.template();
+        template.0.push(Given { id, value: Raw::Template(inner.template()) });
+        template
     }
 
     pub fn template(&self) -> Template<'_> {
