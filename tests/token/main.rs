@@ -21,7 +21,6 @@ mod dsa;
 mod files;
 mod formats;
 mod generate;
-mod ike;
 mod import;
 mod kem;
 mod key_copies;
