@@ -3,7 +3,7 @@
 
 use jeton::backend::Provider;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M};
+use jeton::id::AttributeType as A;
 use jeton::module::User;
 use jeton::object::attribute::{self, Change, Need, Rule};
 use jeton::object::value::Kind as Form;
@@ -95,37 +95,4 @@ fn the_so_may_set_attributes_that_only_the_so_may_set() {
         }
     }
     assert!(cases > 0);
-}
-
-#[test]
-fn the_user_may_not_set_attributes_that_only_the_so_may_set() {
-    with_samples(|client, session, sample| {
-        for rule in attribute::rules(sample.object_type).filter(|rule| rule.change == Change::SecurityOfficer)
-        {
-            let what = format!("{} {}", sample.class, rule.id);
-            let trusted = none().flag(rule.id, true);
-            let refused = Err(Error::AttributeReadOnly);
-            assert_eq!(client.create(session, &sample.whole.clone().and(&trusted)), refused, "{what}");
-            let Some(generator) = sample.generator() else { continue };
-            let made = if !sample.is_half() {
-                let template = sample.request().and(&trusted);
-                client.module.generate_key(session, &plain(generator), &template.template()).map(drop)
-            } else {
-                client.generate(session, generator, &sample.request().and(&trusted), &none()).map(drop)
-            };
-            assert_eq!(made, Err(Error::AttributeReadOnly), "{what}");
-            let base =
-                none().number(A::CLASS, sample.class.0).number(A::KEY_TYPE, sample.kind.expect("a type"));
-            if sample.object_type.is_secret() {
-                let key = jeton::id::ObjectClass::SECRET_KEY;
-                let from = crate::keys::key_object(key, jeton::id::KeyType::GENERIC_SECRET);
-                let from = from.bytes(A::VALUE, &[9; 64]).flag(A::DERIVE, true);
-                let from = client.create(session, &from).expect("a key");
-                let mechanism = plain(M::SHA512_KEY_DERIVATION);
-                let made =
-                    client.module.derive_key(session, &mechanism, from, &base.and(&trusted).template());
-                assert_eq!(made, refused, "{what}");
-            }
-        }
-    });
 }

@@ -8,7 +8,6 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::rsa::oaep;
 use crate::support::{Attributes, Client, PIN, none, one_backend, one_user, plain};
 
 fn always() -> Attributes {
@@ -19,68 +18,34 @@ fn generic() -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).flag(A::SENSITIVE, false)
 }
 
-/// A function without an Init function has no point at which the PIN could be given.
+/// A function without an Init function has no point at which the PIN could be given. The attacks
+/// "without the PIN of the key" have ECDH, ML-KEM, and the other mechanisms that unwrap.
 #[test]
 fn functions_without_init_refuse_a_key_with_always_authenticate() {
-    one_backend(|provider| {
-        let client = Client::with(provider, ", policy = { raw-rsa-wrap = true }");
-        let (module, session) = (&client.module, client.user());
-        let refused = Error::UserNotLoggedIn;
+    one_user(|client, session| {
+        let (module, refused) = (&client.module, Error::UserNotLoggedIn);
         let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
-        let public = client.create(session, &RSA.public).expect("a key");
-        let key = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
-        let key = client.create(session, &key).expect("a key");
-        let aes_wrap = Mechanism {
-            params: Params::RsaAesWrap {
-                aes_bits: 256,
-                hash: Hash::Sha256,
-                mgf: Hash::Sha256,
-                label: Box::default(),
-            },
-            ..plain(M::RSA_AES_KEY_WRAP)
-        };
-        for mechanism in
-            [plain(M::RSA_PKCS), plain(M::RSA_X_509), oaep(Hash::Sha256, Hash::Sha256, b""), aes_wrap]
-        {
-            let mut wrapped = vec![0; 1024];
-            let out = Output::Buffer(&mut wrapped);
-            let len = module.wrap_key(session, &mechanism, public, key, out).expect("a wrapped key");
-            let template = generic().number(A::VALUE_LEN, 32);
-            let unwrapped =
-                module.unwrap_key(session, &mechanism, rsa, &wrapped[..len], &template.template());
-            assert_eq!(unwrapped, Err(refused), "{}", mechanism.info.id);
-        }
-        for kind in [Kind::P256, Kind::X25519, Kind::Dh] {
-            let (public, private) = pair(&client, session, kind, &none());
-            let (_, locked) =
-                client.generate(session, kind.generator(), &kind.request(), &always()).expect("a pair");
-            let part = if kind == Kind::Dh { A::VALUE } else { A::EC_POINT };
-            let peer = client.read(session, public, part).expect("a public key").into_boxed_slice();
-            let mechanism = match kind {
-                Kind::Dh => Mechanism { params: Params::Data(peer), ..plain(M::DH_PKCS_DERIVE) },
-                _ => {
-                    let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
-                    Mechanism { params, ..plain(M::ECDH1_DERIVE) }
-                }
-            };
-            let derive = |key| module.derive_key(session, &mechanism, key, &none().template());
-            assert!(derive(private).is_ok(), "{kind:?}");
-            assert_eq!(derive(locked), Err(refused), "{kind:?}");
-        }
-        let request = Kind::MlKem512.request();
-        let (public, private) =
-            client.generate(session, M::ML_KEM_KEY_PAIR_GEN, &request, &always()).expect("a pair");
-        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 768]);
-        let out = Output::Buffer(&mut sealed);
-        module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key");
-        let made = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
-        assert_eq!(made, Err(refused));
+        let (aes_bits, hash, label) = (256, Hash::Sha256, Box::default());
+        let params = Params::RsaAesWrap { aes_bits, hash, mgf: hash, label };
+        let aes_wrap = Mechanism { params, ..plain(M::RSA_AES_KEY_WRAP) };
+        let template = generic().number(A::VALUE_LEN, 32);
+        let unwrapped = module.unwrap_key(session, &aes_wrap, rsa, &[1; 296], &template.template());
+        assert_eq!(unwrapped, Err(refused));
+        let kind = Kind::Dh;
+        let (public, private) = pair(client, session, kind, &none());
+        let (_, locked) =
+            client.generate(session, kind.generator(), &kind.request(), &always()).expect("a pair");
+        let peer = client.read(session, public, A::VALUE).expect("a public key").into_boxed_slice();
+        let mechanism = Mechanism { params: Params::Data(peer), ..plain(M::DH_PKCS_DERIVE) };
+        let derive = |key| module.derive_key(session, &mechanism, key, &none().template());
+        assert!(derive(private).is_ok());
+        assert_eq!(derive(locked), Err(refused));
         // Such a key cannot be wrapped, because unwrapping could create it without the attribute.
         let open = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let (_, leaving) = client
             .generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &always().and(&open))
             .expect("a pair");
-        let (by, _) = pair(&client, session, Kind::Aes, &none());
+        let (by, _) = pair(client, session, Kind::Aes, &none());
         let out = module.wrap_key(session, &plain(M::AES_KEY_WRAP_KWP), by, leaving, Output::Length);
         assert_eq!(out, Err(refused));
         // A PIN before the call belongs to no operation.
@@ -192,15 +157,14 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
         let made = module.derive_key(session, &hash, base, &received.template()).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
         let (by, _) = pair(client, session, Kind::Aes, &none());
-        let (kwp, mut wrapped) = (plain(M::AES_KEY_WRAP_KWP), [0; 40]);
-        module.wrap_key(session, &kwp, by, base, Output::Buffer(&mut wrapped)).expect("a wrapped key");
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let wrapped = client.wrap(session, &kwp, by, base).expect("a wrapped key");
         let made = module.unwrap_key(session, &kwp, by, &wrapped, &received.template()).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
         let (public, private) = pair(client, session, Kind::MlKem512, &none());
-        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 768]);
-        let out = Output::Buffer(&mut sealed);
-        let made = module.encapsulate_key(session, &kem, public, &received.template(), out);
-        assert_eq!(flags(made.expect("a key").1.expect("a key"), &aes), [false, false, true]);
+        let (sealed, made) = client.encapsulate(session, public, &received.template()).expect("a key");
+        assert_eq!(flags(made, &aes), [false, false, true]);
+        let kem = plain(M::ML_KEM);
         let made = module.decapsulate_key(session, &kem, private, &received.template(), &sealed);
         assert_eq!(flags(made.expect("a key"), &aes), [false, false, true]);
     });

@@ -5,13 +5,11 @@ use jeton::error::{Error, Result};
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
-use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Output, User};
-use jeton::object::template::{Given, Raw, Template};
+use jeton::module::User;
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::samples::{shown, wrapping_key};
-use crate::support::{Attributes, Client, PIN, SO_PIN, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, SO_PIN, none, one_backend, one_user, plain};
 
 fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
@@ -24,27 +22,12 @@ fn certificate() -> Attributes {
         .bytes(A::VALUE, b"der")
 }
 
-/// Creates an object with a template in one of its attributes.
-fn with_template(
-    client: &Client,
-    session: SessionHandle,
-    own: &Attributes,
-    id: A,
-    within: &Attributes,
-) -> Result<ObjectHandle> {
-    let mut template = own.template();
-    template.0.push(Given { id, value: Raw::Template(within.template()) });
-    client.module.create_object(session, &template)
-}
-
 fn wrap(client: &Client, session: SessionHandle, by: ObjectHandle, key: ObjectHandle) -> Result<Vec<u8>> {
-    let kwp = plain(M::AES_KEY_WRAP_KWP);
-    let mut out = vec![0; 4096];
-    let len = client.module.wrap_key(session, &kwp, by, key, Output::Buffer(&mut out))?;
-    out.truncate(len);
-    Ok(out)
+    client.wrap(session, &plain(M::AES_KEY_WRAP_KWP), by, key)
 }
 
+/// The conformance cases "… whose value is read later" and "… reading the result" have the other
+/// functions.
 #[test]
 fn default_protection_of_keys_follows_the_standard() {
     one_user(|client, session| {
@@ -53,11 +36,7 @@ fn default_protection_of_keys_follows_the_standard() {
             let flags = [A::PRIVATE, A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
             assert_eq!(flags, [true, sensitive, extractable], "{what}");
         };
-        let created = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
-        check(created, false, true, "a created secret key");
-        check(pair(client, session, Kind::Aes, &none()).0, false, false, "a generated secret key");
         check(pair(client, session, Kind::P256, &none()).1, true, false, "a private key");
-
         let by = wrapping_key(client, session);
         let open = client.create(session, &secret(KeyType::AES, &[7; 16]).flag(A::EXTRACTABLE, true));
         let wrapped = wrap(client, session, by, open.expect("a key")).expect("a wrapped key");
@@ -67,53 +46,17 @@ fn default_protection_of_keys_follows_the_standard() {
         check(unwrapped.expect("a key"), false, true, "C_UnwrapKey");
 
         let (public, private) = pair(client, session, Kind::MlKem768, &none());
-        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 1088]);
-        let out = Output::Buffer(&mut sealed);
-        let sent = module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key").1;
-        check(sent.expect("a key"), false, true, "C_EncapsulateKey");
+        let (sealed, sent) = client.encapsulate(session, public, &none().template()).expect("a key");
+        check(sent, false, true, "C_EncapsulateKey");
+        let kem = plain(M::ML_KEM);
         let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
         check(received.expect("a key"), false, true, "C_DecapsulateKey");
 
-        for (sensitive, extractable) in [(true, false), (false, true), (true, true)] {
-            let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
-            let base = base.flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
-            let base = client.create(session, &base).expect("a key");
-            let mechanism = plain(M::SHA256_KEY_DERIVATION);
-            let key = module.derive_key(session, &mechanism, base, &none().template()).expect("a key");
-            check(key, false, true, "C_DeriveKey with a mechanism that does not inherit");
-            let mechanism =
-                Mechanism { params: Params::Data([1].into()), ..plain(M::CONCATENATE_BASE_AND_DATA) };
-            let key = module.derive_key(session, &mechanism, base, &none().template()).expect("a key");
-            check(key, sensitive, extractable, "C_DeriveKey with a mechanism that inherits");
-        }
         let trust = Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").bytes(A::SERIAL_NUMBER, b"s");
         for open in [trust, certificate(), RSA.public.clone()] {
             let object = client.create(session, &open).expect("an object");
             assert!(!client.flag(session, object, A::PRIVATE));
         }
-    });
-}
-
-#[test]
-fn wrap_with_trusted_needs_a_trusted_wrapping_key() {
-    one_user(|client, session| {
-        let by = secret(KeyType::AES, &[7; 16]).stored().flag(A::PRIVATE, false);
-        let by = client.create(session, &by).expect("a key");
-        let key = secret(KeyType::AES, &[8; 16]).stored().flag(A::EXTRACTABLE, true);
-        let key = client.create(session, &key.flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
-        assert_eq!(wrap(client, session, by, key), Err(Error::KeyNotWrappable));
-        let trusted = none().flag(A::TRUSTED, true);
-        assert_eq!(client.set(session, by, &trusted), Err(Error::AttributeReadOnly));
-        assert_eq!(client.copy(session, by, &trusted), Err(Error::AttributeReadOnly));
-        client.module.logout(session).expect("the user");
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.set(session, by, &trusted).expect("trust");
-        client.module.logout(session).expect("the SO");
-        client.login(session);
-        let key = client.find_one(session, &none().flag(A::WRAP_WITH_TRUSTED, true));
-        assert_eq!(wrap(client, session, by, key).map(|wrapped| wrapped.len()), Ok(24));
-        let lowered = client.set(session, key, &none().flag(A::WRAP_WITH_TRUSTED, false));
-        assert_eq!(lowered, Err(Error::AttributeReadOnly));
     });
 }
 
@@ -137,31 +80,6 @@ fn only_the_so_changes_a_trusted_certificate() {
 }
 
 #[test]
-fn a_key_works_only_with_its_allowed_mechanisms() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let only = |id: M| none().number(A::ALLOWED_MECHANISMS, id.0);
-        let refused = Err(Error::MechanismInvalid);
-        let aes = |id| client.create(session, &secret(KeyType::AES, &[7; 16]).and(&only(id))).expect("a key");
-        let encrypt = |key| module.encrypt_init(session, &plain(M::AES_ECB), key);
-        assert_eq!(encrypt(aes(M::AES_CBC)), refused);
-        assert_eq!(encrypt(aes(M::AES_ECB)), Ok(()));
-        let open = client.create(session, &secret(KeyType::AES, &[1; 16]).flag(A::EXTRACTABLE, true));
-        let open = open.expect("a key");
-        assert_eq!(wrap(client, session, aes(M::AES_ECB), open), Err(Error::MechanismInvalid));
-        assert!(wrap(client, session, aes(M::AES_KEY_WRAP_KWP), open).is_ok());
-        let derive = |id| {
-            let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true).and(&only(id));
-            let base = client.create(session, &base).expect("a key");
-            let mechanism = plain(M::SHA256_KEY_DERIVATION);
-            module.derive_key(session, &mechanism, base, &none().template()).map(drop)
-        };
-        assert_eq!(derive(M::SHA1_KEY_DERIVATION), refused);
-        assert_eq!(derive(M::SHA256_KEY_DERIVATION), Ok(()));
-    });
-}
-
-#[test]
 fn the_template_attributes_of_a_key_apply_to_its_results() {
     one_user(|client, session| {
         let module = &client.module;
@@ -174,7 +92,7 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         let otherwise = none().label("mine");
 
         let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
-        let base = with_template(client, session, &base, A::DERIVE_TEMPLATE, &forced).expect("a key");
+        let base = client.create_with(session, &base, A::DERIVE_TEMPLATE, &forced).expect("a key");
         let mechanism = plain(M::SHA256_KEY_DERIVATION);
         let derive =
             |template: &Attributes| module.derive_key(session, &mechanism, base, &template.template());
@@ -193,16 +111,11 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
                 .bytes(A::VALUE, &part(object, A::VALUE))
         };
         let public = own(ObjectClass::PUBLIC_KEY, plain_public);
-        let public =
-            with_template(client, session, &public, A::ENCAPSULATE_TEMPLATE, &forced).expect("a key");
+        let public = client.create_with(session, &public, A::ENCAPSULATE_TEMPLATE, &forced).expect("a key");
         let private = own(ObjectClass::PRIVATE_KEY, plain_private);
-        let private =
-            with_template(client, session, &private, A::DECAPSULATE_TEMPLATE, &forced).expect("a key");
-        let mut sealed = vec![0; 768];
-        let mut encapsulate = |template: &Attributes| {
-            let out = Output::Buffer(&mut sealed);
-            let made = module.encapsulate_key(session, &kem, public, &template.template(), out);
-            made.map(|(_, key)| key.expect("a key"))
+        let private = client.create_with(session, &private, A::DECAPSULATE_TEMPLATE, &forced).expect("a key");
+        let encapsulate = |template: &Attributes| {
+            client.encapsulate(session, public, &template.template()).map(|(_, key)| key)
         };
         bound(encapsulate(&none()).expect("a key"));
         bound(encapsulate(&same).expect("a key"));
@@ -210,6 +123,7 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         // C_EncapsulateKey returns CKR_KEY_HANDLE_INVALID. C_DeriveKey and C_DecapsulateKey return
         // CKR_TEMPLATE_INCONSISTENT.
         assert_eq!(encapsulate(&otherwise), Err(Error::KeyHandleInvalid));
+        let (sealed, _) = client.encapsulate(session, public, &none().template()).expect("a key");
         let decapsulate = |template: &Attributes| {
             module.decapsulate_key(session, &kem, private, &template.template(), &sealed)
         };
@@ -227,7 +141,7 @@ fn a_template_attribute_may_set_the_key_type_but_no_read_only_attribute() {
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let unwrap = |forced: &Attributes| {
             let own = secret(KeyType::AES, &[7; 16]);
-            let by = with_template(client, session, &own, A::UNWRAP_TEMPLATE, forced).expect("a key");
+            let by = client.create_with(session, &own, A::UNWRAP_TEMPLATE, forced).expect("a key");
             let wrapped = wrap(client, session, by, open).expect("a wrapped key");
             client.module.unwrap_key(session, &kwp, by, &wrapped, &none().template())
         };
@@ -249,7 +163,7 @@ fn a_template_attribute_is_read_back_unchanged() {
         let within = none().label("inside").flag(A::SIGN, true);
         let own = secret(KeyType::AES, &[7; 16]);
         for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
-            let key = with_template(client, session, &own, id, &within).expect("a key");
+            let key = client.create_with(session, &own, id, &within).expect("a key");
             let object = client.module.object(session, key).expect("a key");
             let Ok(jeton::object::AttributeView::Template(view)) = object.attribute(id) else {
                 panic!("a template")
@@ -257,13 +171,11 @@ fn a_template_attribute_is_read_back_unchanged() {
             let ids: Vec<_> = view.iter().map(|(id, _)| *id).collect();
             assert_eq!(ids, [A::LABEL, A::SIGN], "{id}");
             // A search finds the key by the whole template.
-            let mut wanted = Template::default();
-            wanted.0.push(Given { id, value: Raw::Template(within.template()) });
-            client.module.find_init(session, &wanted).expect("a search");
+            client.module.find_init(session, &none().within(id, &within)).expect("a search");
             let mut found = [ObjectHandle(0); 2];
             assert_eq!((client.module.find(session, &mut found), found[0]), (Ok(1), key));
             client.module.find_final(session).expect("a search");
-            let refused = with_template(client, session, &own, id, &none().bytes(A(0x8000_0001), b"x"));
+            let refused = client.create_with(session, &own, id, &none().bytes(A(0x8000_0001), b"x"));
             assert_eq!(refused, Err(Error::AttributeTypeInvalid), "{id}");
         }
     });
@@ -316,30 +228,6 @@ fn a_template_cannot_set_the_unique_id() {
             assert_eq!(client.set(session, key, &given), Err(Error::AttributeReadOnly));
             assert_eq!(client.copy(session, key, &given), refused);
             assert_eq!(client.create(session, &secret(KeyType::AES, &[7; 16]).and(&given)), refused);
-        }
-    });
-}
-
-#[test]
-fn always_authenticate_needs_the_pin_for_each_decryption() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let key =
-            client.create(session, &RSA.private.clone().flag(A::ALWAYS_AUTHENTICATE, true)).expect("a key");
-        let public = client.create(session, &RSA.public).expect("a key");
-        let mechanism = plain(M::RSA_PKCS);
-        let mut sealed = [0; 256];
-        module.encrypt_init(session, &mechanism, public).expect("an operation");
-        module.encrypt(session, b"data", Output::Buffer(&mut sealed)).expect("a ciphertext");
-        let mut out = [0; 256];
-        for _ in 0..2 {
-            module.decrypt_init(session, &mechanism, key).expect("an operation");
-            let refused = module.decrypt(session, &sealed, Output::Buffer(&mut out));
-            assert_eq!(refused, Err(Error::UserNotLoggedIn));
-            module.decrypt_init(session, &mechanism, key).expect("an operation");
-            module.login(session, User::ContextSpecific, PIN).expect("the PIN");
-            let len = module.decrypt(session, &sealed, Output::Buffer(&mut out)).expect("the data");
-            assert_eq!(out[..len], *b"data");
         }
     });
 }
