@@ -4,7 +4,6 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::Output;
 use jeton::object::attribute::{self, Change, Default, Need, Rule};
 
 use crate::keys::{Kind, key_object, pair};
@@ -56,7 +55,7 @@ fn create_object_follows_the_table() {
         for id in more.ids().filter(|id| {
             attribute::rule(*id, sample.object_type).is_some_and(|rule| rule.default != Default::Computed)
         }) {
-            if let Ok(value) = client.read_flat(session, object, id) {
+            if let Ok(value) = client.read(session, object, id) {
                 assert_eq!(value, more.value(id), "{} {id}", sample.class);
             }
         }
@@ -161,13 +160,10 @@ fn unwrap_derive_and_decapsulate_follow_the_table() {
             let mechanism = plain(M::SHA512_KEY_DERIVATION);
             module.derive_key(session, &mechanism, receivers.base, &template.template()).map(drop)
         };
-        let sealed = std::cell::RefCell::new(vec![0; 768]);
+        let sealed = std::cell::RefCell::default();
         let encapsulate = |template: &Attributes| {
-            let out = &mut sealed.borrow_mut();
-            let out = Output::Buffer(out);
-            module
-                .encapsulate_key(session, &plain(M::ML_KEM), receivers.kem.0, &template.template(), out)
-                .map(drop)
+            let made = client.encapsulate(session, receivers.kem.0, &template.template());
+            made.map(|(bytes, _)| drop(sealed.replace(bytes)))
         };
         let decapsulate = |template: &Attributes| {
             let sealed = sealed.borrow();
@@ -275,7 +271,7 @@ fn reading_follows_the_table() {
         for rule in attribute::rules(sample.object_type) {
             let what = format!("{} {}", sample.class, rule.id);
             let given = sample.whole.has(rule.id);
-            let read = |object| client.read_flat(session, object, rule.id);
+            let read = |object| client.read(session, object, rule.id);
             if given || rule.default != Default::Absent {
                 assert!(read(open).is_ok(), "{what}");
             }
@@ -283,7 +279,7 @@ fn reading_follows_the_table() {
             assert_eq!(read(closed).err(), expected, "{what}");
         }
         for id in foreign(sample) {
-            let read = client.read_flat(session, open, id);
+            let read = client.read(session, open, id);
             assert_eq!(read, Err(Error::AttributeTypeInvalid), "{} {id}", sample.class);
         }
     });

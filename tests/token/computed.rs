@@ -4,7 +4,7 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
 
 use crate::keys::{Kind, P256, RSA, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, hex, none, plain};
+use crate::support::{Attributes, each_user, hex, none, plain};
 
 /// A P-256 key from `openssl ecparam -genkey`, its public half from `openssl ec -pubout`, its
 /// certificate from `openssl req -x509 -subj "/CN=a test"` (OpenSSL 3.0), and the digest of the
@@ -40,9 +40,7 @@ fn p256() -> Attributes {
 /// Python's `cryptography` 48 and `hashlib` computed the expected values.
 #[test]
 fn sensitive_secret_keys_have_the_known_check_values() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let counted: Vec<u8> = (0..32).collect();
         for (key, known) in [
             (secret(KeyType::AES, &[7; 16]), "4c83b1"),
@@ -69,12 +67,10 @@ fn sensitive_secret_keys_have_the_known_check_values() {
 
 #[test]
 fn an_empty_check_value_stays_empty() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let empty = none().bytes(A::CHECK_VALUE, b"");
         let never = client.create(session, &secret(KeyType::AES, &[7; 16]).and(&empty)).expect("a key");
-        let (destroyed, _) = pair(&client, session, Kind::Aes, &none());
+        let (destroyed, _) = pair(client, session, Kind::Aes, &none());
         assert_eq!(client.read(session, destroyed, A::CHECK_VALUE).map(|check| check.len()), Ok(3));
         client.set(session, destroyed, &empty).expect("a key");
         let copy = client.copy(session, destroyed, &none()).expect("a copy");
@@ -88,9 +84,7 @@ fn an_empty_check_value_stays_empty() {
 
 #[test]
 fn an_imported_key_with_a_wrong_check_value_is_refused() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let base = client.create(session, &secret(KeyType::GENERIC_SECRET, &[1; 8]).flag(A::DERIVE, true));
         let mechanism = plain(M::SHA256_KEY_DERIVATION);
         let derive = |template: &Attributes| {
@@ -107,9 +101,7 @@ fn an_imported_key_with_a_wrong_check_value_is_refused() {
 
 #[test]
 fn a_certificate_has_its_public_key_info_and_check_value() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let whole = client.create(session, &certificate()).expect("a certificate");
         assert_eq!(client.read(session, whole, A::PUBLIC_KEY_INFO), Ok(hex(INFO)));
         assert_eq!(client.read(session, whole, A::CHECK_VALUE), Ok(hex(CERTIFICATE_CHECK)));
@@ -132,9 +124,7 @@ fn a_certificate_has_its_public_key_info_and_check_value() {
 
 #[test]
 fn a_private_key_has_the_known_public_key_info() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let info = none().bytes(A::PUBLIC_KEY_INFO, &hex(INFO));
         let key = client.create(session, &p256()).expect("a key");
         assert_eq!(client.read(session, key, A::PUBLIC_KEY_INFO), Ok(hex(INFO)));
@@ -159,9 +149,7 @@ fn a_private_key_has_the_known_public_key_info() {
 /// `openssl genpkey` for RSA and EC, and of RFC 9909 (appendix C) for SLH-DSA.
 #[test]
 fn both_keys_of_a_pair_have_the_same_public_key_info() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         for (kind, header) in [
             (Kind::Rsa, "30820122300d06092a864886f70d01010105000382010f003082010a0282010100"),
             (Kind::P256, "3059301306072a8648ce3d020106082a8648ce3d03010703420004"),
@@ -174,7 +162,7 @@ fn both_keys_of_a_pair_have_the_same_public_key_info() {
             (Kind::MlKem512, "30820332300b06096086480165030404010382032100"),
             (Kind::SlhDsaSha2, "3030300b0609608648016503040315032100"),
         ] {
-            let (public, private) = pair(&client, session, kind, &none());
+            let (public, private) = pair(client, session, kind, &none());
             let info = client.read(session, public, A::PUBLIC_KEY_INFO).expect("a public key");
             assert_eq!(client.read(session, private, A::PUBLIC_KEY_INFO), Ok(info.clone()), "{kind:?}");
             assert_eq!(info[..hex(header).len()], hex(header), "{kind:?}");

@@ -3,10 +3,10 @@
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as flag};
-use jeton::module::Output;
 
+use crate::derive::shown;
 use crate::keys::{DSA_BASE, DSA_PRIME, DSA_SUBPRIME, Kind, dsa_group, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, hex, none, plain};
+use crate::support::{Attributes, Client, each_user, hex, none, one_backend, plain};
 
 /// RFC 6979, A.2.1: the key pair in the group of `keys.rs`.
 const PRIVATE: &str = "411602cb19a6ccc34494d79d98ef1e7ed5af25f7";
@@ -36,27 +36,15 @@ fn key(class: ObjectClass) -> Attributes {
     key_object(class, KeyType::DSA).and(&dsa_group()).bytes(A::VALUE, &hex(value))
 }
 
-fn shown() -> Attributes {
-    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
-
 #[test]
-fn imported_keys_sign_and_verify_published_signatures() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+fn imported_keys_sign_and_verify() {
+    each_user(|client, session| {
         let public = client.create(session, &key(ObjectClass::PUBLIC_KEY)).expect("a key");
         let private = client.create(session, &key(ObjectClass::PRIVATE_KEY)).expect("a key");
         let mechanism = plain(M::DSA_SHA256);
         assert_eq!(client.verify(session, &mechanism, public, b"sample", &hex(SIGNATURE)), Ok(()));
         let signature = client.sign(session, &mechanism, private, b"sample").expect("a signature");
         assert_eq!(client.verify(session, &mechanism, public, b"sample", &signature), Ok(()));
-        // The signature is 2 * 20 bytes.
-        assert_eq!(signature.len(), 40);
-        let refused = client.verify(session, &mechanism, public, b"other", &signature);
-        assert_eq!(refused, Err(Error::SignatureInvalid));
-        let refused = client.verify(session, &mechanism, public, b"sample", &signature[..39]);
-        assert_eq!(refused, Err(Error::SignatureLenRange));
         // The X.509 form: RFC 3279, 2.3.2.
         let info = client.read(session, public, A::PUBLIC_KEY_INFO).expect("a public key");
         assert!(info.windows(9).any(|part| part == hex("06072a8648ce380401")));
@@ -69,10 +57,8 @@ fn imported_keys_sign_and_verify_published_signatures() {
 /// PKCS#11 3.2, "DSA without hashing": a digest of 20, 28, 32, 48 or 64 bytes, in one part.
 #[test]
 fn bare_dsa_takes_digests_in_one_part() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::Dsa, &none());
+    each_user(|client, session| {
+        let (public, private) = pair(client, session, Kind::Dsa, &none());
         let mechanism = plain(M::DSA);
         for len in [0, 19, 21, 31, 33, 65] {
             let refused = client.sign(session, &mechanism, private, &vec![7; len]);
@@ -88,9 +74,7 @@ fn bare_dsa_takes_digests_in_one_part() {
 
 #[test]
 fn key_pairs_are_generated_in_the_group_of_the_template() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let make = |public: &Attributes, private: &Attributes| {
             client.generate(session, M::DSA_KEY_PAIR_GEN, public, private)
         };
@@ -118,9 +102,7 @@ fn key_pairs_are_generated_in_the_group_of_the_template() {
 
 #[test]
 fn domain_parameters_are_generated_and_imported() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let make = |template: &Attributes| {
             client.module.generate_key(session, &plain(M::DSA_PARAMETER_GEN), &template.template())
         };
@@ -158,9 +140,7 @@ fn domain_parameters_are_generated_and_imported() {
 
 #[test]
 fn imported_numbers_are_checked() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let refuses = |class, id, value: &[u8], error| {
             let refused = client.create(session, &key(class).without(id).bytes(id, value));
             assert_eq!(refused, Err(error), "{id} {}", value.len());
@@ -204,19 +184,15 @@ fn imported_numbers_are_checked() {
 /// The wrapped bytes are PKCS #8 with `Dss-Parms` (RFC 3279, 2.3.2), which `openssl pkey` reads.
 #[test]
 fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let private = client.create(session, &key(ObjectClass::PRIVATE_KEY).and(&shown())).expect("a key");
         let by = none().number(A::VALUE_LEN, 32);
         let by = client.module.generate_key(session, &plain(M::AES_KEY_GEN), &by.template()).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let mut wrapped = vec![0; 1024];
-        let out = Output::Buffer(&mut wrapped);
-        let len = client.module.wrap_key(session, &kwp, by, private, out).expect("a wrapped key");
+        let wrapped = client.wrap(session, &kwp, by, private).expect("a wrapped key");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA);
         let unwrap = |template: &Attributes| {
-            client.module.unwrap_key(session, &kwp, by, &wrapped[..len], &template.template())
+            client.module.unwrap_key(session, &kwp, by, &wrapped, &template.template())
         };
         let back = unwrap(&template.clone().and(&shown())).expect("a key");
         assert_eq!(client.read(session, back, A::VALUE), Ok(hex(PRIVATE)));
@@ -229,11 +205,16 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
 
 #[test]
 fn dsa_is_offered_only_if_configured() {
-    each_backend(|provider| {
+    one_backend(|provider| {
+        // FIPS 186-5 has no DSA, so the strict policy offers none.
+        let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
+        for configuration in [strict, ""] {
+            let client = Client::with(provider, configuration);
+            let offered = client.module.mechanisms(client.slot).expect("mechanisms");
+            assert!(MECHANISMS.iter().all(|id| !offered.contains(id)));
+        }
         let client = Client::with(provider, "");
         let session = client.user();
-        let offered = client.module.mechanisms(client.slot).expect("mechanisms");
-        assert!(MECHANISMS.iter().all(|id| !offered.contains(id)));
         let private = client.create(session, &key(ObjectClass::PRIVATE_KEY)).expect("a key");
         let refused = client.module.sign_init(session, &plain(M::DSA_SHA256), private);
         assert_eq!(refused, Err(Error::MechanismInvalid));
@@ -247,16 +228,5 @@ fn dsa_is_offered_only_if_configured() {
         }
         let info = client.module.mechanism(client.slot, M::DSA).expect("the info");
         assert!(info.flags & flag::SIGN != 0 && info.flags & flag::VERIFY != 0);
-    });
-}
-
-/// FIPS 186-5 has no DSA.
-#[test]
-fn the_strict_policy_offers_no_dsa() {
-    each_backend(|provider| {
-        let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
-        let client = Client::with(provider, strict);
-        let offered = client.module.mechanisms(client.slot).expect("mechanisms");
-        assert!(MECHANISMS.iter().all(|id| !offered.contains(id)));
     });
 }

@@ -4,7 +4,7 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 
 use crate::keys::{Kind, P384, RSA, pair};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::support::{Attributes, Client, each_backend, each_user, none, plain};
 
 fn derive(
     client: &Client,
@@ -17,15 +17,13 @@ fn derive(
 
 #[test]
 fn the_public_key_of_every_private_key_matches_its_pair() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let agreeing = [Kind::X25519, Kind::X448, Kind::Dh];
         for kind in Kind::PAIRS.into_iter().chain(agreeing).chain(Kind::ENCAPSULATING) {
             println!("{kind:?}");
             // "Regardless of its CKA_DERIVE attribute value."
-            let (public, private) = pair(&client, session, kind, &none().flag(A::DERIVE, false));
-            let made = derive(&client, session, private, &none()).expect("a public key");
+            let (public, private) = pair(client, session, kind, &none().flag(A::DERIVE, false));
+            let made = derive(client, session, private, &none()).expect("a public key");
             assert_eq!(client.number(session, made, A::CLASS), ObjectClass::PUBLIC_KEY.0);
             for id in [
                 A::KEY_TYPE,
@@ -49,15 +47,13 @@ fn the_public_key_of_every_private_key_matches_its_pair() {
 
 #[test]
 fn omitted_attributes_come_from_the_private_key() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let private =
             none().flag(A::SIGN, false).bytes(A::ID, b"id").bytes(A::SUBJECT, b"subject").label("x");
         let kind = Kind::P256;
         let (_, private) =
             client.generate(session, kind.generator(), &kind.request(), &private).expect("a pair");
-        let made = derive(&client, session, private, &none()).expect("a public key");
+        let made = derive(client, session, private, &none()).expect("a public key");
         for (id, expected) in [
             (A::VERIFY, false),
             (A::DERIVE, true),
@@ -76,7 +72,7 @@ fn omitted_attributes_come_from_the_private_key() {
 
         let own = none().label("own").bytes(A::ID, b"other").flag(A::VERIFY, true).flag(A::DESTROYABLE, true);
         let own = own.number(A::KEY_TYPE, KeyType::EC.0).stored();
-        let made = derive(&client, session, private, &own).expect("a public key");
+        let made = derive(client, session, private, &own).expect("a public key");
         for id in own.ids() {
             assert_eq!(client.read(session, made, id).expect("an attribute"), own.value(id), "{id}");
         }
@@ -89,7 +85,7 @@ fn omitted_attributes_come_from_the_private_key() {
             (none().flag(A::LOCAL, true), Error::AttributeReadOnly),
             (none().flag(A::TRUSTED, true), Error::AttributeReadOnly),
         ] {
-            assert_eq!(derive(&client, session, private, &wrong), Err(error));
+            assert_eq!(derive(client, session, private, &wrong), Err(error));
         }
     });
 }

@@ -80,7 +80,7 @@ impl Sample {
 
     /// Returns the attributes that a generation needs, in the public template of a key pair. Prime
     /// generation is slow, so the template of domain parameters asks for a size that is refused
-    /// after all other checks ([`made`](Self::made)). tests/token/dh.rs generates a prime.
+    /// after all other checks ([`made`](Self::made)). The conformance suite generates a prime.
     pub fn request(&self) -> Attributes {
         match self.object_type {
             object_type if ObjectTypes::PARAMETERS.has(object_type) => none().number(A::PRIME_BITS, 512),

@@ -59,13 +59,20 @@ fn none_of(attributes: Attributes, all: &[A]) -> Attributes {
     missing.into_iter().fold(attributes, |attributes, id| attributes.flag(id, false))
 }
 
-fn rsa_pair(bits: u64, public: &[A], private: &[A]) -> (Attributes, Attributes) {
+/// Generates an RSA key pair of which each key has only these usages.
+fn rsa_pair(
+    client: &Client,
+    session: SessionHandle,
+    bits: u64,
+    public: &[A],
+    private: &[A],
+) -> Result<(ObjectHandle, ObjectHandle), Error> {
     let one = none().number(A::MODULUS_BITS, bits).bytes(A::PUBLIC_EXPONENT, &[1, 0, 1]);
     let all = [A::ENCRYPT, A::VERIFY, A::VERIFY_RECOVER, A::WRAP];
     let one = none_of(public.iter().fold(one, |one, id| one.flag(*id, true)), &all);
     let all = [A::DECRYPT, A::SIGN, A::SIGN_RECOVER, A::UNWRAP];
     let two = none_of(private.iter().fold(none(), |two, id| two.flag(*id, true)), &all);
-    (one, two)
+    client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &one, &two)
 }
 
 /// Returns each pair of usages that belong to different roles.
@@ -80,29 +87,21 @@ fn conflicts() -> Vec<[A; 2]> {
 }
 
 #[test]
-fn a_secret_key_is_created_with_one_role() {
-    each_policy(|client, session, strict| {
-        for usages in conflicts() {
-            println!("{usages:?}");
-            expect(client.create(session, &aes(&usages)), strict, Error::TemplateInconsistent);
-        }
-        for role in ROLES {
-            client.create(session, &aes(role)).expect("a key with one role");
-        }
-    });
-}
-
-#[test]
-fn a_key_is_generated_with_one_role() {
+fn a_secret_key_has_one_role() {
     each_policy(|client, session, strict| {
         let generate = |usages: &[A]| {
             let template = usages.iter().fold(none().number(A::VALUE_LEN, 32), |all, id| all.flag(*id, true));
             client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template())
         };
         for usages in conflicts() {
+            println!("{usages:?}");
+            expect(client.create(session, &aes(&usages)), strict, Error::TemplateInconsistent);
             expect(generate(&usages), strict, Error::TemplateInconsistent);
         }
-        generate(&[A::ENCRYPT, A::DECRYPT]).expect("a key with one role");
+        for role in ROLES {
+            client.create(session, &aes(role)).expect("a key with one role");
+            generate(role).expect("a key with one role");
+        }
     });
 }
 
@@ -117,25 +116,18 @@ fn a_private_key_is_generated_with_one_role() {
             [A::DECRYPT, A::UNWRAP],
         ] {
             println!("{usages:?}");
-            let (public, private) = rsa_pair(2048, &[A::VERIFY], &usages);
-            let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+            let made = rsa_pair(client, session, 2048, &[A::VERIFY], &usages);
+            expect(made, strict, Error::TemplateInconsistent);
+        }
+        // A pair cannot mix wrapping and encryption.
+        for (public, private) in [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)] {
+            let made = rsa_pair(client, session, 2048, &[public], &[private]);
             expect(made, strict, Error::TemplateInconsistent);
         }
         let public = none().bytes(A::EC_PARAMS, P256);
         let private = none().flag(A::SIGN, true).flag(A::DERIVE, true);
         let made = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private);
         expect(made, strict, Error::TemplateInconsistent);
-    });
-}
-
-#[test]
-fn a_key_pair_cannot_mix_wrapping_and_encryption() {
-    each_policy(|client, session, strict| {
-        for (public, private) in [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)] {
-            let (public, private) = rsa_pair(2048, &[public], &[private]);
-            let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
-            expect(made, strict, Error::TemplateInconsistent);
-        }
     });
 }
 
@@ -369,8 +361,7 @@ fn rsa_needs_2048_bits_and_a_large_exponent() {
             let key = client.find_one(session, &none().label(label));
             assert_eq!(client.module.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
         }
-        let (public, private) = rsa_pair(1024, &[A::VERIFY], &[A::SIGN]);
-        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+        let made = rsa_pair(&client, session, 1024, &[A::VERIFY], &[A::SIGN]);
         assert_eq!(made.err(), Some(Error::KeySizeRange));
     });
 }
@@ -406,9 +397,8 @@ fn weak_mechanisms_are_off_and_not_listed() {
             assert_eq!(listed.contains(&id), !strict, "{id}");
             assert_eq!(client.module.mechanism(client.slot, id).is_err(), strict, "{id}");
         }
-        let (public, private) = rsa_pair(2048, &[A::ENCRYPT, A::VERIFY], &[A::SIGN]);
-        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
-        let (_, private) = made.expect("a pair");
+        let (_, private) =
+            rsa_pair(client, session, 2048, &[A::ENCRYPT, A::VERIFY], &[A::SIGN]).expect("a pair");
         expect(
             client.sign(session, &plain(M::SHA1_RSA_PKCS), private, b"data"),
             strict,
@@ -420,9 +410,8 @@ fn weak_mechanisms_are_off_and_not_listed() {
 #[test]
 fn pkcs1_v1_5_neither_decrypts_nor_unwraps() {
     each_policy(|client, session, strict| {
-        let (public, private) = rsa_pair(2048, &[A::ENCRYPT], &[A::DECRYPT]);
-        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
-        let (public, private) = made.expect("a pair");
+        let (public, private) =
+            rsa_pair(client, session, 2048, &[A::ENCRYPT], &[A::DECRYPT]).expect("a pair");
         let mechanism = plain(M::RSA_PKCS);
         let sealed = Way::Encrypt.whole(client, session, &mechanism, public, b"data").expect("a ciphertext");
         let opened = Way::Decrypt.whole(client, session, &mechanism, private, &sealed);
@@ -453,9 +442,8 @@ fn unauthenticated_modes_neither_wrap_nor_unwrap() {
 #[test]
 fn sha_1_is_refused_in_pss_and_allowed_in_oaep_and_hmac() {
     each_policy(|client, session, strict| {
-        let (public, private) = rsa_pair(2048, &[A::VERIFY, A::ENCRYPT], &[A::SIGN]);
-        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
-        let (public, private) = made.expect("a pair");
+        let (public, private) =
+            rsa_pair(client, session, 2048, &[A::VERIFY, A::ENCRYPT], &[A::SIGN]).expect("a pair");
         for (hash, mgf) in [(Hash::Sha1, Hash::Sha1), (Hash::Sha256, Hash::Sha1)] {
             let params = Params::Pss { hash, mgf, salt_len: 20 };
             let mechanism = Mechanism { params, ..plain(M::RSA_PKCS_PSS) };

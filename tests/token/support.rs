@@ -308,16 +308,8 @@ impl Client {
         found[0]
     }
 
-    /// Reads the value of an attribute that is not a template.
-    pub fn read(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
-        match self.module.object(session, object)?.attribute(id)? {
-            AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
-            AttributeView::Template(_) => panic!("{id} is a template"),
-        }
-    }
-
     /// Reads a value. Returns no bytes for a template attribute.
-    pub fn read_flat(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
+    pub fn read(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
         match self.module.object(session, object)?.attribute(id)? {
             AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
             AttributeView::Template(_) => Ok(Vec::new()),
