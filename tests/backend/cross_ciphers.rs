@@ -29,245 +29,84 @@ const NO_BLOCKS: &[usize] = &[1, 15, 17, 31, 33, 4095];
 const FROM_A_BLOCK: &[usize] = &[16, 17, 20, 31, 32, 33, 47, 48, 49, 255, 256, 257, 1000];
 const BELOW_A_BLOCK: &[usize] = &[0, 1, 15];
 
+impl Case {
+    const fn new(
+        name: &'static str,
+        keys: &'static [usize],
+        takes: &'static [usize],
+        scheme: fn(usize) -> CipherScheme,
+    ) -> Self {
+        Self { name, scheme, keys, takes, refuses: &[], refuses_back: &[], authenticated: false }
+    }
+
+    const fn refusing(self, refuses: &'static [usize], refuses_back: &'static [usize]) -> Self {
+        Self { refuses, refuses_back, ..self }
+    }
+
+    const fn authenticated(self) -> Self {
+        Self { authenticated: true, ..self }
+    }
+}
+
 const CASES: &[Case] = &[
-    Case {
-        name: "ECB",
-        scheme: |_| CipherScheme::AesEcb,
-        keys: AES,
-        takes: BLOCKS,
-        refuses: NO_BLOCKS,
-        refuses_back: NO_BLOCKS,
-        authenticated: false,
-    },
-    Case {
-        name: "CBC",
-        scheme: |_| CipherScheme::AesCbc { iv: IV, padded: false },
-        keys: AES,
-        takes: BLOCKS,
-        refuses: NO_BLOCKS,
-        refuses_back: NO_BLOCKS,
-        authenticated: false,
-    },
-    Case {
-        name: "CBC with padding",
-        scheme: |_| CipherScheme::AesCbc { iv: IV, padded: true },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[0, 1, 15, 17, 33],
-        authenticated: false,
-    },
-    Case {
-        name: "CTS",
-        scheme: |_| CipherScheme::AesCts { iv: IV },
-        keys: AES,
-        takes: FROM_A_BLOCK,
-        refuses: BELOW_A_BLOCK,
-        refuses_back: BELOW_A_BLOCK,
-        authenticated: false,
-    },
-    Case {
-        name: "XTS",
-        scheme: |_| CipherScheme::AesXts { tweak: IV },
-        keys: &[32, 64],
-        takes: FROM_A_BLOCK,
-        refuses: BELOW_A_BLOCK,
-        refuses_back: BELOW_A_BLOCK,
-        authenticated: false,
-    },
-    Case {
-        name: "CTR of 128 bits",
-        scheme: |_| CipherScheme::AesCtr { block: IV, bits: 128 },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "CTR of 11 bits",
-        scheme: |_| CipherScheme::AesCtr { block: [0; 16], bits: 11 },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "OFB",
-        scheme: |_| CipherScheme::AesOfb { iv: IV },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "CFB1",
-        scheme: |_| CipherScheme::AesCfb { iv: IV, bits: 1 },
-        keys: AES,
-        takes: &[0, 1, 2, 15, 16, 17, 100],
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "CFB8",
-        scheme: |_| CipherScheme::AesCfb { iv: IV, bits: 8 },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "CFB64",
-        scheme: |_| CipherScheme::AesCfb { iv: IV, bits: 64 },
-        keys: AES,
-        takes: &[0, 8, 16, 24, 1000],
-        refuses: &[1, 7, 9, 15],
-        refuses_back: &[1, 7, 9, 15],
-        authenticated: false,
-    },
-    Case {
-        name: "CFB128",
-        scheme: |_| CipherScheme::AesCfb { iv: IV, bits: 128 },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "GCM",
-        scheme: |_| CipherScheme::Aead {
-            cipher: AeadScheme::AesGcm,
-            nonce: IV[..12].into(),
-            aad: IV[..5].into(),
-            tag_len: 16,
-            data_len: 0,
-        },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[0, 1, 15],
-        authenticated: true,
-    },
-    Case {
-        name: "GCM with a long nonce and a short tag",
-        scheme: |_| CipherScheme::Aead {
-            cipher: AeadScheme::AesGcm,
-            nonce: vec![7; 256].into(),
-            aad: Box::default(),
-            tag_len: 4,
-            data_len: 0,
-        },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[0, 1, 3],
-        authenticated: true,
-    },
-    Case {
-        name: "CCM",
-        scheme: |len| CipherScheme::Aead {
-            cipher: AeadScheme::AesCcm,
-            nonce: IV[..13].into(),
-            aad: IV[..].into(),
-            tag_len: 16,
-            data_len: len,
-        },
-        keys: AES,
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[0, 15],
-        authenticated: true,
-    },
-    Case {
-        name: "CCM with much additional data",
-        scheme: |len| CipherScheme::Aead {
-            cipher: AeadScheme::AesCcm,
-            nonce: IV[..7].into(),
-            aad: vec![9; 0x1_0001].into(),
-            tag_len: 6,
-            data_len: len,
-        },
-        keys: AES,
-        takes: &[0, 1, 16, 100],
-        refuses: &[],
-        refuses_back: &[0, 5],
-        authenticated: true,
-    },
-    Case {
-        name: "KW",
-        scheme: |_| CipherScheme::AesKw { iv: None },
-        keys: AES,
-        takes: &[16, 24, 32, 40, 64, 1000],
-        refuses: &[0, 8, 15, 17, 20],
-        refuses_back: &[0, 8, 16, 23, 25],
-        authenticated: true,
-    },
-    Case {
-        name: "KW with an initial value",
-        scheme: |_| CipherScheme::AesKw { iv: Some([3; 8]) },
-        keys: AES,
-        takes: &[16, 24],
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: true,
-    },
-    Case {
-        name: "KWP",
-        scheme: |_| CipherScheme::AesKwp { iv: None },
-        keys: AES,
-        takes: &[1, 7, 8, 9, 15, 16, 17, 100, 1000],
-        refuses: &[0],
-        refuses_back: &[0, 8, 15, 17],
-        authenticated: true,
-    },
-    Case {
-        name: "KWP with an initial value",
-        scheme: |_| CipherScheme::AesKwp { iv: Some([3; 4]) },
-        keys: AES,
-        takes: &[1, 8, 9],
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: true,
-    },
-    Case {
-        name: "ChaCha20",
-        scheme: |_| CipherScheme::ChaCha20 { nonce: IV[..12].into(), counter: 3 },
-        keys: &[32],
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "ChaCha20 with a counter of 64 bits",
-        scheme: |_| CipherScheme::ChaCha20 { nonce: IV[..8].into(), counter: 0xffff_fffe },
-        keys: &[32],
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[],
-        authenticated: false,
-    },
-    Case {
-        name: "ChaCha20-Poly1305",
-        scheme: |_| CipherScheme::Aead {
-            cipher: AeadScheme::ChaCha20Poly1305,
-            nonce: [5; 12].into(),
-            aad: IV[..3].into(),
-            tag_len: 16,
-            data_len: 0,
-        },
-        keys: &[32],
-        takes: ANY,
-        refuses: &[],
-        refuses_back: &[0, 15],
-        authenticated: true,
-    },
+    Case::new("ECB", AES, BLOCKS, |_| CipherScheme::AesEcb).refusing(NO_BLOCKS, NO_BLOCKS),
+    Case::new("CBC", AES, BLOCKS, |_| CipherScheme::AesCbc { iv: IV, padded: false })
+        .refusing(NO_BLOCKS, NO_BLOCKS),
+    Case::new("CBC with padding", AES, ANY, |_| CipherScheme::AesCbc { iv: IV, padded: true })
+        .refusing(&[], &[0, 1, 15, 17, 33]),
+    Case::new("CTS", AES, FROM_A_BLOCK, |_| CipherScheme::AesCts { iv: IV })
+        .refusing(BELOW_A_BLOCK, BELOW_A_BLOCK),
+    Case::new("XTS", &[32, 64], FROM_A_BLOCK, |_| CipherScheme::AesXts { tweak: IV })
+        .refusing(BELOW_A_BLOCK, BELOW_A_BLOCK),
+    Case::new("CTR of 128 bits", AES, ANY, |_| CipherScheme::AesCtr { block: IV, bits: 128 }),
+    Case::new("CTR of 11 bits", AES, ANY, |_| CipherScheme::AesCtr { block: [0; 16], bits: 11 }),
+    Case::new("OFB", AES, ANY, |_| CipherScheme::AesOfb { iv: IV }),
+    Case::new("CFB1", AES, &[0, 1, 2, 15, 16, 17, 100], |_| CipherScheme::AesCfb { iv: IV, bits: 1 }),
+    Case::new("CFB8", AES, ANY, |_| CipherScheme::AesCfb { iv: IV, bits: 8 }),
+    Case::new("CFB64", AES, &[0, 8, 16, 24, 1000], |_| CipherScheme::AesCfb { iv: IV, bits: 64 })
+        .refusing(&[1, 7, 9, 15], &[1, 7, 9, 15]),
+    Case::new("CFB128", AES, ANY, |_| CipherScheme::AesCfb { iv: IV, bits: 128 }),
+    Case::new("GCM", AES, ANY, |_| aead(AeadScheme::AesGcm, &IV[..12], &IV[..5], 16, 0))
+        .refusing(&[], &[0, 1, 15])
+        .authenticated(),
+    Case::new("GCM with a long nonce and a short tag", AES, ANY, |_| {
+        aead(AeadScheme::AesGcm, &[7; 256], &[], 4, 0)
+    })
+    .refusing(&[], &[0, 1, 3])
+    .authenticated(),
+    Case::new("CCM", AES, ANY, |len| aead(AeadScheme::AesCcm, &IV[..13], &IV, 16, len))
+        .refusing(&[], &[0, 15])
+        .authenticated(),
+    Case::new("CCM with much additional data", AES, &[0, 1, 16, 100], |len| {
+        aead(AeadScheme::AesCcm, &IV[..7], &[9; 0x1_0001], 6, len)
+    })
+    .refusing(&[], &[0, 5])
+    .authenticated(),
+    Case::new("KW", AES, &[16, 24, 32, 40, 64, 1000], |_| CipherScheme::AesKw { iv: None })
+        .refusing(&[0, 8, 15, 17, 20], &[0, 8, 16, 23, 25])
+        .authenticated(),
+    Case::new("KW with an initial value", AES, &[16, 24], |_| CipherScheme::AesKw { iv: Some([3; 8]) })
+        .authenticated(),
+    Case::new("KWP", AES, &[1, 7, 8, 9, 15, 16, 17, 100, 1000], |_| CipherScheme::AesKwp { iv: None })
+        .refusing(&[0], &[0, 8, 15, 17])
+        .authenticated(),
+    Case::new("KWP with an initial value", AES, &[1, 8, 9], |_| CipherScheme::AesKwp { iv: Some([3; 4]) })
+        .authenticated(),
+    Case::new("ChaCha20", &[32], ANY, |_| CipherScheme::ChaCha20 { nonce: IV[..12].into(), counter: 3 }),
+    Case::new("ChaCha20 with a counter of 64 bits", &[32], ANY, |_| CipherScheme::ChaCha20 {
+        nonce: IV[..8].into(),
+        counter: 0xffff_fffe,
+    }),
+    Case::new("ChaCha20-Poly1305", &[32], ANY, |_| {
+        aead(AeadScheme::ChaCha20Poly1305, &[5; 12], &IV[..3], 16, 0)
+    })
+    .refusing(&[], &[0, 15])
+    .authenticated(),
 ];
+
+fn aead(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> CipherScheme {
+    CipherScheme::Aead { cipher, nonce: nonce.into(), aad: aad.into(), tag_len, data_len }
+}
 
 fn cipher(provider: &Provider, case: &Case, direction: Direction, key: &[u8], len: usize) -> Box<dyn Cipher> {
     let made = provider.ciphers.cipher(&(case.scheme)(len), direction, key);
@@ -290,16 +129,10 @@ fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
                 // The same cipher processes several messages. After each one, it starts another
                 // message, and `reset` drops that message.
                 for part in [1, 3, 16, 17, 100] {
-                    assert_eq!(
-                        run(&mut *encrypting, message.chunks(part)).as_ref(),
-                        Ok(&sealed),
-                        "{what} by {part}"
-                    );
-                    assert_eq!(
-                        run(&mut *decrypting, sealed.chunks(part)).as_ref(),
-                        Ok(&message),
-                        "{what} by {part}"
-                    );
+                    let made = run(&mut *encrypting, message.chunks(part));
+                    assert_eq!(made.as_ref(), Ok(&sealed), "{what} by {part}");
+                    let made = run(&mut *decrypting, sealed.chunks(part));
+                    assert_eq!(made.as_ref(), Ok(&message), "{what} by {part}");
                     for cipher in [&mut encrypting, &mut decrypting] {
                         cipher.update(&[1; 19], &mut [0; 64]).expect(&what);
                         cipher.reset().expect(&what);
@@ -307,11 +140,8 @@ fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
                 }
                 if case.authenticated {
                     refuses_spoilt(&what, &mut *decrypting, &sealed);
-                    assert_eq!(
-                        run(&mut *decrypting, [&sealed[..]]).as_ref(),
-                        Ok(&message),
-                        "{what}: after refusals"
-                    );
+                    let made = run(&mut *decrypting, [&sealed[..]]);
+                    assert_eq!(made.as_ref(), Ok(&message), "{what}: after refusals");
                 }
             }
         }
@@ -368,20 +198,8 @@ fn keys_of_wrong_lengths_are_refused() {
 
 #[test]
 fn parameters_of_wrong_lengths_are_refused() {
-    let gcm = |iv: usize, tag_len| CipherScheme::Aead {
-        cipher: AeadScheme::AesGcm,
-        nonce: bytes(iv).into(),
-        aad: Box::default(),
-        tag_len,
-        data_len: 0,
-    };
-    let ccm = |nonce: usize, tag_len, data_len| CipherScheme::Aead {
-        cipher: AeadScheme::AesCcm,
-        nonce: bytes(nonce).into(),
-        aad: Box::default(),
-        tag_len,
-        data_len,
-    };
+    let gcm = |nonce, tag_len| aead(AeadScheme::AesGcm, &bytes(nonce), &[], tag_len, 0);
+    let ccm = |nonce, tag_len, len| aead(AeadScheme::AesCcm, &bytes(nonce), &[], tag_len, len);
     for provider in Provider::ALL {
         let schemes = [
             gcm(0, 16),
@@ -425,13 +243,7 @@ fn wrong_padding_is_refused() {
 
 #[test]
 fn ccm_refuses_a_message_whose_length_differs_from_the_parameter() {
-    let scheme = CipherScheme::Aead {
-        cipher: AeadScheme::AesCcm,
-        nonce: bytes(12).into(),
-        aad: Box::default(),
-        tag_len: 8,
-        data_len: 20,
-    };
+    let scheme = aead(AeadScheme::AesCcm, &bytes(12), &[], 8, 20);
     for provider in Provider::ALL {
         for len in [0, 19, 21] {
             let outcome = crypt(provider, &scheme, Direction::Encrypt, &bytes(16), &bytes(len));

@@ -1,5 +1,7 @@
 //! Helpers of the backend tests: one call for a signature or a verification, and pairs of backends.
 
+use std::fmt::Debug;
+
 use jeton::backend::{
     Cipher, CipherScheme, Direction, Hash, MacScheme, PrivateParts, Provider, PublicParts, Scheme,
 };
@@ -8,6 +10,12 @@ use jeton::error::{Error, Result};
 /// Returns all pairs of backends. The two backends of a pair may be the same.
 pub fn pairs() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
     Provider::ALL.iter().flat_map(|a| Provider::ALL.iter().map(move |b| (*a, *b)))
+}
+
+/// Expects that a call of a backend failed with `error`.
+#[track_caller]
+pub fn refused<T>(provider: &Provider, outcome: Result<T>, error: Error, what: impl Debug) {
+    assert_eq!(outcome.err(), Some(error), "{} {what:?}", provider.name);
 }
 
 pub fn sign(provider: &Provider, key: &PrivateParts, scheme: &Scheme, input: &[u8]) -> Result<Vec<u8>> {
