@@ -25,16 +25,17 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 14] = [
+const PACKAGES: [(&str, &[&str]); 15] = [
     ("abi/names", &[]),
+    ("tests/child", &[]),
     ("tests/vectors", &[]),
-    (".", &["abi/names", "tests/vectors"]),
-    ("abi", &["."]),
+    (".", &["abi/names", "tests/child", "tests/vectors"]),
+    ("abi", &[".", "tests/child"]),
     ("driver/client", &["abi/names"]),
     ("driver/formats", &[]),
     ("driver/migrate", &[]),
     ("driver/peers", &["driver/client"]),
-    ("driver/rustls", &["driver/client", "driver/peers"]),
+    ("driver/rustls", &["driver/client", "driver/peers", "tests/child"]),
     (
         "driver",
         &[
@@ -46,12 +47,13 @@ const PACKAGES: [(&str, &[&str]); 14] = [
             "driver/migrate",
             "driver/peers",
             "driver/rustls",
+            "tests/child",
         ],
     ),
-    ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
+    ("conformance", &["driver/client", "driver/peers", "tests/child", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi", "driver/client", "driver/formats", "driver/migrate"]),
-    ("benches", &[".", "abi", "driver/client", "driver/peers"]),
+    ("benches", &[".", "abi", "driver/client", "driver/peers", "tests/child"]),
 ];
 
 /// The folders whose files import each other without circles.

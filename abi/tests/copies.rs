@@ -17,7 +17,6 @@ use std::ffi::CString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,8 +24,6 @@ use common::{attribute, mutable, nothing};
 use cryptoki_sys::*;
 
 const PIN: &[u8] = b"a pin of a test";
-/// The environment variable that tells a child process its work.
-const WORK: &str = "JETON_COPIES_WORK";
 
 /// Calls a function of a list, which must succeed.
 macro_rules! call {
@@ -36,8 +33,8 @@ macro_rules! call {
 }
 
 fn main() {
-    match std::env::var(WORK).as_deref() {
-        Err(_) => {
+    match jeton_child::role::<String>().transpose().expect("a role").as_deref() {
+        None => {
             let filter = std::env::args().nth(1).unwrap_or_default();
             let tests: [(&str, fn()); 2] = [
                 ("two_copies_in_one_process_lose_nothing", two_copies_in_one_process_lose_nothing),
@@ -51,9 +48,9 @@ fn main() {
                 test();
             }
         }
-        Ok("token") => make_token(load(&built())),
-        Ok("labels") => labels(load(&built())).iter().for_each(|label| println!("{label}")),
-        Ok("copies") => {
+        Some("token") => make_token(load(&built())),
+        Some("labels") => labels(load(&built())).iter().for_each(|label| println!("{label}")),
+        Some("copies") => {
             let copies = ["one", "other"].map(|name| {
                 let copy = directory().join(format!("{name}.so"));
                 std::fs::copy(built(), &copy).expect("a copy of the module");
@@ -65,7 +62,7 @@ fn main() {
                 }
             });
         }
-        Ok("reader") => {
+        Some("reader") => {
             static DONE: AtomicBool = AtomicBool::new(false);
             let reader = std::thread::spawn(|| {
                 while !DONE.load(Ordering::Relaxed) {
@@ -76,7 +73,7 @@ fn main() {
             DONE.store(true, Ordering::Relaxed);
             reader.join().expect("a thread that reads");
         }
-        Ok(name) => create_objects(load(&built()), name),
+        Some(name) => create_objects(load(&built()), name),
     }
 }
 
@@ -88,14 +85,17 @@ fn two_copies_in_one_process_lose_nothing() {
         return;
     }
     let directory = Directory::new("two");
-    let written = directory.run("copies").wait();
+    let written = directory.run("copies");
     directory.check(&written, 4);
 }
 
 fn a_process_that_reads_its_token_directory_loses_nothing() {
-    let directory = Directory::new("reader");
-    let workers = ["reader", "second", "third"].map(|work| directory.run(work));
-    let written = workers.into_iter().flat_map(Worker::wait).collect();
+    let directory = &Directory::new("reader");
+    let written = std::thread::scope(|scope| {
+        let start = |work| scope.spawn(move || directory.run(work));
+        let workers = ["reader", "second", "third"].map(start);
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect()
+    });
     directory.check(&written, 6);
 }
 
@@ -109,23 +109,24 @@ impl Directory {
         let configuration = format!("[pin]\nmemory-kib = 8\npasses = 1\n{}", common::store(&path));
         std::fs::write(path.join("jeton.toml"), configuration).expect("a file");
         let directory = Self(path);
-        directory.run("token").wait();
+        directory.run("token");
         directory
     }
 
-    /// Starts a process of this binary that does `work` on the token.
-    fn run(&self, work: &str) -> Worker {
-        let mut command = Command::new(std::env::current_exe().expect("a path"));
-        command.env(WORK, work).env("JETON_DIR", self.0.join("tokens"));
-        command.env("JETON_CONF", self.0.join("jeton.toml"));
-        Worker(command.stdout(Stdio::piped()).spawn().expect("a process"))
+    /// Runs a process of this binary that does `work` on the token. Returns the labels that it
+    /// prints.
+    fn run(&self, work: &str) -> BTreeSet<String> {
+        let mut command = jeton_child::of_role(&work);
+        command.env("JETON_DIR", self.0.join("tokens")).env("JETON_CONF", self.0.join("jeton.toml"));
+        let (labels, _) = jeton_child::output(command).expect("a process");
+        labels.lines().map(str::to_owned).collect()
     }
 
     /// Checks that all acknowledged objects exist, and that the file is valid.
     fn check(&self, written: &BTreeSet<String>, threads: usize) {
         let expected = threads * objects_per_thread();
         assert_eq!(written.len(), expected, "objects acknowledged");
-        let found = self.run("labels").wait();
+        let found = self.run("labels");
         let lost: Vec<_> = written.difference(&found).collect();
         assert!(lost.is_empty(), "{} objects are lost: {lost:?}", lost.len());
         if !common::has_database() {
@@ -137,17 +138,6 @@ impl Directory {
         }
         println!("{expected} objects acknowledged, none lost");
         std::fs::remove_dir_all(&self.0).expect("the directory");
-    }
-}
-
-/// A process that prints labels.
-struct Worker(Child);
-
-impl Worker {
-    fn wait(self) -> BTreeSet<String> {
-        let output = self.0.wait_with_output().expect("a process");
-        assert!(output.status.success(), "{}", output.status);
-        String::from_utf8(output.stdout).expect("labels").lines().map(str::to_owned).collect()
     }
 }
 

@@ -17,7 +17,6 @@ mod common;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::mpsc::channel;
 
@@ -32,10 +31,10 @@ const OPENSSL: &CStr = c"libcrypto.so.3";
 const ORDERS: u32 = 128;
 
 fn main() {
-    if let Ok(order) = std::env::var("JETON_HOST_ORDER") {
-        return match order.parse() {
-            Ok(order) => Order(order).run(),
-            Err(_) => make_token(Library::jeton().functions()),
+    if let Some(role) = jeton_child::role::<Option<u32>>() {
+        return match role.expect("a role") {
+            Some(order) => Order(order).run(),
+            None => make_token(Library::jeton().functions()),
         };
     }
     if Library::load(OPENSSL).is_none() {
@@ -46,18 +45,16 @@ fn main() {
     std::fs::create_dir_all(&directory).expect("a directory");
     // SAFETY: no other thread runs.
     unsafe { common::use_tokens(&directory, "[pin]\nmemory-kib = 8\npasses = 1\n") };
-    let start = |order: &str| {
-        let mut command = Command::new(std::env::current_exe().expect("a path"));
-        command.env("JETON_HOST_ORDER", order);
+    // The process of an order, or the one that makes the token.
+    let start = |order: Option<u32>| {
+        let mut command = jeton_child::of_role(&order);
         // Half of the orders unload a module without C_Finalize, so its memory stays allocated.
         command.env("LSAN_OPTIONS", "detect_leaks=0");
-        let output = command.output().expect("a process");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "order {order}: {}\n{said}", output.status);
+        jeton_child::output(command).unwrap_or_else(|reason| panic!("order {order:?}: {reason}"));
     };
-    start("token");
+    start(None);
     let rounds = std::env::var("JETON_HOST_ROUNDS").map_or(ORDERS, |text| text.parse().expect("a number"));
-    (0..rounds).for_each(|round| start(&(round % ORDERS).to_string()));
+    (0..rounds).for_each(|round| start(Some(round % ORDERS)));
     println!("{rounds} processes with OpenSSL and Jeton: all exited with 0");
     if has_database() {
         wait_for_disconnection();

@@ -21,13 +21,11 @@ use std::ptr::null_mut;
 use cryptoki_sys::*;
 
 const UNPRIVILEGED: u32 = 65534;
-/// The environment variable with the library parameters that the started program passes to the
-/// module.
-const PARAMETERS: &str = "JETON_TEST_PARAMETERS";
 
 fn main() {
-    if let Ok(parameters) = std::env::var(PARAMETERS) {
-        return initialize(&parameters);
+    // The role is the library parameters that the started program passes to the module.
+    if let Some(parameters) = jeton_child::role::<String>() {
+        return initialize(&parameters.expect("a role"));
     }
     let scratch = Scratch::new();
     let Some(program) = scratch.setuid_copy() else {
@@ -129,8 +127,8 @@ impl Scratch {
     /// Runs a program with a hostile environment: the setuid copy as the unprivileged user, this
     /// program as the current user.
     fn run(&self, program: &Path, parameters: &str) -> Output {
-        let mut command = Command::new(program);
-        command.env(PARAMETERS, parameters).env("JETON_CONF", self.configuration());
+        let mut command = jeton_child::in_role(Command::new(program), &parameters);
+        command.env("JETON_CONF", self.configuration());
         command.env("JETON_DIR", self.0.join("from-dir")).env("HOME", self.0.join("from-home"));
         command.env("XDG_DATA_HOME", self.0.join("from-home"));
         if program.starts_with(&self.0) {

@@ -1,16 +1,11 @@
-//! The child processes of the bench: the executable starts itself with a role in the environment.
+//! The child processes of the bench: their roles.
 
-use std::env;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use crate::artefacts::parameters;
-
-/// The variable that holds the role of the child, as JSON.
-const ROLE: &str = "JETON_BENCH_ROLE";
 
 /// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +29,8 @@ pub enum Role {
     Memory(Instance, Objects, usize),
     /// Works on a token of the group that compares a file with a database.
     Store(Instance, Work),
+    /// Tests whether times of a library with this backend reveal secrets.
+    Timing(PathBuf, String),
 }
 
 /// Any module.
@@ -117,47 +114,19 @@ pub enum Work {
     Sign(u64),
 }
 
-/// Returns the command that starts this executable in this role. Clears the variables that would
-/// select another token directory for our modules.
+/// Returns the command that starts this executable in this role.
 pub fn of_role(role: &Role) -> Command {
-    let mut command = Command::new(env::current_exe().unwrap_or_default());
-    set_up(&mut command, role);
-    command
+    configured(jeton_child::of_role(role))
 }
 
 /// Returns the command that starts `program`, which runs this executable in this role and measures
 /// it.
-pub fn below(program: &str, arguments: &[&OsStr], role: &Role) -> Command {
-    let mut command = Command::new(program);
-    command.args(arguments).arg(env::current_exe().unwrap_or_default());
-    set_up(&mut command, role);
+pub fn below(program: &str, arguments: &[&str], role: &Role) -> Command {
+    configured(jeton_child::below(program, arguments, role))
+}
+
+/// Clears the variables that would select another token directory for our modules.
+fn configured(mut command: Command) -> Command {
+    command.env_remove("JETON_DIR").env_remove("JETON_CONF");
     command
-}
-
-fn set_up(command: &mut Command, role: &Role) {
-    let role = serde_json::to_string(role).expect("a role is plain data");
-    command.env(ROLE, role).env_remove("JETON_DIR").env_remove("JETON_CONF");
-}
-
-/// Returns the role of this process, if it is a child.
-pub fn role() -> Option<Result<Role, String>> {
-    let text = env::var(ROLE).ok()?;
-    Some(serde_json::from_str(&text).map_err(|error| format!("{ROLE}={text:?}: {error}")))
-}
-
-/// Runs a child and waits for it.
-pub fn finished(mut command: Command) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("the child process: {status}")),
-        Err(error) => Err(format!("the child process: {error}")),
-    }
-}
-
-/// Runs a child and returns its standard output and standard error.
-pub fn heard(mut command: Command) -> Result<(String, String), String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let (out, err) = (text(output.stdout), text(output.stderr));
-    if output.status.success() { Ok((out, err)) } else { Err(format!("{}: {err}", output.status)) }
 }

@@ -2,7 +2,6 @@
 //! memcheck each run a child twice, with 500 and with 2500 repetitions. The difference between the
 //! two counts, divided by 2000, is the cost of one repetition.
 
-use std::ffi::OsStr;
 use std::hint::black_box;
 use std::path::Path;
 
@@ -127,15 +126,15 @@ pub(crate) fn difference(
 
 /// Returns the instructions that callgrind counts, from its line `Collected : …`.
 pub(crate) fn count_instructions(role: &Role) -> Result<u64, String> {
-    let arguments = ["--tool=callgrind", "--callgrind-out-file=/dev/null"].map(OsStr::new);
-    let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
+    let arguments = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let (_, said) = jeton_child::output(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "Collected :").ok_or(format!("callgrind counted nothing:\n{said}"))
 }
 
 /// Returns the allocations that memcheck counts, from its line `total heap usage: … allocs`.
 fn count_allocations(role: &Role) -> Result<u64, String> {
-    let arguments = ["--tool=memcheck", "--undef-value-errors=no"].map(OsStr::new);
-    let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
+    let arguments = ["--tool=memcheck", "--undef-value-errors=no"];
+    let (_, said) = jeton_child::output(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "total heap usage:").ok_or(format!("memcheck counted nothing:\n{said}"))
 }
 

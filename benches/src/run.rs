@@ -4,11 +4,11 @@ use std::env;
 
 use crate::artefacts::{Artefacts, data_directory, target_directory};
 use crate::child::{self, Role};
-use crate::{groups, instructions, rows, settings, startup, store, tokens};
+use crate::{groups, instructions, rows, settings, startup, store, timing, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.
 pub fn if_child() {
-    let Some(role) = child::role() else { return };
+    let Some(role) = jeton_child::role() else { return };
     if let Err(reason) = role.and_then(work) {
         eprintln!("{reason}");
         std::process::exit(1);
@@ -26,6 +26,7 @@ fn work(role: Role) -> Result<(), String> {
         Role::Tokens(library) => tokens::count(&library),
         Role::Memory(instance, objects, count) => startup::memory(&instance, objects, count),
         Role::Store(instance, work) => store::work(&instance, work),
+        Role::Timing(library, backend) => timing::of_backend(&library, &backend),
     }
 }
 
@@ -92,7 +93,10 @@ pub fn compare() -> Result<(), String> {
         // The report describes one run, so the data of earlier runs is removed.
         std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
     }
-    child::finished(command)?;
+    let status = command.status().map_err(|error| error.to_string())?;
+    if !status.success() {
+        return Err(format!("the child process: {status}"));
+    }
     if filter().is_none() {
         startup::measure(&artefacts)?;
         instructions::measure(&artefacts)?;

@@ -47,7 +47,7 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
     for _ in 0..LOADS {
         let directory = temporary()?;
         let role = Role::Load(Instance::of(library, directory.path(), BACKEND));
-        let (said, _) = child::heard(child::of_role(&role))?;
+        let (said, _) = jeton_child::output(child::of_role(&role))?;
         times.push(said.trim().parse::<f64>().map_err(|error| format!("{error}: {said:?}"))?);
     }
     times.sort_by(f64::total_cmp);
@@ -71,12 +71,12 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
     let instance = Instance::of(library, directory.path(), BACKEND);
     let measured = if home == Home::Token {
         // One process makes the objects. A second process, which makes no objects, is measured.
-        child::finished(child::of_role(&Role::Memory(instance.clone(), Objects::Store, objects)))?;
+        jeton_child::output(child::of_role(&Role::Memory(instance.clone(), Objects::Store, objects)))?;
         Objects::Stored
     } else {
         Objects::Session
     };
-    let (said, _) = child::heard(child::of_role(&Role::Memory(instance, measured, objects)))?;
+    let (said, _) = jeton_child::output(child::of_role(&Role::Memory(instance, measured, objects)))?;
     let grown: f64 = said.trim().parse().map_err(|error| format!("{error}: {said:?}"))?;
     let attributes = aes_object(0, home).iter().map(|attribute| attribute.value.len()).sum();
     let memory = Memory {

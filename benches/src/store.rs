@@ -4,15 +4,16 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cryptoki_sys::{
     CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKR_KEY_HANDLE_INVALID,
 };
+use jeton_child::Child;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_peers::{Interval, Machine, PIN, TokenAccess, prepare_token};
 
@@ -67,7 +68,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|reason| reason.to_string())?;
     let place = |name, url| Place { name, artefacts, directory: directory.path(), url };
     let places = [place("file", None), place("database", Some(server.url()))];
-    if child::heard(child::of_role(&Role::Load(places[1].instance("trial")))).is_err() {
+    if jeton_child::output(child::of_role(&Role::Load(places[1].instance("trial")))).is_err() {
         println!("the store is not measured: the module was built without the feature `postgresql`");
         return Ok(());
     }
@@ -142,7 +143,7 @@ fn pgbench(server: &Server, directory: &Path, arguments: &[&str]) -> Result<(), 
     let mut command = program("pgbench")?;
     command.arg("--host").arg(&server.directory).arg(format!("--port={}", server.port));
     command.args(["--username", USER]).args(arguments).arg("postgres").current_dir(directory);
-    child::heard(command).map(drop)
+    jeton_child::output(command).map(drop)
 }
 
 /// Returns the command of a program of PostgreSQL.
@@ -232,7 +233,7 @@ fn median(times: Vec<f64>) -> f64 {
 }
 
 fn run(instance: &Instance, work: Work) -> Result<Times, String> {
-    let (said, _) = child::heard(child::of_role(&Role::Store(instance.clone(), work)))?;
+    let (said, _) = jeton_child::output(child::of_role(&Role::Store(instance.clone(), work)))?;
     if said.is_empty() {
         return Ok(Vec::new());
     }
@@ -255,7 +256,7 @@ fn heading() -> Result<String, String> {
     let machine = Machine::this();
     let mut command = program("postgres")?;
     command.arg("--version");
-    let (version, _) = child::heard(command)?;
+    let (version, _) = jeton_child::output(command)?;
     // `postgres (PostgreSQL) 15.20 (Debian ...)`
     let version = version.split(' ').nth(2).unwrap_or("unknown").trim();
     Ok(format!(
@@ -420,12 +421,10 @@ fn label_of(number: usize) -> String {
 /// process notices each.
 fn tell(module: &Module, instance: &Instance) -> Result<Times, String> {
     let session = begin(module, instance).map_err(|failure| failure.to_string())?;
-    let mut command = child::of_role(&Role::Store(instance.clone(), Work::Notice));
-    let other = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let other = Child::start(&mut child::of_role(&Role::Store(instance.clone(), Work::Notice)));
     let mut other = other.map_err(|reason| reason.to_string())?;
-    let mut lines = BufReader::new(other.stdout.take().ok_or("no pipe")?).lines();
     let mut next = |word: &str| -> Result<f64, String> {
-        let line = lines.next().ok_or("the other process has ended")?.map_err(|reason| reason.to_string())?;
+        let line = other.line(PATIENCE).map_err(|silence| format!("the other process: {silence:?}"))?;
         let time = line.strip_prefix(word).and_then(|time| time.trim().parse().ok());
         time.ok_or_else(|| format!("the other process said {line:?}"))
     };

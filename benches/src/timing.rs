@@ -7,8 +7,7 @@
 //! usual limit of this test, is a possible leak. |t| above 10 is a leak, as in the program dudect.
 //! With more samples |t| grows if there is a leak, and stays small if not.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
@@ -18,6 +17,7 @@ use jeton_peers::{PIN, prepare_token};
 
 use crate::artefacts::parameters;
 use crate::artefacts::{Artefacts, target_directory};
+use crate::child::{Role, of_role};
 
 /// The default duration of an experiment in seconds. `JETON_TIMING_SECONDS` changes it.
 const SECONDS: u64 = 20;
@@ -35,20 +35,16 @@ const LIMITS: [f64; 2] = [10.0, 4.5];
 const BACKENDS: [&str; 2] = ["aws-lc", "rustcrypto"];
 
 /// Runs `timing [LIBRARY [BACKEND]]`. Without a library it builds and tests the module of this
-/// tree. Without a backend it starts a process for each backend.
+/// tree. Without a backend it tests each backend. Each test has a process.
 pub fn measure(arguments: &[String]) -> Result<(), String> {
-    match arguments {
-        [library, backend] => child(library, backend),
-        [library] => each(Path::new(library)),
-        _ => each(&Artefacts::without_null().module),
-    }
-}
-
-fn each(library: &Path) -> Result<(), String> {
+    let library = match arguments.first() {
+        Some(library) => PathBuf::from(library),
+        None => Artefacts::without_null().module,
+    };
     println!("{:10}  {:72} {:>9} {:>8} {:>8}", "backend", "call: classes", "samples", "t", "max |t|");
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    for backend in BACKENDS {
-        let status = Command::new(&own).arg("timing").arg(library).arg(backend).status();
+    let given = arguments.get(1);
+    for backend in BACKENDS.into_iter().filter(|backend| given.is_none_or(|given| given == backend)) {
+        let status = of_role(&Role::Timing(library.clone(), backend.to_owned())).status();
         if !status.map_err(|error| error.to_string())?.success() {
             return Err(format!("{backend} failed"));
         }
@@ -56,7 +52,8 @@ fn each(library: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn child(library: &str, backend: &str) -> Result<(), String> {
+/// Tests a library with one backend, in the process of this role.
+pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
     let seconds = std::env::var("JETON_TIMING_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(SECONDS));
     let directory = tempfile::Builder::new().prefix("timing-").tempdir_in(target_directory());

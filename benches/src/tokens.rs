@@ -77,7 +77,7 @@ fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, Str
         let mut command = child::of_role(role);
         let environment = if known == Known::Jeton { &[][..] } else { &sandbox.environment };
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        child::heard(command)
+        jeton_child::output(command)
     };
     start(&Role::MakeTokens(library.clone(), count))?;
     // The first process puts the files into the page cache.

@@ -1,39 +1,54 @@
 //! The process that runs the tasks on one module, one after the other. It prints a line before and
 //! after each task.
 
-use std::io::{Write, stdout};
-
+use jeton_child::say;
 use jeton_client::Module;
 use jeton_peers::Error;
-use jeton_peers::{library_of, prepare_token};
+use jeton_peers::{TokenAccess, library_of, prepare_token};
 
 use crate::choice::Choice;
 use crate::fixture::Fixture;
 use crate::record::{Line, Record, Verdict};
+use crate::run::Job;
 use crate::task::{Task, Work};
 #[cfg(feature = "vectors")]
 use crate::vectors;
 use crate::{attacks, cases, functions, mechanisms};
 
-/// Runs the tasks on the module called `name`. `sandbox` says how to initialise the module and how
-/// to create its token.
-pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {
-    let (reserved, token) = serde_json::from_str::<(Option<String>, _)>(sandbox)
-        .map_err(|error| Error::Message(format!("--sandbox: {error}")))?;
-    let module = Module::load(library_of(name)?)?;
+impl Job {
+    /// Runs the tasks.
+    pub fn run(&self) -> Result<(), Error> {
+        let subject = &self.subject;
+        let choice = Choice {
+            from: self.from,
+            only: subject.only.clone(),
+            #[cfg(feature = "vectors")]
+            quick: subject.quick,
+            attacks: subject.attacks,
+            strict: subject.policy.as_deref() == Some("strict"),
+            // Only the attacks read the files.
+            directory: subject.attacks.then(|| self.directory.clone()),
+        };
+        let module = Module::load(library_of(&subject.module)?)?;
+        run(&module, self.reserved.as_deref(), &self.token, &choice)
+    }
+}
+
+/// Runs the tasks on a module.
+fn run(module: &Module, reserved: Option<&str>, token: &TokenAccess, choice: &Choice) -> Result<(), Error> {
     let tasks = tasks(choice);
     let pending = || tasks.iter().enumerate().skip(choice.from);
     for (number, task) in pending() {
         if let Work::Loaded(work) = &task.work {
-            report(number, task, || work(&module));
+            report(number, task, || work(module));
         }
     }
     if pending().all(|(_, task)| matches!(task.work, Work::Loaded(_))) {
         return Ok(());
     }
-    module.initialize(reserved.as_deref())?;
-    let (slot, pin) = prepare_token(&module, &token)?;
-    let fixture = Fixture::new(&module, slot, pin, choice)?;
+    module.initialize(reserved)?;
+    let (slot, pin) = prepare_token(module, token)?;
+    let fixture = Fixture::new(module, slot, pin, choice)?;
     for (number, task) in pending() {
         if let Work::LoggedIn(work) = &task.work {
             report(number, task, || work(&fixture));
@@ -75,13 +90,4 @@ fn report(number: usize, task: &Task, work: impl FnOnce() -> Verdict) {
     let (section, subject, name) = (task.section, task.subject.clone(), task.name.clone());
     say(&Line::Begin(number, section, subject.clone(), name.clone()));
     say(&Line::Done(number, Record { section, subject, name, verdict: work() }));
-}
-
-fn say(line: &Line) {
-    // If no process reads the output, this process ends.
-    let text = serde_json::to_string(line).unwrap_or_default();
-    let mut out = stdout().lock();
-    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
-        std::process::exit(1);
-    }
 }

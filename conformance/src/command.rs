@@ -7,9 +7,8 @@ use clap::Args;
 use jeton_peers::Error;
 use jeton_peers::Known;
 
-use crate::choice::Choice;
 use crate::run::Subject;
-use crate::{child, document, record, run, scorecard};
+use crate::{document, record, run, scorecard};
 
 /// Runs all checks on one module and prints the scorecard. With --write, runs them on all modules
 /// and writes a document.
@@ -42,54 +41,29 @@ pub struct Conformance {
     /// Write the records of the module as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Set by the tool when it runs itself: the way to create the token. The environment configures
-    /// the module.
-    #[arg(long, hide = true)]
-    sandbox: Option<String>,
-    /// Set by the tool when it runs itself: the first task.
-    #[arg(long, hide = true, default_value_t = 0)]
-    from: usize,
-    /// Set by the tool when it runs itself: the directory of the token's files.
-    #[arg(long, hide = true)]
-    directory: Option<PathBuf>,
 }
 
 impl Conformance {
-    /// Runs the checks. `verb` is the subcommand that has these options. It is empty if the program
-    /// has no subcommands.
-    pub fn run(self, verb: Verb) -> Result<ExitCode, Error> {
-        match (&self.sandbox, &self.write) {
-            (Some(sandbox), _) => {
-                let choice = Choice {
-                    from: self.from,
-                    only: self.only.clone(),
-                    #[cfg(feature = "vectors")]
-                    quick: self.quick,
-                    attacks: self.attacks,
-                    strict: self.policy.as_deref() == Some("strict"),
-                    directory: self.directory.clone(),
-                };
-                child::run(&self.module, sandbox, &choice).map(|()| ExitCode::SUCCESS)
-            }
-            (None, Some(path)) => write(&self, verb, path),
-            (None, None) => score(&self, verb),
+    /// Runs the checks.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match &self.write {
+            Some(path) => write(&self, path),
+            None => score(&self),
         }
     }
 }
 
-/// The arguments that come before the options when the program starts itself.
-type Verb = &'static [&'static str];
-
-fn subject(options: &Conformance, verb: Verb) -> Subject {
+fn subject(options: &Conformance, module: &str, backend: Option<&str>, policy: Option<&str>) -> Subject {
     let Conformance { legacy, quick, attacks, .. } = *options;
-    let Conformance { module, backend, policy, only, .. } = options;
-    let (module, backend, policy, only) = (module.clone(), backend.clone(), policy.clone(), only.clone());
-    Subject { verb, module, backend, policy, legacy, only, quick, attacks }
+    let only = options.only.clone();
+    let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
+    Subject { module: module.to_owned(), backend, policy, legacy, only, quick, attacks }
 }
 
 /// Runs the checks on one module and prints its scorecard.
-fn score(options: &Conformance, verb: Verb) -> Result<ExitCode, Error> {
-    let records = run::run(&subject(options, verb))?;
+fn score(options: &Conformance) -> Result<ExitCode, Error> {
+    let (backend, policy) = (options.backend.as_deref(), options.policy.as_deref());
+    let records = run::run(&subject(options, &options.module, backend, policy))?;
     scorecard::print(&options.module, &records);
     if let Some(path) = &options.json {
         let text =
@@ -119,7 +93,7 @@ const ATTACKED: [Listed; 4] = [
 ];
 
 /// Runs the checks on every module and writes the document.
-fn write(options: &Conformance, verb: Verb, path: &PathBuf) -> Result<ExitCode, Error> {
+fn write(options: &Conformance, path: &PathBuf) -> Result<ExitCode, Error> {
     let mut columns = Vec::new();
     let modules = if options.attacks { &ATTACKED } else { &MODULES };
     for (title, known, backend, policy) in *modules {
@@ -128,9 +102,7 @@ fn write(options: &Conformance, verb: Verb, path: &PathBuf) -> Result<ExitCode, 
             continue;
         }
         eprintln!("{title}");
-        let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
-        let module = known.name().to_owned();
-        let records = run::run(&Subject { module, backend, policy, ..subject(options, verb) })?;
+        let records = run::run(&subject(options, known.name(), backend, policy))?;
         columns.push(document::Column { title, ours: known == Known::Jeton, records });
     }
     let text =

@@ -27,3 +27,4 @@ mod task;
 mod vectors;
 
 pub use command::Conformance;
+pub use run::{Job, Role};

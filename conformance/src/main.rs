@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use jeton_conformance::Conformance;
+use jeton_conformance::{Conformance, Role};
+use jeton_peers::Error;
 
 /// Checks any PKCS#11 module.
 #[derive(Parser)]
@@ -14,7 +15,12 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    Options::parse().conformance.run(&[]).unwrap_or_else(|error| {
+    let done = match jeton_child::role() {
+        Some(Ok(Role::Conformance(job))) => job.run().map(|()| ExitCode::SUCCESS),
+        Some(Err(error)) => Err(Error::Message(error)),
+        None => Options::parse().conformance.run(),
+    };
+    done.unwrap_or_else(|error| {
         eprintln!("conformance: {error}");
         ExitCode::FAILURE
     })

@@ -1,15 +1,14 @@
 //! Runs the checks on a module in a separate process. If a task ends that process, a new one
 //! continues with the next task.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jeton_child::{Child, Silence};
 use jeton_peers::Error;
 use jeton_peers::TokenAccess;
 use jeton_peers::{Known, Sandbox, library_of};
+use serde::{Deserialize, Serialize};
 
 use crate::record::{Line, Record, Verdict};
 
@@ -19,10 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const MOST_CRASHES: usize = 60;
 
 /// The module and the checks to run on it.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Subject {
-    /// The arguments that come before the options when the program starts itself.
-    pub verb: &'static [&'static str],
     /// The name of a [`Known`] module, or the path of a shared object.
     pub module: String,
     /// The backend of Jeton.
@@ -37,6 +34,27 @@ pub struct Subject {
     pub quick: bool,
     /// True to run only the attacks.
     pub attacks: bool,
+}
+
+/// The work of the process that runs the tasks on a module.
+#[derive(Serialize, Deserialize)]
+pub struct Job {
+    pub(crate) subject: Subject,
+    /// The library parameters of `C_Initialize`.
+    pub(crate) reserved: Option<String>,
+    /// How to get the token.
+    pub(crate) token: TokenAccess,
+    /// The number of the first task.
+    pub(crate) from: usize,
+    /// The directory of the token's files.
+    pub(crate) directory: PathBuf,
+}
+
+/// The role of that process.
+#[derive(Serialize, Deserialize)]
+pub enum Role {
+    /// Runs the tasks of this job.
+    Conformance(Job),
 }
 
 /// Runs the checks. Returns every record of the module.
@@ -76,31 +94,21 @@ fn attempt(
     records: &mut Vec<Record>,
 ) -> Result<Ended, Error> {
     let mut child = start(subject, directory, from)?;
-    let lines = lines_of(&mut child);
     let mut begun = None;
     let how = loop {
-        match lines.recv_timeout(PATIENCE) {
+        match child.hear(PATIENCE) {
             Ok(Line::Begin(number, section, subject, name)) => begun = Some((number, section, subject, name)),
             Ok(Line::Done(_, record)) => {
                 records.push(record);
                 begun = None;
             }
             Ok(Line::Lost(number)) => {
-                let _ = child.wait();
+                child.finish(PATIENCE);
                 return Ok(Ended::Lost(number));
             }
-            Err(RecvTimeoutError::Timeout) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break "it stopped printing".to_owned();
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = child.wait().map_err(Error::io("the child"))?;
-                if status.success() && begun.is_none() {
-                    return Ok(Ended::Done);
-                }
-                break status.to_string();
-            }
+            Err(Silence::Killed) => break "it stopped printing".to_owned(),
+            Err(Silence::Ended(status)) if status.success() && begun.is_none() => return Ok(Ended::Done),
+            Err(Silence::Ended(status)) => break status.to_string(),
         }
     };
     let Some((number, section, subject, name)) = begun else { return Ok(Ended::Nowhere(how)) };
@@ -122,23 +130,11 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
         // Any other module, by its path. It must have a slot with an uninitialised token.
         None => Sandbox { environment: Vec::new(), reserved: None, token: TokenAccess::Initialise },
     };
-    let text = serde_json::to_string(&(&sandbox.reserved, &sandbox.token))
-        .map_err(|error| Error::Message(error.to_string()))?;
-    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
-    let mut command = Command::new(&program);
-    command.args(subject.verb).args(["--module", &subject.module, "--sandbox", &text]);
-    command.args(["--from", &from.to_string()]);
-    command.args(subject.only.iter().flat_map(|only| ["--only", only]));
-    if subject.quick {
-        command.arg("--quick");
-    }
-    if let Some(policy) = &subject.policy {
-        command.args(["--policy", policy]);
-    }
-    if subject.attacks {
-        command.arg("--attacks").arg("--directory").arg(directory);
-    }
-    command.envs(sandbox.environment).stdout(Stdio::piped()).spawn().map_err(Error::io(program))
+    let Sandbox { environment, reserved, token } = sandbox;
+    let (subject, directory) = (subject.clone(), directory.to_owned());
+    let mut command =
+        jeton_child::of_role(&Role::Conformance(Job { subject, reserved, token, from, directory }));
+    Child::start(command.envs(environment)).map_err(Error::io("the tool"))
 }
 
 /// Adds the policy to the configuration of Jeton, and enables the legacy mechanisms if the subject
@@ -156,21 +152,4 @@ fn configure(sandbox: &mut Sandbox, subject: &Subject, directory: &Path) -> Resu
     sandbox.environment.retain(|(name, _)| name != "JETON_CONF");
     sandbox.environment.push(("JETON_CONF".to_owned(), path.into()));
     Ok(())
-}
-
-/// Returns the lines of the child. Ignores the module's own output.
-fn lines_of(child: &mut Child) -> Receiver<Line> {
-    let (sender, receiver) = channel();
-    if let Some(output) = child.stdout.take() {
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if let Ok(line) = serde_json::from_str(&line)
-                    && sender.send(line).is_err()
-                {
-                    return;
-                }
-            }
-        });
-    }
-    receiver
 }

@@ -28,6 +28,7 @@ pub mod pipeline;
 pub mod pki;
 pub mod report;
 pub mod results;
+pub mod role;
 pub mod selection;
 pub mod text;
 pub mod tls;

@@ -6,8 +6,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use jeton_driver::Error;
+use jeton_driver::client::Module;
+use jeton_driver::role::Role;
 use jeton_driver::text::shown;
+use jeton_driver::{Error, issuance, migrate, pipeline, tls};
 
 /// Counts the allocations of the tool, for `issue`.
 #[global_allocator]
@@ -100,21 +102,6 @@ enum Command {
     /// Write the manual pages and the completions of shells to a directory.
     #[command(hide = true)]
     Manual(commands::manual::Manual),
-    /// The process of one module in `pipeline`: it reads a job and writes events.
-    #[command(hide = true)]
-    PipelineChild,
-    /// The process of one module in `issue`: it reads a job and writes events.
-    #[command(hide = true)]
-    IssueChild,
-    /// The process that loads a file to find out whether it is a module.
-    #[command(hide = true)]
-    LoadModule(commands::pin::LoadModule),
-    /// The process of the module of a TLS measurement: it reads a job and writes events.
-    #[command(hide = true)]
-    TlsChild,
-    /// The process that writes the token of a migration: it reads a job and writes the outcome.
-    #[command(hide = true)]
-    MigrateChild,
 }
 
 impl Command {
@@ -140,7 +127,7 @@ impl Command {
             Self::Doctor(command) => command.run(),
             Self::Migrate(command) => command.run(),
             Self::Audit(command) => command.run(),
-            Self::Conformance(command) => Ok(command.run(&["conformance"])?),
+            Self::Conformance(command) => Ok(command.run()?),
             Self::Pipeline(command) => command.run(),
             Self::Issue(command) => command.run(),
             Self::Tls(command) => command.run(),
@@ -155,22 +142,42 @@ impl Command {
             Self::TokenInfo(command) => command.run(),
             Self::Import(command) => command.run(),
             Self::Manual(command) => command.run(Arguments::command()),
-            Self::PipelineChild => commands::pipeline::child(),
-            Self::IssueChild => commands::issue::child(),
-            Self::LoadModule(command) => command.run(),
-            Self::TlsChild => commands::tls::child(),
-            Self::MigrateChild => commands::migrate::child(),
         }
     }
 }
 
 fn main() -> ExitCode {
-    // Before the command line is parsed, so that the counts begin with the process.
-    if std::env::args_os().nth(1).is_some_and(|first| first == commands::issue::CHILD_COMMAND) {
-        jeton_driver::heap::start();
+    if let Some(role) = jeton_child::role() {
+        let done = role.map_err(Error::Usage).and_then(child);
+        return done.unwrap_or_else(|error| report(&error));
     }
     let arguments = as_subcommand(std::env::args_os().collect());
     Arguments::parse_from(arguments).command.run().unwrap_or_else(|error| report(&error))
+}
+
+/// Does the work of a child process.
+fn child(role: Role) -> Result<ExitCode, Error> {
+    match role {
+        Role::Pipeline => measuring(pipeline::run_child::<pipeline::BatchChild>),
+        Role::Issue => {
+            // First, so that the counts begin with the process.
+            jeton_driver::heap::start();
+            measuring(pipeline::run_child::<issuance::LoadChild>)
+        }
+        Role::Tls => measuring(tls::run_child),
+        Role::Migrate => migrate::run_child().map(|()| ExitCode::SUCCESS),
+        Role::VerifyDb(work) => commands::verify_db::verify_through(&work),
+        Role::LoadModule(library) => Ok(Module::load(library).map(|_| ExitCode::SUCCESS)?),
+        Role::Conformance(job) => Ok(job.run().map(|()| ExitCode::SUCCESS)?),
+    }
+}
+
+/// Lets the parent of this process decide what an interrupt does, because Ctrl-C reaches every
+/// process of the terminal.
+fn measuring(work: fn() -> Result<(), Error>) -> Result<ExitCode, Error> {
+    // The call fails only if there is already a handler, and this process has none.
+    let _ = ctrlc::set_handler(|| ());
+    work().map(|()| ExitCode::SUCCESS)
 }
 
 /// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.

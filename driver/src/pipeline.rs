@@ -31,8 +31,8 @@ mod undisturbed;
 mod verify;
 mod workers;
 
-pub(crate) use child::open_engine;
-pub use child::{BatchChild, Speaker, TakesTurns, open_openssl, run_child};
+pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
+pub(crate) use child::{open_engine, report_stage};
 pub use database::{Batch, Database, DocumentSize, Stored};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;

@@ -1,20 +1,19 @@
 //! The server of a test process ends with the process, and its files are removed.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use jeton_child::Child;
 
 use crate::server;
 use crate::support::server::Server;
 
-/// The environment variable of a process that holds a server until the test kills the process.
-const HOLDER: &str = "JETON_TEST_HOLDS_A_SERVER";
-/// The name of its server.
+/// The name of the server of a process that holds one until the test kills the process.
 const NAME: &str = "held";
-/// The line that this process prints when the server runs.
+/// The message of this process when the server runs.
 const READY: &str = "the server is held";
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -22,19 +21,17 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// server and waits to be killed.
 #[test]
 fn a_process_holds_a_server() {
-    if std::env::var_os(HOLDER).is_none() {
-        return;
+    if jeton_child::role::<()>().is_some() {
+        let _server = Server::start(NAME, "-c fsync=off").expect("a server");
+        jeton_child::say(&READY);
+        // The input ends with the test.
+        assert!(jeton_child::heard::<()>().is_none());
     }
-    let _server = Server::start(NAME, "-c fsync=off").expect("a server");
-    println!("{READY}");
-    thread::sleep(4 * LIMIT);
 }
 
 /// Starts the process that holds a server.
 fn holder() -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "servers::a_process_holds_a_server", "--nocapture"]).env(HOLDER, "1");
-    command.stdout(Stdio::piped()).spawn().expect("a process")
+    Child::start(&mut jeton_child::of_test("servers::a_process_holds_a_server", &())).expect("a process")
 }
 
 fn until(what: &str, done: impl Fn() -> bool) {
@@ -45,15 +42,15 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-fn until_ready(holder: &mut Child) {
-    let lines = BufReader::new(holder.stdout.take().expect("a pipe")).lines();
-    let mut lines = lines.map(|line| line.expect("text"));
-    assert!(lines.any(|line| line.contains(READY)), "the process has ended");
+/// Starts the process, and waits until its server runs.
+fn ready_holder() -> Child {
+    let mut holder = holder();
+    assert_eq!(holder.hear::<String>(LIMIT).expect("a message"), READY);
+    holder
 }
 
 fn kill(mut holder: Child) {
     holder.kill().expect("a process");
-    holder.wait().expect("a process");
 }
 
 /// The processes whose command line has this directory.
@@ -72,8 +69,7 @@ fn a_server_ends_when_its_test_process_is_killed() {
     if server().is_none() {
         return;
     }
-    let mut holder = holder();
-    until_ready(&mut holder);
+    let holder = ready_holder();
     let directory = Server::directory_of(holder.id(), NAME);
     assert!(!processes_of(&directory).is_empty());
     kill(holder);
@@ -97,8 +93,7 @@ fn a_server_ends_when_its_script_is_killed_and_the_next_start_removes_its_files(
     if server().is_none() {
         return;
     }
-    let mut holder = holder();
-    until_ready(&mut holder);
+    let holder = ready_holder();
     let directory = Server::directory_of(holder.id(), NAME);
     // The script is a child of the thread that started it.
     let threads = fs::read_dir(format!("/proc/{}/task", holder.id())).expect("the threads").flatten();

@@ -3,7 +3,6 @@
 //! The module reads the path of its token directory from the environment. A process must not change
 //! its own environment, so the test starts itself again with other variables.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use cryptoki_sys::*;
@@ -24,12 +23,11 @@ fn keys_of_a_token_sign_for_rustls() {
         println!("skipped: jeton is not built");
         return;
     };
-    if std::env::var_os("JETON_DIR").is_none() {
+    if jeton_child::role::<()>().is_none() {
         let directory = tempfile::tempdir().expect("the system has a temporary directory");
         let sandbox = Sandbox::fresh(Known::Jeton, directory.path(), None).expect("a directory");
-        let mut again = Command::new(std::env::current_exe().expect("this test has a path"));
-        again.args(["--exact", "keys_of_a_token_sign_for_rustls"]).envs(sandbox.environment);
-        assert!(again.status().expect("it starts").success());
+        let mut again = jeton_child::of_test("keys_of_a_token_sign_for_rustls", &());
+        assert!(again.envs(sandbox.environment).status().expect("it starts").success());
         return;
     }
     let module = Module::load(library).expect("a module");

@@ -10,10 +10,10 @@ use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::issuance::{
-    IssueReport, Load, LoadChild, LoadTurn, Options, Storage, TablePlan, Values, distinct_loads,
-    document_tables, ordinary_tables,
+    IssueReport, Load, LoadTurn, Options, Storage, TablePlan, Values, distinct_loads, document_tables,
+    ordinary_tables,
 };
-use jeton_driver::pipeline::{Group, Plan, Work, measure};
+use jeton_driver::pipeline::{Group, Plan, measure};
 use jeton_driver::pki::Algorithm;
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
@@ -88,14 +88,6 @@ pub struct Issue {
 const MAX_CLIENTS: u64 = 1024;
 const MAX_POOL: u64 = 256;
 const MAX_REQUESTS: u64 = 1 << 20;
-
-/// The name of the hidden command that the child process of a module runs.
-pub const CHILD_COMMAND: &str = LoadTurn::CHILD_COMMAND;
-
-/// Runs the hidden command `issue-child`, in the child process of a module.
-pub fn child() -> Result<ExitCode, Error> {
-    modules::child::<LoadChild>()
-}
 
 impl Issue {
     /// Runs the command. Fails if a module failed.

@@ -1,13 +1,15 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use clap::Args;
+use jeton_child::{Child, Silence, UNLIMITED};
 use jeton_driver::Error;
-use jeton_driver::migrate::{Job, Line, OldModule, Outcome, Plan, Presence, Stage, presence, run_child};
+use jeton_driver::migrate::{Job, Line, OldModule, Outcome, Plan, Presence, Stage, presence};
+use jeton_driver::role::Role;
 use jeton_driver::token_file;
 use jeton_migrate::{Format, Token};
 use jeton_peers::Known;
@@ -57,12 +59,6 @@ pub struct Migrate {
 
 /// The exit status for wrong usage. clap exits with the same status.
 const USAGE: u8 = 2;
-
-/// Runs the hidden command `migrate-child`: this process writes the new token.
-pub fn child() -> Result<ExitCode, Error> {
-    run_child(std::io::stdin().lock(), std::io::stdout())?;
-    Ok(ExitCode::SUCCESS)
-}
 
 impl Migrate {
     /// Runs the command.
@@ -264,25 +260,21 @@ impl Migrate {
     }
 }
 
-/// Starts the child process that writes the new token (`migrate-child`), and returns its result.
+/// Starts the child process that writes the new token, and returns its result.
 fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let text = serde_json::to_string(job).map_err(|error| Error::Migration(error.to_string()))?;
     let text = Zeroizing::new(text);
-    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
-    let mut command = Command::new(&program);
+    let mut command = jeton_child::of_role(&Role::Migrate);
     command
-        .arg("migrate-child")
         .env("JETON_DIR", stage.path())
         .env("SOFTHSM2_CONF", stage.path().join(SOFTHSM_CONFIGURATION))
         .env("KRYOPTIC_CONF", stage.path().join(KRYOPTIC_CONFIGURATION));
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
-    if let Some(mut input) = child.stdin.take() {
-        // A child that ended early has printed the reason itself.
-        let _ = input.write_all(text.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(Error::io(&program))?;
-    let outcome = output.status.success().then(|| serde_json::from_slice(&output.stdout).ok()).flatten();
+    let mut child = Child::start(&mut command).map_err(Error::io("the tool"))?;
+    child.write(&text);
+    // A child that ended early has printed the reason itself.
+    let outcome = child.hear(UNLIMITED).ok();
+    let written = matches!(child.finish(UNLIMITED), Silence::Ended(status) if status.success());
+    let outcome = outcome.filter(|_| written);
     outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
 }
 

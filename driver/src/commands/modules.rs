@@ -13,9 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
-use jeton_driver::pipeline::{
-    Job, Outcome, Participant, Plan, TakesTurns, Target, Watcher, Work, Worker, run_child,
-};
+use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, Work, Worker};
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
@@ -87,15 +85,6 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     } else {
         Err(format!("not a number of seconds from 0 to {MAX_SECONDS}"))
     }
-}
-
-/// Runs the hidden command `pipeline-child` or `issue-child`, in the child process of a module.
-pub fn child<C: TakesTurns>() -> Result<ExitCode, Error> {
-    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
-    // only if there is already a handler, and this process has none.
-    let _ = ctrlc::set_handler(|| ());
-    run_child::<C>(io::stdin().lock(), io::stdout())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Lets Ctrl-C end the measurement instead of the process.

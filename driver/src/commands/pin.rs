@@ -4,11 +4,10 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
 
 use clap::Args;
 use jeton_driver::Error;
-use jeton_driver::client::Module;
+use jeton_driver::role::Role;
 use zeroize::Zeroizing;
 
 /// The tool warns about a new PIN with fewer bytes.
@@ -176,9 +175,8 @@ pub fn ask_for_module(library: &Path, given: Option<String>) -> Result<Zeroizing
 /// Loads a module in a separate process, because a module runs code when it is loaded and may end
 /// the process.
 fn loads(library: &Path) -> Result<(), Error> {
-    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
-    let output =
-        Command::new(&program).arg("load-module").arg(library).output().map_err(Error::io(program))?;
+    let mut command = jeton_child::of_role(&Role::LoadModule(library.to_owned()));
+    let output = command.output().map_err(Error::io("the tool"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -187,20 +185,6 @@ fn loads(library: &Path) -> Result<(), Error> {
         "" => format!("loading {} ended the process: {}", library.display(), output.status),
         reason => reason.trim_start_matches("jeton: ").to_owned(),
     }))
-}
-
-/// The hidden command that loads a module in a separate process.
-#[derive(Args)]
-pub struct LoadModule {
-    library: PathBuf,
-}
-
-impl LoadModule {
-    /// Runs the command.
-    pub fn run(self) -> Result<ExitCode, Error> {
-        Module::load(self.library)?;
-        Ok(ExitCode::SUCCESS)
-    }
 }
 
 /// Returns the given new PIN, or asks for it twice. Warns if the PIN is short.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
-use jeton_driver::pipeline::{BatchChild, Database, Plan, Times, Turn, measure};
+use jeton_driver::pipeline::{Database, Plan, Times, Turn, measure};
 use jeton_driver::pki::{ALGORITHMS, Profile};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
@@ -67,11 +67,6 @@ pub struct Pipeline {
 
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
-
-/// Runs the hidden command `pipeline-child`, in the child process of a module.
-pub fn child() -> Result<ExitCode, Error> {
-    modules::child::<BatchChild>()
-}
 
 impl Pipeline {
     /// Runs the command. Fails if a module failed.

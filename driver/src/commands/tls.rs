@@ -1,6 +1,6 @@
 //! `tls`: reads the options, starts the process of the module, and prints the report.
 
-use std::io::{self, BufReader, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_driver::tls::{
     Exchange, Job, KeyKind, MeasuredCase, Plan, Report, Resumption, Serve, TlsVersion, Watcher, Work, print,
-    run, run_child,
+    run,
 };
 use jeton_peers::Known;
 
@@ -85,15 +85,6 @@ pub struct Tls {
 }
 
 const MAX_THREADS: u64 = 1024;
-
-/// Runs the hidden command `tls-child`, in the process that loads the module.
-pub fn child() -> Result<ExitCode, Error> {
-    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
-    // only if there is already a handler, and this process has none.
-    let _ = ctrlc::set_handler(|| ());
-    run_child(BufReader::new(io::stdin()), io::stdout())?;
-    Ok(ExitCode::SUCCESS)
-}
 
 impl Tls {
     /// Runs the command.

@@ -16,7 +16,7 @@ use super::pool::Pool;
 use crate::Error;
 use crate::heap::{self, Counters, Resident};
 use crate::pipeline::{
-    Database, Engine, Job, ModuleDescription, PublicKey, Speaker, TakesTurns, open_engine,
+    Database, Engine, Job, ModuleDescription, PublicKey, TakesTurns, open_engine, report_stage,
 };
 use crate::pki::{Algorithm, Authority};
 
@@ -38,8 +38,8 @@ impl TakesTurns for LoadChild {
         Ok((Self { job, engine, start }, description))
     }
 
-    fn take(&mut self, turn: &LoadTurn, speaker: &Speaker<'_>) -> Result<Values, Error> {
-        speaker.stage("issuance");
+    fn take(&mut self, turn: &LoadTurn) -> Result<Values, Error> {
+        report_stage("issuance");
         let measured = self.measure(turn);
         // Destroy the keys even after a failure. The first error is the one to report.
         let cleared = self.engine.clear();

@@ -307,7 +307,7 @@ impl Work for LoadTurn {
     type Sample = Values;
     type Measured = MeasuredLoad;
 
-    const CHILD_COMMAND: &'static str = "issue-child";
+    const ROLE: crate::role::Role = crate::role::Role::Issue;
 
     fn algorithm(&self) -> &str {
         &self.load.ca_key_type

@@ -1,6 +1,6 @@
 //! Writes the objects into a new token, reads them back, and proves the private keys.
 
-use std::io::{Read, Write};
+use std::io;
 
 use cryptoki_sys::*;
 use jeton_migrate::Object;
@@ -15,13 +15,12 @@ use crate::token::{self, Choice};
 
 /// Reads a [`Job`] and writes its [`Outcome`], both as JSON. `JETON_DIR` must be an empty
 /// directory.
-pub fn run_child(mut input: impl Read, mut output: impl Write) -> Result<(), Error> {
+pub fn run_child() -> Result<(), Error> {
     let mut text = Zeroizing::new(String::new());
-    input.read_to_string(&mut text).map_err(Error::io("standard input"))?;
+    io::stdin().read_line(&mut text).map_err(Error::io("standard input"))?;
     let job: Job = serde_json::from_str(&text).map_err(|error| Error::Migration(error.to_string()))?;
-    let outcome = run(&job)?;
-    let text = serde_json::to_string(&outcome).map_err(|error| Error::Migration(error.to_string()))?;
-    output.write_all(text.as_bytes()).map_err(Error::io("standard output"))
+    jeton_child::say(&run(&job)?);
+    Ok(())
 }
 
 fn run(job: &Job) -> Result<Outcome, Error> {

@@ -1,9 +1,9 @@
 //! The child process of a module. It takes a job, then one turn after the other, and reports events
 //! on standard output.
 
-use std::io::{BufRead, Write};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use jeton_child::say;
 
 use super::batch::Run;
 use super::database::Database;
@@ -30,44 +30,41 @@ pub trait TakesTurns: Sized {
     fn start(job: Job) -> Result<(Self, ModuleDescription), Error>;
 
     /// Does the work of a turn.
-    fn take(
-        &mut self,
-        turn: &Self::Work,
-        speaker: &Speaker<'_>,
-    ) -> Result<<Self::Work as Work>::Sample, Error>;
+    fn take(&mut self, turn: &Self::Work) -> Result<<Self::Work as Work>::Sample, Error>;
 }
 
-/// Reads a job and its turns from `input` and writes events to `output`. Returns at the end of the
-/// input. Returns an error if the input is not a job with turns.
-pub fn run_child<C: TakesTurns>(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
+/// Reads a job and its turns from standard input, and writes events to standard output. Returns at
+/// the end of the input. Returns an error if the input is not a job with turns.
+pub fn run_child<C: TakesTurns>() -> Result<(), Error> {
     /// An event before the first turn. It has no sample.
     type Plain = Event<()>;
-    let speaker = Speaker::new(output);
-    let mut lines = input.lines();
-    let first = lines.next().transpose().map_err(Error::io("standard input"))?;
-    let job: Job = parse("job", &first.unwrap_or_default())?;
+    let job: Job = heard("job").unwrap_or_else(|| Err(Error::Failed("no job".to_owned())))?;
     let (mut worker, description) = match C::start(job) {
         Ok(started) => started,
         Err(error) => {
-            speaker.say(&Plain::Failed { message: error.to_string() });
+            say(&Plain::Failed { message: error.to_string() });
             return Ok(());
         }
     };
-    speaker.say(&Plain::Described(description));
-    for line in lines {
-        let turn: C::Work = parse("turn", &line.map_err(Error::io("standard input"))?)?;
-        let event = match worker.take(&turn, &speaker) {
+    say(&Plain::Described(description));
+    while let Some(turn) = heard::<C::Work>("turn") {
+        say(&match worker.take(&turn?) {
             Ok(seconds) => Event::Ran(seconds),
             Err(Error::NotAvailable(reason)) => Event::NotAvailable { reason },
             Err(error) => Event::Failed { message: error.to_string() },
-        };
-        speaker.say(&event);
+        });
     }
     Ok(())
 }
 
-fn parse<'a, T: serde::Deserialize<'a>>(what: &str, line: &'a str) -> Result<T, Error> {
-    serde_json::from_str(line).map_err(|error| Error::Failed(format!("not a valid {what}: {error}")))
+fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>> {
+    let message = jeton_child::heard()?;
+    Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
+}
+
+/// Reports that a stage begins.
+pub(crate) fn report_stage(stage: &str) {
+    say(&Event::<()>::Progress { stage: stage.to_owned() });
 }
 
 /// The engine of a job, ready for batches.
@@ -89,7 +86,7 @@ impl TakesTurns for BatchChild {
         Ok((Self { job, database, engine, pool }, description))
     }
 
-    fn take(&mut self, turn: &Turn, speaker: &Speaker<'_>) -> Result<Times, Error> {
+    fn take(&mut self, turn: &Turn) -> Result<Times, Error> {
         let Self { job, database, engine, pool } = self;
         let profile = Profile::named(&turn.algorithm)?;
         let algorithm = &*turn.algorithm;
@@ -100,7 +97,7 @@ impl TakesTurns for BatchChild {
         let (times, sample) = pool.install(|| {
             let progress = |stage: &'static str| {
                 if turn.round <= 1 || start.elapsed() >= SILENCE {
-                    speaker.stage(stage);
+                    report_stage(stage);
                 }
             };
             Run { module, profile, algorithm, size, rsa_key_pool, progress: &progress }
@@ -153,29 +150,4 @@ pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Err
 pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     let how = "this tool was built without OpenSSL; build it with the cargo feature `openssl`";
     Err(Error::Failed(how.to_owned()))
-}
-
-/// Writes events, one per line.
-pub struct Speaker<'a> {
-    output: Mutex<Box<dyn Write + Send + 'a>>,
-}
-
-impl<'a> Speaker<'a> {
-    fn new(output: impl Write + Send + 'a) -> Self {
-        Self { output: Mutex::new(Box::new(output)) }
-    }
-
-    /// Reports that a stage begins.
-    pub(crate) fn stage(&self, stage: &str) {
-        self.say(&Event::<()>::Progress { stage: stage.to_owned() });
-    }
-
-    fn say<S: serde::Serialize>(&self, event: &Event<S>) {
-        // If the parent has ended, no process reads the result, so this process ends too.
-        let line = serde_json::to_string(event).unwrap_or_default();
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {
-            std::process::exit(1);
-        }
-    }
 }

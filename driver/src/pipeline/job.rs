@@ -7,6 +7,8 @@ use jeton_peers::TokenAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::role::Role;
+
 /// The first message to a child. It goes through standard input, because a PIN must not be on a
 /// command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,8 +54,8 @@ pub trait Work: Clone + Serialize + DeserializeOwned {
     /// The summary of the runs of a module.
     type Measured;
 
-    /// The name of the child's hidden subcommand.
-    const CHILD_COMMAND: &'static str;
+    /// The role of the child.
+    const ROLE: Role;
 
     /// Returns the algorithm of the CA's key, or the profile. The report lists the algorithms that
     /// a module lacks.

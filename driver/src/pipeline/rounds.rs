@@ -313,7 +313,7 @@ impl Work for Turn {
     type Sample = Times;
     type Measured = MeasuredBatch;
 
-    const CHILD_COMMAND: &'static str = "pipeline-child";
+    const ROLE: crate::role::Role = crate::role::Role::Pipeline;
 
     fn algorithm(&self) -> &str {
         &self.algorithm

@@ -1,8 +1,8 @@
 //! The child process of the module: it reads a job, and reports events on standard output.
 
-use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use jeton_child::say;
 
 use super::job::{Event, Job, Work};
 use super::key::TokenKeys;
@@ -16,39 +16,27 @@ use crate::pipeline::{ModuleDescription, Target};
 /// because the parent ended.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Reads a job from `input` and writes events to `output`. When `input` ends, a measurement reports
-/// the cases so far and ends, and a server ends.
-pub fn run_child(mut input: impl BufRead + Send + 'static, output: impl Write + Send) -> Result<(), Error> {
-    let output = Mutex::new(output);
-    let say = |event: &Event| {
-        // If the parent has ended, no process reads the result.
-        let line = serde_json::to_string(event).unwrap_or_default();
-        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {
-            std::process::exit(1);
-        }
-    };
-    let mut line = String::new();
-    input.read_line(&mut line).map_err(Error::io("standard input"))?;
-    let job: Job = serde_json::from_str(&line).map_err(|error| Error::Failed(format!("no job: {error}")))?;
+/// Reads a job from standard input and writes events to standard output. When the input ends, a
+/// measurement reports the cases so far and ends, and a server ends.
+pub fn run_child() -> Result<(), Error> {
+    let job: Job = jeton_child::heard()
+        .unwrap_or_else(|| Err("the input ended".to_owned()))
+        .map_err(|error| Error::Failed(format!("no job: {error}")))?;
     let is_server = matches!(job.work, Work::Serve(_));
     std::thread::spawn(move || {
         // An error ends the input, too.
-        let _ = std::io::copy(&mut input, &mut std::io::sink());
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         CLOSED.store(true, Ordering::Relaxed);
         if is_server {
             std::process::exit(0);
         }
     });
-    match work(&job, &say) {
-        Ok(event) => say(&event),
-        Err(error) => say(&Event::Failed(error.to_string())),
-    }
+    say(&work(&job).unwrap_or_else(|error| Event::Failed(error.to_string())));
     Ok(())
 }
 
-fn work(job: &Job, say: &(dyn Fn(&Event) + Sync)) -> Result<Event, Error> {
-    let mut token = open(job, say)?;
+fn work(job: &Job) -> Result<Event, Error> {
+    let mut token = open(job)?;
     match &job.work {
         Work::Measure(plan) => {
             let begins = |title, index, total| say(&Event::Case(title, index, total));
@@ -64,7 +52,7 @@ fn work(job: &Job, say: &(dyn Fn(&Event) + Sync)) -> Result<Event, Error> {
     }
 }
 
-fn open(job: &Job, say: &dyn Fn(&Event)) -> Result<Option<TokenKeys>, Error> {
+fn open(job: &Job) -> Result<Option<TokenKeys>, Error> {
     let Target::Module { library, reserved, token } = &job.target else { return Ok(None) };
     let module = Module::load(library)?;
     module.initialize(reserved.as_deref())?;

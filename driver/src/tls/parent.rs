@@ -2,17 +2,16 @@
 //! events.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::ChildStdin;
 use std::time::Duration;
+
+use jeton_child::{Child, Silence, UNLIMITED};
 
 use super::job::{Event, Job};
 use super::measure::{End, MeasuredCase};
 use crate::Error;
 use crate::pipeline::ModuleDescription;
-
-/// The name of the child's hidden subcommand.
-const CHILD_COMMAND: &str = "tls-child";
+use crate::role::Role;
 
 /// Watches the child.
 pub trait Watcher {
@@ -24,17 +23,6 @@ pub trait Watcher {
     fn measured(&mut self, case: MeasuredCase) -> Result<(), Error>;
     /// A line for the user.
     fn line(&mut self, text: &str) -> Result<(), Error>;
-}
-
-/// A child process. Dropping this value ends it.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The child may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Closes the child's standard input when the user interrupts the tool.
@@ -56,33 +44,26 @@ pub fn run(
     watcher: &mut dyn Watcher,
     interrupted: fn() -> bool,
 ) -> Result<End, Error> {
-    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
-    let mut command = Command::new(&program);
-    command.arg(CHILD_COMMAND).envs(environment.iter().cloned());
-    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut running = Running(spawned.map_err(Error::io(&program))?);
-    let text = serde_json::to_string(job).map_err(|error| Error::Failed(error.to_string()))?;
-    if let Some(mut input) = running.0.stdin.take() {
-        // If the child has ended, this write fails. Its output ends too, so the loop below ends.
-        let _ = writeln!(input, "{text}");
+    let mut command = jeton_child::of_role(&Role::Tls);
+    let mut child = Child::start(command.envs(environment.iter().cloned())).map_err(Error::io("the tool"))?;
+    child.tell(job);
+    if let Some(input) = child.input() {
         close_when(input, interrupted);
     }
-    let Some(output) = running.0.stdout.take() else {
-        return Err(Error::Failed("the module's process has no output".to_owned()));
-    };
-    // A module may write to standard output too: lines that are not events are skipped.
-    let lines = BufReader::new(output).lines().map_while(Result::ok);
-    for event in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
-        match event {
-            Event::Described(about) => watcher.described(&about)?,
-            Event::Case(title, index, total) => watcher.begins(&title, index, total),
-            Event::Line(text) => watcher.line(&text)?,
-            Event::Measured(case) => watcher.measured(*case)?,
-            Event::End(end) => return Ok(end),
-            Event::Served => return Ok(End::default()),
-            Event::Failed(message) => return Err(Error::Failed(message)),
+    loop {
+        match child.hear(UNLIMITED) {
+            Ok(Event::Described(about)) => watcher.described(&about)?,
+            Ok(Event::Case(title, index, total)) => watcher.begins(&title, index, total),
+            Ok(Event::Line(text)) => watcher.line(&text)?,
+            Ok(Event::Measured(case)) => watcher.measured(*case)?,
+            Ok(Event::End(end)) => return Ok(end),
+            Ok(Event::Served) => return Ok(End::default()),
+            Ok(Event::Failed(message)) => return Err(Error::Failed(message)),
+            Err(Silence::Ended(status)) => {
+                let reason = format!("the module's process ended with {status} before the work was done");
+                return Err(Error::Failed(reason));
+            }
+            Err(Silence::Killed) => return Err(Error::Failed("the module's process was lost".to_owned())),
         }
     }
-    let status = running.0.wait().map_err(Error::io(&program))?;
-    Err(Error::Failed(format!("the module's process ended with {status} before the work was done")))
 }

@@ -1,0 +1,39 @@
+//! The roles in which the tool starts itself as a child process.
+
+use std::path::PathBuf;
+
+use jeton_peers::TokenAccess;
+use serde::{Deserialize, Serialize};
+
+/// The work of a child process of the tool. A job that may contain a PIN of the user goes through
+/// standard input.
+#[derive(Serialize, Deserialize)]
+pub enum Role {
+    /// The process of one module in `pipeline`: it reads a job and writes events.
+    Pipeline,
+    /// The process of one module in `issue`: it reads a job and writes events.
+    Issue,
+    /// The process of the module of a TLS measurement: it reads a job and writes events.
+    Tls,
+    /// The process that writes the token of a migration: it reads a job and writes the outcome.
+    Migrate,
+    /// The process that verifies a database through a module with a fresh token.
+    VerifyDb(Verify),
+    /// The process that loads a file to find out whether it is a module.
+    LoadModule(PathBuf),
+    /// The process that runs the checks of `conformance` on a module.
+    Conformance(jeton_conformance::Job),
+}
+
+/// A database of the pipeline, and the module that verifies it.
+#[derive(Serialize, Deserialize)]
+pub struct Verify {
+    /// The database.
+    pub db: PathBuf,
+    /// The shared object.
+    pub library: PathBuf,
+    /// The library parameters of `C_Initialize`.
+    pub reserved: Option<String>,
+    /// How to get a token.
+    pub token: TokenAccess,
+}
