@@ -14,7 +14,7 @@ use jeton::module::{Access, User};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::keys::Kind;
-use crate::process::{Process, Random, client, number, token};
+use crate::process::{Process, Random, client, number, role_of, token};
 use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 use crate::vfs::{self, Failure, Fault};
 
@@ -44,12 +44,13 @@ const SCENARIOS: [Scenario; 2] = [
 pub fn case() {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let more = [("TMPDIR", place.display().to_string())];
-    Process::start("faults", &Directory::new(), &more).wait().iter().for_each(|line| println!("{line}"));
+    let mut command = jeton_child::of_role(&role_of("faults", &Directory::new(), ()));
+    command.env("TMPDIR", place);
+    Process::run(command).echo();
 }
 
 pub fn child() {
-    let seconds = number("JETON_CRASH_FAULT_SECONDS", 10);
+    let seconds = number("JETON_CRASH_FAULT_SECONDS", 4);
     let until = Instant::now() + Duration::from_secs(seconds);
     vfs::install();
     let mut runs = Vec::new();

@@ -19,7 +19,7 @@ use jeton::module::User;
 
 use crate::faults::failures;
 use crate::keys::Kind;
-use crate::process::{Process, client, directory, number, token, unlock};
+use crate::process::{Process, client, directory, role_of, token, unlock};
 use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 
 const WRONG: &[u8] = b"a wrong one";
@@ -40,10 +40,7 @@ fn with_mounts(role: &str) {
         return;
     }
     let directory = Directory::new();
-    Process::start_by("unshare", &["--mount"], role, &directory, &[])
-        .wait()
-        .iter()
-        .for_each(|line| println!("{line}"));
+    Process::below("unshare", &["--mount"], role, &directory, ()).echo();
 }
 
 pub fn full() {
@@ -276,8 +273,9 @@ pub fn unwritable() {
     std::fs::copy(std::env::current_exe().expect("this binary"), &binary).expect("a copy");
     let stranger = STRANGER.to_string();
     let arguments = ["--reuid", &stranger, "--regid", &stranger, "--clear-groups"];
-    let said = Process::start_binary("setpriv", &arguments, &binary, "unwritable", &directory, &[]).wait();
-    said.iter().for_each(|line| println!("{line}"));
+    let mut command = Command::new("setpriv");
+    command.args(arguments).arg(binary);
+    Process::run(jeton_child::in_role(command, &role_of("unwritable", &directory, ()))).echo();
 }
 
 pub fn unwritable_child() {
@@ -301,7 +299,7 @@ pub fn memory() {
     unlock(&client, PIN);
     client.module.finalize().expect("a module");
     let script = ["-c", "ulimit -v 220000; exec \"$0\""];
-    let said = Process::start_by("sh", &script, "no memory", &directory, &[]).wait();
+    let said = Process::below("sh", &script, "no memory", &directory, ()).wait();
     assert_eq!(said, vec![format!("{:?}", Error::HostMemory); 2 * LIMIT as usize]);
     assert_eq!(failures(&directory), Ok((0, 0)));
     client.module.initialize(Some(&text)).expect("a module");
@@ -312,7 +310,7 @@ pub fn memory() {
 pub fn memory_child() {
     let client = client(&directory(), LIMIT);
     let session = client.open();
-    for _ in 0..number("JETON_CRASH_TRIES", 2 * LIMIT) {
+    for _ in 0..2 * LIMIT {
         let outcome = client.module.login(session, User::User, PIN);
         println!("{:?}", outcome.expect_err("no memory"));
     }

@@ -11,12 +11,9 @@ use jeton::secret::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::process::{Process, directory, number, token, with};
+use crate::process::{Process, argument, directory, number, token, with};
 use crate::support::{Client, Directory, PIN, aead_params, none, plain};
 
-const NAME: &str = "JETON_CRASH_NAME";
-/// Set to 1 in a child to which the system refuses all advice about memory.
-const REFUSED: &str = "JETON_CRASH_REFUSED";
 const KIB: u64 = 1 << 10;
 /// The number and the length of the secrets of a child. Together they need more than one chunk of
 /// memory for secrets.
@@ -38,9 +35,11 @@ fn status(name: &str) -> u64 {
 
 // Locked memory.
 
+/// The argument is the limit, and whether the system refuses all advice about memory.
 pub fn locks_child() {
-    limit(Resource::Memlock, number(NAME, 0));
-    if number(REFUSED, 0) == 1 {
+    let (bytes, refused) = argument();
+    limit(Resource::Memlock, bytes);
+    if refused {
         refuse_advice();
     }
     let directory = directory();
@@ -98,8 +97,7 @@ fn locks_without_advice() {
     if !may_lock(LIMIT) {
         return;
     }
-    let settings = [(NAME, LIMIT.to_string()), (REFUSED, "1".to_owned())];
-    let said = Process::start("locks", &token(), &settings).wait();
+    let said = Process::start("locks", &token(), (LIMIT, true)).wait();
     let locked = said.iter().find_map(|line| line.strip_prefix("locked ")).expect("a number");
     println!("without advice: {locked} bytes locked");
     assert!(locked.parse::<usize>().expect("a number") >= SECRETS * SECRET, "{locked} bytes are locked");
@@ -114,7 +112,7 @@ pub fn locks() {
             continue;
         }
         let directory = token();
-        let said = Process::start("locks", &directory, &[(NAME, bytes.to_string())]).wait();
+        let said = Process::start("locks", &directory, (bytes, false)).wait();
         let locked = said.iter().find_map(|line| line.strip_prefix("locked ")).expect("a number");
         let locked: u64 = locked.parse().expect("a number");
         let lines: Vec<_> = said.iter().filter_map(|line| line.strip_prefix("said ")).collect();
@@ -213,17 +211,16 @@ fn crypt(client: &Client, session: SessionHandle, mechanism: &Mechanism, (public
     client.module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened)).expect("a plaintext");
 }
 
+/// The argument is the backend, the size of the stack in KiB, and the kinds of keys.
 pub fn stack_child() {
-    let text = std::env::var(NAME).expect("a backend, a size and a kind");
-    let mut words = text.split(' ');
-    let client = with(&directory(), 10, Provider::named(words.next().expect("a word")).expect("a backend"));
-    let kib: usize = words.next().and_then(|word| word.parse().ok()).expect("a size");
-    let name = words.next().expect("a kind");
-    let kind = every_kind().into_iter().find(|kind| format!("{kind:?}") == name).expect("a kind");
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(kib << 10);
-        thread.spawn_scoped(scope, || use_key(&client, kind)).expect("a thread");
-    });
+    let (backend, kib, names): (String, usize, Vec<String>) = argument();
+    let client = with(&directory(), 10, Provider::named(&backend).expect("a backend"));
+    for kind in every_kind().into_iter().filter(|kind| names.contains(&format!("{kind:?}"))) {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(kib << 10);
+            thread.spawn_scoped(scope, || use_key(&client, kind)).expect("a thread");
+        });
+    }
 }
 
 /// Every type of key can be used by a thread with `STACK` KiB of stack. `JETON_CRASH_STACKS=1` also
@@ -232,18 +229,22 @@ pub fn stacks() {
     let directory = token();
     let mut died = Vec::new();
     for provider in Provider::ALL {
-        for kind in every_kind() {
-            let lives = |kib: u64| {
-                let what = format!("{} {kib} {kind:?}", provider.name);
-                Process::start("stack", &directory, &[(NAME, what)]).lives()
-            };
-            if number("JETON_CRASH_STACKS", 0) == 1 {
-                let least = [32, 48, 64, 96, 128, 192, 256].into_iter().find(|kib| lives(*kib));
+        let lives = |kib: u64, kinds: &[Kind]| {
+            let names: Vec<_> = kinds.iter().map(|kind| format!("{kind:?}")).collect();
+            Process::start("stack", &directory, (provider.name, kib, names)).lives()
+        };
+        if number("JETON_CRASH_STACKS", 0) == 1 {
+            for kind in every_kind() {
+                let sizes = [32, 48, 64, 96, 128, 192, 256];
+                let least = sizes.into_iter().find(|kib| lives(*kib, &[kind]));
                 println!("{} {kind:?}: {least:?} KiB", provider.name);
             }
-            if !lives(STACK) {
-                died.push(format!("{} {kind:?}", provider.name));
-            }
+        }
+        // One process for all kinds. If it dies, one for each kind shows which kinds are to blame.
+        if !lives(STACK, &every_kind()) {
+            let dead = every_kind().into_iter().filter(|kind| !lives(STACK, &[*kind]));
+            died.extend(dead.map(|kind| format!("{} {kind:?}", provider.name)));
+            died.push(format!("{}: a process with all kinds", provider.name));
         }
     }
     assert!(died.is_empty(), "on a stack of {STACK} KiB these end the process: {died:?}");
@@ -252,10 +253,10 @@ pub fn stacks() {
 // Memory.
 
 /// The length of an input in bytes. The child has memory for at most one copy of it.
-const LONG: usize = 64 << 20;
+const LONG: usize = 32 << 20;
 
 pub fn memory_child() {
-    let provider = Provider::named(&std::env::var(NAME).expect("a backend")).expect("a backend");
+    let provider = Provider::named(&argument::<String>()).expect("a backend");
     let client = with(&directory(), 10, provider);
     let session = client.open();
     client.module.login(session, User::User, PIN).expect("the user");
@@ -309,7 +310,7 @@ pub fn memory_child() {
 pub fn memory() {
     for provider in Provider::ALL {
         let directory: Arc<Directory> = token();
-        let said = Process::start("short", &directory, &[(NAME, provider.name.to_owned())]).wait();
+        let said = Process::start("short", &directory, provider.name).wait();
         said.iter().for_each(|line| println!("{}: {line}", provider.name));
         assert_eq!(said.last().map(String::as_str), Some("done"));
     }

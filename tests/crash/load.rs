@@ -1,43 +1,57 @@
-//! Eight processes of eight threads on one token: create, find, sign, destroy.
+//! Many processes of many threads, on one token or on more tokens than may be open: create, find,
+//! sign, destroy.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
+use jeton::module::Access;
 
 use crate::keys::{Kind, pair};
-use crate::process::{Process, client, directory, number, together, token};
+use crate::many::{self, client, tokens_of, user};
+use crate::process::{Process, Random, argument, directory, numbers, seconds, texts, together};
 use crate::support::{Client, PIN, data, none, plain};
 
-const PROCESSES: usize = 8;
-const THREADS: usize = 8;
 /// In each group of this number of rounds, one round leaves its object.
 const LEFT: usize = 8;
 
-/// Runs eight threads. Prints the labels of the remaining objects, and the number of rounds.
+/// The number of tokens, of processes, and of threads of each process.
+type Sizes = (usize, usize, usize);
+
+/// Runs the threads. Prints the labels of the remaining objects, and the number of rounds.
 pub fn child() {
-    let client = client(&directory(), u32::MAX);
-    let session = client.user();
-    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
-    let time = Duration::from_secs(number("JETON_CRASH_SECONDS", 5));
+    let ((tokens, _, threads), name, seed): (Sizes, String, u64) = argument();
+    let (client, slots) = client(&directory(), tokens);
+    let keys: Vec<_> = slots
+        .iter()
+        .map(|slot| client.find_one(user(&client, *slot, PIN), &none().label("shared").flag(A::SIGN, true)))
+        .collect();
     crate::process::ready();
-    let end = Instant::now() + time;
-    let shared = client.find_one(session, &none().label("shared").flag(A::SIGN, true));
+    let end = Instant::now() + time(tokens);
+    let (client, slots, keys, name) = (&client, &slots, &keys, &name);
     let rounds: usize = std::thread::scope(|scope| {
-        let work = |thread: usize| {
-            let session = client.open();
+        let work = move |thread: usize| {
+            let mut random = Random::seeded(seed.wrapping_add(thread as u64));
             let mut rounds = 0;
             while Instant::now() < end {
+                let place = random.below(tokens as u64) as usize;
+                let session = client.module.open_session(slots[place], Access::ReadWrite).expect("a session");
                 let label = format!("{name}-{thread}-{rounds}");
-                round(&client, session, shared, &label, rounds % LEFT == 0);
+                round(client, session, keys[place], &label, rounds % LEFT == 0);
+                client.module.close_session(session).expect("a session");
                 rounds += 1;
             }
             rounds
         };
-        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        running.into_iter().map(|thread| thread.join().expect("a thread")).sum()
     });
     println!("rounds {rounds}");
+}
+
+/// Many tokens take half of the time.
+fn time(tokens: usize) -> Duration {
+    Duration::from_secs(seconds()) / if tokens == 1 { 1 } else { 2 }
 }
 
 fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &str, left: bool) {
@@ -60,40 +74,59 @@ fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &
     assert_eq!(client.find(session, &none().label(label)), []);
 }
 
+/// One token.
 pub fn case() {
-    let directory = token();
-    let seconds: u64 = number("JETON_CRASH_SECONDS", 5);
-    let one = client(&directory, u32::MAX);
-    let session = one.user();
-    pair(&one, session, Kind::P256, &none().stored().label("shared"));
-    let start = |place: usize| {
-        let more = [("JETON_CRASH_NAME", format!("p{place}")), ("JETON_CRASH_SECONDS", seconds.to_string())];
-        Process::start("load", &directory, &more)
-    };
-    let said = together(PROCESSES, start).concat();
-    let rounds: u64 = said.iter().filter_map(|line| line.strip_prefix("rounds ")?.parse::<u64>().ok()).sum();
-    let left: BTreeSet<_> =
-        said.iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect();
+    work_on((1, 8, 8));
+}
 
-    // The module from before the load and a new module see the same objects.
-    one.module.logout(session).expect("the user");
-    one.module.login(session, jeton::module::User::User, PIN).expect("the user");
-    let other = client(&directory, u32::MAX);
-    for (client, session) in [(&one, session), (&other, other.user())] {
-        let mut labels: Vec<_> = client
-            .find(session, &none())
-            .into_iter()
-            .map(|object| client.read(session, object, A::LABEL).expect("a label"))
-            .map(|label| String::from_utf8(label).expect("text"))
-            .filter(|label| label != "shared")
-            .collect();
-        labels.sort();
-        assert!(labels.iter().eq(left.iter()), "{} objects, {} were left", labels.len(), left.len());
+/// More tokens than may be open.
+pub fn many_case() {
+    work_on((many::count(), 4, 4));
+}
+
+fn work_on(sizes: Sizes) {
+    let (tokens, processes, threads) = sizes;
+    let directory = tokens_of(tokens, PIN);
+    let (one, slots) = client(&directory, tokens);
+    for slot in &slots {
+        pair(&one, user(&one, *slot, PIN), Kind::P256, &none().stored().label("shared"));
     }
+    let seed = Random::new().below(u64::MAX);
+    let start = |place: usize| {
+        // Each process adds the numbers of its threads to its seed.
+        let seed = seed.wrapping_add((place * threads) as u64);
+        Process::start("load", &directory, (sizes, format!("p{place}"), seed))
+    };
+    let said = together(processes, start).concat();
+    let rounds: u64 = numbers(&said, "rounds ").iter().sum();
+    let left = texts(&said, "left ");
+    // The module from before the load and a new module see the same objects.
+    assert_eq!(labels(&one, &slots), left);
+    one.module.finalize().expect("a module");
+    let (other, slots) = client(&directory, tokens);
+    for slot in &slots {
+        user(&other, *slot, PIN);
+    }
+    assert_eq!(labels(&other, &slots), left);
     println!(
-        "{PROCESSES} processes of {THREADS} threads, {seconds} s: {rounds} rounds without an error, {} objects left \
-         and found",
+        "{processes} processes of {threads} threads on {tokens} tokens, {:?}: {rounds} rounds without an error, {} \
+         objects left and found",
+        time(tokens),
         left.len()
     );
-    assert!(rounds as usize >= PROCESSES * THREADS);
+    assert!(rounds as usize >= processes * threads);
+}
+
+/// The labels of all objects, without the shared keys. Checks that no label occurs twice.
+fn labels(client: &Client, slots: &[SlotId]) -> BTreeSet<String> {
+    let mut labels = BTreeSet::new();
+    for slot in slots {
+        let session = client.module.open_session(*slot, Access::ReadOnly).expect("a session");
+        for object in client.find(session, &none()) {
+            let label = client.read(session, object, A::LABEL).expect("a label");
+            let label = String::from_utf8(label).expect("text");
+            assert!(label == "shared" || labels.insert(label.clone()), "{label} occurs twice");
+        }
+    }
+    labels
 }

@@ -4,27 +4,27 @@
 //!
 //! It has its own main, because it starts itself as child processes whose role is in the
 //! environment. Each case prints its figures. These environment variables change the length of the
-//! runs. The default values are in parentheses:
+//! runs. The default values, in parentheses, are for runs of a minute:
 //!
-//! - `JETON_CRASH_ROUNDS`: the number of kills, and of power cuts (40). The cases with many tokens
+//! - `JETON_CRASH_ROUNDS`: the number of kills, and of power cuts (12). The cases with many tokens
 //!   have an eighth of this number of rounds.
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token, and how long the case that
-//!   signs takes (5). Four processes work on many tokens for half of this time. Three hosts work on
+//!   signs takes (2). Four processes work on many tokens for half of this time. Three hosts work on
 //!   one token for this time.
 //! - `JETON_CRASH_TOKENS`: the number of tokens in the cases with many tokens (8; 40 for the case
 //!   that signs). With 1000 or more, the case that signs may open 1,024 files, the usual limit.
 //!   Otherwise it may open 128.
-//! - `JETON_CRASH_FAULT_SECONDS`: how long to try failures of file system calls (10). In 300 s all
+//! - `JETON_CRASH_FAULT_SECONDS`: how long to try failures of file system calls (4). In 300 s all
 //!   failures are tried.
 //! - `JETON_CRASH_DATABASE_ROUNDS`: the number of rounds in which processes with a database are
-//!   killed (4). In half of these rounds the PostgreSQL server crashes too.
-//! - `JETON_CRASH_FAILOVERS`: the number of failovers to a standby of PostgreSQL (2)
+//!   killed (3). In the third and fourth of four rounds the PostgreSQL server crashes too.
+//! - `JETON_CRASH_FAILOVERS`: the number of failovers to a standby of PostgreSQL (1)
 //! - `JETON_CRASH_HOSTS`: how many hosts share a token of a database for `JETON_CRASH_SECONDS` (0:
 //!   the case does not run). As root, each host has a network namespace of its own.
 //! - `JETON_CRASH_OBJECTS`: the number of objects of this token (100)
 //! - `JETON_CRASH_POOLER`: these hosts use PgBouncer in the pooling mode `session` or `transaction`
 //! - `JETON_CRASH_SIGNATURES`: how often the case about leaked memory makes, uses and destroys keys
-//!   (20000)
+//!   (3000)
 //! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
 //!
 //! With `JETON_TEST_STORE=postgresql` the tokens of the cases are in a database, and the cases that
@@ -82,8 +82,8 @@ const CASES: &[(&str, fn())] = &[
     ("processes_and_threads_lose_nothing", load::case),
     ("no_secret_stays_in_memory", secrets::case),
     ("changes_of_many_tokens_survive_a_kill", many::kill_case),
-    ("changes_of_many_tokens_survive_a_power_cut", many::power_case),
-    ("processes_and_threads_lose_nothing_of_many_tokens", many::load_case),
+    ("changes_of_many_tokens_survive_a_power_cut", power::many_case),
+    ("processes_and_threads_lose_nothing_of_many_tokens", load::many_case),
     ("threads_sign_with_more_tokens_than_may_be_open", open_files::sign),
     ("a_process_without_descriptors_loses_no_token", open_files::shortage),
     ("keys_that_are_used_and_destroyed_leak_no_memory", memory::case),
@@ -113,8 +113,6 @@ const CHILDREN: &[(&str, fn())] = &[
     ("change", pins::change_child),
     ("load", load::child),
     ("many", many::child),
-    ("many power", many::power_child),
-    ("many load", many::load_child),
     ("many sign", open_files::sign_child),
     ("shortage", open_files::shortage_child),
     ("secrets", secrets::child),

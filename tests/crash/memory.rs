@@ -24,7 +24,7 @@ fn resident() -> u64 {
 pub fn child() {
     let client = client(&directory(), u32::MAX);
     let session = client.user();
-    let rounds = number("JETON_CRASH_SIGNATURES", 20_000);
+    let rounds = number("JETON_CRASH_SIGNATURES", 3000);
     let secret = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[7; 32]);
     let round = |number: u64| {
         let both = if number.is_multiple_of(STORED) { none().stored() } else { none() };
@@ -43,9 +43,9 @@ pub fn child() {
 }
 
 pub fn case() {
-    let rounds: u64 = number("JETON_CRASH_SIGNATURES", 20_000);
+    let rounds: u64 = number("JETON_CRASH_SIGNATURES", 3000);
     let directory = token();
-    let said = Process::start("memory", &directory, &[]).wait();
+    let said = Process::start("memory", &directory, ()).wait();
     let (before, after) = said[0].split_once(' ').expect("two numbers");
     let [before, after] = [before, after].map(|text| text.parse::<u64>().expect("a number"));
     println!("{rounds} rounds of create, sign, destroy: {before} KiB resident before, {after} KiB after");

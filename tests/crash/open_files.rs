@@ -12,7 +12,7 @@ use rustix::process::Resource;
 
 use crate::keys::{Kind, pair};
 use crate::limits::limit;
-use crate::process::{Process, directory, number};
+use crate::process::{Process, directory, number, seconds};
 use crate::support::{Client, Functions, PIN, none, plain};
 
 // Signatures with more tokens than may be open.
@@ -64,7 +64,7 @@ pub fn sign_child() {
     File::create(client.directory.path().join(READY)).expect("a file");
     let gone = AtomicUsize::new(0);
     let signatures = AtomicU64::new(0);
-    let end = Instant::now() + Duration::from_secs(number("JETON_CRASH_SECONDS", 5));
+    let end = Instant::now() + Duration::from_secs(seconds());
     std::thread::scope(|scope| {
         for (place, signer) in tokens.iter().enumerate().take(WATCHED) {
             let session = client.module.open_session(signer.slot, Access::ReadWrite).expect("a session");
@@ -142,7 +142,7 @@ pub fn sign() {
             client.module.close_session(session).expect("a session");
         }
     }
-    let child = Process::start("many sign", &directory, &[]);
+    let child = Process::start("many sign", &directory, ());
     let start = Instant::now();
     while !directory.path().join(READY).exists() {
         assert!(start.elapsed() < Duration::from_secs(600), "the child is not ready");
@@ -235,5 +235,5 @@ pub fn shortage() {
     let directory = crate::many::tokens_of(8, PIN);
     // C_Initialize would open a file that was written a moment ago, so wait first.
     std::thread::sleep(Duration::from_millis(200));
-    Process::start("shortage", &directory, &[]).wait().iter().for_each(|line| println!("{line}"));
+    Process::start("shortage", &directory, ()).echo();
 }

@@ -6,32 +6,27 @@ use jeton::error::Error;
 use jeton::id::token_flag as flag;
 use jeton::module::User;
 
-use crate::process::{Process, client, directory, number, ready, together, token, unlock};
+use crate::process::{Process, argument, client, directory, ready, together, token, unlock};
 use crate::support::{Client, Directory, PIN};
 
 const LIMIT: u32 = 10;
 const PROCESSES: usize = 10;
 const WRONG: &[u8] = b"a wrong one";
 
-/// Tries a PIN several times and prints each error.
+/// Tries a wrong PIN several times and prints each error.
 pub fn login_child() {
     let client = client(&directory(), LIMIT);
     let session = client.open();
     ready();
-    let pin = if number("JETON_CRASH_RIGHT", 0u8) == 1 { PIN } else { WRONG };
-    for _ in 0..number("JETON_CRASH_TRIES", 1u32) {
-        match client.module.login(session, User::User, pin) {
-            Ok(()) => client.module.logout(session).expect("the user"),
-            Err(error) => println!("{error:?}"),
-        }
+    for _ in 0..argument::<u32>() {
+        println!("{:?}", client.module.login(session, User::User, WRONG).expect_err("a wrong PIN"));
     }
 }
 
 /// Starts processes that each try a wrong PIN this number of times. Returns the numbers of errors
 /// for a wrong PIN and for a locked PIN.
 fn try_wrong(directory: &Arc<Directory>, processes: usize, tries: u32) -> (usize, usize) {
-    let start = |_| Process::start("login", directory, &[("JETON_CRASH_TRIES", tries.to_string())]);
-    let said = together(processes, start).concat();
+    let said = together(processes, |_| Process::start("login", directory, tries)).concat();
     let count = |error: Error| said.iter().filter(|line| **line == format!("{error:?}")).count();
     let (wrong, locked) = (count(Error::PinIncorrect), count(Error::PinLocked));
     assert_eq!(wrong + locked, said.len(), "{said:?}");
@@ -79,7 +74,7 @@ pub fn limit() {
 pub fn change_child() {
     let client = client(&directory(), u32::MAX);
     let session = client.open();
-    let new = std::env::var("JETON_CRASH_NAME").expect("a PIN");
+    let new: String = argument();
     ready();
     match client.module.set_pin(session, PIN, new.as_bytes()) {
         Ok(()) => println!("{new}"),
@@ -92,8 +87,7 @@ pub fn changes() {
     let mut crowded = 0;
     for _ in 0..TURNS {
         let directory = token();
-        let start =
-            |place| Process::start("change", &directory, &[("JETON_CRASH_NAME", format!("pin {place}"))]);
+        let start = |place| Process::start("change", &directory, format!("pin {place}"));
         let said = together(PROCESSES, start).concat();
         assert_eq!(said.len(), 1, "changes of one PIN that were acknowledged: {said:?}");
         let client = client(&directory, u32::MAX);

@@ -9,71 +9,88 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jeton::module::Access;
-
-use crate::model::Model;
-use crate::process::{Process, Random, client, directory, number, token, unlock};
+use crate::many::{self, client, tokens_of, verify, workers};
+use crate::process::{self, Process, Random, argument, directory};
 use crate::support::Directory;
 use crate::vfs::{self, Event};
-use crate::worker::{Worker, pin, try_log_in};
+use crate::worker::pin;
 
-/// Enough for a few checkpoints, which come every 1000 pages.
+/// The number of calls with one token: enough for a few checkpoints, which come every 1000 pages.
 const CALLS: usize = 700;
+const CALLS_OF_MANY: usize = 400;
 const SECTOR: usize = 512;
 
 /// Files by name, as they are on disk.
-pub type Files = BTreeMap<String, Vec<u8>>;
+type Files = BTreeMap<String, Vec<u8>>;
 
+/// The argument is the number of tokens, and the seed.
 pub fn child() {
-    let rounds: u64 = number("JETON_CRASH_ROUNDS", 40);
+    let (tokens, seed): (usize, u64) = argument();
+    let (calls, rounds) = match tokens {
+        1 => (CALLS, process::rounds()),
+        _ => (CALLS_OF_MANY, many::rounds()),
+    };
     let directory = directory();
     let before = read(&directory);
     vfs::start();
-    let one = client(&directory, u32::MAX);
-    let mut worker = Worker::new(&one, 0, true, "p", |line| vfs::note(Event::Said(line)));
-    (0..CALLS).for_each(|_| worker.step());
+    let (one, slots) = client(&directory, tokens);
+    let mut random = Random::seeded(seed);
+    let mut workers = workers(&one, &slots, "p", seed, |line| vfs::note(Event::Said(line)));
+    for _ in 0..calls {
+        workers[random.below(tokens as u64) as usize].step();
+    }
+    drop(workers);
     one.module.finalize().expect("a module");
     let events = vfs::stop();
-    let mut random = Random::seeded(number("JETON_CRASH_SEED", 0));
     let (mut acknowledged, mut objects, mut caught) = (0, 0, 0);
     for _ in 0..rounds {
         let end = random.below(events.len() as u64 + 1) as usize;
         let how = How::any(&mut random);
         let built = rebuild(&before, &events[..end], &mut random, how, true);
-        let model = Model::of(said(&events[..end]));
-        match check(&built, &model) {
-            Ok(count) => objects += count,
+        let said: Vec<_> = said(&events[..end]).collect();
+        match verify(&built, &said, "p", tokens) {
+            Ok(found) => {
+                acknowledged += found.0;
+                objects += found.1;
+            }
             Err(reason) => panic!("after {end} of {} events, {how:?}: {reason}", events.len()),
         }
-        acknowledged += model.acknowledged;
         // A disk that ignores syncs. The test must detect the loss.
         let lying = rebuild(&before, &events[..end], &mut random, How::Lost, false);
-        caught += usize::from(check(&lying, &model).is_err());
+        caught += usize::from(verify(&lying, &said, "p", tokens).is_err());
     }
-    let syncs = events.iter().filter(|event| matches!(event, Event::Sync { .. })).count();
+    let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+    let syncs = count(|event| matches!(event, Event::Sync { .. }));
+    let closed = count(|event| matches!(event, Event::Delete { .. }));
     println!(
-        "{rounds} power cuts in {} writes and {syncs} syncs: {acknowledged} acknowledged calls found, {objects} objects \
-         verified; on a disk that ignores syncs, {caught} cuts lose data",
+        "{rounds} power cuts on {tokens} tokens in {} writes, {syncs} syncs and {closed} closings: {acknowledged} \
+         acknowledged calls found, {objects} objects verified; on a disk that ignores syncs, {caught} cuts lose data",
         events.len() - syncs - said(&events).count()
     );
-    assert!(acknowledged > 0 && caught > 0);
+    assert!(acknowledged > 0 && caught > 0 && (tokens == 1 || closed > tokens));
 }
 
+/// One token.
 pub fn case() {
-    let directory = token();
-    let one = client(&directory, u32::MAX);
-    unlock(&one, &pin(0));
-    one.module.finalize().expect("a module");
-    let seed = [("JETON_CRASH_SEED", Random::new().below(u64::MAX).to_string())];
-    Process::start("power", &directory, &seed).wait().iter().for_each(|line| println!("{line}"));
+    cut_power(1);
 }
 
-pub fn said(events: &[Event]) -> impl Iterator<Item = &str> {
+/// Files of more tokens than may be open are closed and opened again.
+pub fn many_case() {
+    cut_power(many::count());
+}
+
+fn cut_power(tokens: usize) {
+    let directory = tokens_of(tokens, &pin(0));
+    Process::start("power", &directory, (tokens, Random::new().below(u64::MAX))).echo();
+}
+
+fn said(events: &[Event]) -> impl Iterator<Item = &str> {
     events.iter().filter_map(|event| if let Event::Said(line) = event { Some(line.as_str()) } else { None })
 }
 
 /// Returns the files of a directory.
-pub fn read(directory: &Directory) -> Files {
+fn read(directory: &Directory) -> Files {
     let entries =
         std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry"));
     entries
@@ -85,7 +102,7 @@ pub fn read(directory: &Directory) -> Files {
 
 /// The effect of a power cut on unsynced writes.
 #[derive(Debug, Clone, Copy)]
-pub enum How {
+enum How {
     Lost,
     There,
     /// Each write is lost, complete or partial, at random.
@@ -93,7 +110,7 @@ pub enum How {
 }
 
 impl How {
-    pub fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Random) -> Self {
         match random.below(6) {
             0 => Self::Lost,
             1 => Self::There,
@@ -104,13 +121,7 @@ impl How {
 
 /// Returns the files after these events and a power cut. If `honest` is false, the disk ignores
 /// syncs.
-pub fn rebuild(
-    before: &Files,
-    events: &[Event],
-    random: &mut Random,
-    how: How,
-    honest: bool,
-) -> Arc<Directory> {
+fn rebuild(before: &Files, events: &[Event], random: &mut Random, how: How, honest: bool) -> Arc<Directory> {
     let mut files = before.clone();
     let mut pending: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in events {
@@ -176,22 +187,4 @@ fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
         content.resize(at + bytes.len(), 0);
     }
     content[at..at + bytes.len()].copy_from_slice(bytes);
-}
-
-/// Opens the token. Returns the number of objects, or the first difference from the acknowledged
-/// state.
-fn check(directory: &Arc<Directory>, model: &Model) -> Result<usize, String> {
-    let client = client(directory, u32::MAX);
-    let (acknowledged, in_doubt) = model.pins(0);
-    let session = client
-        .module
-        .open_session(client.slot, Access::ReadWrite)
-        .map_err(|error| format!("no token: {error:?}"))?;
-    let opens = |number| try_log_in(&client, session, number).map_err(|error| format!("login: {error:?}"));
-    if !opens(acknowledged)? && in_doubt.is_none_or(|number| opens(number) != Ok(true)) {
-        return Err(format!("PIN {acknowledged} was acknowledged, and {in_doubt:?} in doubt"));
-    }
-    let verified = model.verify(&client, session, "p-");
-    client.module.finalize().map_err(|error| format!("{error:?}"))?;
-    verified.map(|verified| verified.objects)
 }

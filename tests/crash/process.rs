@@ -1,27 +1,46 @@
-//! Child processes, which run this binary, and their parameters.
+//! Child processes, which run this binary, and their arguments.
 
-use std::io::{Read, Write};
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jeton::backend::Provider;
 use jeton::error::Result;
 use jeton::id::SlotId;
 use jeton::module::User;
+use jeton_child::Child;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN};
 
-const ROLE: &str = "JETON_CRASH_CHILD";
-const DIRECTORY: &str = "JETON_CRASH_DIRECTORY";
+/// The name of a role, the directory of the tokens, and the argument of the child.
+type Role = (String, PathBuf, Value);
+
+fn own_role() -> Option<Role> {
+    jeton_child::role().map(|role| role.expect("a role"))
+}
 
 /// Returns the role of this process, if it is a child.
 pub fn role() -> Option<String> {
-    std::env::var(ROLE).ok()
+    own_role().map(|(name, ..)| name)
+}
+
+/// The directory of the tokens, in a child.
+pub fn directory() -> Arc<Directory> {
+    let (_, directory, _) = own_role().expect("a child");
+    Directory::lent(&directory)
+}
+
+/// The argument of a child.
+pub fn argument<T: DeserializeOwned>() -> T {
+    let (.., argument) = own_role().expect("a child");
+    serde_json::from_value(argument).expect("an argument of this child")
 }
 
 /// Reads a number from the environment.
@@ -32,99 +51,87 @@ pub fn number<T: FromStr>(name: &str, default: T) -> T {
     }
 }
 
-/// The directory of the tokens, in a child.
-pub fn directory() -> Arc<Directory> {
-    Directory::lent(&PathBuf::from(std::env::var_os(DIRECTORY).expect("a directory")))
+/// The number of kills, and of power cuts.
+pub fn rounds() -> u64 {
+    number("JETON_CRASH_ROUNDS", 12)
+}
+
+/// How long processes work at the same time.
+pub fn seconds() -> u64 {
+    number("JETON_CRASH_SECONDS", 2)
 }
 
 /// A child and its output, line by line.
-pub struct Process {
-    child: Child,
-    said: Option<JoinHandle<String>>,
-}
+pub struct Process(Child);
 
 impl Process {
-    /// Starts a child with additional environment variables.
-    pub fn start(role: &str, directory: &Directory, more: &[(&str, String)]) -> Self {
-        let own = std::env::current_exe().expect("this binary");
-        Self::spawn(&mut Command::new(own), role, directory, more)
+    /// Starts a child with an argument.
+    pub fn start(role: &str, directory: &Directory, argument: impl Serialize) -> Self {
+        Self::run(jeton_child::of_role(&role_of(role, directory, argument)))
     }
 
     /// Starts a child through a program that becomes the child. The arguments of the program
     /// precede the path of this binary.
-    pub fn start_by(
+    pub fn below(
         program: &str,
         arguments: &[&str],
         role: &str,
         directory: &Directory,
-        more: &[(&str, String)],
+        argument: impl Serialize,
     ) -> Self {
-        let own = std::env::current_exe().expect("this binary");
-        Self::start_binary(program, arguments, &own, role, directory, more)
+        Self::run(jeton_child::below(program, arguments, &role_of(role, directory, argument)))
     }
 
-    /// Like [`start_by`](Self::start_by), with a copy of this binary.
-    pub fn start_binary(
-        program: &str,
-        arguments: &[&str],
-        binary: &Path,
-        role: &str,
-        directory: &Directory,
-        more: &[(&str, String)],
-    ) -> Self {
-        Self::spawn(Command::new(program).args(arguments).arg(binary), role, directory, more)
-    }
-
-    fn spawn(command: &mut Command, role: &str, directory: &Directory, more: &[(&str, String)]) -> Self {
-        let mut child = command
-            .env(ROLE, role)
-            .env(DIRECTORY, directory.path())
-            .envs(more.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a child");
-        let mut pipe = child.stdout.take().expect("a pipe");
-        let read = move || {
-            let mut said = String::new();
-            pipe.read_to_string(&mut said).expect("text");
-            said
-        };
-        Self { child, said: Some(std::thread::spawn(read)) }
+    /// Starts a command that has a role.
+    pub fn run(mut command: Command) -> Self {
+        Self(Child::start(&mut command).expect("a child"))
     }
 
     /// Lets the waiting child continue.
     pub fn go(&mut self) {
-        self.child.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("a child that listens");
+        self.0.write("go");
     }
 
     /// Sends SIGKILL to the child, which must not have ended before. Returns all output.
     pub fn kill(mut self) -> Vec<String> {
-        self.child.kill().expect("a child");
-        let status = self.child.wait().expect("a child");
+        let status = self.0.kill().expect("a child");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "a child ended with {status}");
-        self.said()
+        self.0.rest()
     }
 
     /// Waits for the end of the child, which must succeed. Returns all output.
     pub fn wait(mut self) -> Vec<String> {
-        let status = self.child.wait().expect("a child");
+        let said = self.0.rest();
+        let status = self.0.wait().expect("a child");
         assert!(status.success(), "a child ended with {status}");
-        self.said()
+        said
+    }
+
+    /// Like [`wait`](Self::wait). Prints all output.
+    pub fn echo(self) {
+        self.wait().iter().for_each(|line| println!("{line}"));
     }
 
     /// Waits for the end of the child. Returns whether it succeeded.
     pub fn lives(mut self) -> bool {
-        let status = self.child.wait().expect("a child");
-        self.said();
-        status.success()
+        self.0.wait().expect("a child").success()
     }
+}
 
-    fn said(&mut self) -> Vec<String> {
-        let said = self.said.take().expect("once").join().expect("a reader");
-        // An incomplete last line does not count.
-        said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(str::to_owned).collect()
-    }
+/// Returns the role of a child.
+pub fn role_of(name: &str, directory: &Directory, argument: impl Serialize) -> impl Serialize {
+    let argument = serde_json::to_value(argument).expect("plain data");
+    (name.to_owned(), directory.path().to_owned(), argument)
+}
+
+/// Returns the texts that follow this word in the lines of children.
+pub fn texts(said: &[String], word: &str) -> BTreeSet<String> {
+    said.iter().filter_map(|line| line.strip_prefix(word)).map(str::to_owned).collect()
+}
+
+/// Returns the numbers that follow this word in the lines of children.
+pub fn numbers(said: &[String], word: &str) -> Vec<u64> {
+    said.iter().filter_map(|line| line.strip_prefix(word)?.parse().ok()).collect()
 }
 
 /// In a child: reports that it is ready, and waits until the parent calls [`Process::go`].

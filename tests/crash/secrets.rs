@@ -21,7 +21,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{Kind, key_object};
-use crate::process::{Process, Random, directory, number};
+use crate::process::{Process, Random, argument, directory, number};
 use crate::scan::{Scanner, Sought, Turned};
 use crate::support::{Client, Directory, Functions, LABEL, none};
 use crate::uses::{Fixture, generate, shown};
@@ -168,8 +168,7 @@ pub fn unwrap_child() {
     let directory = directory();
     let plan = Plan::read(&directory);
     let (so, _) = unwrap(&directory, "so_pin", &plan.pins[0].bytes());
-    let pin = std::env::var("JETON_CRASH_NAME").expect("a number").parse::<usize>().expect("a number");
-    let (user, token) = unwrap(&directory, "user_pin", &plan.pins[pin].bytes());
+    let (user, token) = unwrap(&directory, "user_pin", &plan.pins[argument::<usize>()].bytes());
     let sought = [
         Sought::new("the token key", &token),
         Sought::new("the key of the user's PIN", &user),
@@ -179,7 +178,7 @@ pub fn unwrap_child() {
 }
 
 fn hidden_by(directory: &Directory, pin: usize) -> Vec<Sought> {
-    let said = Process::start("unwrap", directory, &[("JETON_CRASH_NAME", pin.to_string())]).wait();
+    let said = Process::start("unwrap", directory, pin).wait();
     serde_json::from_str(said.last().expect("a line")).expect("secrets")
 }
 
@@ -450,8 +449,7 @@ fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
 }
 
 pub fn child() {
-    let name = std::env::var("JETON_CRASH_NAME").expect("a backend");
-    let mut run = Run::new(&directory(), &name);
+    let mut run = Run::new(&directory(), &argument::<String>());
     run.pins();
     let wanted: String = number(KEYS, String::new());
     for number in 0..run.plan.samples.len() {
@@ -482,8 +480,7 @@ pub fn case() {
         std::fs::write(directory.path().join(PLAN), serde_json::to_string(&plan).expect("text"))
             .expect("a file");
         set_up(&directory, &plan);
-        let said =
-            Process::start("secrets", &directory, &[("JETON_CRASH_NAME", provider.name.to_owned())]).wait();
+        let said = Process::start("secrets", &directory, provider.name).wait();
         let used = said.iter().find_map(|line| line.strip_prefix("mechanisms ")).expect("a count");
         println!(
             "{}: keys of {} kinds, used by {used} mechanisms, were found while they were used",

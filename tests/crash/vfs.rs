@@ -250,15 +250,33 @@ macro_rules! forward {
     };
 }
 
+/// Functions that only pass their arguments to the base VFS's file.
+macro_rules! pass {
+    ($($own:ident($($argument:ident: $type:ty),*) => $function:ident;)*) => {
+        $(unsafe extern "C" fn $own(file: *mut sqlite3_file $(, $argument: $type)*) -> c_int {
+            forward!(file, $function $(, $argument)*)
+        })*
+    };
+}
+
+pass! {
+    read(to: *mut c_void, len: c_int, at: sqlite3_int64) => xRead;
+    size(out: *mut sqlite3_int64) => xFileSize;
+    lock(level: c_int) => xLock;
+    unlock(level: c_int) => xUnlock;
+    check_reserved(out: *mut c_int) => xCheckReservedLock;
+    control(code: c_int, argument: *mut c_void) => xFileControl;
+    sector_size() => xSectorSize;
+    characteristics() => xDeviceCharacteristics;
+    shm_lock(at: c_int, count: c_int, flags: c_int) => xShmLock;
+    shm_unmap(delete: c_int) => xShmUnmap;
+}
+
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     let outcome = forward!(file, xClose);
     // SAFETY: `open` put it there; a closed file is not used again.
     drop(unsafe { Box::from_raw((*file.cast::<File>()).name) });
     outcome
-}
-
-unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, len: c_int, at: sqlite3_int64) -> c_int {
-    forward!(file, xRead, to, len, at)
 }
 
 unsafe extern "C" fn write(
@@ -304,34 +322,6 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     outcome
 }
 
-unsafe extern "C" fn size(file: *mut sqlite3_file, out: *mut sqlite3_int64) -> c_int {
-    forward!(file, xFileSize, out)
-}
-
-unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    forward!(file, xLock, level)
-}
-
-unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    forward!(file, xUnlock, level)
-}
-
-unsafe extern "C" fn check_reserved(file: *mut sqlite3_file, out: *mut c_int) -> c_int {
-    forward!(file, xCheckReservedLock, out)
-}
-
-unsafe extern "C" fn control(file: *mut sqlite3_file, code: c_int, argument: *mut c_void) -> c_int {
-    forward!(file, xFileControl, code, argument)
-}
-
-unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
-    forward!(file, xSectorSize)
-}
-
-unsafe extern "C" fn characteristics(file: *mut sqlite3_file) -> c_int {
-    forward!(file, xDeviceCharacteristics)
-}
-
 unsafe extern "C" fn shm_map(
     file: *mut sqlite3_file,
     page: c_int,
@@ -347,14 +337,6 @@ unsafe extern "C" fn shm_map(
     forward!(file, xShmMap, page, size, extend, out)
 }
 
-unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, count: c_int, flags: c_int) -> c_int {
-    forward!(file, xShmLock, at, count, flags)
-}
-
 unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
     forward!(file, xShmBarrier)
-}
-
-unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
-    forward!(file, xShmUnmap, delete)
 }

@@ -4,10 +4,12 @@
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::module::User;
+use serde::{Deserialize, Serialize};
 
 use crate::keys::Kind;
-use crate::process::{Random, client, directory, number};
-use crate::support::{Attributes, Client, none};
+use crate::model::Model;
+use crate::process::{Process, Random, argument, client, directory};
+use crate::support::{Attributes, Client, Directory, none};
 
 /// The maximum number of labels with objects. At this number, a process only destroys objects and
 /// changes the PIN.
@@ -59,37 +61,112 @@ pub struct Worker<'a> {
     say: fn(String),
 }
 
+/// What a process does until it is killed.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// The labels of its objects begin with this name.
+    pub name: String,
+    /// The number of the user's PIN, or a smaller one.
+    pub pin: u64,
+    pub changes_pin: bool,
+    pub seed: u64,
+}
+
 /// Works until it is killed.
 pub fn child() {
     let client = client(&directory(), u32::MAX);
-    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
-    let known = number("JETON_CRASH_PIN", 0);
-    let changes_pins = number("JETON_CRASH_CHANGES_PIN", 0u8) != 0;
-    let mut worker = Worker::new(&client, known, changes_pins, &name, |line| println!("{line}"));
+    let mut worker = Worker::new(&client, &argument(), |line| println!("{line}"));
     loop {
         worker.step();
     }
 }
 
-impl<'a> Worker<'a> {
-    /// Logs in with a PIN of this number or a later one.
-    pub fn new(client: &'a Client, known: u64, changes_pins: bool, name: &str, say: fn(String)) -> Self {
-        let session = client.open();
-        let pin = log_in(client, session, known);
-        Self { pin, changes_pins, ..Self::in_session(client, session, name, say) }
-    }
+/// A process at work.
+pub struct Running {
+    process: Process,
+    task: Task,
+}
 
-    /// Lets the worker change the PIN. `pin` is the number of the current PIN.
+/// A process that was killed.
+pub struct Dead {
+    task: Task,
+    model: Model,
+}
+
+/// The counts of the processes that were killed.
+#[derive(Default)]
+pub struct Counts {
+    pub kills: u64,
+    pub acknowledged: u64,
+    pub in_doubt: u64,
+    pub done_in_doubt: u64,
+    pub objects: usize,
     #[cfg(feature = "postgresql")]
-    pub fn changing_pin(self, pin: u64) -> Self {
-        Self { pin, changes_pins: true, ..self }
+    pub longest: u64,
+}
+
+impl Running {
+    /// Starts a process. Only one process of a token may change the PIN.
+    pub fn start(role: &str, directory: &Directory, task: Task) -> Self {
+        Self { process: Process::start(role, directory, &task), task }
     }
 
-    /// Works in a session whose user is logged in. Does not change the PIN.
-    pub fn in_session(client: &'a Client, session: SessionHandle, name: &str, say: fn(String)) -> Self {
-        let random = Random::seeded(number("JETON_CRASH_SEED", 0));
-        let (name, objects) = (name.to_owned(), Vec::new());
-        Self { client, session, name, pin: 0, changes_pins: false, made: 0, objects, random, say }
+    pub fn kill(self) -> Dead {
+        let model = Model::of(self.process.kill().iter().map(String::as_str));
+        Dead { task: self.task, model }
+    }
+}
+
+impl Dead {
+    /// Compares the token with the output of the process. `found` is the number of the user's PIN.
+    pub fn check(&self, client: &Client, session: SessionHandle, found: u64, counts: &mut Counts) {
+        let Self { task, model } = self;
+        if task.changes_pin {
+            let (acknowledged, in_doubt) = model.pins(task.pin);
+            assert!(
+                found == acknowledged || Some(found) == in_doubt,
+                "the PIN is number {found}, acknowledged {acknowledged}, in doubt {in_doubt:?}"
+            );
+        }
+        let verified = model.verify(client, session, &format!("{}-", task.name));
+        let verified = verified.expect("what was acknowledged");
+        counts.kills += 1;
+        counts.acknowledged += model.acknowledged;
+        counts.in_doubt += model.in_doubt;
+        counts.objects += verified.objects;
+        counts.done_in_doubt += verified.done_in_doubt;
+        #[cfg(feature = "postgresql")]
+        {
+            counts.longest = counts.longest.max(model.longest);
+        }
+    }
+}
+
+impl Counts {
+    /// Describes the counts. The processes changed the PIN to this number.
+    pub fn describe(&self, pin: u64) -> String {
+        assert!(self.acknowledged > 0);
+        let Self { kills, acknowledged, in_doubt, done_in_doubt, objects, .. } = self;
+        format!(
+            "{kills} kills: {acknowledged} calls acknowledged and found, {in_doubt} in doubt, {done_in_doubt} of them \
+             done, {objects} objects verified, the PIN changed {pin} times"
+        )
+    }
+}
+
+impl<'a> Worker<'a> {
+    /// Logs in with the PIN of the task or a later one.
+    pub fn new(client: &'a Client, task: &Task, say: fn(String)) -> Self {
+        let session = client.open();
+        let pin = log_in(client, session, task.pin);
+        Self::in_session(client, session, &Task { pin, ..task.clone() }, say)
+    }
+
+    /// Works in a session whose user is logged in. The task has the number of the current PIN.
+    pub fn in_session(client: &'a Client, session: SessionHandle, task: &Task, say: fn(String)) -> Self {
+        let Task { name, pin, changes_pin, seed } = task.clone();
+        let (random, objects) = (Random::seeded(seed), Vec::new());
+        Self { client, session, name, pin, changes_pins: changes_pin, made: 0, objects, random, say }
     }
 
     /// Makes at most one call, which must succeed.

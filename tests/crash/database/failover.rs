@@ -11,7 +11,7 @@ use crate::process::number;
 const EACH: u64 = 5;
 
 pub fn case() {
-    let failovers: u64 = number("JETON_CRASH_FAILOVERS", 2);
+    let failovers: u64 = number("JETON_CRASH_FAILOVERS", 1);
     if !is_installed() {
         return;
     }

@@ -13,13 +13,13 @@ use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle};
 use jeton::module::{Access, User};
 
-use super::hosts::{DOOMED, delays, destroy, directory_of, doomed, tell};
+use super::hosts::{DOOMED, Task, delays, destroy, directory_of, doomed, tell};
 use super::is_installed;
 use super::namespaces::{Namespaces, SERVER};
 use super::pooler::Pooler;
 use crate::keys::{Kind, pair};
 use crate::open_files::now;
-use crate::process::{Process, client, number, token_in, try_with};
+use crate::process::{Process, argument, client, number, seconds, token_in, try_with};
 use crate::support::server::Server;
 use crate::support::{Client, Directory, PIN, data, none, plain};
 
@@ -35,8 +35,6 @@ const GRACE: Duration = Duration::from_secs(15);
 const START: Duration = Duration::from_secs(180);
 /// The pause between two looks at the server's memory.
 const LOOK: Duration = Duration::from_secs(10);
-/// The variable with the keys of `[store]` of a host.
-const STORE: &str = "JETON_CRASH_STORE";
 
 /// What a host counted.
 #[derive(Default)]
@@ -65,7 +63,8 @@ impl Counts {
 pub fn child() {
     let mut counts = Counts::default();
     let start = Instant::now();
-    let store = format!(", store = {{ {} }}", std::env::var(STORE).expect("the keys of a store"));
+    let task: Task = argument();
+    let store = format!(", store = {{ {} }}", task.store);
     let started = try_with(&crate::process::directory(), u32::MAX, Provider::ALL[0], &store);
     let outcome = started.and_then(|client| {
         let session = client.module.open_session(client.slot, Access::ReadWrite)?;
@@ -73,19 +72,17 @@ pub fn child() {
         Ok((client, session))
     });
     println!("started {}", start.elapsed().as_millis());
-    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
-    tell(&name, "ready", "");
+    tell(&task, "ready", "");
     crate::process::ready();
     match outcome {
-        Ok((client, session)) => work(&client, session, &name, &mut counts),
+        Ok((client, session)) => work(&client, session, &task, &mut counts),
         Err(reason) => counts.fail("start", reason),
     }
     counts.print();
 }
 
-fn work(client: &Client, session: SessionHandle, name: &str, counts: &mut Counts) {
-    let seconds = Duration::from_secs(number("JETON_CRASH_SECONDS", 5));
-    let writes = number("JETON_CRASH_WRITES", 0) == 1;
+fn work(client: &Client, session: SessionHandle, task: &Task, counts: &mut Counts) {
+    let seconds = Duration::from_secs(seconds());
     let start = Instant::now();
     let find = |label: &str| client.find_one(session, &none().label(label).flag(A::SIGN, true));
     let key = find("shared");
@@ -119,8 +116,8 @@ fn work(client: &Client, session: SessionHandle, name: &str, counts: &mut Counts
                 true
             }
         });
-        if writes && turn % TURNS == 0 && elapsed <= seconds {
-            match change(client, session, &format!("{name}-{turn}")) {
+        if task.writes && turn % TURNS == 0 && elapsed <= seconds {
+            match change(client, session, &format!("{}-{turn}", task.name)) {
                 Ok(()) => counts.add("rounds"),
                 Err(reason) => counts.fail("change", reason),
             }
@@ -192,7 +189,7 @@ impl Fleet {
         let url = format!("postgresql://host@{address}:{port}/postgres");
         server.sql(&format!("GRANT USAGE ON SCHEMA {0} TO host", directory.schema()));
         server.sql(&format!("GRANT ALL ON ALL TABLES IN SCHEMA {} TO host", directory.schema()));
-        Self { hosts, seconds: number("JETON_CRASH_SECONDS", 5), url, namespaces, pooler, server, directory }
+        Self { hosts, seconds: seconds(), url, namespaces, pooler, server, directory }
     }
 
     fn run(self) {
@@ -261,18 +258,13 @@ impl Fleet {
             path(self.server.directory.join("ca.pem")),
             path(self.directory.path().join("password"))
         );
-        let more = [
-            ("JETON_CRASH_SHARED", path(self.shared())),
-            ("JETON_CRASH_NAME", format!("h{host}")),
-            ("JETON_CRASH_WRITES", u64::from(host.is_multiple_of(WRITERS)).to_string()),
-            ("JETON_CRASH_SECONDS", self.seconds.to_string()),
-            (STORE, store),
-        ];
+        let (name, writes) = (format!("h{host}"), host.is_multiple_of(WRITERS));
+        let task = Task { name, seed: 0, shared: self.shared(), store, writes };
         match &self.namespaces {
             Some(spaces) => {
-                Process::start_by("ip", &["netns", "exec", &spaces.name(host)], "fleet", &directory, &more)
+                Process::below("ip", &["netns", "exec", &spaces.name(host)], "fleet", &directory, task)
             }
-            None => Process::start("fleet", &directory, &more),
+            None => Process::start("fleet", &directory, task),
         }
     }
 

@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::module::User;
+use serde::{Deserialize, Serialize};
 
 use super::is_installed;
 use crate::keys::{Kind, pair};
 use crate::open_files::now;
-use crate::process::{Process, Random, client, directory, number, together, token_in};
+use crate::process::{
+    Process, Random, argument, client, directory, numbers, seconds, texts, together, token_in,
+};
 use crate::support::server::Server;
 use crate::support::{Client, Directory, PIN, data, none, plain};
 
@@ -24,23 +27,29 @@ const PROCESSES: usize = 4;
 pub(super) const DOOMED: usize = 4;
 /// The bound of docs/postgresql.md is 3 s and a round trip. The rest is for a busy machine.
 const STALENESS: Duration = Duration::from_secs(6);
-/// The directory in which the processes tell each other the labels of their objects.
-const SHARED: &str = "JETON_CRASH_SHARED";
 
-fn shared() -> PathBuf {
-    PathBuf::from(std::env::var_os(SHARED).expect("a directory"))
+/// The argument of a process.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Task {
+    pub name: String,
+    pub seed: u64,
+    /// The directory in which the processes tell each other the labels of their objects.
+    pub shared: PathBuf,
+    /// The keys of `[store]`, and whether the process makes changes.
+    pub store: String,
+    pub writes: bool,
 }
 
 /// Tells the other processes a label.
-pub(super) fn tell(name: &str, what: &str, label: &str) {
-    let file = shared().join(format!("{what} {name}"));
+pub(super) fn tell(task: &Task, what: &str, label: &str) {
+    let file = task.shared.join(format!("{what} {}", task.name));
     let new = file.with_extension("new");
     std::fs::write(&new, label).expect("a file");
     std::fs::rename(new, file).expect("a file");
 }
 
-fn label_of(name: &str, what: &str) -> Option<String> {
-    std::fs::read_to_string(shared().join(format!("{what} {name}"))).ok()
+fn label_of(task: &Task, name: &str, what: &str) -> Option<String> {
+    std::fs::read_to_string(task.shared.join(format!("{what} {name}"))).ok()
 }
 
 /// Creates, changes, finds, signs and destroys. Prints the labels of the remaining objects, and the
@@ -48,17 +57,17 @@ fn label_of(name: &str, what: &str) -> Option<String> {
 pub fn child() {
     let client = client(&directory(), u32::MAX);
     let session = client.user();
-    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
-    let mut random = Random::seeded(number("JETON_CRASH_SEED", 0));
+    let task: Task = argument();
+    let mut random = Random::seeded(task.seed);
     let key = client.find_one(session, &none().label("shared").flag(A::SIGN, true));
     crate::process::ready();
-    let end = Instant::now() + Duration::from_secs(number("JETON_CRASH_SECONDS", 5));
+    let end = Instant::now() + Duration::from_secs(seconds());
     let (mut rounds, mut seen) = (0, 0);
     while Instant::now() < end {
-        round(&client, session, key, &name, rounds);
+        round(&client, session, key, &task, rounds);
         let other = format!("h{}p{}", random.below(HOSTS as u64), random.below(PROCESSES as u64));
         for (what, count) in [("kept", 1), ("destroyed", 0)] {
-            let Some(label) = label_of(&other, what) else { continue };
+            let Some(label) = label_of(&task, &other, what) else { continue };
             assert_eq!(client.find(session, &none().label(&label)).len(), count, "{what}: {label}");
             seen += 1;
         }
@@ -68,8 +77,8 @@ pub fn child() {
     println!("seen {seen}");
 }
 
-fn round(client: &Client, session: SessionHandle, key: ObjectHandle, name: &str, number: usize) {
-    let label = format!("{name}-{number}");
+fn round(client: &Client, session: SessionHandle, key: ObjectHandle, task: &Task, number: usize) {
+    let label = format!("{}-{number}", task.name);
     let object = data(&label).stored().flag(A::PRIVATE, number.is_multiple_of(3));
     let made = client.create(session, &object).expect("an object");
     let changed = format!("{label}-changed");
@@ -79,10 +88,10 @@ fn round(client: &Client, session: SessionHandle, key: ObjectHandle, name: &str,
     client.sign(session, &plain(M::ECDSA_SHA256), key, label.as_bytes()).expect("a signature");
     if number.is_multiple_of(2) {
         client.module.destroy_object(session, made).expect("an object");
-        tell(name, "destroyed", &changed);
+        tell(task, "destroyed", &changed);
     } else {
         println!("left {changed}");
-        tell(name, "kept", &changed);
+        tell(task, "kept", &changed);
     }
 }
 
@@ -90,12 +99,11 @@ fn round(client: &Client, session: SessionHandle, key: ObjectHandle, name: &str,
 pub fn signing_child() {
     let client = client(&directory(), u32::MAX);
     let session = client.user();
-    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
     let find = |place| client.find_one(session, &none().label(&doomed(place)).flag(A::SIGN, true));
     let mut keys: Vec<_> = (0..DOOMED).map(|place| (place, find(place))).collect();
     let sign = |key| client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop);
     keys.iter().for_each(|(_, key)| sign(*key).expect("a signature"));
-    tell(&name, "ready", "");
+    tell(&argument(), "ready", "");
     let mut signatures = 0;
     while !keys.is_empty() {
         keys.retain(|(place, key)| match sign(*key) {
@@ -132,7 +140,7 @@ pub fn case() {
     if !is_installed() {
         return;
     }
-    let seconds: u64 = number("JETON_CRASH_SECONDS", 5);
+    let seconds = seconds();
     let server = Server::start("hosts", "-c fsync=off").expect("a server");
     let first = Directory::new();
     first.use_server(&server);
@@ -147,13 +155,9 @@ pub fn case() {
     }
     let hosts: Vec<_> = (0..HOSTS).map(|host| directory_of(&first, host, &server.url())).collect();
     let start = |role: &str, host: usize, name: String, seed: usize| {
-        let more = [
-            (SHARED, shared.display().to_string()),
-            ("JETON_CRASH_NAME", name),
-            ("JETON_CRASH_SEED", seed.to_string()),
-            ("JETON_CRASH_SECONDS", seconds.to_string()),
-        ];
-        Process::start(role, &hosts[host], &more)
+        let (seed, shared) = (seed as u64, shared.clone());
+        let task = Task { name, seed, shared, store: String::new(), writes: true };
+        Process::start(role, &hosts[host], task)
     };
     let signers: Vec<_> = (0..HOSTS).map(|host| start("hosts sign", host, format!("s{host}"), 0)).collect();
     wait_until_ready(&shared);
@@ -168,12 +172,8 @@ pub fn case() {
     let delays =
         signers.into_iter().flat_map(|signer| delays(&signer.wait(), &destroyed)).collect::<Vec<_>>();
 
-    let sum = |word: &str| -> u64 {
-        said.iter().filter_map(|line| line.strip_prefix(word)?.parse::<u64>().ok()).sum()
-    };
-    let (rounds, seen) = (sum("rounds "), sum("seen "));
-    let left: BTreeSet<_> =
-        said.iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect();
+    let [rounds, seen] = ["rounds ", "seen "].map(|word| numbers(&said, word).iter().sum::<u64>());
+    let left = texts(&said, "left ");
     // All modules find the same objects: the one from before the work, also after another login,
     // and a new module of each host.
     let others: Vec<_> = hosts.iter().map(|host| client(host, u32::MAX)).collect();

@@ -21,11 +21,10 @@ use jeton::error::{Error, Result};
 use jeton::id::SessionHandle;
 use jeton::module::Access;
 
-use crate::model::Model;
-use crate::process::{Process, Random, number, token_in, try_with};
+use crate::process::{Random, argument, token_in, try_with};
 use crate::support::server::binaries;
 use crate::support::{Client, Directory, none};
-use crate::worker::{Worker, pin, try_log_in};
+use crate::worker::{Counts, Dead, Running, Task, Worker, pin, try_log_in};
 
 const WORKERS: usize = 4;
 /// `timeout-seconds` of the processes.
@@ -74,12 +73,9 @@ fn log_in(client: &Client, session: SessionHandle, known: u64) -> u64 {
 pub fn child() {
     let client = host(&crate::process::directory());
     let session = until_ok(|| client.module.open_session(client.slot, Access::ReadWrite));
-    let name = std::env::var("JETON_CRASH_NAME").expect("a name");
-    let known = log_in(&client, session, number("JETON_CRASH_PIN", 0));
-    let mut worker = Worker::in_session(&client, session, &name, |line| println!("{line}"));
-    if number("JETON_CRASH_CHANGES_PIN", 0u8) != 0 {
-        worker = worker.changing_pin(known);
-    }
+    let task: Task = argument();
+    let task = Task { pin: log_in(&client, session, task.pin), ..task };
+    let mut worker = Worker::in_session(&client, session, &task, |line| println!("{line}"));
     let mut longest = Duration::ZERO;
     loop {
         let start = Instant::now();
@@ -101,21 +97,6 @@ pub fn child() {
     }
 }
 
-/// A process at work.
-struct Running {
-    process: Process,
-    name: String,
-    /// The number of the PIN when the process started, if the process changes the PIN.
-    pin: Option<u64>,
-}
-
-/// A process that was killed, and its output.
-struct Dead {
-    said: Vec<String>,
-    name: String,
-    pin: Option<u64>,
-}
-
 /// The processes of a case, and its counts.
 struct Workers {
     directory: Arc<Directory>,
@@ -125,12 +106,7 @@ struct Workers {
     started: u64,
     /// The number of the user's PIN, as of the last check.
     pin: u64,
-    kills: u64,
-    acknowledged: u64,
-    in_doubt: u64,
-    done_in_doubt: u64,
-    objects: usize,
-    longest: u64,
+    counts: Counts,
 }
 
 impl Workers {
@@ -139,44 +115,24 @@ impl Workers {
         let directory = Directory::new();
         directory.use_url(url);
         token_in(&directory, &pin(0));
-        Self {
-            directory,
-            random: Random::new(),
-            running: Vec::new(),
-            dead: Vec::new(),
-            started: 0,
-            pin: 0,
-            kills: 0,
-            acknowledged: 0,
-            in_doubt: 0,
-            done_in_doubt: 0,
-            objects: 0,
-            longest: 0,
-        }
+        let (random, counts) = (Random::new(), Counts::default());
+        Self { directory, random, running: Vec::new(), dead: Vec::new(), started: 0, pin: 0, counts }
     }
 
     /// Starts the processes. The first one also changes the PIN.
     fn start(&mut self) {
         for place in 0..WORKERS {
             self.started += 1;
-            let name = format!("w{}", self.started);
-            let more = [
-                ("JETON_CRASH_NAME", name.clone()),
-                ("JETON_CRASH_PIN", self.pin.to_string()),
-                ("JETON_CRASH_CHANGES_PIN", u64::from(place == 0).to_string()),
-                ("JETON_CRASH_SEED", self.random.below(u64::MAX).to_string()),
-            ];
-            let process = Process::start("database", &self.directory, &more);
-            self.running.push(Running { process, name, pin: (place == 0).then_some(self.pin) });
+            let (name, seed) = (format!("w{}", self.started), self.random.below(u64::MAX));
+            let task = Task { name, pin: self.pin, changes_pin: place == 0, seed };
+            self.running.push(Running::start("database", &self.directory, task));
         }
     }
 
     /// Kills one of the processes.
     fn kill_one(&mut self) {
         let place = self.random.below(self.running.len() as u64) as usize;
-        let Running { process, name, pin } = self.running.swap_remove(place);
-        self.kills += 1;
-        self.dead.push(Dead { said: process.kill(), name, pin });
+        self.dead.push(self.running.swap_remove(place).kill());
     }
 
     /// Kills all processes. `connections` returns the number of their connections to the server.
@@ -194,23 +150,8 @@ impl Workers {
         let client = host(&self.directory);
         let session = client.open();
         self.pin = log_in(&client, session, self.pin);
-        for Dead { name, pin, said } in std::mem::take(&mut self.dead) {
-            let model = Model::of(said.iter().map(String::as_str));
-            if let Some(start) = pin {
-                let (acknowledged, in_doubt) = model.pins(start);
-                let found = self.pin;
-                assert!(
-                    found == acknowledged || Some(found) == in_doubt,
-                    "the PIN is number {found}, acknowledged {acknowledged}, in doubt {in_doubt:?}"
-                );
-            }
-            let verified = model.verify(&client, session, &format!("{name}-"));
-            let verified = verified.expect("what was acknowledged");
-            self.acknowledged += model.acknowledged;
-            self.in_doubt += model.in_doubt;
-            self.longest = self.longest.max(model.longest);
-            self.objects += verified.objects;
-            self.done_in_doubt += verified.done_in_doubt;
+        for dead in std::mem::take(&mut self.dead) {
+            dead.check(&client, session, self.pin, &mut self.counts);
         }
         assert_eq!(client.find(session, &none()), [], "objects remaining");
         client.module.finalize().expect("a module");
@@ -218,18 +159,8 @@ impl Workers {
 
     /// Prints the counts.
     fn report(&self, what: &str) {
-        println!(
-            "{what}, {} kills of {WORKERS} processes: {} calls acknowledged and found, {} in doubt, of which {} had \
-             taken effect, {} objects verified, the PIN changed {} times, the longest call took {} ms",
-            self.kills,
-            self.acknowledged,
-            self.in_doubt,
-            self.done_in_doubt,
-            self.objects,
-            self.pin,
-            self.longest
-        );
-        assert!(self.acknowledged > 0);
+        let longest = self.counts.longest;
+        println!("{what}, {}, the longest call took {longest} ms", self.counts.describe(self.pin));
     }
 }
 
