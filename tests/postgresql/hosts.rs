@@ -1,7 +1,6 @@
 //! Several hosts that use one token.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -203,66 +202,4 @@ fn a_counter_of_four_hosts_repeats_no_value() {
     let different: BTreeSet<_> = values.iter().collect();
     println!("{} uses by 4 hosts in {:?}", values.len(), start.elapsed());
     assert_eq!((values.len() as u64, different.len()), (4 * uses, values.len()));
-}
-
-/// Twelve hosts create, change, find, sign and destroy.
-#[test]
-fn twelve_hosts_lose_no_change() {
-    let Some(server) = server() else { return };
-    let first = host(server, "");
-    let session = first.user();
-    pair(&first, session, Kind::P256, &none().stored().label("pair"));
-    let stop = AtomicBool::new(false);
-    let clients: Vec<_> = (0..12).map(|_| another(&first, "")).collect();
-    let (mut kept, mut rounds) = (BTreeSet::new(), 0);
-    thread::scope(|scope| {
-        let running: Vec<_> = clients
-            .iter()
-            .enumerate()
-            .map(|(number, client)| {
-                let stop = &stop;
-                scope.spawn(move || work(number, client, stop))
-            })
-            .collect();
-        thread::sleep(Duration::from_secs(number("JETON_TEST_SECONDS", 3)));
-        stop.store(true, Ordering::Release);
-        for host in running {
-            let (labels, done) = host.join().expect("a host");
-            kept.extend(labels);
-            rounds += done;
-        }
-    });
-    println!("12 modules: {rounds} rounds, {} objects kept", kept.len());
-    for client in clients.iter().chain([&first]) {
-        let session =
-            client.module.open_session(client.slot, jeton::module::Access::ReadOnly).expect("a session");
-        let found = client.find(session, &none().number(A::CLASS, ObjectClass::DATA.0));
-        let labels = found.iter().map(|object| {
-            String::from_utf8(client.read(session, *object, A::LABEL).expect("a label")).expect("text")
-        });
-        assert_eq!(labels.collect::<BTreeSet<_>>(), kept);
-    }
-}
-
-/// Works until `stop`. Returns the labels of the objects that must exist, and the number of rounds.
-fn work(number: usize, client: &Client, stop: &AtomicBool) -> (BTreeSet<String>, usize) {
-    let session = client.user();
-    let wanted = none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
-    let (mut kept, mut round) = (BTreeSet::new(), 0);
-    while !stop.load(Ordering::Acquire) {
-        let label = format!("host {number} object {round}");
-        let made = client.create(session, &data(&label).stored()).expect("data");
-        let changed = format!("{label} changed");
-        client.set(session, made, &none().label(&changed)).expect("a change");
-        assert_eq!(client.find(session, &none().label(&changed)), [made]);
-        let key = client.find_one(session, &wanted);
-        client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
-        if round % 2 == 0 {
-            client.module.destroy_object(session, made).expect("data");
-        } else {
-            kept.insert(changed);
-        }
-        round += 1;
-    }
-    (kept, round)
 }

@@ -3,10 +3,10 @@
 //! own connection.
 //!
 //! The tests of `tests/token` and `tests/crash` also run on a database, if `JETON_TEST_STORE` is
-//! `postgresql`.
+//! `postgresql`. Hosts that are processes, and a server that crashes while they work, are cases of
+//! `tests/crash/database`.
 //!
 //! - `JETON_TEST_USES`: how often four hosts use a counter (400)
-//! - `JETON_TEST_SECONDS`: how long twelve hosts work on one token (3)
 //! - `JETON_TEST_PARTITION_SECONDS`: how long the network of two hosts delivers nothing (3)
 //! - `JETON_TEST_CUTS`: how many connections the network cuts (20)
 //!

@@ -9,12 +9,15 @@ use jeton::module::User;
 
 use crate::keys::{Kind, pair};
 use crate::support::server::Server;
-use crate::support::{Client, PIN, data, none, plain};
+use crate::support::{PIN, data, none, plain};
 use crate::{another, host, server};
 
 /// How long a client may need to find the server again: the longest pause of the store, and the
 /// start of the server.
 const BACK: Duration = Duration::from_secs(20);
+
+/// The time without a server. A host asks for changes once a second.
+const OUTAGE: Duration = Duration::from_millis(1500);
 
 /// A server of one test.
 fn own_server(name: &str) -> Option<Server> {
@@ -45,7 +48,7 @@ fn signing_goes_on_during_an_outage_and_changes_fail() {
     server.crash();
 
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(2500) {
+    while start.elapsed() < OUTAGE {
         let begin = Instant::now();
         one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
         assert_eq!(one.find(session, &wanted), [key]);
@@ -78,9 +81,10 @@ fn a_host_that_only_signs_reconnects_and_notices_changes() {
     let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), other, b"data");
     sign().expect("a signature");
     server.crash();
-    for _ in 0..25 {
+    let start = Instant::now();
+    while start.elapsed() < OUTAGE {
         sign().expect("a signature during the outage");
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(50));
     }
     server.start_again();
     until_ok(|| one.module.destroy_object(mine, own));
@@ -109,48 +113,4 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     server.start_again();
     until_ok(|| one.module.find_init(session, &none().template()));
     sign().expect("a signature");
-}
-
-#[test]
-fn acknowledged_changes_survive_crashes_of_the_server() {
-    let Some(server) = own_server("crash") else { return };
-    let one = host(&server, "");
-    let (mut kept, mut doubtful) = (Vec::new(), Vec::new());
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| work(&one));
-        for _ in 0..4 {
-            thread::sleep(Duration::from_millis(400));
-            server.control(&["restart", "--mode=immediate"]);
-        }
-        (kept, doubtful) = worker.join().expect("a client");
-    });
-    println!("{} objects kept, {} in doubt", kept.len(), doubtful.len());
-    assert!(kept.len() > 10);
-    let two = another(&one, "");
-    let session = two.user();
-    for label in &kept {
-        assert_eq!(two.find(session, &data(label)).len(), 1, "{label}");
-    }
-    let all = two.find(session, &none().number(A::CLASS, ObjectClass::DATA.0)).len();
-    assert!((kept.len()..=kept.len() + doubtful.len()).contains(&all), "{all} objects");
-}
-
-/// Creates objects for six seconds. Returns the labels of the objects that were acknowledged, and
-/// of those that failed.
-fn work(client: &Client) -> (Vec<String>, Vec<String>) {
-    let session = client.user();
-    let (mut kept, mut doubtful) = (Vec::new(), Vec::new());
-    let start = Instant::now();
-    let mut number = 0;
-    while start.elapsed() < Duration::from_secs(6) {
-        let label = format!("object {number}");
-        match client.create(session, &data(&label).stored()) {
-            Ok(_) => kept.push(label),
-            Err(Error::DeviceError) => doubtful.push(label),
-            Err(reason) => panic!("{reason:?}"),
-        }
-        number += 1;
-        thread::sleep(Duration::from_millis(5));
-    }
-    (kept, doubtful)
 }
