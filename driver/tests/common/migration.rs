@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{Scratch, jeton, run, succeed};
+use super::{CHEAP, Scratch, jeton, run, succeed};
 
 /// The user's PIN of every old store that has one.
-pub const PIN: &str = "87654321";
+pub use super::PIN;
 
 /// A copy of the store, and a directory for tokens of Jeton.
 pub struct Migration {
@@ -26,7 +26,7 @@ impl Migration {
     pub fn of(store: &Path) -> Self {
         let scratch = Scratch::new();
         copy(store, &scratch.path().join("old"));
-        fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+        fs::write(scratch.file("conf"), CHEAP).expect("a file");
         let from = scratch.path().join("old");
         Self { scratch, from }
     }
@@ -62,6 +62,12 @@ impl Migration {
             path.extension().is_some_and(|extension| extension == "object") && !path.ends_with("token.object")
         };
         entries.find(object).expect("an object")
+    }
+
+    /// Enables the mechanisms of obsolete keys.
+    pub fn allow_legacy(&self) {
+        let text = format!("{CHEAP}[mechanisms]\nlegacy = true\n");
+        fs::write(self.scratch.file("conf"), text).expect("a file");
     }
 
     /// Returns a `jeton migrate` command with the PINs in the environment.
@@ -127,6 +133,29 @@ impl Migration {
         assert_eq!(fingerprint(Path::new(&self.old())), before);
     }
 
+    /// Migrates all objects, proves all private keys, and finds nothing to do the next time. Leaves
+    /// the old store as it is. Returns the output of the first run.
+    pub fn migrates_once(&self, arguments: &[&str], objects: usize, pairs: usize) -> String {
+        let before = fingerprint(Path::new(&self.old()));
+        let text = succeed(&mut self.command(arguments));
+        let wanted = format!(
+            "{objects} of {objects} objects are migrated; {pairs} of {pairs} private keys are proved"
+        );
+        assert!(text.contains(&wanted), "{text}");
+        let again = succeed(&mut self.command(arguments));
+        assert!(again.contains(&format!("all {objects} objects already")), "{again}");
+        assert_eq!(fingerprint(Path::new(&self.old())), before);
+        text
+    }
+
+    /// Migrates with a PIN from a file, in the option `option`. The migration must fail with this
+    /// text.
+    pub fn refuses_pin(&self, option: &str, pin: &str, text: &str) {
+        let file = self.scratch.file("pin");
+        fs::write(&file, pin).expect("a file");
+        self.refused(&[option, &file], text);
+    }
+
     /// Runs a migration that must fail with this text, change nothing and leave nothing.
     pub fn refused(&self, arguments: &[&str], text: &str) {
         let before = fingerprint(Path::new(&self.old()));
@@ -135,6 +164,26 @@ impl Migration {
         assert_eq!(self.listed(), Vec::<String>::new());
         assert_eq!(fingerprint(Path::new(&self.old())), before);
     }
+}
+
+/// Reads a store whose file at `path` has flipped bits, and truncated ones: a panic fails the test.
+/// Flips a bit in the first 100 bytes and in each `flips`-th byte that is not zero, and cuts the
+/// file at each multiple of `cuts`. Most pages of a database are empty.
+pub fn survives_damage(path: &Path, flips: usize, cuts: usize, read: impl Fn() -> bool) {
+    assert!(read(), "a sound store");
+    let content = fs::read(path).expect("a file");
+    for at in (0..content.len()).filter(|at| *at < 100 || content[*at] != 0).step_by(flips) {
+        let mut flipped = content.clone();
+        flipped[at] ^= 1 << (at % 8);
+        fs::write(path, &flipped).expect("a file");
+        read();
+    }
+    for length in (0..content.len()).step_by(cuts) {
+        fs::write(path, &content[..length]).expect("a file");
+        read();
+    }
+    fs::write(path, &content).expect("a file");
+    assert!(read(), "a sound store");
 }
 
 /// Copies a directory.
