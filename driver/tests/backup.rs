@@ -2,30 +2,32 @@
 //! of a restored token with other files.
 //!
 //! In one test four processes create keys and sign while the token is backed up.
-//! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4.
+//! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4. In another test
+//! `JETON_BACKUP_ROUNDS` backups and as many restores are killed. The default is 12.
 
 mod common;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use age::x25519::Recipient;
-use common::{Scratch, jeton, peer, run, succeed};
+use common::{PIN, Tool, run, succeed};
 use cryptoki_sys::{
     CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
     CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
 };
+use jeton_child::{Child, Silence};
 use jeton_driver::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_peers::Known;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-const PIN: &str = "87654321";
-const SO_PIN: &str = "12345678";
 const PASSPHRASE: &str = "a long passphrase";
 const WORKERS: usize = 4;
 /// The page size of a token file.
@@ -38,108 +40,101 @@ const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 
 /// A token, an identity and its recipient.
 struct Setup {
-    scratch: Scratch,
+    tool: Tool,
     recipient: String,
+}
+
+impl Deref for Setup {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.tool
+    }
 }
 
 impl Setup {
     /// Returns `None` if the module is not built.
     fn new() -> Option<Self> {
-        peer(Known::Jeton)?;
-        let scratch = Scratch::new();
-        let mut setup = Self { scratch, recipient: String::new() };
-        setup.configure("");
-        setup.ok(&["token", "init", "--label", "mine"]);
-        setup.ok(&["key", "generate", "--type", "ec:p256", "--label", "first", "--id", "01"]);
-        let said = setup.ok(&["backup", "new-key", "identity"]);
-        setup.recipient = said.trim().strip_prefix("Recipient: ").expect("a recipient").to_owned();
-        Some(setup)
+        let tool = Tool::new()?;
+        tool.ok("key generate --type ec:p256 --label first --id 01");
+        let recipient = new_key(&tool, "identity");
+        Some(Self { tool, recipient })
     }
 
-    fn configure(&self, more: &str) {
-        let text = format!("[pin]\nmemory-kib = 8\npasses = 1\n{more}");
-        fs::write(self.scratch.file("conf"), text).expect("the directory is writable");
-    }
-
-    /// A command with this token directory, and with the PINs in the environment.
-    fn command_in(&self, tokens: &str, arguments: &[&str]) -> Command {
-        let mut command = self.without_pins(tokens, arguments);
-        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
-        command
-    }
-
-    fn without_pins(&self, tokens: &str, arguments: &[&str]) -> Command {
-        let mut command = jeton(arguments);
-        command.current_dir(self.scratch.path()).stdin(Stdio::null());
-        command.env("JETON_CONF", self.scratch.file("conf")).env("JETON_DIR", self.scratch.file(tokens));
+    /// A command with this token directory, and with the PINs and a passphrase in the environment.
+    fn command_in(&self, tokens: &str, line: &str) -> Command {
+        let mut command = self.tool.command_in(tokens, line);
         command.env("JETON_BACKUP_PASSPHRASE", PASSPHRASE);
         command
     }
 
-    fn ok(&self, arguments: &[&str]) -> String {
-        succeed(&mut self.command_in("tokens", arguments))
+    fn ok(&self, line: &str) -> String {
+        succeed(&mut self.command_in("tokens", line))
     }
 
-    fn fails(&self, arguments: &[&str]) -> String {
-        fails(&mut self.command_in("tokens", arguments))
+    fn fails(&self, line: &str) -> String {
+        fails(&mut self.command_in("tokens", line))
+    }
+
+    /// The command that makes a backup.
+    fn create(&self, file: &str) -> String {
+        format!("backup create {file} --recipient {}", self.recipient)
     }
 
     fn back_up(&self, file: &str) {
-        self.ok(&["backup", "create", file, "--recipient", &self.recipient]);
+        self.ok(&self.create(file));
     }
 
-    fn restore(&self, file: &str, tokens: &str, more: &[&str]) -> Value {
-        let arguments = [&["backup", "restore", file, "--identity", "identity", "--json"], more].concat();
-        serde_json::from_str(&succeed(&mut self.command_in(tokens, &arguments))).expect("JSON")
-    }
-
-    fn files(&self, folder: &str) -> BTreeSet<String> {
-        let entries = fs::read_dir(self.scratch.file(folder)).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
-    }
-
-    fn token_file(&self, tokens: &str) -> String {
-        let files = self.files(tokens);
-        let name = files.iter().find(|name| name.ends_with(".jeton")).expect("a token");
-        format!("{}/{name}", self.scratch.file(tokens))
+    fn restore(&self, file: &str, tokens: &str, more: &str) -> Value {
+        let line = format!("backup restore {file} --identity identity --json {more}");
+        serde_json::from_str(&succeed(&mut self.command_in(tokens, &line))).expect("JSON")
     }
 
     fn labels(&self, tokens: &str) -> BTreeSet<String> {
-        let list = succeed(&mut self.command_in(tokens, &["object", "list", "--json"]));
-        let list: Value = serde_json::from_str(&list).expect("JSON");
-        let list = list.as_array().expect("a list");
+        let list = succeed(&mut self.command_in(tokens, "object list --json"));
+        let list: Vec<Value> = serde_json::from_str(&list).expect("a list");
         list.iter().filter_map(|object| Some(object["label"].as_str()?.to_owned())).collect()
+    }
+
+    /// Returns whether a file or a directory exists.
+    fn has(&self, name: &str) -> bool {
+        Path::new(&self.scratch.file(name)).exists()
     }
 }
 
+/// Makes an identity in a file, and returns its recipient.
+fn new_key(tool: &Tool, file: &str) -> String {
+    let said = tool.ok(&format!("backup new-key {file}"));
+    said.trim().strip_prefix("Recipient: ").expect("a recipient").to_owned()
+}
+
+/// The command that restores `backup`.
+const RESTORE: &str = "backup restore backup --identity identity";
+
 fn fails(command: &mut Command) -> String {
-    let (code, text) = run(command);
-    assert_eq!(code, 1, "{command:?}\n{text}");
-    text
+    common::fails(1, command)
 }
 
 #[test]
 fn a_backup_for_recipients_is_verified_and_restored_by_each_of_them() {
     let Some(setup) = Setup::new() else { return };
-    let second = setup.ok(&["backup", "new-key", "second"]);
-    let second = second.trim().strip_prefix("Recipient: ").expect("a recipient");
+    let second = new_key(&setup, "second");
     fs::write(setup.scratch.file("all"), format!("# both\n{}\n{second}\n", setup.recipient)).expect("a file");
-    let text = setup.ok(&["backup", "create", "backup", "--recipients-file", "all"]);
+    let text = setup.ok("backup create backup --recipients-file all");
     assert!(text.contains("Every record opens."), "{text}");
     let mode = fs::metadata(setup.scratch.file("backup")).expect("a file").mode();
     assert_eq!(mode & 0o777, 0o600);
     for identity in ["identity", "second"] {
-        let text = setup.ok(&["backup", "verify", "backup", "--identity", identity]);
+        let text = setup.ok(&format!("backup verify backup --identity {identity}"));
         assert!(text.contains("Every record opens."), "{text}");
     }
-    let without = ["backup", "verify", "backup", "--identity", "second"];
-    let text = succeed(&mut setup.without_pins("tokens", &without));
+    let text = succeed(&mut setup.without_pins("backup verify backup --identity second"));
     assert!(text.contains("were not opened"), "{text}");
-    setup.ok(&["backup", "new-key", "stranger"]);
-    let text = setup.fails(&["backup", "verify", "backup", "--identity", "stranger"]);
+    setup.ok("backup new-key stranger");
+    let text = setup.fails("backup verify backup --identity stranger");
     assert!(text.contains("for other keys"), "{text}");
-    assert!(setup.fails(&["backup", "verify", "backup"]).contains("give an --identity"));
-    let restored = setup.restore("backup", "restored", &[]);
+    assert!(setup.fails("backup verify backup").contains("give an --identity"));
+    let restored = setup.restore("backup", "restored", "");
     assert_eq!(restored["label"], "mine");
     assert_eq!(setup.labels("restored"), setup.labels("tokens"));
     assert_eq!(setup.files("tokens").iter().filter(|name| name.ends_with(".backup")).count(), 0);
@@ -148,41 +143,40 @@ fn a_backup_for_recipients_is_verified_and_restored_by_each_of_them() {
 #[test]
 fn a_backup_with_a_passphrase_is_restored_on_another_file_system() {
     let Some(setup) = Setup::new() else { return };
-    setup.ok(&["backup", "create", "backup"]);
-    let mut wrong = setup.command_in("tokens", &["backup", "verify", "backup"]);
+    setup.ok("backup create backup");
+    let mut wrong = setup.command_in("tokens", "backup verify backup");
     let text = fails(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase"));
     assert!(text.contains("the passphrase is wrong"), "{text}");
-    let text = setup.fails(&["backup", "verify", "backup", "--identity", "identity"]);
+    let text = setup.fails("backup verify backup --identity identity");
     assert!(text.contains("has a passphrase"), "{text}");
-    let mut short = setup.command_in("tokens", &["backup", "create", "other"]);
+    let mut short = setup.command_in("tokens", "backup create other");
     assert!(fails(short.env("JETON_BACKUP_PASSPHRASE", "short")).contains("at least 12"));
-    assert!(!Path::new(&setup.scratch.file("other")).exists());
+    assert!(!setup.has("other"));
     // A file system in memory, if the machine has one.
     let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let tokens = memory.path().join("tokens");
     let tokens = tokens.to_str().expect("UTF-8");
-    let mut command = setup.command_in("tokens", &["backup", "restore", "backup"]);
+    let mut command = setup.command_in("tokens", "backup restore backup");
     succeed(command.env("JETON_DIR", tokens));
-    let mut list = setup.command_in("tokens", &["object", "list"]);
+    let mut list = setup.command_in("tokens", "object list");
     assert!(succeed(list.env("JETON_DIR", tokens)).contains("first"));
 }
 
 #[test]
 fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
     let Some(setup) = Setup::new() else { return };
-    let mut stream = setup.command_in("tokens", &["backup", "create", "-", "--recipient", &setup.recipient]);
+    let mut stream = setup.command_in("tokens", &setup.create("-"));
     let bytes = stream.output().expect("the tool starts").stdout;
     fs::write(setup.scratch.file("backup"), &bytes).expect("the directory is writable");
-    let mut verify = setup.command_in("tokens", &["backup", "verify", "-", "--identity", "identity"]);
+    let mut verify = setup.command_in("tokens", "backup verify - --identity identity");
     verify.stdin(File::open(setup.scratch.file("backup")).expect("a file"));
     succeed(&mut verify);
-    let again = ["backup", "create", "backup", "--recipient", &setup.recipient];
+    let again = setup.create("backup");
     assert!(setup.fails(&again).contains("--force"));
     assert_eq!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
-    setup.ok(&[&again[..], &["--force"]].concat());
+    setup.ok(&format!("{again} --force"));
     assert_ne!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
-    let (code, text) =
-        run(&mut setup.command_in("tokens", &["backup", "create", "x", "--recipient", "age1x"]));
+    let (code, text) = run(&mut setup.command_in("tokens", "backup create x --recipient age1x"));
     assert_eq!(code, 2, "{text}");
 }
 
@@ -195,11 +189,10 @@ fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
         fs::write(setup.scratch.file("bad"), bytes).expect("the directory is writable");
         for verb in ["verify", "restore"] {
             let text =
-                fails(&mut setup.command_in("other", &["backup", verb, "bad", "--identity", "identity"]));
+                fails(&mut setup.command_in("other", &format!("backup {verb} bad --identity identity")));
             assert!(!text.contains("panicked"), "{what}: {text}");
         }
-        let folder = setup.scratch.file("other");
-        assert!(!Path::new(&folder).exists() || setup.files("other").is_empty(), "{what}");
+        assert!(setup.files("other").is_empty(), "{what}");
     };
     for at in [0, 30, 100, 250, whole.len() / 2, whole.len() - 1] {
         let mut altered = whole.clone();
@@ -213,14 +206,14 @@ fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
 
 /// Returns a command that runs the tool within [`LIMITS`], with the output of `input` as its
 /// standard input.
-fn limited(setup: &Setup, input: &str, arguments: &[&str]) -> Command {
-    let command = setup.command_in("other", &[]);
+fn limited(setup: &Setup, input: &str, line: &str) -> Command {
+    let command = setup.command_in("other", line);
     let mut shell = Command::new("bash");
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell
         .current_dir(setup.scratch.path())
         .args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
-    shell.arg(command.get_program()).args(arguments);
+    shell.arg(command.get_program()).args(command.get_args());
     shell
 }
 
@@ -229,8 +222,7 @@ fn a_backup_with_an_endless_header_is_refused() {
     let Some(setup) = Setup::new() else { return };
     for endless in ["tr '\\0' a </dev/zero", "yes -- $'-> a\\n'"] {
         let input = format!("{{ printf 'age-encryption.org/v1\\n-> '; {endless}; }}");
-        let (code, text) =
-            run(&mut limited(&setup, &input, &["backup", "verify", "-", "--identity", "identity"]));
+        let (code, text) = run(&mut limited(&setup, &input, "backup verify - --identity identity"));
         assert_eq!(code, 1, "{endless}: {text}");
         assert!(text.contains("its header has more than"), "{endless}: {text}");
     }
@@ -241,7 +233,7 @@ fn a_backup_with_an_endless_header_is_refused() {
 fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
-    let header = setup.ok(&["backup", "verify", "backup", "--identity", "identity", "--json"]);
+    let header = setup.ok("backup verify backup --identity identity --json");
     let header: Value = serde_json::from_str(&header).expect("JSON");
     let token = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
     let copy = setup.scratch.file("copy");
@@ -264,15 +256,14 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
         let content = [b"jeton backup 1\n", header.to_string().as_bytes(), b"\n", &store].concat();
         fs::write(setup.scratch.file("hostile"), encrypted(&setup.recipient, &content)).expect("a file");
         for verb in ["verify", "restore"] {
-            let arguments = ["backup", verb, "hostile", "--identity", "identity"];
-            let (code, text) = run(&mut limited(&setup, ":", &arguments));
+            let line = format!("backup {verb} hostile --identity identity");
+            let (code, text) = run(&mut limited(&setup, ":", &line));
             assert_eq!(code, i32::from(expected.is_some()), "{verb}: {text}");
             assert!(text.contains(expected.unwrap_or_default()), "{verb}: {text}");
             assert!(!text.contains("panicked"), "{verb}: {text}");
         }
-        let folder = setup.scratch.file("other");
-        assert!(expected.is_none() || !Path::new(&folder).exists() || setup.files("other").is_empty());
-        let _ = fs::remove_dir_all(folder);
+        assert!(expected.is_none() || setup.files("other").is_empty());
+        let _ = fs::remove_dir_all(setup.scratch.file("other"));
     }
 }
 
@@ -336,14 +327,14 @@ fn a_file_with_too_many_recipients_is_refused() {
     let Some(setup) = Setup::new() else { return };
     let all = format!("{}\n", setup.recipient).repeat(1041);
     fs::write(setup.scratch.file("all"), &all).expect("a file");
-    let create = ["backup", "create", "backup", "--recipients-file", "all"];
-    assert!(setup.fails(&create).contains("the file has more than"));
+    let create = "backup create backup --recipients-file all";
+    assert!(setup.fails(create).contains("the file has more than"));
     fs::write(setup.scratch.file("all"), &all[..all.len() / 1041 * 1040]).expect("a file");
-    setup.ok(&create);
-    setup.ok(&["backup", "verify", "backup", "--identity", "identity"]);
-    let twice = [&create[..], &["--recipients-file", "all", "--force"]].concat();
+    setup.ok(create);
+    setup.ok("backup verify backup --identity identity");
+    let twice = format!("{create} --recipients-file all --force");
     assert!(setup.fails(&twice).contains("its header has more than"));
-    setup.ok(&["backup", "verify", "backup", "--identity", "identity"]);
+    setup.ok("backup verify backup --identity identity");
 }
 
 #[test]
@@ -352,9 +343,9 @@ fn a_damaged_token_is_not_backed_up() {
     let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
     store.execute("DELETE FROM record WHERE id = (SELECT max(id) FROM record)", []).expect("a row");
     drop(store);
-    let text = setup.fails(&["backup", "create", "backup", "--recipient", &setup.recipient]);
+    let text = setup.fails(&setup.create("backup"));
     assert!(text.contains("its record is missing"), "{text}");
-    assert!(!Path::new(&setup.scratch.file("backup")).exists());
+    assert!(!setup.has("backup"));
 }
 
 #[test]
@@ -365,9 +356,9 @@ fn an_altered_record_is_found_only_with_a_pin() {
                WHERE id = (SELECT id FROM object WHERE private LIMIT 1)";
     assert_eq!(store.execute(sql, []), Ok(1));
     drop(store);
-    let create = ["backup", "create", "backup", "--recipient", &setup.recipient];
+    let create = setup.create("backup");
     assert!(setup.fails(&create).contains("its record was altered"));
-    succeed(&mut setup.without_pins("tokens", &create));
+    succeed(&mut setup.without_pins(&create));
 }
 
 #[test]
@@ -376,24 +367,23 @@ fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
     let counters = setup.scratch.file("counters");
     fs::create_dir(&counters).expect("a directory");
     setup.configure(&format!("[store]\ncounter-dir = {counters:?}\n"));
-    setup.ok(&["key", "generate", "--type", "aes:256", "--label", "second"]);
+    setup.ok("key generate --type aes:256 --label second");
     setup.back_up("backup");
-    setup.ok(&["key", "generate", "--type", "aes:256", "--label", "third"]);
+    setup.ok("key generate --type aes:256 --label third");
     // The original token prevents the restore.
-    let restore = ["backup", "restore", "backup", "--identity", "identity"];
-    let text = setup.fails(&restore);
+    let text = setup.fails(RESTORE);
     assert!(text.contains("move it away first, or restore with a new serial number"), "{text}");
     fs::rename(setup.scratch.file("tokens"), setup.scratch.file("old")).expect("a directory");
     // The state of the backup is older than the counter.
-    let text = setup.fails(&[&restore[..], &["--as-it-is"]].concat());
+    let text = setup.fails(&format!("{RESTORE} --as-it-is"));
     assert!(text.contains("the counter knows a later state"), "{text}");
-    let mut wrong = setup.command_in("tokens", &restore);
+    let mut wrong = setup.command_in("tokens", RESTORE);
     assert!(fails(wrong.env("JETON_PIN", "wrong pin")).contains("the PIN is wrong"));
-    setup.ok(&restore);
+    setup.ok(RESTORE);
     assert_eq!(setup.labels("tokens"), ["first", "second"].map(str::to_owned).into());
-    setup.ok(&["key", "generate", "--type", "aes:256", "--label", "fourth"]);
+    setup.ok("key generate --type aes:256 --label fourth");
     // The original is now older than the counter.
-    let text = fails(&mut setup.command_in("old", &["object", "list"]));
+    let text = fails(&mut setup.command_in("old", "object list"));
     assert!(text.contains("older copy"), "{text}");
 }
 
@@ -401,39 +391,23 @@ fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
 fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
-    let restored = setup.restore("backup", "tokens", &["--new-serial"]);
-    let serial = restored["serial"].as_str().expect("a serial").to_owned();
-    let list: Value = serde_json::from_str(&setup.ok(&["token", "list", "--json"])).expect("JSON");
-    let serials: BTreeSet<_> =
-        list.as_array().expect("a list").iter().map(|slot| slot["token"]["serial"].to_string()).collect();
-    assert_eq!(serials.len(), 3, "{list}");
-    let find = ["object", "list", "--serial", &serial, "--label", "first", "--json"];
-    let found: Value = serde_json::from_str(&setup.ok(&find)).expect("JSON");
-    assert_eq!(found.as_array().map(Vec::len), Some(2), "{found}");
-    fs::write(setup.scratch.file("message"), "message").expect("a file");
-    setup.ok(&[
-        "sign",
-        "message",
-        "--serial",
-        &serial,
-        "--label",
-        "first",
-        "--class",
-        "private",
-        "--out",
-        "signature",
-    ]);
-    let original = fs::read_dir(setup.scratch.file("tokens")).expect("a directory");
-    let original = original
-        .filter_map(|entry| {
-            entry.ok()?.file_name().into_string().ok()?.strip_suffix(".jeton").map(str::to_owned)
-        })
-        .find(|name| *name != serial)
-        .expect("the original");
-    setup.ok(&["verify", "message", "--serial", &original, "--label", "first", "--signature", "signature"]);
+    let restored = setup.restore("backup", "tokens", "--new-serial");
+    let serial = restored["serial"].as_str().expect("a serial");
+    let list = setup.rows("token list --json");
+    let serials: BTreeSet<_> = list.iter().map(|slot| slot["token"]["serial"].to_string()).collect();
+    assert_eq!(serials.len(), 3, "{list:?}");
+    let find = format!("object list --serial {serial} --label first --json");
+    assert_eq!(setup.rows(&find).len(), 2);
+    setup.write("message", "message");
+    let name = "--label first --class private --out signature";
+    setup.ok(&format!("sign message --serial {serial} {name}"));
+    let files = setup.files("tokens");
+    let mut serials = files.iter().filter_map(|name| name.strip_suffix(".jeton"));
+    let original = serials.find(|name| *name != serial).expect("the original");
+    setup.ok(&format!("verify message --serial {original} --label first --signature signature"));
     // Each token has its own token key, so a new key for one token does not change the other token.
-    setup.ok(&["rekey", "--serial", &serial]);
-    setup.ok(&["object", "list", "--login", "--serial", &original]);
+    setup.ok(&format!("rekey --serial {serial}"));
+    setup.ok(&format!("object list --login --serial {original}"));
 }
 
 #[test]
@@ -443,7 +417,7 @@ fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
     let token = setup.token_file("tokens");
     fs::remove_file(&token).expect("a file");
     fs::write(format!("{token}-wal"), "left over").expect("the directory is writable");
-    let text = setup.fails(&["backup", "restore", "backup", "--identity", "identity"]);
+    let text = setup.fails(RESTORE);
     assert!(text.contains("jeton-wal"), "{text}");
     assert!(!Path::new(&token).exists());
 }
@@ -451,15 +425,14 @@ fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
 #[test]
 fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
     let Some(setup) = Setup::new() else { return };
-    setup.ok(&["sealing-key", "new", "sealing"]);
+    setup.ok("sealing-key new sealing");
     setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("sealing")));
-    setup.ok(&["sealing-key", "set"]);
+    setup.ok("sealing-key set");
     setup.back_up("backup");
-    setup.restore("backup", "restored", &[]);
+    setup.restore("backup", "restored", "");
     assert!(setup.labels("restored").contains("first"));
     setup.configure("");
-    let restore = ["backup", "restore", "backup", "--identity", "identity"];
-    let text = fails(&mut setup.command_in("third", &restore));
+    let text = fails(&mut setup.command_in("third", RESTORE));
     assert!(text.contains("without the sealing key"), "{text}");
 }
 
@@ -467,7 +440,7 @@ fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
 fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
     let Some(setup) = Setup::new() else { return };
     for number in 0..20 {
-        setup.ok(&["key", "generate", "--type", "aes:256", "--label", &format!("key {number}")]);
+        setup.ok(&format!("key generate --type aes:256 --label key-{number}"));
     }
     setup.back_up("whole");
     let kill = |mut command: Command, after: u64| {
@@ -476,25 +449,19 @@ fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
         let _ = child.kill();
         child.wait().expect("it ends").success()
     };
-    for after in 0..25 {
-        let create = ["backup", "create", "killed", "--force", "--recipient", &setup.recipient];
-        kill(setup.command_in("tokens", &create), after);
-        if Path::new(&setup.scratch.file("killed")).exists() {
-            setup.ok(&["backup", "verify", "killed", "--identity", "identity"]);
+    let rounds = common::number("JETON_BACKUP_ROUNDS", 12);
+    for after in (0..rounds).map(|round| 25 * round / rounds) {
+        kill(setup.command_in("tokens", &format!("{} --force", setup.create("killed"))), after);
+        if setup.has("killed") {
+            setup.ok("backup verify killed --identity identity");
             fs::remove_file(setup.scratch.file("killed")).expect("a file");
         }
-        let restore = ["backup", "restore", "whole", "--identity", "identity"];
+        let restore = "backup restore whole --identity identity";
         let tokens = format!("restored-{after}");
-        let done = kill(setup.command_in(&tokens, &restore), after);
-        let there = fs::read_dir(setup.scratch.file(&tokens));
-        let there = there.is_ok_and(|mut entries| {
-            entries.any(|entry| {
-                entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "jeton"))
-            })
-        });
-        if !there {
+        let done = kill(setup.command_in(&tokens, restore), after);
+        if !setup.files(&tokens).iter().any(|name| name.ends_with(".jeton")) {
             assert!(!done);
-            succeed(&mut setup.command_in(&tokens, &restore));
+            succeed(&mut setup.command_in(&tokens, restore));
         }
         assert_eq!(setup.labels(&tokens).len(), 21);
     }
@@ -519,8 +486,37 @@ fn a_full_disk_leaves_no_backup() {
     command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file("tokens"));
     let (code, text) = run(&mut command);
     assert_eq!(code, 1, "{text}");
-    assert!(!Path::new(&setup.scratch.file("small")).exists());
+    assert!(!setup.has("small"));
     assert!(!setup.files("tokens").iter().any(|name| name.ends_with(".backup")));
+}
+
+/// The work of another process of this test, in the directory of the test.
+#[derive(Serialize, Deserialize)]
+enum Role {
+    /// Generates key pairs until the file `stop` exists. Prints the label of each key that has
+    /// signed.
+    Work(usize),
+    /// Checks that the token has these keys, and that all its keys sign.
+    Check(BTreeSet<String>),
+}
+
+fn worker(setup: &Setup, tokens: &str, role: &Role) -> Child {
+    let mut command = jeton_child::of_test("process_of_another_test", role);
+    command.current_dir(setup.scratch.path());
+    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file(tokens));
+    Child::start(&mut command).expect("this test starts")
+}
+
+/// Not a test: [`worker`] starts this function in a process of its own.
+#[test]
+fn process_of_another_test() {
+    match jeton_child::role() {
+        None => {}
+        Some(role) => match role.expect("a role") {
+            Role::Work(number) => generate_keys(number),
+            Role::Check(expected) => check_keys(&expected),
+        },
+    }
 }
 
 /// Each restored backup has every key that was acknowledged before the backup began, and all its
@@ -528,72 +524,38 @@ fn a_full_disk_leaves_no_backup() {
 #[test]
 fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
     let Some(setup) = Setup::new() else { return };
-    let seconds = std::env::var("JETON_BACKUP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
-    let start =
-        |number: usize| worker(&setup, "tokens", "work", &[("JETON_BACKUP_NUMBER", number.to_string())]);
-    let mut workers: Vec<_> = (0..WORKERS).map(start).collect();
+    let seconds = common::number("JETON_BACKUP_SECONDS", 4);
+    let mut workers: Vec<_> =
+        (0..WORKERS).map(|number| worker(&setup, "tokens", &Role::Work(number))).collect();
+    let mut acknowledged = BTreeSet::new();
+    let mut hear = |acknowledged: &mut BTreeSet<String>| {
+        for worker in &mut workers {
+            acknowledged.extend(worker.waiting::<String>());
+        }
+    };
     let (begin, mut backups) = (Instant::now(), Vec::new());
     while begin.elapsed() < Duration::from_secs(seconds) {
         // A short test has short pauses.
         std::thread::sleep(Duration::from_millis(250 * seconds.min(20)));
-        let acknowledged = acknowledged(&setup);
+        hear(&mut acknowledged);
         let name = format!("backup-{}", backups.len());
         let start = Instant::now();
         setup.back_up(&name);
-        backups.push((name, acknowledged, start.elapsed()));
+        backups.push((name, acknowledged.clone(), start.elapsed()));
     }
-    fs::write(setup.scratch.file("stop"), "").expect("the directory is writable");
-    for worker in &mut workers {
-        assert!(worker.wait().expect("it ends").success());
-    }
-    let all = acknowledged(&setup).len();
+    setup.write("stop", "");
+    let succeeds = |child: &mut Child| matches!(child.finish(jeton_child::UNLIMITED), Silence::Ended(status) if status.success());
+    assert!(workers.iter_mut().all(succeeds));
     assert!(backups.iter().any(|(_, acknowledged, _)| !acknowledged.is_empty()));
-    for (name, acknowledged, elapsed) in &backups {
+    for (name, acknowledged, elapsed) in backups {
         let tokens = format!("{name}-tokens");
-        let restored = setup.restore(name, &tokens, &[]);
-        fs::write(
-            setup.scratch.file("expected"),
-            acknowledged.iter().cloned().collect::<Vec<_>>().join("\n"),
-        )
-        .expect("the directory is writable");
-        let mut checker = worker(&setup, &tokens, "check", &[]);
-        assert!(checker.wait().expect("it ends").success(), "{name}");
+        let objects = &setup.restore(&name, &tokens, "")["objects"];
         println!(
-            "{name}: {} keys acknowledged before, {} objects, made in {:.2} s",
+            "{name}: {} keys acknowledged before, {objects} objects, made in {:.2} s",
             acknowledged.len(),
-            restored["objects"],
             elapsed.as_secs_f64()
         );
-    }
-    println!("{WORKERS} processes, {seconds} s: {} backups, {all} keys generated, each used", backups.len());
-}
-
-/// Returns the labels of all keys that the workers have generated and used.
-fn acknowledged(setup: &Setup) -> BTreeSet<String> {
-    let read =
-        |number: usize| fs::read_to_string(setup.scratch.file(&format!("keys-{number}"))).unwrap_or_default();
-    let texts: Vec<_> = (0..WORKERS).map(read).collect();
-    // A line without its end is still being written.
-    let lines =
-        texts.iter().flat_map(|text| text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')));
-    lines.map(str::to_owned).collect()
-}
-
-fn worker(setup: &Setup, tokens: &str, role: &str, more: &[(&str, String)]) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", "process_of_another_test", "--nocapture"]).current_dir(setup.scratch.path());
-    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file(tokens));
-    command.env("JETON_BACKUP_ROLE", role).envs(more.iter().map(|(name, value)| (name, value)));
-    command.stdout(Stdio::null()).spawn().expect("this test starts")
-}
-
-/// Not a test: [`worker`] starts this function in a process of its own.
-#[test]
-fn process_of_another_test() {
-    match std::env::var("JETON_BACKUP_ROLE").as_deref() {
-        Ok("work") => generate_keys(),
-        Ok("check") => check_keys(),
-        _ => {}
+        assert!(succeeds(&mut worker(&setup, &tokens, &Role::Check(acknowledged))), "{name}");
     }
 }
 
@@ -606,11 +568,8 @@ fn session() -> (Module, Session) {
     (module, session)
 }
 
-/// Generates key pairs until the file `stop` exists. Writes the label of each key that has signed.
-fn generate_keys() {
+fn generate_keys(number: usize) {
     let (_module, session) = session();
-    let number = std::env::var("JETON_BACKUP_NUMBER").expect("a number");
-    let mut list = File::create(format!("keys-{number}")).expect("the directory is writable");
     let mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
     for count in 0.. {
         if Path::new("stop").exists() {
@@ -629,16 +588,13 @@ fn generate_keys() {
         let private = name(vec![Attribute::flag(CKA_SIGN, true)]);
         let (public, private) = session.generate_key_pair(&mechanism, &public, &private).expect("a pair");
         assert!(signs(&session, private, public));
-        // One write, so that a reader sees the label and the end of its line together.
-        list.write_all(format!("{label}\n").as_bytes()).expect("the disk has room");
+        jeton_child::say(&label);
     }
 }
 
-/// Checks that the keys of the file `expected` are in the token, and that every key signs.
-fn check_keys() {
+fn check_keys(expected: &BTreeSet<String>) {
     let (_module, session) = session();
-    let expected = fs::read_to_string("expected").expect("a file");
-    let mut missing: BTreeSet<_> = expected.lines().collect();
+    let mut missing: BTreeSet<_> = expected.iter().map(String::as_str).collect();
     let labels: Vec<_> = of_class(&session, CKO_PRIVATE_KEY, None)
         .into_iter()
         .map(|key| (key, session.attribute(key, CKA_ID).expect("an ID")))
@@ -673,6 +629,6 @@ fn a_token_directory_that_everybody_may_change_gets_no_token() {
     let open = setup.scratch.file("open");
     fs::create_dir(&open).expect("a directory");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("its owner");
-    fails(&mut setup.command_in("open", &["backup", "restore", "backup", "--identity", "identity"]));
+    fails(&mut setup.command_in("open", RESTORE));
     assert!(setup.files("open").is_empty());
 }

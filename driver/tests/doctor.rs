@@ -5,59 +5,55 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::{Scratch, jeton, peer, run, succeed};
+use common::{PIN, Tool, run};
+use jeton_child::{Child, Silence};
 use jeton_driver::client::{Access, Module, User};
 use jeton_peers::Known;
 use serde_json::Value;
 
-const PIN: &str = "87654321";
-const SO_PIN: &str = "12345678";
-
 /// A directory with one token.
 struct Setup {
-    scratch: Scratch,
+    tool: Tool,
     token: String,
 }
 
+impl Deref for Setup {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.tool
+    }
+}
+
 impl Setup {
-    /// Returns `None` if the module is not built.
+    /// Returns `None` if the module is not built. The PIN records are those of the module's default
+    /// configuration.
     fn new() -> Option<Self> {
-        peer(Known::Jeton)?;
-        let mut setup = Self { scratch: Scratch::new(), token: String::new() };
-        setup.configure("");
-        succeed(&mut setup.command(&["token", "init", "--label", "mine"]));
-        succeed(&mut setup.command(&["key", "generate", "--type", "ec:p256", "--label", "key"]));
-        let files =
-            fs::read_dir(setup.tokens()).expect("a directory").map(|entry| entry.expect("an entry").path());
-        let token = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "jeton"));
-        setup.token = token.expect("a token").to_str().expect("UTF-8").to_owned();
-        Some(setup)
+        let tool = Tool::empty()?;
+        tool.write("conf", "");
+        tool.ok("token init --label mine");
+        tool.ok("key generate --type ec:p256 --label key");
+        let token = tool.token_file("tokens");
+        Some(Self { tool, token })
     }
 
     fn configure(&self, text: &str) {
-        fs::write(self.scratch.file("conf"), text).expect("the directory is writable");
+        self.write("conf", text);
     }
 
     fn tokens(&self) -> String {
         self.scratch.file("tokens")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = jeton(arguments);
-        command.current_dir(self.scratch.path()).stdin(Stdio::null());
-        command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));
-        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
-        command
-    }
-
     /// Runs `jeton doctor` and checks its exit status. Returns its findings, except the finding
     /// about locked memory, which depends on the machine.
-    fn examine(&self, more: &[&str]) -> Vec<Value> {
-        let output = self.command(&[&["doctor", "--json"], more].concat()).output().expect("the tool starts");
+    fn examine(&self, more: &str) -> Vec<Value> {
+        let output = self.command(&format!("doctor --json {more}")).output().expect("the tool starts");
         let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let all = all.as_array().expect("a list").clone();
         let wrong = all.iter().any(|row| row["repaired"] != true);
@@ -67,7 +63,7 @@ impl Setup {
 
     /// Checks that `jeton doctor` has findings with these names and no others. Returns them.
     fn finds(&self, expected: &[&str]) -> Vec<Value> {
-        let all = self.examine(&[]);
+        let all = self.examine("");
         let names: BTreeSet<_> = all.iter().map(|row| row["check"].as_str().expect("a name")).collect();
         assert_eq!(names, expected.iter().copied().collect(), "{all:?}");
         all
@@ -75,7 +71,7 @@ impl Setup {
 
     /// Checks that `--repair` mends everything.
     fn mends(&self) {
-        let all = self.examine(&["--repair"]);
+        let all = self.examine("--repair");
         assert!(!all.is_empty() && all.iter().all(|row| row["repaired"] == true), "{all:?}");
         self.finds(&[]);
     }
@@ -98,11 +94,11 @@ fn set_time(path: &str, time: SystemTime) {
 fn a_sound_directory_has_no_findings_and_wrong_usage_exits_with_2() {
     let Some(setup) = Setup::new() else { return };
     setup.finds(&[]);
-    assert_eq!(run(&mut setup.command(&["doctor", "--what"])).0, 2);
+    setup.fails(2, "doctor --what");
 }
 
 #[test]
-fn wrong_permissions_are_found_and_mended() {
+fn wrong_permissions_are_found_and_mended_and_those_of_a_group_are_sound() {
     let Some(setup) = Setup::new() else { return };
     set_mode(&setup.tokens(), 0o777);
     set_mode(&setup.token, 0o644);
@@ -111,11 +107,6 @@ fn wrong_permissions_are_found_and_mended() {
     assert_eq!(all[1]["remedy"], format!("chmod 600 {}", setup.token));
     setup.mends();
     assert_eq!(fs::metadata(setup.tokens()).expect("a directory").mode() & 0o777, 0o755);
-}
-
-#[test]
-fn a_directory_that_a_group_shares_on_purpose_is_sound() {
-    let Some(setup) = Setup::new() else { return };
     set_mode(&setup.tokens(), 0o2770);
     set_mode(&setup.token, 0o660);
     setup.finds(&[]);
@@ -148,7 +139,7 @@ fn leftover_files_that_no_process_holds_are_removed() {
         setup.finds(&["leftover"]);
         let held = File::open(&path).expect("a file");
         held.lock().expect("a lock");
-        let all = setup.examine(&["--repair"]);
+        let all = setup.examine("--repair");
         assert!(all.iter().all(|row| row["repaired"] == false), "{all:?}");
         drop(held);
         setup.mends();
@@ -158,7 +149,7 @@ fn leftover_files_that_no_process_holds_are_removed() {
     let log = setup.scratch.file("tokens/gone.jeton-wal");
     fs::write(&log, "changes").expect("the directory is writable");
     set_mode(&log, 0o600);
-    let all = setup.examine(&["--repair"]);
+    let all = setup.examine("--repair");
     assert!(all.len() == 1 && all[0]["repaired"] == false, "{all:?}");
     assert!(fs::exists(&log).expect("a directory"));
 }
@@ -186,9 +177,7 @@ fn wrong_and_locked_pins_are_found() {
     assert!(remedies.len() == 2 && remedies[0].contains("pin reset") && remedies[1].contains("pin unblock"));
     // The remedy for the user's PIN works.
     setup.sql("UPDATE token SET so_failures = 0");
-    let serial =
-        setup.token.rsplit('/').next().and_then(|name| name.strip_suffix(".jeton")).expect("a serial");
-    succeed(&mut setup.command(&["pin", "unblock", "--serial", serial, "--new-pin", PIN]));
+    setup.ok(&format!("pin unblock --serial {} --new-pin {PIN}", setup.serial()));
     setup.finds(&[]);
 }
 
@@ -197,11 +186,11 @@ fn weak_pin_records_are_found_until_a_login() {
     let Some(setup) = Setup::new() else { return };
     setup.configure("[pin]\nmemory-kib = 32768\n");
     assert_eq!(setup.finds(&["weak-pin-record"]).len(), 2);
-    succeed(&mut setup.command(&["object", "list", "--login"]));
+    setup.ok("object list --login");
     assert_eq!(setup.finds(&["weak-pin-record"]).len(), 1);
     setup.configure("[pin]\nmemory-kib = 8\npasses = 1\n");
     setup.finds(&[]);
-    succeed(&mut setup.command(&["pin", "change", "--new-pin", PIN]));
+    setup.ok(&["pin", "change", "--new-pin", PIN]);
     let all = setup.finds(&["weak-pin-record"]);
     assert!(all[0]["remedy"].as_str().is_some_and(|text| text.contains("memory-kib = 19456")), "{all:?}");
 }
@@ -209,33 +198,24 @@ fn weak_pin_records_are_found_until_a_login() {
 #[test]
 fn a_missing_sealing_key_is_found() {
     let Some(setup) = Setup::new() else { return };
-    succeed(&mut setup.command(&["sealing-key", "new", "key"]));
+    setup.ok("sealing-key new key");
     setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("key")));
-    succeed(&mut setup.command(&["sealing-key", "set"]));
+    setup.ok("sealing-key set");
     setup.finds(&[]);
     setup.configure("");
     setup.finds(&["sealing-key"]);
 }
 
 #[test]
-fn a_second_file_of_a_token_is_found() {
+fn a_second_file_a_wrong_clock_and_a_missing_directory_are_found() {
     let Some(setup) = Setup::new() else { return };
     let copy = setup.scratch.file("tokens/copy.jeton");
     fs::copy(&setup.token, &copy).expect("the directory is writable");
     let all = setup.finds(&["duplicate"]);
     assert_eq!(all[0]["file"], copy);
-}
-
-#[test]
-fn a_wrong_clock_is_found() {
-    let Some(setup) = Setup::new() else { return };
+    fs::remove_file(copy).expect("a file");
     set_time(&setup.token, SystemTime::now() + Duration::from_secs(30 * 24 * 3600));
     setup.finds(&["clock"]);
-}
-
-#[test]
-fn a_missing_directory_is_found() {
-    let Some(setup) = Setup::new() else { return };
     fs::rename(setup.tokens(), setup.scratch.file("elsewhere")).expect("a directory");
     setup.finds(&["directory"]);
 }
@@ -278,18 +258,11 @@ fn processes_with_another_module_are_found() {
     let other = setup.scratch.file("libjeton_pkcs11.so");
     fs::copy(Known::Jeton.library().expect("the module"), &other).expect("the disk has room");
     let start = |module: &str| {
-        let mut command = Command::new(std::env::current_exe().expect("this test"));
-        command.args(["--exact", "process_of_another_test", "--nocapture"]).stdin(Stdio::piped());
+        let mut command = jeton_child::of_test("process_of_another_test", &module);
         command.env("JETON_DIR", setup.tokens()).env("JETON_CONF", setup.scratch.file("conf"));
-        command.env("JETON_DOCTOR_MODULE", module).env("JETON_DOCTOR_READY", setup.scratch.file("ready"));
-        let _ = fs::remove_file(setup.scratch.file("ready"));
-        let child = command.stdout(Stdio::null()).spawn().expect("this test starts");
-        for _ in 0..1000 {
-            if fs::exists(setup.scratch.file("ready")).expect("a directory") {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut child = Child::start(&mut command).expect("this test starts");
+        let ready: Result<String, _> = child.hear(LIMIT);
+        assert_eq!(ready.expect("the process is ready"), "ready");
         child
     };
     let mut first = start(&other);
@@ -301,22 +274,24 @@ fn processes_with_another_module_are_found() {
     let expected = format!("restart the processes {}", first.id());
     assert_eq!(all[0]["remedy"], expected);
     for child in [&mut first, &mut second] {
-        drop(child.stdin.take());
-        assert!(child.wait().expect("it ends").success());
+        assert!(matches!(child.finish(LIMIT), Silence::Ended(status) if status.success()));
     }
     setup.finds(&[]);
 }
+
+/// The longest time for which a process may print nothing.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Not a test: another test starts this function in a process of its own. The process uses the
 /// token until its standard input ends.
 #[test]
 fn process_of_another_test() {
-    let Ok(module) = std::env::var("JETON_DOCTOR_MODULE") else { return };
-    let module = Module::load(module).expect("the module");
+    let Some(module) = jeton_child::role::<String>() else { return };
+    let module = Module::load(module.expect("a path")).expect("the module");
     module.initialize(None).expect("the configuration");
     let slot = *module.slots(true).expect("slots").first().expect("a token");
     let session = module.open_session(slot, Access::ReadWrite).expect("a session");
     session.login(User::User, Some(PIN)).expect("the PIN");
-    fs::write(std::env::var("JETON_DOCTOR_READY").expect("a path"), "").expect("the directory is writable");
+    jeton_child::say(&"ready");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("a pipe");
 }

@@ -1,6 +1,8 @@
 //! `jeton token move` between the token directory and a PostgreSQL database, and `jeton doctor` and
 //! `jeton token delete` with a token in a database.
 //!
+//! `JETON_MOVE_ROUNDS` is the number of moves that are killed. The default is 12.
+//!
 //! The tests do nothing if the module is not built, or if the tool was built without the client of
 //! PostgreSQL. If PostgreSQL is not installed, they fail in CI, and do nothing elsewhere.
 
@@ -11,29 +13,35 @@ mod server;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, jeton, peer, run, succeed};
+use common::{CHEAP, Line, PIN, Tool, peer, run, succeed};
 use jeton_driver::client::{Access, Module, User};
 use jeton_peers::Known;
 use serde_json::Value;
 use server::{Server, USER, binaries};
 
-const PIN: &str = "87654321";
-const SO_PIN: &str = "12345678";
 /// The labels of the objects of the token.
 const LABELS: [&str; 2] = ["key", "other"];
 
 /// A directory with one token, and a schema of the database without tokens.
 struct Setup {
-    scratch: Scratch,
+    tool: Tool,
     server: &'static Server,
     schema: String,
     serial: String,
+}
+
+impl Deref for Setup {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.tool
+    }
 }
 
 impl Setup {
@@ -43,18 +51,17 @@ impl Setup {
         let server = Server::shared();
         assert!(server.is_some() || std::env::var_os("CI").is_none(), "PostgreSQL is not installed");
         let schema = format!("move_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut setup = Self { scratch: Scratch::new(), server: server?, schema, serial: String::new() };
+        let mut setup = Self { tool: Tool::empty()?, server: server?, schema, serial: String::new() };
         setup.configure("");
-        if run(&mut setup.in_database(&["config", "check"])).0 != 0 {
+        if run(&mut setup.in_database("config check")).0 != 0 {
             println!("skipped: the tool was built without the client of PostgreSQL");
             return None;
         }
-        succeed(&mut setup.in_directory(&["token", "init", "--label", "mine"]));
+        setup.ok("token init --label mine");
         for label in LABELS {
-            succeed(&mut setup.in_directory(&["key", "generate", "--type", "ec:p256", "--label", label]));
+            setup.ok(&format!("key generate --type ec:p256 --label {label}"));
         }
-        let [name] = &setup.files()[..] else { panic!("{:?}", setup.files()) };
-        setup.serial = name.strip_suffix(".jeton").expect("a token").to_owned();
+        setup.serial = setup.tool.serial();
         Some(setup)
     }
 
@@ -65,50 +72,35 @@ impl Setup {
     }
 
     fn configure_as(&self, role: &str, more: &str) {
-        let text = format!("[pin]\nmemory-kib = 8\npasses = 1\n[store]\n{more}");
+        let text = format!("{CHEAP}[store]\n{more}");
         let url = self.server.url().replace(&format!("//{USER}@"), &format!("//{role}@"));
         let database = format!("{text}\nurl = \"{url}\"\nschema = \"{}\"\n", self.schema);
-        fs::write(self.scratch.file("directory.toml"), text).expect("a file");
-        fs::write(self.scratch.file("database.toml"), database).expect("a file");
+        self.write("conf", text);
+        self.write("database.toml", database);
     }
 
-    fn command(&self, configuration: &str, arguments: &[&str]) -> Command {
-        let mut command = jeton(arguments);
-        command.current_dir(self.scratch.path()).stdin(Stdio::null());
-        command.env("JETON_DIR", self.scratch.file("tokens"));
-        command.env("JETON_CONF", self.scratch.file(configuration));
-        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
+    /// Returns a command whose configuration names the database. That of [`Tool::command`] names
+    /// none.
+    fn in_database(&self, line: &(impl Line + ?Sized)) -> Command {
+        let mut command = self.command(line);
+        command.env("JETON_CONF", self.scratch.file("database.toml"));
         command
     }
 
-    /// Returns a command whose configuration names no database.
-    fn in_directory(&self, arguments: &[&str]) -> Command {
-        self.command("directory.toml", arguments)
-    }
-
-    /// Returns a command whose configuration names the database.
-    fn in_database(&self, arguments: &[&str]) -> Command {
-        self.command("database.toml", arguments)
-    }
-
     fn moving(&self, to: &str) -> Command {
-        self.in_database(&["token", "move", "--to", to, "--serial", &self.serial])
+        self.in_database(&format!("token move --to {to} --serial {}", self.serial))
     }
 
     /// Returns the names of the files in the token directory, without the files that SQLite and
     /// Jeton keep beside a token file (`….jeton-…`).
-    fn files(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.scratch.file("tokens")).expect("a directory");
-        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
-        let mut names: Vec<_> = names.filter(|name| !name.contains(".jeton-")).collect();
-        names.sort();
-        names
+    fn token_files(&self) -> Vec<String> {
+        self.files("tokens").into_iter().filter(|name| !name.contains(".jeton-")).collect()
     }
 
     /// Returns whether the directory has the token, and whether the database has it.
     fn places(&self) -> (bool, bool) {
         let database = self.sql(&format!("SELECT count(*) FROM token WHERE serial = '{}'", self.serial));
-        (PathBuf::from(self.scratch.file(&format!("tokens/{}.jeton", self.serial))).exists(), database == "1")
+        (self.files("tokens").contains(&format!("{}.jeton", self.serial)), database == "1")
     }
 
     /// Runs SQL as the superuser, in the schema of the token. Returns the rows.
@@ -122,7 +114,7 @@ impl Setup {
 
     /// Makes the tables: the first command that uses the database creates them.
     fn make_tables(&self) {
-        succeed(&mut self.in_database(&["token", "list"]));
+        succeed(&mut self.in_database("token list"));
     }
 
     /// Makes the server run `action` in each commit that inserts or deletes a token. The action
@@ -137,32 +129,31 @@ impl Setup {
     }
 
     /// Checks that the token has both private keys, and that both sign.
-    fn check(&self, make: impl Fn(&[&str]) -> Command) {
-        let listed = succeed(&mut make(&["object", "list", "--json", "--login", "--class", "private"]));
-        let all: Value = serde_json::from_str(&listed).expect("JSON");
-        let labels: BTreeSet<_> =
-            all.as_array().expect("a list").iter().map(|row| row["label"].as_str()).collect();
+    fn check(&self, make: impl Fn(&str) -> Command) {
+        let listed = succeed(&mut make("object list --json --login --class private"));
+        let all: Vec<Value> = serde_json::from_str(&listed).expect("a list");
+        let labels: BTreeSet<_> = all.iter().map(|row| row["label"].as_str()).collect();
         assert_eq!(labels.len(), LABELS.len(), "{listed}");
-        fs::write(self.scratch.file("message"), "hello").expect("a file");
+        self.write("message", "hello");
         for label in LABELS {
-            succeed(&mut make(&["sign", "message", "--label", label, "--out", "signature", "--force"]));
-            succeed(&mut make(&["verify", "message", "--label", label, "--signature", "signature"]));
+            succeed(&mut make(&format!("sign message --label {label} --out signature --force")));
+            succeed(&mut make(&format!("verify message --label {label} --signature signature")));
         }
     }
 
     /// Checks that exactly one store has the token, and that the token is complete.
     fn check_either(&self) {
         match self.places() {
-            (true, false) => self.check(|arguments| self.in_directory(arguments)),
-            (false, true) => self.check(|arguments| self.in_database(arguments)),
-            places => panic!("directory and database: {places:?}, {:?}", self.files()),
+            (true, false) => self.check(|line| self.command(line)),
+            (false, true) => self.check(|line| self.in_database(line)),
+            places => panic!("directory and database: {places:?}, {:?}", self.token_files()),
         }
     }
 
     /// Runs `doctor`. Returns its findings, without those that the machine, the fast server of the
     /// tests and their weak PIN records cause.
     fn examine(&self) -> Vec<Value> {
-        let output = self.in_database(&["doctor", "--json"]).output().expect("the tool starts");
+        let output = self.in_database("doctor --json").output().expect("the tool starts");
         let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let all = all.as_array().expect("a list").clone();
         assert_eq!(output.status.code(), Some(i32::from(!all.is_empty())), "{all:?}");
@@ -196,13 +187,13 @@ fn until(done: impl Fn() -> bool) {
 #[test]
 fn a_token_moves_to_the_database_and_back() {
     let Some(setup) = Setup::new() else { return };
-    let wrong = run(setup.in_directory(&["object", "list", "--login"]).env("JETON_PIN", "wrong PIN"));
+    let wrong = run(setup.command("object list --login").env("JETON_PIN", "wrong PIN"));
     assert_ne!(wrong.0, 0);
     let info = |command: &mut Command| {
         let text = succeed(command);
         text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
-    let before = info(&mut setup.in_directory(&["token", "info"]));
+    let before = info(&mut setup.command("token info"));
     assert!(before.iter().any(|line| line.contains("1 of 10 wrong PINs")), "{before:?}");
 
     let moved = succeed(setup.moving("database").arg("--json"));
@@ -211,15 +202,14 @@ fn a_token_moves_to_the_database_and_back() {
     assert_eq!((&moved["label"], &moved["objects"]), (&"mine".into(), &4.into()));
     assert_eq!(moved["finished"], false);
     assert!(moved["to"].as_str().is_some_and(|to| to.starts_with("postgresql://")), "{moved}");
-    assert_eq!(setup.files(), [""; 0]);
-    assert_eq!(fs::read_dir(setup.scratch.file("tokens")).expect("a directory").count(), 0);
-    assert_eq!(info(&mut setup.in_database(&["token", "info"])), before);
-    setup.check(|arguments| setup.in_database(arguments));
+    assert_eq!(setup.files("tokens"), BTreeSet::new());
+    assert_eq!(info(&mut setup.in_database("token info")), before);
+    setup.check(|line| setup.in_database(line));
 
     let text = succeed(&mut setup.moving("directory"));
     assert!(text.contains("4 objects") && text.contains("has no [store] url"), "{text}");
     assert_eq!(setup.places(), (true, false));
-    setup.check(|arguments| setup.in_directory(arguments));
+    setup.check(|line| setup.command(line));
     assert_eq!(setup.sql("SELECT count(*) FROM object"), "0");
 }
 
@@ -253,11 +243,11 @@ fn a_move_that_cannot_be_done_changes_nothing() {
         assert_eq!(setup.places(), (true, false));
     };
     setup.make_tables();
-    refuses(&mut setup.in_directory(&["token", "move", "--to", "database"]), 1, "[store] url");
-    refuses(&mut setup.in_database(&["token", "move"]), 2, "--to");
-    refuses(&mut setup.in_database(&["token", "move", "--to", "elsewhere"]), 2, "possible values");
+    refuses(&mut setup.command("token move --to database"), 1, "[store] url");
+    refuses(&mut setup.in_database("token move"), 2, "--to");
+    refuses(&mut setup.in_database("token move --to elsewhere"), 2, "possible values");
     refuses(&mut setup.moving("directory"), 1, "no such token in the database");
-    let other = setup.in_database(&["token", "move", "--to", "database", "--token", "other"]);
+    let other = setup.in_database("token move --to database --token other");
     refuses(&mut { other }, 1, "no such token in the token directory");
 
     setup.configure(&format!("counter-dir = \"{}\"", setup.scratch.path().display()));
@@ -275,7 +265,7 @@ fn a_move_that_cannot_be_done_changes_nothing() {
 
     setup.at_commit("RAISE EXCEPTION 'no commit today'");
     refuses(&mut setup.moving("database"), 1, "the token is in the token directory");
-    assert_eq!(setup.files(), [format!("{}.jeton", setup.serial)]);
+    assert_eq!(setup.token_files(), [format!("{}.jeton", setup.serial)]);
     setup.sql("DROP TRIGGER acting ON token");
     setup.check_either();
     succeed(&mut setup.moving("database"));
@@ -295,7 +285,7 @@ fn a_damaged_token_stays_where_it_is() {
     setup.sql("UPDATE object SET tag = set_byte(tag, 0, 255 - get_byte(tag, 0)) WHERE id = (SELECT min(id) FROM object)");
     let (code, text) = run(&mut setup.moving("directory"));
     assert!(code == 1 && text.contains("not the one that its row names"), "{text}");
-    assert_eq!((setup.places(), setup.files()), ((false, true), vec![]));
+    assert_eq!((setup.places(), setup.token_files()), ((false, true), vec![]));
     setup.finds(&["damaged", "database-rights"]);
 }
 
@@ -303,20 +293,26 @@ fn a_damaged_token_stays_where_it_is() {
 fn a_move_that_is_killed_at_any_time_is_finished_or_undone_by_the_next() {
     let Some(setup) = Setup::new() else { return };
     setup.make_tables();
+    // An even number: each pause comes once in each direction.
+    let rounds = common::number("JETON_MOVE_ROUNDS", 12);
     let mut interrupted = 0;
-    for round in 0..24 {
+    for round in 0..rounds {
         let to = if setup.places().0 { "database" } else { "directory" };
         let child = setup.moving(to).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("the tool");
-        sleep(Duration::from_millis(20 + 5 * (round / 2)));
+        sleep(Duration::from_millis(20 + 60 * (round / 2 * 2) / rounds));
         kill(child);
-        interrupted += i32::from(setup.files().iter().any(|name| name.ends_with(".moving")));
+        interrupted += i32::from(setup.token_files().iter().any(|name| name.ends_with(".moving")));
         assert_ne!(setup.places(), (true, true));
         let (_, text) = run(&mut setup.moving(to));
         let at_home = if to == "database" { (false, true) } else { (true, false) };
         assert_eq!(setup.places(), at_home, "{text}");
-        assert!(!setup.files().iter().any(|name| name.ends_with(".moving")), "{:?}", setup.files());
+        assert!(
+            !setup.token_files().iter().any(|name| name.ends_with(".moving")),
+            "{:?}",
+            setup.token_files()
+        );
     }
-    println!("{interrupted} of 24 moves were interrupted between their steps");
+    println!("{interrupted} of {rounds} moves were interrupted between their steps");
     setup.check_either();
 }
 
@@ -325,15 +321,14 @@ fn a_move_that_is_killed_while_the_server_commits_is_finished() {
     let Some(setup) = Setup::new() else { return };
     setup.make_tables();
     setup.at_commit("PERFORM pg_sleep(1)");
-    let moving = setup.scratch.file(&format!("tokens/{}.moving", setup.serial));
+    let moving = format!("{}.moving", setup.serial);
     for (to, at_home) in [("database", (false, true)), ("directory", (true, false))] {
         let child = setup.moving(to).stdout(Stdio::null()).spawn().expect("the tool");
         let commits = "SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'";
         until(|| setup.sql(commits) == "1");
         kill(child);
         // At this moment neither store has the token.
-        assert!(PathBuf::from(&moving).exists());
-        assert_eq!(setup.files().len(), 1);
+        assert_eq!(setup.token_files(), [&*moving]);
         if to == "database" {
             setup.finds(&["interrupted-move", "database-rights"]);
         }
@@ -375,7 +370,7 @@ fn doctor_examines_the_database() {
     ));
     setup.configure_as(&role, "");
     setup.finds(&[]);
-    setup.check(|arguments| setup.in_database(arguments));
+    setup.check(|line| setup.in_database(line));
     setup.sql(&format!("REVOKE INSERT, DELETE ON object FROM {role}"));
     let all = setup.finds(&["database-rights"]);
     let remedy = all[0]["remedy"].as_str().expect("a remedy");
@@ -407,7 +402,7 @@ fn tables_of_a_later_version_are_refused_and_stay_as_they_are() {
     setup.make_tables();
     for (format, reason) in [("2", "install the later version"), ("0", "no version of Jeton writes")] {
         setup.sql(&format!("UPDATE format SET version = {format}"));
-        let (code, text) = run(&mut setup.in_database(&["token", "info"]));
+        let (code, text) = run(&mut setup.in_database("token info"));
         assert!(code == 1 && text.contains(reason), "{text}");
         setup.finds(&["database"]);
         let (code, text) = run(&mut setup.moving("database"));
@@ -421,9 +416,9 @@ fn tables_of_a_later_version_are_refused_and_stay_as_they_are() {
 fn a_token_of_the_database_is_deleted() {
     let Some(setup) = Setup::new() else { return };
     succeed(&mut setup.moving("database"));
-    let text = succeed(&mut setup.in_database(&["token", "delete", "--token", "mine", "--yes"]));
+    let text = succeed(&mut setup.in_database("token delete --token mine --yes"));
     assert!(text.contains("removed postgresql://") && text.contains(&setup.serial), "{text}");
     assert_eq!(setup.sql("SELECT count(*) FROM token, object"), "0");
-    let (code, text) = run(&mut setup.in_database(&["token", "delete", "--serial", &setup.serial, "--yes"]));
+    let (code, text) = run(&mut setup.in_database(&format!("token delete --serial {} --yes", setup.serial)));
     assert_ne!(code, 0, "{text}");
 }

@@ -5,166 +5,97 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Scratch, has, jeton, peer, run, succeed};
+use common::{PIN, SO_PIN, Tool, has, peer, run, succeed};
 use jeton_peers::Known;
-use serde_json::Value;
 
-const PIN: &str = "87654321";
-const SO_PIN: &str = "12345678";
-
-/// A directory for the tokens of a test.
-struct Tool {
-    scratch: Scratch,
-}
-
-impl Tool {
-    /// Creates a token labelled `mine`. Returns `None` if the module is not built.
-    fn new() -> Option<Self> {
-        let tool = Self::empty()?;
-        tool.ok(&["token", "init", "--label", "mine"]);
-        Some(tool)
-    }
-
-    fn empty() -> Option<Self> {
-        peer(Known::Jeton)?;
-        let scratch = Scratch::new();
-        fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
-        Some(Self { scratch })
-    }
-
-    /// Returns a command in the directory, with the PINs in the environment.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.without_pins(arguments);
-        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
-        command
-    }
-
-    fn without_pins(&self, arguments: &[&str]) -> Command {
-        let mut command = jeton(arguments);
-        command.current_dir(self.scratch.path()).stdin(Stdio::null());
-        command.env("JETON_DIR", self.scratch.file("tokens")).env("JETON_CONF", self.scratch.file("conf"));
-        command
-    }
-
-    fn ok(&self, arguments: &[&str]) -> String {
-        succeed(&mut self.command(arguments))
-    }
-
-    /// Runs a command that must fail with this exit status. Returns its output.
-    fn fails(&self, status: i32, arguments: &[&str]) -> String {
-        let (code, text) = run(&mut self.command(arguments));
-        assert_eq!(code, status, "{arguments:?}\n{text}");
-        text
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.ok(arguments)).expect("JSON")
-    }
-
-    fn shell(&self, script: &str) -> String {
-        let mut command = Command::new("sh");
-        succeed(command.args(["-ec", script]).current_dir(self.scratch.path()).stdin(Stdio::null()))
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.scratch.file(name), bytes).expect("the directory is writable");
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.scratch.file(name)).expect("the file was written")
-    }
+/// Makes a token for a test that needs OpenSSL.
+fn with_openssl() -> Option<Tool> {
+    Tool::new().filter(|_| has("openssl", "version"))
 }
 
 #[test]
 fn a_token_is_listed_renamed_and_deleted() {
     let Some(tool) = Tool::new() else { return };
-    let list = tool.json(&["token", "list", "--json"]);
+    let list = tool.json("token list --json");
     assert_eq!(list[0]["token"]["label"], "mine");
     assert_eq!(list[0]["token"]["user_pin"], "ok");
-    tool.ok(&["token", "rename", "--token", "mine", "--label", "yours"]);
-    assert!(tool.ok(&["token", "info", "--token", "yours"]).contains("Label:     yours"));
-    assert!(tool.fails(1, &["object", "list", "--token", "mine"]).contains("no token labelled"));
-    let text = tool.fails(2, &["token", "delete", "--token", "yours"]);
+    tool.ok("token rename --token mine --label yours");
+    assert!(tool.ok("token info --token yours").contains("Label:     yours"));
+    assert!(tool.fails(1, "object list --token mine").contains("no token labelled"));
+    let text = tool.fails(2, "token delete --token yours");
     assert!(text.contains("--yes"), "{text}");
-    assert!(tool.ok(&["token", "delete", "--token", "yours", "--yes"]).contains("removed"));
-    assert!(tool.fails(1, &["object", "list"]).contains("no initialised token"));
+    assert!(tool.ok("token delete --token yours --yes").contains("removed"));
+    assert!(tool.fails(1, "object list").contains("no initialised token"));
 }
 
 #[test]
 fn renaming_needs_the_so_pin_and_keeps_the_objects() {
     let Some(tool) = Tool::new() else { return };
-    tool.ok(&["key", "generate", "--type", "ed25519", "--label", "key"]);
-    let mut command = tool.command(&["token", "rename", "--label", "x"]);
+    tool.ok("key generate --type ed25519 --label key");
+    let mut command = tool.command("token rename --label x");
     let (code, text) = run(command.env("JETON_SO_PIN", "wrong pin"));
     assert!(code == 1 && text.contains("the PIN is wrong"), "{text}");
-    tool.ok(&["token", "rename", "--label", "x"]);
-    assert!(tool.ok(&["object", "list", "--token", "x"]).contains("Label:   key"));
+    tool.ok("token rename --label x");
+    assert!(tool.ok("object list --token x").contains("Label:   key"));
 }
 
 #[test]
 fn a_short_pin_is_refused_before_anything_is_written() {
     let Some(tool) = Tool::empty() else { return };
     for pins in [["--so-pin", "12345678", "--pin", "1"], ["--so-pin", "1", "--pin", "12345678"]] {
-        let mut arguments = vec!["init-token", "--free", "--label", "short"];
-        arguments.extend(pins);
-        let text = tool.fails(1, &arguments);
+        let text = tool.fails(1, &[&["init-token", "--free", "--label", "short"][..], &pins].concat());
         assert!(text.contains("PIN has 1 bytes; the token takes 4 to 255"), "{text}");
-        let list = tool.json(&["token", "list", "--json"]);
-        let slots = list.as_array().expect("a list");
-        assert!(slots.iter().all(|slot| slot["token"]["initialised"] == false), "{list}");
+        let list = tool.rows("token list --json");
+        assert!(list.iter().all(|slot| slot["token"]["initialised"] == false), "{list:?}");
     }
 }
 
 #[test]
 fn an_initialised_token_is_erased_only_if_the_user_agrees() {
     let Some(tool) = Tool::new() else { return };
-    assert!(tool.fails(2, &["init-token", "--token", "mine", "--label", "new"]).contains("--yes"));
-    tool.ok(&["init-token", "--token", "mine", "--label", "new", "--yes"]);
-    assert_eq!(tool.json(&["token", "list", "--json"])[0]["token"]["label"], "new");
+    assert!(tool.fails(2, "init-token --token mine --label new").contains("--yes"));
+    tool.ok("init-token --token mine --label new --yes");
+    assert_eq!(tool.json("token list --json")[0]["token"]["label"], "new");
 }
 
 #[test]
 fn the_options_of_softhsm2_util_work() {
     let Some(tool) = Tool::empty() else { return };
     tool.ok(&["--init-token", "--free", "--label", "old", "--pin", PIN, "--so-pin", SO_PIN]);
-    assert!(tool.ok(&["--show-slots"]).contains("Label:         old"));
+    assert!(tool.ok("--show-slots").contains("Label:         old"));
     if has("openssl", "version") {
         tool.shell(
             "openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -aes256 -pass pass:secret -out key.pem",
         );
         tool.write("aes", [7; 32]);
-        let token = ["--token", "old", "--label", "key", "--id", "A1B2", "--pin", PIN];
-        let mut import = vec!["--import", "key.pem", "--file-pin", "secret"];
-        import.extend(token);
+        let more = format!("--token old --label key --id A1B2 --pin {PIN}");
+        let import = format!("--import key.pem --file-pin secret {more}");
         tool.ok(&import);
         assert!(tool.fails(1, &import).contains("--force"));
-        let mut import = vec!["--import", "aes", "--aes"];
-        import.extend(token);
-        tool.ok(&import);
-        let classes = tool.json(&["object", "list", "--id", "a1b2", "--json"]);
-        assert_eq!(classes.as_array().map(Vec::len), Some(3));
+        tool.ok(&format!("--import aes --aes {more}"));
+        assert_eq!(tool.rows("object list --id a1b2 --json").len(), 3);
     }
-    tool.ok(&["--delete-token", "--token", "old", "--yes"]);
+    tool.ok("--delete-token --token old --yes");
 }
 
 #[test]
 fn pins_are_changed_unblocked_and_reset() {
     let Some(tool) = Tool::new() else { return };
     tool.write("new", "second pin\n");
-    tool.ok(&["pin", "change", "--new-pin-file", "new"]);
-    assert!(tool.fails(1, &["object", "list"]).contains("CKR_PIN_INCORRECT"));
-    tool.ok(&["object", "list", "--pin-file", "new"]);
+    tool.ok("pin change --new-pin-file new");
+    assert!(tool.fails(1, "object list").contains("CKR_PIN_INCORRECT"));
+    tool.ok("object list --pin-file new");
     tool.ok(&["pin", "unblock", "--new-pin", PIN]);
-    tool.ok(&["object", "list"]);
+    tool.ok("object list");
     tool.ok(&["pin", "change", "--so", "--new-pin", "third so pin"]);
     assert!(tool.fails(1, &["pin", "unblock", "--new-pin", PIN]).contains("CKR_PIN_INCORRECT"));
-    let mut reset = tool.command(&["pin", "reset"]);
+    let mut reset = tool.command("pin reset");
     succeed(reset.env("JETON_SO_PIN", "fourth so pin"));
     tool.ok(&["pin", "unblock", "--so-pin", "fourth so pin", "--new-pin", PIN]);
-    tool.ok(&["pin", "reset", "--failures"]);
-    let text = tool.fails(1, &["pin", "change", "--new-pin", "x"]);
+    tool.ok("pin reset --failures");
+    let text = tool.fails(1, "pin change --new-pin x");
     assert!(text.contains("has 1 bytes"), "{text}");
 }
 
@@ -238,44 +169,36 @@ fn a_uri_chooses_a_module_only_if_the_user_names_the_same_one() {
 #[test]
 fn objects_are_generated_listed_changed_copied_and_deleted() {
     let Some(tool) = Tool::new() else { return };
-    for kind in
-        ["rsa:2048", "ec:p384", "ed25519", "x25519", "ml-dsa-65", "ml-kem-768", "aes:256", "generic:32"]
-    {
-        tool.ok(&["key", "generate", "--type", kind, "--label", kind]);
+    const KEYS: [(&str, &str); 8] = [
+        ("rsa:2048", "RSA 2048"),
+        ("ec:p384", "EC P-384"),
+        ("ed25519", "Ed25519"),
+        ("x25519", "X25519"),
+        ("ml-dsa-65", "ML-DSA-65"),
+        ("ml-kem-768", "ML-KEM-768"),
+        ("aes:256", "AES 256"),
+        ("generic:32", "generic 256"),
+    ];
+    for (kind, _) in KEYS {
+        tool.ok(&format!("key generate --type {kind} --label {kind}"));
     }
-    let list = tool.json(&["object", "list", "--json"]);
-    let types: Vec<_> =
-        list.as_array().expect("a list").iter().filter_map(|row| row["key_type"].as_str()).collect();
-    for kind in
-        ["RSA 2048", "EC P-384", "Ed25519", "X25519", "ML-DSA-65", "ML-KEM-768", "AES 256", "generic 256"]
-    {
-        assert!(types.contains(&kind), "{kind} is not in {types:?}");
+    let list = tool.rows("object list --json");
+    for (kind, shown) in KEYS {
+        assert!(list.iter().any(|row| row["key_type"] == shown && row["label"] == kind), "{kind}: {list:?}");
     }
-    let private: Vec<_> =
-        list.as_array().expect("a list").iter().filter(|row| row["class"] == "private").collect();
+    let private: Vec<_> = list.iter().filter(|row| row["class"] == "private").collect();
     assert_eq!(private.len(), 6);
     // The URI of a listing finds the object again.
     let uri = private[0]["uri"].as_str().expect("a URI");
     let text = tool.ok(&["object", "show", "--uri", uri]);
     assert!(text.contains("CKA_CLASS") && !text.contains("CKA_PRIVATE_EXPONENT"), "{text}");
-    tool.ok(&[
-        "object",
-        "set",
-        "--class",
-        "secret-key",
-        "--label",
-        "aes:256",
-        "--set-label",
-        "new",
-        "--set-id",
-        "77",
-    ]);
-    tool.ok(&["object", "copy", "--class", "secret-key", "--id", "77", "--set-label", "twin"]);
-    assert!(tool.fails(1, &["object", "show", "--id", "77"]).contains("2 objects fit"));
-    assert!(tool.fails(2, &["object", "delete", "--id", "77"]).contains("--yes"));
-    assert!(tool.fails(2, &["object", "delete", "--yes"]).contains("choose the objects"));
-    assert!(tool.ok(&["object", "delete", "--id", "77", "--yes"]).contains("2 deleted"));
-    assert!(tool.fails(1, &["object", "delete", "--id", "77", "--yes"]).contains("no such object"));
+    tool.ok("object set --class secret-key --label aes:256 --set-label new --set-id 77");
+    tool.ok("object copy --class secret-key --id 77 --set-label twin");
+    assert!(tool.fails(1, "object show --id 77").contains("2 objects fit"));
+    assert!(tool.fails(2, "object delete --id 77").contains("--yes"));
+    assert!(tool.fails(2, "object delete --yes").contains("choose the objects"));
+    assert!(tool.ok("object delete --id 77 --yes").contains("2 deleted"));
+    assert!(tool.fails(1, "object delete --id 77 --yes").contains("no such object"));
 }
 
 #[test]
@@ -301,56 +224,36 @@ fn private_keys_of_every_format_are_imported_and_sign() {
          ssh-keygen -q -t ecdsa -b 521 -N pw -f ssh-ecdsa
          ssh-keygen -q -t ed25519 -N '' -C comment -f ssh-ed25519",
     );
-    let files = [
-        "rsa-pkcs1.pem",
-        "rsa-pkcs1.der",
-        "rsa-pkcs8.pem",
-        "rsa-pkcs8.der",
-        "rsa-encrypted.pem",
-        "rsa-scrypt.der",
-        "p256-sec1.pem",
-        "p384-pkcs8.pem",
-        "ed25519-pkcs8.pem",
-        "p384.p12",
-        "ssh-rsa",
-        "ssh-ecdsa",
-        "ssh-ed25519",
-    ];
-    for (number, file) in files.into_iter().enumerate() {
+    const FILES: &str = "rsa-pkcs1.pem rsa-pkcs1.der rsa-pkcs8.pem rsa-pkcs8.der rsa-encrypted.pem rsa-scrypt.der \
+        p256-sec1.pem p384-pkcs8.pem ed25519-pkcs8.pem p384.p12 ssh-rsa ssh-ecdsa ssh-ed25519";
+    for (number, file) in FILES.split_whitespace().enumerate() {
         let id = format!("{number:02x}");
-        tool.ok(&["key", "import", file, "--label", file, "--id", &id, "--file-pin", "pw", "--force"]);
-        tool.ok(&["sign", "message", "--id", &id, "--class", "private", "--out", "signature", "--force"]);
-        let text = tool.ok(&["verify", "message", "--id", &id, "--signature", "signature"]);
+        tool.ok(&format!("key import {file} --label {file} --id {id} --file-pin pw --force"));
+        tool.ok(&format!("sign message --id {id} --class private --out signature --force"));
+        let text = tool.ok(&format!("verify message --id {id} --signature signature"));
         assert!(text.contains("is valid"), "{file}: {text}");
-        tool.ok(&["key", "export", "--id", &id, "--out", "public.pem", "--force"]);
-        let raw = if file.contains("ed25519") { "-rawin" } else { "" };
-        if raw.is_empty() {
-            let hash = match file {
-                _ if file.contains("p384") => "sha384",
-                "ssh-ecdsa" => "sha512",
-                _ => "sha256",
-            };
-            tool.shell(&format!("openssl dgst -{hash} -verify public.pem -signature signature message"));
-        } else {
-            tool.shell(
-                "openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in message -sigfile signature",
-            );
-        }
+        tool.ok(&format!("key export --id {id} --out public.pem --force"));
+        let hash = match file {
+            _ if file.contains("ed25519") => "-rawin",
+            _ if file.contains("p384") => "-rawin -digest sha384",
+            "ssh-ecdsa" => "-rawin -digest sha512",
+            _ => "-rawin -digest sha256",
+        };
+        tool.shell(&format!(
+            "openssl pkeyutl -verify -pubin -inkey public.pem {hash} -in message -sigfile signature"
+        ));
     }
-    let cert = tool.json(&["cert", "list", "--json"]);
+    let cert = tool.json("cert list --json");
     assert_eq!(cert[0]["subject"], "CN=leaf");
     assert_eq!(cert[0]["id"], "09", "the certificate has the ID of its key");
-    assert!(
-        tool.fails(1, &["key", "import", "rsa-encrypted.pem", "--file-pin", "bad"])
-            .contains("password is wrong")
-    );
+    assert!(tool.fails(1, "key import rsa-encrypted.pem --file-pin bad").contains("password is wrong"));
     tool.write("not-a-key", "nothing");
-    assert!(tool.fails(1, &["key", "import", "not-a-key"]).contains("not a key or certificate"));
+    assert!(tool.fails(1, "key import not-a-key").contains("not a key or certificate"));
     // If the user gives no label, the name in the file is the label.
-    tool.ok(&["key", "import", "ssh-ed25519", "--force"]);
-    assert!(tool.ok(&["object", "list"]).contains("comment"));
+    tool.ok("key import ssh-ed25519 --force");
+    assert!(tool.ok("object list").contains("comment"));
     // The public key is the one that ssh-keygen wrote.
-    let line = tool.ok(&["key", "export", "--id", "0c", "--format", "openssh"]);
+    let line = tool.ok("key export --id 0c --format openssh");
     let own = String::from_utf8(tool.read("ssh-ed25519.pub")).expect("text");
     assert_eq!(line.split(' ').nth(1), own.split(' ').nth(1));
 }
@@ -363,63 +266,47 @@ fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
         "Kexample.com.+015+03613.private",
         "Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\nPrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n",
     );
-    tool.ok(&["key", "import", "Kexample.com.+015+03613.private", "--label", "zone"]);
-    let record = tool.ok(&["key", "export", "--label", "zone", "--format", "dnskey"]);
+    tool.ok("key import Kexample.com.+015+03613.private --label zone");
+    let record = tool.ok("key export --label zone --format dnskey");
     assert_eq!(record.trim(), "DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=");
-    let jwk: Value = serde_json::from_str(&tool.ok(&["key", "export", "--label", "zone", "--format", "jwk"]))
-        .expect("JSON");
+    let jwk = tool.json("key export --label zone --format jwk");
     assert_eq!((&jwk["kty"], &jwk["crv"]), (&"OKP".into(), &"Ed25519".into()));
 }
 
-/// RFC 9881 and RFC 9935: private keys that consist of the seed only, the first alternative of the
-/// CHOICE.
+/// RFC 9881 and RFC 9935: private keys that consist of the seed only. `lamps.rs` reads the other
+/// encodings.
 #[test]
 fn ml_dsa_and_ml_kem_seeds_in_pkcs8_are_imported() {
     let Some(tool) = Tool::new() else { return };
-    // SEQUENCE { 0, { OID }, OCTET STRING { [0] seed } } of ML-DSA-65 and ML-KEM-768.
-    let key = |oid: u8, family: u8, seed: usize| {
-        let inner = [&[0x80, seed as u8][..], &vec![7; seed]].concat();
-        let oid = [0x30, 11, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, family, oid];
-        let body = [&[2, 1, 0][..], &oid, &[4, inner.len() as u8], &inner].concat();
-        [&[0x30, body.len() as u8][..], &body].concat()
-    };
-    tool.write("ml-dsa.der", key(0x12, 3, 32));
-    tool.write("ml-kem.der", key(0x02, 4, 64));
-    tool.ok(&["key", "import", "ml-dsa.der", "--label", "dsa"]);
-    tool.ok(&["key", "import", "ml-kem.der", "--label", "kem"]);
-    tool.write("message", "hello");
-    tool.ok(&["sign", "message", "--label", "dsa", "--out", "signature"]);
-    tool.ok(&["verify", "message", "--label", "dsa", "--signature", "signature"]);
-    assert!(tool.ok(&["object", "list"]).contains("ML-KEM-768"));
+    for (label, key_type) in [("ml-dsa-44", "ML-DSA-44"), ("ml-kem-512", "ML-KEM-512")] {
+        let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/formats/tests/samples/lamps");
+        tool.ok(&format!("key import {samples}/{label}-seed.pem --label {label}"));
+        assert!(tool.ok(&format!("object list --label {label}")).contains(key_type));
+    }
+    tool.signs("ml-dsa-44");
 }
 
 #[test]
 fn damaged_files_are_refused_and_leave_no_object() {
-    let Some(tool) = Tool::new() else { return };
-    if !has("openssl", "version") {
-        return;
-    }
+    let Some(tool) = with_openssl() else { return };
     tool.shell(
         "openssl genpkey -algorithm ed25519 -out key.pem
          openssl req -x509 -new -key key.pem -subj '/CN=a' -out cert.pem
          cat key.pem cert.pem > both.pem; printf -- '-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n' >> both.pem",
     );
-    tool.fails(1, &["key", "import", "both.pem"]);
-    assert_eq!(tool.json(&["object", "list", "--json"]).as_array().map(Vec::len), Some(0));
+    tool.fails(1, "key import both.pem");
+    assert_eq!(tool.rows("object list --json").len(), 0);
     // The import creates the key, and fails at the certificate, whose ID is taken. So the import
     // removes the key again.
-    tool.ok(&["cert", "import", "cert.pem"]);
+    tool.ok("cert import cert.pem");
     tool.shell("cat key.pem cert.pem > both.pem");
-    assert!(tool.fails(1, &["key", "import", "both.pem"]).contains("--force"));
-    assert_eq!(tool.json(&["object", "list", "--json"]).as_array().map(Vec::len), Some(1));
+    assert!(tool.fails(1, "key import both.pem").contains("--force"));
+    assert_eq!(tool.rows("object list --json").len(), 1);
 }
 
 #[test]
 fn a_public_key_is_accepted_only_beside_its_private_key() {
-    let Some(tool) = Tool::new() else { return };
-    if !has("openssl", "version") {
-        return;
-    }
+    let Some(tool) = with_openssl() else { return };
     tool.shell(
         "openssl genpkey -algorithm ed25519 -out key.pem
          openssl genpkey -algorithm ed25519 -out other.pem
@@ -429,8 +316,8 @@ fn a_public_key_is_accepted_only_beside_its_private_key() {
     for file in ["public.pem", "wrong.pem"] {
         assert!(tool.fails(1, &["key", "import", file]).contains("without its private key"), "{file}");
     }
-    tool.ok(&["key", "import", "both.pem", "--label", "pair"]);
-    assert_eq!(tool.json(&["object", "list", "--json", "--label", "pair"]).as_array().map(Vec::len), Some(2));
+    tool.ok("key import both.pem --label pair");
+    assert_eq!(tool.rows("object list --json --label pair").len(), 2);
 }
 
 #[test]
@@ -438,49 +325,37 @@ fn secret_keys_wrap_unwrap_encrypt_and_decrypt() {
     let Some(tool) = Tool::new() else { return };
     tool.write("aes.hex", "000102030405060708090a0b0c0d0e0f\n");
     tool.write("aes.raw", (0..16).collect::<Vec<u8>>());
-    for (file, label) in [("aes.hex", "hex"), ("aes.raw", "raw")] {
-        tool.ok(&["key", "import", file, "--type", "aes", "--label", label]);
+    for label in ["hex", "raw"] {
+        tool.ok(&format!("key import aes.{label} --type aes --label {label}"));
     }
     tool.write("short", [1; 15]);
-    assert!(tool.fails(1, &["key", "import", "short", "--aes"]).contains("16, 24 or 32"));
+    assert!(tool.fails(1, "key import short --aes").contains("16, 24 or 32"));
     tool.write("message", "attack at dawn");
     for method in ["aes-gcm", "aes-cbc"] {
-        tool.ok(&["encrypt", "message", "--label", "hex", "--method", method, "--out", "sealed", "--force"]);
-        let text = tool.ok(&["decrypt", "sealed", "--label", "raw", "--method", method]);
+        tool.ok(&format!("encrypt message --label hex --method {method} --out sealed --force"));
+        let text = tool.ok(&format!("decrypt sealed --label raw --method {method}"));
         assert_eq!(text, "attack at dawn");
     }
-    tool.ok(&["key", "generate", "--type", "rsa:2048", "--label", "rsa", "--extractable"]);
-    tool.ok(&["encrypt", "message", "--label", "rsa", "--out", "sealed", "--force"]);
-    assert_eq!(tool.ok(&["decrypt", "sealed", "--label", "rsa"]), "attack at dawn");
-    tool.ok(&["key", "wrap", "--label", "rsa", "--with", "hex", "--out", "wrapped"]);
-    tool.ok(&["key", "unwrap", "wrapped", "--with", "raw", "--type", "rsa", "--label", "back"]);
-    assert_eq!(tool.ok(&["decrypt", "sealed", "--label", "back"]), "attack at dawn");
-    let text = tool.fails(1, &["key", "wrap", "--label", "back", "--with", "hex", "--out", "again"]);
+    tool.ok("key generate --type rsa:2048 --label rsa --extractable");
+    tool.ok("encrypt message --label rsa --out sealed --force");
+    assert_eq!(tool.ok("decrypt sealed --label rsa"), "attack at dawn");
+    tool.ok("key wrap --label rsa --with hex --out wrapped");
+    tool.ok("key unwrap wrapped --with raw --type rsa --label back");
+    assert_eq!(tool.ok("decrypt sealed --label back"), "attack at dawn");
+    let text = tool.fails(1, "key wrap --label back --with hex --out again");
     assert!(text.contains("CKR_KEY_UNEXTRACTABLE"), "{text}");
 }
 
 #[test]
 fn certificates_and_requests_of_every_algorithm_are_accepted_by_openssl() {
-    let Some(tool) = Tool::new() else { return };
-    if !has("openssl", "version") {
-        return;
-    }
+    let Some(tool) = with_openssl() else { return };
     for kind in ["rsa:2048", "ec:p256", "ec:p384", "ec:p521", "ed25519", "ml-dsa-44"] {
-        let label = ["--label", kind];
-        tool.ok(&[&["key", "generate", "--type", kind][..], &label].concat());
-        let names = [
-            "--subject",
-            "CN=www.example.org,O=Example",
-            "--san",
-            "dns:www.example.org",
-            "--san",
-            "ip:127.0.0.1",
-        ];
-        tool.ok(&[&["csr", "--out", "csr.pem", "--force"][..], &label, &names].concat());
-        let certificate =
-            ["cert", "self-sign", "--ca", "--days", "30", "--import", "--out", "cert.pem", "--force"];
-        tool.ok(&[&certificate[..], &label, &names].concat());
-        tool.ok(&[&["cert", "export", "--out", "again.pem", "--force"][..], &label].concat());
+        tool.ok(&format!("key generate --type {kind} --label {kind}"));
+        let names = "--subject CN=www.example.org,O=Example --san dns:www.example.org --san ip:127.0.0.1";
+        let more = format!("--label {kind} {names}");
+        tool.ok(&format!("csr --out csr.pem --force {more}"));
+        tool.ok(&format!("cert self-sign --ca --days 30 --import --out cert.pem --force {more}"));
+        tool.ok(&format!("cert export --out again.pem --force --label {kind}"));
         assert_eq!(tool.read("cert.pem"), tool.read("again.pem"));
         if kind.starts_with("ml") {
             continue;
@@ -490,31 +365,21 @@ fn certificates_and_requests_of_every_algorithm_are_accepted_by_openssl() {
         let text = tool.shell("openssl verify -x509_strict -check_ss_sig -CAfile cert.pem cert.pem");
         assert!(text.contains("OK"), "{kind}: {text}");
     }
-    assert_eq!(tool.json(&["cert", "list", "--json"]).as_array().map(Vec::len), Some(6));
-    assert!(
-        tool.fails(2, &["csr", "--label", "ed25519", "--subject", "nothing"]).contains("is not a subject")
-    );
+    assert_eq!(tool.rows("cert list --json").len(), 6);
+    assert!(tool.fails(2, "csr --label ed25519 --subject nothing").contains("is not a subject"));
 }
 
 #[test]
 fn a_chain_is_imported_each_certificate_with_the_id_of_its_key() {
-    let Some(tool) = Tool::new() else { return };
-    if !has("openssl", "version") {
-        return;
-    }
+    let Some(tool) = with_openssl() else { return };
     tool.shell(
         "openssl req -x509 -newkey ed25519 -noenc -keyout ca.key -subj '/CN=ca' -out ca.pem
          openssl req -x509 -newkey ed25519 -noenc -keyout leaf.key -subj '/CN=leaf' -CA ca.pem -CAkey ca.key -out leaf.pem
          cat leaf.key leaf.pem ca.pem > all.pem",
     );
-    tool.ok(&["key", "import", "all.pem", "--label", "server", "--id", "01"]);
-    let list = tool.json(&["cert", "list", "--json"]);
-    let mut rows: Vec<_> = list
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|row| (row["label"].as_str(), row["id"] == "01"))
-        .collect();
+    tool.ok("key import all.pem --label server --id 01");
+    let list = tool.rows("cert list --json");
+    let mut rows: Vec<_> = list.iter().map(|row| (row["label"].as_str(), row["id"] == "01")).collect();
     rows.sort_unstable();
     assert_eq!(rows, [(Some("ca"), false), (Some("server"), true)]);
 }
@@ -523,54 +388,42 @@ fn a_chain_is_imported_each_certificate_with_the_id_of_its_key() {
 fn a_wrong_signature_is_not_valid() {
     let Some(tool) = Tool::new() else { return };
     for kind in ["ec:p521", "rsa:2048", "ed25519"] {
-        tool.ok(&["key", "generate", "--type", kind, "--label", kind]);
-        tool.write("message", "one");
-        tool.ok(&["sign", "message", "--label", kind, "--out", "signature", "--force"]);
-        tool.write("message", "two");
-        assert!(
-            tool.fails(1, &["verify", "message", "--label", kind, "--signature", "signature"])
-                .contains("NOT valid")
-        );
+        tool.ok(&format!("key generate --type {kind} --label {kind}"));
+        tool.signs(kind);
+        tool.write("message", "another");
+        let verify = format!("verify message --label {kind} --signature signature");
+        assert!(tool.fails(1, &verify).contains("NOT valid"));
         tool.write("signature", "garbage");
-        tool.fails(1, &["verify", "message", "--label", kind, "--signature", "signature"]);
+        tool.fails(1, &verify);
     }
-    tool.ok(&["sign", "message", "--label", "ec:p521", "--mechanism", "CKM_ECDSA_SHA256", "--out", "raw"]);
+    tool.ok("sign message --label ec:p521 --mechanism CKM_ECDSA_SHA256 --out raw");
     assert_eq!(tool.read("raw").len(), 132);
-    tool.ok(&[
-        "verify",
-        "message",
-        "--label",
-        "ec:p521",
-        "--mechanism",
-        "ecdsa-sha256",
-        "--signature",
-        "raw",
-    ]);
+    tool.ok("verify message --label ec:p521 --mechanism ecdsa-sha256 --signature raw");
 }
 
 #[test]
 fn hashes_and_random_bytes_come_from_the_module() {
     let Some(tool) = Tool::new() else { return };
     tool.write("abc", "abc");
-    let digest = tool.ok(&["hash", "abc"]);
+    let digest = tool.ok("hash abc");
     assert_eq!(digest.trim(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    assert_eq!(tool.ok(&["hash", "abc", "--mechanism", "sha1"]).trim().len(), 40);
-    let (one, two) = (tool.ok(&["random", "16"]), tool.ok(&["random", "16"]));
+    assert_eq!(tool.ok("hash abc --mechanism sha1").trim().len(), 40);
+    let (one, two) = (tool.ok("random 16"), tool.ok("random 16"));
     assert!(one.trim().len() == 32 && one != two);
-    tool.fails(2, &["random", "0"]);
+    tool.fails(2, "random 0");
 }
 
 #[test]
 fn output_files_are_private_and_replace_nothing() {
     let Some(tool) = Tool::new() else { return };
-    tool.ok(&["random", "8", "--out", "secret"]);
+    tool.ok("random 8 --out secret");
     let mode = fs::metadata(tool.scratch.file("secret")).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let before = tool.read("secret");
-    assert!(tool.fails(1, &["random", "8", "--out", "secret"]).contains("--force"));
+    assert!(tool.fails(1, "random 8 --out secret").contains("--force"));
     symlink(tool.scratch.file("secret"), tool.scratch.file("link")).expect("a link");
-    tool.fails(1, &["random", "8", "--out", "link"]);
-    tool.ok(&["random", "8", "--out", "link", "--force"]);
+    tool.fails(1, "random 8 --out link");
+    tool.ok("random 8 --out link --force");
     assert_eq!(tool.read("secret"), before);
 }
 
@@ -578,7 +431,7 @@ fn output_files_are_private_and_replace_nothing() {
 fn a_label_does_not_control_the_terminal_and_a_pipe_has_no_colour() {
     let Some(tool) = Tool::new() else { return };
     tool.ok(&["key", "generate", "--type", "ed25519", "--label", "\x1b[31mred\x07"]);
-    let text = tool.ok(&["object", "list"]);
+    let text = tool.ok("object list");
     assert!(!text.contains('\x1b') && !text.contains('\x07'), "{text:?}");
     assert!(text.contains(r"\u{1b}[31mred\u{7}"), "{text}");
     let text = tool.fails(1, &["object", "list", "--token", "\x1b[2J"]);
@@ -598,25 +451,25 @@ fn a_closed_pipe_ends_a_listing_without_a_message() {
 #[test]
 fn wrong_usage_exits_with_2_and_a_failure_with_1_and_the_loaders_reason() {
     let Some(tool) = Tool::new() else { return };
-    tool.fails(2, &["key", "generate"]);
-    assert!(tool.fails(2, &["key", "generate", "--type", "dsa", "--label", "x"]).contains("known are"));
-    tool.fails(2, &["object", "list", "--id", "xyz"]);
-    tool.fails(2, &["object", "list", "--uri", "http://a"]);
-    let text = tool.fails(1, &["object", "list", "--module", "/nonexistent.so"]);
+    tool.fails(2, "key generate");
+    assert!(tool.fails(2, "key generate --type dsa --label x").contains("known are"));
+    tool.fails(2, "object list --id xyz");
+    tool.fails(2, "object list --uri http://a");
+    let text = tool.fails(1, "object list --module /nonexistent.so");
     assert!(text.contains("No such file"), "{text}");
-    let text = tool.fails(1, &["object", "list", "--module", "/etc/passwd"]);
+    let text = tool.fails(1, "object list --module /etc/passwd");
     assert!(text.contains("invalid ELF header") || text.contains("file too short"), "{text}");
-    let (code, text) = run(&mut tool.without_pins(&["key", "generate", "--type", "aes", "--label", "x"]));
+    let (code, text) = run(&mut tool.without_pins("key generate --type aes --label x"));
     assert!(code == 1 && text.contains("no terminal to ask for the User PIN"), "{text}");
 }
 
 #[test]
 fn the_configuration_is_shown_and_checked() {
     let Some(tool) = Tool::new() else { return };
-    assert_eq!(tool.json(&["config", "show", "--json"])["pin.passes"], "1");
-    assert!(tool.ok(&["config", "check"]).contains("is valid"));
+    assert_eq!(tool.json("config show --json")["pin.passes"], "1");
+    assert!(tool.ok("config check").contains("is valid"));
     tool.write("conf", "[pin]\nretires = 3\n");
-    assert!(tool.fails(1, &["config", "check"]).contains("unknown field `retires`"));
+    assert!(tool.fails(1, "config check").contains("unknown field `retires`"));
 }
 
 #[test]
@@ -627,34 +480,24 @@ fn another_module_is_administered_the_same_way() {
     }
     fs::create_dir(tool.scratch.file("tokens")).expect("a directory");
     tool.write("softhsm", format!("directories.tokendir = {}\n", tool.scratch.file("tokens")));
-    let softhsm = |arguments: &[&str]| {
-        let mut command = tool.command(&[arguments, &["--module", "softhsm2"]].concat());
+    let softhsm = |line: &str| {
+        let mut command = tool.command(&format!("{line} --module softhsm2"));
         succeed(command.env("SOFTHSM2_CONF", tool.scratch.file("softhsm")))
     };
-    softhsm(&["token", "init", "--label", "hsm"]);
-    softhsm(&["key", "generate", "--type", "ec:p256", "--label", "ec"]);
+    softhsm("token init --label hsm");
+    softhsm("key generate --type ec:p256 --label ec");
     tool.shell("openssl genrsa -out rsa.pem 2048; openssl genpkey -algorithm ec -pkeyopt ec_paramgen_curve:P-256 -out ec.pem");
-    softhsm(&["key", "import", "rsa.pem", "--label", "rsa"]);
-    softhsm(&["key", "import", "ec.pem", "--label", "imported"]);
+    softhsm("key import rsa.pem --label rsa");
+    softhsm("key import ec.pem --label imported");
     tool.write("message", "hello");
     for label in ["ec", "rsa", "imported"] {
-        softhsm(&["sign", "message", "--label", label, "--out", "signature", "--force"]);
-        softhsm(&["verify", "message", "--label", label, "--signature", "signature"]);
-        softhsm(&["key", "export", "--label", label, "--out", "public.pem", "--force"]);
+        softhsm(&format!("sign message --label {label} --out signature --force"));
+        softhsm(&format!("verify message --label {label} --signature signature"));
+        softhsm(&format!("key export --label {label} --out public.pem --force"));
         tool.shell("openssl dgst -sha256 -verify public.pem -signature signature message");
-        softhsm(&[
-            "cert",
-            "self-sign",
-            "--label",
-            label,
-            "--subject",
-            "CN=a",
-            "--import",
-            "--out",
-            "c.pem",
-            "--force",
-        ]);
+        let subject = "--subject CN=a --import --out c.pem --force";
+        softhsm(&format!("cert self-sign --label {label} {subject}"));
     }
-    assert!(softhsm(&["object", "list"]).contains("RSA 2048"));
-    softhsm(&["pin", "change", "--new-pin", "another pin"]);
+    assert!(softhsm("object list").contains("RSA 2048"));
+    softhsm("pin change --new-pin another");
 }
