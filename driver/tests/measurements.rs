@@ -1,0 +1,539 @@
+//! The commands that measure (`pipeline`, `issue`, `tls`, `parse`), and those that read their
+//! results (`report`, `compare`). Each scenario runs once. The other tests are about wrong options,
+//! outputs that cannot be written, interrupts, stores of other versions, and modules that fail.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Scratch, copy_tool, has, jeton, modules, peer, run, succeed};
+use jeton_peers::Known;
+use roxmltree::Document;
+use rusqlite::Connection;
+use serde_json::Value;
+
+/// A command that measures.
+struct Scenario {
+    /// The command, with options for a short measurement.
+    command: &'static [&'static str],
+    /// A text in its printed table.
+    row: &'static str,
+    /// A part of the title of its page.
+    title: &'static str,
+    /// The table of a result store that gets its results.
+    table: &'static str,
+    /// The options that name an output.
+    outputs: &'static [&'static str],
+}
+
+const PIPELINE: Scenario = Scenario {
+    command: &["pipeline", "--sizes", "1"],
+    row: "ca_self_sign",
+    title: "PKI pipeline",
+    table: "sample",
+    outputs: &["--json", "--results", "--db", "--keep"],
+};
+const ISSUE: Scenario = Scenario {
+    command: &["issue", "--clients", "2", "--requests", "2", "--warm-up", "1"],
+    row: "Issuance: keys ecdsa-p256",
+    title: "issuance under load",
+    table: "issuance",
+    outputs: &["--json", "--results", "--keep"],
+};
+const TLS: Scenario = Scenario {
+    command: &[
+        "tls",
+        "--keys=p256",
+        "--versions=1.3",
+        "--exchanges=x25519",
+        "--handshakes=full",
+        "--threads=1",
+    ],
+    row: "p256 1.3 x25519 full",
+    title: "TLS handshakes",
+    table: "handshake",
+    outputs: &["--json", "--results", "--html"],
+};
+const SCENARIOS: [Scenario; 3] = [PIPELINE, ISSUE, TLS];
+
+impl Scenario {
+    /// Returns a measurement of one module that takes at least `seconds` for each combination.
+    fn measure(&self, module: &str, seconds: &str) -> Command {
+        let mut command = jeton(self.command);
+        command.args(["--module", module, "--min-seconds", seconds]);
+        command
+    }
+}
+
+/// Makes a store with a measurement of the pipeline.
+fn measured(scratch: &Scratch) -> String {
+    let store = scratch.file("store");
+    succeed(PIPELINE.measure("in-process", "0").args(["--results", &store]));
+    store
+}
+
+/// Writes the HTML page and the Markdown page of a store, and returns both.
+fn pages(scratch: &Scratch, store: &str) -> (String, String) {
+    let (html, markdown) = (scratch.file("page.html"), scratch.file("page.md"));
+    succeed(&mut jeton(["report", store, "--html", &html, "--markdown", &markdown]));
+    (fs::read_to_string(html).expect("a page"), fs::read_to_string(markdown).expect("a page"))
+}
+
+/// Fails if a page is not XML after its first line, or if it may load or run something.
+fn loads_nothing(html: &str) {
+    const ELEMENTS: &str = "html head meta title style body h1 h2 dl dt dd section p div table thead tbody tr \
+        th td figure figcaption svg g text rect line circle polyline polygon path defs clipPath desc use br span";
+    let body = html.strip_prefix("<!DOCTYPE html>").expect("HTML");
+    let document = Document::parse(body).unwrap_or_else(|error| panic!("{error}\n{html}"));
+    for node in document.descendants().filter(roxmltree::Node::is_element) {
+        let name = node.tag_name().name();
+        assert!(ELEMENTS.split_whitespace().any(|element| element == name), "{name}");
+        for attribute in node.attributes().map(|attribute| attribute.name()) {
+            let loads = attribute.starts_with("on") || ["href", "src", "style"].contains(&attribute);
+            assert!(!loads, "{attribute}");
+        }
+    }
+}
+
+/// Returns every number of a JSON file that is called `value`.
+fn values(path: &str) -> Vec<f64> {
+    fn add(json: &Value, found: &mut Vec<f64>) {
+        match json {
+            Value::Object(members) => {
+                found.extend(members.get("value").and_then(Value::as_f64));
+                members.values().for_each(|member| add(member, found));
+            }
+            Value::Array(members) => members.iter().for_each(|member| add(member, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    let json = serde_json::from_str(&fs::read_to_string(path).expect("a report")).expect("JSON");
+    add(&json, &mut found);
+    found
+}
+
+/// One store keeps the measurements of all commands, and a report shows the newest.
+#[test]
+fn each_scenario_prints_its_table_and_writes_numbers_and_pages() {
+    let scratch = Scratch::new();
+    let [json, store] = ["json", "store"].map(|name| scratch.file(name));
+    for scenario in SCENARIOS {
+        for module in modules(&[Known::Jeton]) {
+            let mut command = scenario.measure(module, "0");
+            let text = succeed(command.args(["--json", &json, "--results", &store]));
+            assert!(text.contains(scenario.row), "{text}");
+            let values = values(&json);
+            let plausible = values.iter().all(|value| value.is_finite() && *value >= 0.0);
+            assert!(plausible && values.iter().any(|value| *value > 0.0), "{values:?}");
+            let (html, markdown) = pages(&scratch, &store);
+            loads_nothing(&html);
+            assert!(markdown.lines().next().is_some_and(|line| line.contains(scenario.title)), "{markdown}");
+            assert!(html.contains("<svg") && markdown.contains("data:image/svg+xml"), "{}", scenario.title);
+        }
+    }
+}
+
+#[test]
+fn tls_measures_all_keys_and_names_those_that_a_module_lacks() {
+    let scratch = Scratch::new();
+    let (json, html) = (scratch.file("json"), scratch.file("html"));
+    let measure = |more: &[&str]| {
+        succeed(jeton(["tls", "--min-seconds", "0", "--threads", "1", "--json", &json]).args(more))
+    };
+    if peer(Known::Jeton).is_some() {
+        let text = measure(&["--html", &html]);
+        assert!(text.contains(" ml-dsa-65 1.3 x25519mlkem768 resumed ") && !text.contains("ml-dsa-65 1.2"));
+        // Full and resumed: four keys with three combinations of version and key exchange, ML-DSA
+        // with two.
+        let ratios = values(&json).into_iter().filter(|value| *value > 0.0).count();
+        assert!(ratios >= (4 * 3 + 2) * 2, "{ratios}\n{text}");
+        loads_nothing(&fs::read_to_string(&html).expect("a page"));
+    }
+    if peer(Known::SoftHsm2).is_some() {
+        let text = measure(&["--module", "softhsm2", "--keys", "p256,ml-dsa-65", "--versions", "1.3"]);
+        assert!(text.contains("n/a: softhsm2 has no CKM_ML_DSA_KEY_PAIR_GEN for ml-dsa-65"), "{text}");
+        assert!(text.contains(TLS.row), "{text}");
+    }
+}
+
+#[cfg(feature = "parse")]
+#[test]
+fn all_libraries_read_the_roots_of_mozilla_and_the_certificates_of_the_pipeline() {
+    let scratch = Scratch::new();
+    let json = scratch.file("json");
+    let mut command = jeton(["parse", "--sets", "mozilla,pipeline", "--min-seconds", "0", "--json", &json]);
+    let text = succeed(&mut command);
+    assert!(!text.contains("refuses") && text.contains("ml-dsa-65") && text.contains("mozilla"), "{text}");
+    assert!(values(&json).len() >= 13 * 9 && values(&json).iter().all(|value| *value > 0.0), "{text}");
+    let (code, text) = run(&mut jeton(["parse", "--sets", "debian"]));
+    assert!(code == 2 && text.contains("unknown set \"debian\"; known are mozilla"), "{text}");
+    let mut command = jeton(["parse", "--sets", "mozilla", "--min-seconds", "0", "--json", "/dev/full"]);
+    let (code, text) = run(&mut command);
+    assert!(code == 1 && text.contains("jeton: /dev/full: No space left on device"), "{text}");
+    let mut command = jeton(["parse", "--sets", "mozilla", "--min-seconds", "600", "--json", &json]);
+    fs::remove_file(&json).expect("the report");
+    // The handler is installed right after the file is created.
+    let begun = || fs::metadata(&json).is_ok_and(|data| data.modified().is_ok_and(is_a_second_ago));
+    let text = interrupt(&mut command, begun);
+    assert!(text.contains("interrupted: ") && text.contains("mozilla"), "{text}");
+}
+
+#[cfg(feature = "parse")]
+fn is_a_second_ago(time: std::time::SystemTime) -> bool {
+    time.elapsed().is_ok_and(|elapsed| elapsed > Duration::from_secs(1))
+}
+
+#[test]
+fn two_result_stores_are_compared() {
+    let scratch = Scratch::new();
+    let stores = [scratch.file("before"), scratch.file("after")];
+    for store in &stores {
+        succeed(PIPELINE.measure("in-process", "0").args(["--results", store]));
+    }
+    let text = succeed(jeton(["compare"]).args(&stores));
+    let row = text.lines().find(|line| line.contains(PIPELINE.row)).expect("a row of this stage");
+    for part in ["in-process", "ecdsa-p256", " us", " %"] {
+        assert!(row.contains(part), "{row}");
+    }
+}
+
+#[test]
+fn the_pipeline_has_a_column_for_openssl_if_the_tool_was_built_with_it() {
+    let (code, text) = run(&mut PIPELINE.measure("openssl", "0"));
+    if cfg!(feature = "openssl") {
+        assert!(code == 0 && text.contains("openssl: OpenSSL called directly"), "{text}");
+    } else {
+        assert!(code == 1 && text.contains("with the cargo feature `openssl`"), "{text}");
+    }
+}
+
+#[test]
+fn wrong_options_are_named_and_nothing_runs() {
+    let scratch = Scratch::new();
+    let file = scratch.file("text");
+    fs::write(&file, "not a module").expect("the directory is writable");
+    let (in_issue, in_tls) = ("FAILED: text: cannot load", format!("jeton: cannot load {file}: "));
+    let unknown = r#"module "no-such-module" is neither a file nor one of"#;
+    let cases: [(&[&str], i32, &str); 19] = [
+        (&["pipeline", "--module", "no-such-module"], 2, unknown),
+        (&["pipeline", "--ca-key-algo", "rsa1"], 2, r#"unknown algorithm "rsa1""#),
+        (&["pipeline", "--ca-key-algo", "ed25519/x"], 2, r#"unknown algorithm "x""#),
+        (&["issue", "--module", "no-such-module"], 2, unknown),
+        (&["issue", "--key-type", "rsa1"], 2, r#"unknown algorithm "rsa1""#),
+        (&["issue", "--ca-key-type", "ec:p257"], 2, r#"unknown algorithm "ec:p257""#),
+        (&["issue", "--clients", "0"], 2, "--clients"),
+        (&["issue", "--database", "/proc/none"], 2, "is neither memory, file nor a directory"),
+        (&["issue", "--requests", "1", "--module", &file, "--pin", "1234"], 1, in_issue),
+        (&["tls", "--module", "no-such-module"], 2, unknown),
+        (&["tls", "--module", &file, "--pin", "1234"], 1, &in_tls),
+        (&["tls", "--keys", "rsa1"], 2, "known are rsa2048, p256, p384, ed25519, ml-dsa-65"),
+        (&["tls", "--versions", "1.1"], 2, "unknown version of TLS \"1.1\"; known are 1.2, 1.3"),
+        (&["tls", "--exchanges", "dh"], 2, "known are x25519, x25519mlkem768"),
+        (&["tls", "--handshakes", "half"], 2, "known are full, resumed"),
+        (&["tls", "--threads", "0"], 2, "0 is not in 1..=1024"),
+        (&["tls", "--serve", "localhost"], 2, "invalid socket address syntax"),
+        (&["tls", "--key-label", "www"], 2, "--serve"),
+        (&["report", &file], 2, "jeton"),
+    ];
+    for (options, status, wanted) in cases {
+        let (code, text) = run(&mut jeton(options));
+        assert!(code == status && text.contains(wanted), "{options:?}: {code}\n{text}");
+    }
+}
+
+#[test]
+fn outputs_are_opened_before_the_work_begins() {
+    for scenario in SCENARIOS {
+        for option in scenario.outputs {
+            let started = Instant::now();
+            let (code, text) = run(scenario.measure("in-process", "600").args([option, "/proc/none/file"]));
+            assert!(code == 1 && !text.contains(scenario.row), "{option}: {text}");
+            assert!(started.elapsed() < Duration::from_secs(60), "{option}");
+        }
+        let (code, text) = run(scenario.measure("in-process", "0").args(["--json", "/dev/full"]));
+        assert!(code == 1 && text.contains("jeton: /dev/full: No space left on device"), "{text}");
+    }
+}
+
+/// Starts a measurement, waits until it has a result, and interrupts it. Returns its output.
+fn interrupt(command: &mut Command, has_a_result: impl Fn() -> bool) -> String {
+    let mut child: Child = command.stdout(Stdio::piped()).spawn().expect("the tool starts");
+    let start = Instant::now();
+    while !has_a_result() {
+        assert!(child.try_wait().is_ok_and(|status| status.is_none()), "the tool ended early");
+        assert!(start.elapsed() < Duration::from_secs(120), "no result in 120 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    succeed(Command::new("sh").args(["-c", "kill -INT $0", &child.id().to_string()]));
+    let output = child.wait_with_output().expect("the tool ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    text
+}
+
+#[test]
+fn an_interrupt_keeps_and_prints_what_was_measured_and_leaves_no_file() {
+    let scratch = Scratch::new();
+    let (temporary, database) = (scratch.file("tmp"), scratch.file("database"));
+    for folder in [&temporary, &database] {
+        fs::create_dir(folder).expect("the directory is fresh");
+    }
+    for scenario in SCENARIOS {
+        let store = scratch.file(scenario.table);
+        let mut command = scenario.measure("in-process", "600");
+        command.args(["--results", &store]).env("TMPDIR", &temporary);
+        if scenario.table == ISSUE.table {
+            command.args(["--database", &database]);
+        }
+        // TLS writes a case to the store when the case is complete, which takes 20 minutes.
+        let start = Instant::now();
+        let has_a_result = || match scenario.table == TLS.table {
+            true => start.elapsed() > Duration::from_secs(1),
+            false => rows(&store, scenario.table) > 0,
+        };
+        let text = interrupt(&mut command, has_a_result);
+        assert!(text.contains("interrupted: ") && text.contains(scenario.row), "{text}");
+        assert!(rows(&store, scenario.table) > 0);
+        loads_nothing(&pages(&scratch, &store).0);
+        assert_eq!((names(&temporary), names(&database)), (vec![], vec![]));
+    }
+}
+
+/// Returns the number of rows of a table; 0 if the store is not ready.
+fn rows(store: &str, table: &str) -> i64 {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let count = format!("SELECT count(*) FROM {table}");
+    let store = Connection::open_with_flags(store, flags);
+    store.and_then(|store| store.query_row(&count, [], |row| row.get(0))).unwrap_or_default()
+}
+
+/// Returns the sorted names in a directory.
+fn names(path: impl AsRef<Path>) -> Vec<String> {
+    let entries = fs::read_dir(path).expect("the directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// `ulimit -f` makes a write fail, as a full disk does. Its unit is 512 bytes.
+#[test]
+fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
+    let scratch = Scratch::new();
+    let [temporary, database, store] = ["tmp", "database", "store"].map(|name| scratch.file(name));
+    for folder in [&temporary, &database] {
+        fs::create_dir(folder).expect("the directory is fresh");
+    }
+    let refused = format!("jeton: {store}: ");
+    let of_pipeline = "FAILED: in-process, ecdsa-p256, batch of 512: db_insert_certs: database: ";
+    let large: [(&str, &[&str], &str); 2] = [
+        ("400", &["pipeline", "--sizes", "512", "--min-seconds", "0"], of_pipeline),
+        (
+            "1000",
+            &["issue", "--clients", "4", "--requests", "2000", "--database", &database],
+            "FAILED: in-process: clients 4,",
+        ),
+    ];
+    let with_store = SCENARIOS.map(|scenario| [scenario.command, &["--results", &store]].concat());
+    let small = with_store.iter().map(|command| ("8", &command[..], &*refused));
+    for (blocks, arguments, wanted) in large.into_iter().chain(small) {
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\" --module in-process");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_jeton")]).args(arguments);
+        let (code, text) = run(command.env("TMPDIR", &temporary));
+        assert!(code == 1 && text.contains(wanted), "{arguments:?}: {code} {text}");
+        assert_eq!((names(&temporary), names(&database)), (vec![], vec![]));
+        // The tool does not remove the store, which belongs to the user.
+        for name in names(scratch.path()).iter().filter(|name| name.starts_with("store")) {
+            fs::remove_file(scratch.file(name)).expect("a file");
+        }
+    }
+    measured(&scratch);
+    for option in ["--html", "--markdown"] {
+        let (code, text) = run(&mut jeton(["report", &store, option, "/dev/full"]));
+        assert!(code == 1 && text.contains("jeton: /dev/full: No space left on device"), "{text}");
+    }
+    let full = fs::File::create("/dev/full").expect("a device");
+    let output = jeton(["compare", &store, &store]).stdout(full).output().expect("the tool starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("No space left on device"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_no_store_of_this_version_is_named_and_kept() {
+    let scratch = Scratch::new();
+    let (store, text, page) = (measured(&scratch), scratch.file("text"), scratch.file("page.html"));
+    let (code, said) = run(&mut jeton(["report", &store, "--html", &store]));
+    assert!(code == 2 && said.contains("is the store itself"), "{said}");
+    let set_version = Connection::open(&store).and_then(|store| store.pragma_update(None, "user_version", 7));
+    set_version.expect("a change");
+    fs::write(&text, "important").expect("the directory is writable");
+    let of_version = "store: a result store of version 7; this tool reads version 3";
+    for (file, wanted) in [(&store, of_version), (&text, "not a ")] {
+        let before = fs::read(file).expect("a file");
+        let readers = [jeton(["report", file, "--html", &page]), jeton(["compare", file, file])];
+        let writers = SCENARIOS.map(|scenario| {
+            let mut command = scenario.measure("in-process", "0");
+            command.args(["--results", file]);
+            command
+        });
+        for mut command in readers.into_iter().chain(writers) {
+            let (code, text) = run(&mut command);
+            assert!(code == 1 && text.contains(wanted), "{command:?}: {code} {text}");
+            assert_eq!(fs::read(file).expect("a file"), before, "{command:?}");
+        }
+    }
+    let (code, text) = run(&mut jeton(["report", &scratch.file("none"), "--html", &page]));
+    assert!(code == 1 && text.contains("no result store can be opened"), "{text}");
+    assert_eq!(names(scratch.path()), ["store", "text"]);
+}
+
+/// Every text of a store may come from another person.
+#[test]
+fn markup_in_a_store_is_shown_and_has_no_effect() {
+    const HOSTILE: &str = "</svg></td><script>alert(1)</script><img src=x onerror=alert(1)>&\"'|\n# [x](javascript:alert(1))\u{0}\u{1b}";
+    const COLUMNS: [(&str, &[&str]); 4] = [
+        ("measurement", &["started", "tool_version", "command", "cpu", "system"]),
+        ("module", &["name", "description", "library"]),
+        ("sample", &["module", "algorithm"]),
+        ("document", &["algorithm", "kind"]),
+    ];
+    let scratch = Scratch::new();
+    let store = measured(&scratch);
+    let headings = |markdown: &str| markdown.lines().filter(|line| line.starts_with('#')).count();
+    let expected = headings(&pages(&scratch, &store).1);
+    let connection = Connection::open(&store).expect("a store");
+    for (table, columns) in COLUMNS {
+        for column in columns {
+            let change = format!("UPDATE {table} SET {column} = ?1 || {column}");
+            connection.execute(&change, [HOSTILE]).expect("a change");
+        }
+    }
+    drop(connection);
+    let (html, markdown) = pages(&scratch, &store);
+    loads_nothing(&html);
+    assert!(!markdown.contains("<script") && !markdown.contains("<img") && !markdown.contains("[x]("));
+    assert_eq!(headings(&markdown), expected, "{markdown}");
+}
+
+#[test]
+fn wrong_numbers_in_a_store_draw_no_wrong_plot() {
+    let scratch = Scratch::new();
+    let (store, page) = (measured(&scratch), scratch.file("none.html"));
+    let change = |number: &str, of: &str| {
+        let statement = format!("UPDATE sample SET seconds = {number} {of}");
+        Connection::open(&store).and_then(|store| store.execute(&statement, [])).expect("a change");
+    };
+    for number in ["0", "-1", "1e308", "9e999", "-9e999"] {
+        change(number, "WHERE stage = 'cert_gen'");
+        loads_nothing(&pages(&scratch, &store).0);
+    }
+    for (number, wanted) in [("0", "no measurement with a run"), ("'text'", "jeton: ")] {
+        change(number, "");
+        let (code, text) = run(&mut jeton(["report", &store, "--html", &page]));
+        assert!(code == 1 && text.contains(wanted), "{text}");
+        assert!(!Path::new(&page).exists());
+    }
+}
+
+/// The source of a module whose function list has only `C_Initialize`. The test replaces `BODY`.
+const MODULE: &str = r#"
+    #include <stdlib.h>
+    #include <unistd.h>
+    struct list { unsigned char version[2]; void *entry[68]; };
+    static unsigned long initialize(void *arguments) { (void)arguments; BODY }
+    static struct list list = { { 2, 40 }, { (void *)initialize } };
+    unsigned long C_GetFunctionList(struct list **out) { *out = &list; return 0; }
+"#;
+
+#[test]
+fn a_hostile_module_is_reported_and_the_baseline_goes_on() {
+    if !has("cc", "--version") {
+        return;
+    }
+    let cases = [
+        ("crashes", "abort();", "its process ended with signal: 6"),
+        ("hangs", "for (;;) pause();", "reported nothing for 2 s"),
+        ("refuses", "return 0x30;", "C_Initialize: CKR_DEVICE_ERROR (0x30) while initialising the module"),
+        ("vendor", "return 0x80000042;", "C_Initialize: CKR vendor 0x80000042"),
+        (
+            "holes",
+            "return 0;",
+            "C_GetInfo: CKR_FUNCTION_NOT_SUPPORTED (0x54) while reading the function list",
+        ),
+    ];
+    let scratch = Scratch::new();
+    for (name, body, expected) in cases {
+        let [source, module] = ["c", "so"].map(|extension| scratch.file(&format!("{name}.{extension}")));
+        fs::write(&source, MODULE.replace("BODY", body)).expect("the directory is writable");
+        succeed(Command::new("cc").args(["-shared", "-fPIC", "-o", &module, &source]));
+        let mut command = PIPELINE.measure(&module, "0");
+        let (code, text) = run(command.args(["--stall-seconds", "2", "--pin", "1234"]));
+        assert!(code == 1 && text.contains(&format!("FAILED: {name}: {expected}")), "{text}");
+        assert!(text.contains("medians; runs: in-process 6"), "{text}");
+    }
+}
+
+#[test]
+fn the_tool_reports_that_its_module_is_missing() {
+    let scratch = Scratch::new();
+    // The tool also searches the directory above its own.
+    let copy = scratch.file("bin/jeton");
+    fs::create_dir(scratch.file("bin")).expect("a directory");
+    copy_tool(&copy);
+    let (code, text) = run(Command::new(&copy).args(["pipeline", "--sizes", "1"]));
+    assert!(code == 1 && text.contains("libjeton_pkcs11.so is not beside this program"), "{text}");
+}
+
+#[test]
+fn a_wrong_pin_is_reported_by_function_and_code_and_an_existing_token_stays_empty() {
+    let Some(library) = peer(Known::SoftHsm2) else { return };
+    let scratch = Scratch::new();
+    let (tokens, conf) = (scratch.file("tokens"), scratch.file("softhsm2.conf"));
+    fs::create_dir(&tokens).expect("the directory is fresh");
+    fs::write(&conf, format!("directories.tokendir = {tokens}\n")).expect("the directory is writable");
+    let tool = |arguments: &[&str], pin: &str| {
+        let mut command = jeton(arguments);
+        command.arg("--module").arg(&library).env("SOFTHSM2_CONF", &conf).env("JETON_PIN", pin);
+        run(&mut command)
+    };
+    let init = ["init-token", "--free", "--label", "ca", "--so-pin", "12345678"];
+    assert_eq!(tool(&init, "87654321").0, 0);
+    let wrong = "C_Login: CKR_PIN_INCORRECT (0xA0) while logging in as the user";
+    for command in [PIPELINE.command, TLS.command] {
+        let arguments = [command, &["--min-seconds", "0", "--token-label", "ca"]].concat();
+        let (code, text) = tool(&arguments, "87654321");
+        assert_eq!(code, 0, "{text}");
+        let (code, text) = tool(&arguments, "11111111");
+        assert!(code == 1 && text.contains(wrong), "{text}");
+        let (code, text) = tool(&["object", "list", "--login", "--json"], "87654321");
+        assert!(code == 0 && text.trim() == "[]", "{text}");
+    }
+    let (code, text) = tool(&[TLS.command, &["--token-label", "x"]].concat(), "87654321");
+    assert!(code == 1 && text.contains("the module has no token \"x\""), "{text}");
+}
+
+#[test]
+fn the_tool_loads_a_module_before_it_asks_for_the_pin() {
+    let scratch = Scratch::new();
+    let db = scratch.file("db");
+    succeed(PIPELINE.measure("in-process", "0").args(["--db", &db]));
+    for verb in [&["pipeline"][..], &["verify-db", "--db", &db]] {
+        // `setsid` takes the terminal away, if the tests have one.
+        let asking = |module: &Path| {
+            let mut command = Command::new("setsid");
+            command.arg("--wait").arg(env!("CARGO_BIN_EXE_jeton")).args(verb).arg("--module").arg(module);
+            run(command.env_remove("JETON_PIN").stdin(Stdio::null()))
+        };
+        let (code, text) = asking(Path::new("/etc/passwd"));
+        assert!(code == 1 && text.contains("cannot load /etc/passwd") && !text.contains("PIN"), "{text}");
+        if let Some(library) = peer(Known::SoftHsm2) {
+            let (code, text) = asking(&library);
+            assert!(code == 1 && text.contains("no PIN: give --pin, JETON_PIN, or a terminal"), "{text}");
+        }
+    }
+}
