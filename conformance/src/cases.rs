@@ -10,6 +10,8 @@ use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 
 mod arguments;
+mod calls;
+mod ciphers;
 mod clauses;
 mod digests;
 mod encryption;
@@ -19,6 +21,7 @@ mod keys;
 mod messages;
 mod objects;
 mod programs;
+mod schemes;
 mod searches;
 mod sessions;
 mod signing;
@@ -26,6 +29,7 @@ mod tokens;
 mod verifying;
 mod wrapping;
 
+pub use ciphers::works as cipher_works;
 pub use kem::{decapsulate, encapsulate};
 
 /// A check of one return code.
@@ -74,7 +78,9 @@ pub fn tasks() -> Vec<Task> {
         let run = |fixture: &Fixture<'_>| judge_at(fixture, case.expected, (case.run)(fixture));
         task(case.function, case.name.to_owned(), Work::LoggedIn(Box::new(run)))
     });
-    arguments::tasks().into_iter().chain(rows).collect()
+    let each =
+        [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks()].into_iter().flatten();
+    arguments::tasks().into_iter().chain(rows).chain(each).collect()
 }
 
 fn task(function: &str, name: String, work: Work) -> Task {

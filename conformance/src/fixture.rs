@@ -211,6 +211,12 @@ pub fn with(mut template: Vec<Attribute>, attribute: Attribute) -> Vec<Attribute
     template
 }
 
+/// Returns the bytes of hexadecimal digits.
+pub fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
+}
+
 fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
     const SIGNS: (&[CK_ATTRIBUTE_TYPE], &[CK_ATTRIBUTE_TYPE]) = (&[CKA_VERIFY], &[CKA_SIGN]);
     let set = |number| vec![Attribute::number(CKA_PARAMETER_SET, number)];

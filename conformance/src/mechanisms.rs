@@ -4,7 +4,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, names};
 
-use crate::fixture::{Fixture, Pair, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Pair, able, ensure, hex, open_key, with};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 
@@ -163,12 +163,6 @@ fn signs_in_parts(
     session.verify_init(mechanism, keys.public)?;
     message.chunks(7).try_for_each(|part| session.verify_update(part))?;
     ensure("C_VerifyFinal", session.verify_final(&out[..length])?)
-}
-
-/// Returns the bytes of hexadecimal digits.
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
-    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Errors of the caller that are possible in many functions: a call before `C_Initialize`, an
-//! invalid session handle, and `NULL` for every pointer. The suite makes each error in every
-//! function in which it is possible.
+//! invalid session handle, `NULL` for every pointer, and no active operation. The suite makes each
+//! error in every function in which it is possible.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
@@ -36,7 +36,15 @@ pub fn tasks() -> Vec<Task> {
         let run = move |output: &Fixture<'_>| with_null(output, function);
         task(function.name, "with NULL for every pointer".to_owned(), Work::LoggedIn(Box::new(run)))
     });
-    uninitialised.chain(strange).chain(null).collect()
+    let idle = of_sessions().filter(|function| continues(function)).map(|function| {
+        let run = move |output: &Fixture<'_>| {
+            let outcome =
+                output.fresh().and_then(|session| harmless(output.module, function, session.handle()));
+            judge_at(output, IDLE, outcome)
+        };
+        task(function.name, "without an active operation".to_owned(), Work::LoggedIn(Box::new(run)))
+    });
+    uninitialised.chain(strange).chain(null).chain(idle).collect()
 }
 
 const UNSUPPORTED_EARLY: &[CK_RV] =
@@ -66,6 +74,21 @@ fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_
     let newer = FUNCTIONS.iter().skip(68).any(|newer| newer.name == function.name);
     let optional = newer || LEGACY.contains(&function.name) || OPTIONAL.contains(&function.name);
     if optional { tolerant } else { usual }
+}
+
+/// The codes of a function without an active operation. `CKR_MECHANISM_PARAM_INVALID` is for the
+/// parameter of a message, and `CKR_KEY_HANDLE_INVALID` for `C_DigestKey`.
+const IDLE: &[CK_RV] = &[
+    CKR_OPERATION_NOT_INITIALIZED,
+    CKR_MECHANISM_PARAM_INVALID,
+    CKR_KEY_HANDLE_INVALID,
+    CKR_FUNCTION_NOT_SUPPORTED,
+];
+
+/// Returns whether a function continues or ends an operation.
+fn continues(function: &Function) -> bool {
+    const OPERATIONS: [&str; 5] = ["Encrypt", "Decrypt", "Digest", "Sign", "Verify"];
+    OPERATIONS.iter().any(|operation| function.name.contains(operation)) && !function.name.ends_with("Init")
 }
 
 /// Returns whether a function has pointers that must not be NULL. C_Initialize and C_Finalize

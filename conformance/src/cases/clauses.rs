@@ -210,14 +210,6 @@ pub const CASES: &[Case] = &[
             })
         },
     ),
-    // PKCS#11 3.2, "Triple-length DES": the block has 8 bytes.
-    case("C_WrapKey", "with CKM_DES3_ECB pads to blocks of 8 bytes", DES3, |fixture| {
-        let template = with(bare(CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, [7; 20]));
-        let key = fixture.session.create_object(&able(template, &[CKA_EXTRACTABLE]))?;
-        let wrapping = des3(fixture)?;
-        let length = fixture.session.wrap_key(&Mechanism::new(CKM_DES3_ECB), wrapping, key, &mut [0; 64])?;
-        ensure("C_WrapKey", length == 24)
-    }),
     case("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", DES3, |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&Mechanism::with_bytes(CKM_DES3_CBC, &[1; 8]), des3(fixture)?)?;

@@ -1,31 +1,11 @@
 //! "Encryption functions", "Decryption functions", "Dual-function cryptographic functions".
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Session, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Structure};
 
+use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, message, refused};
 use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, cbc_pad, gcm};
-use crate::fixture::{Fixture, Key, NO_OBJECT, ensure};
-
-/// Calls an update function. Returns its output.
-fn update(
-    fixture: &Fixture<'_>,
-    session: &Session,
-    function: &'static str,
-    data: &[u8],
-) -> Result<Vec<u8>, Failure> {
-    let (mut out, mut length) = (vec![0; data.len() + 64], data.len() as CK_ULONG + 64);
-    fixture.call(function, session, vec![Arg::Bytes(data), Arg::Buffer(&mut out, &mut length)])?;
-    out.truncate(length as usize);
-    Ok(out)
-}
-
-/// Calls a final function. Returns its output.
-fn last(fixture: &Fixture<'_>, session: &Session, function: &'static str) -> Result<Vec<u8>, Failure> {
-    let (mut out, mut length) = (vec![0; 64], 64);
-    fixture.call(function, session, vec![Arg::Buffer(&mut out, &mut length)])?;
-    out.truncate(length as usize);
-    Ok(out)
-}
+use crate::fixture::{Fixture, Key, able, ensure, hex, open_key, with};
 
 fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Result<Vec<u8>, Failure> {
     let session = fixture.fresh()?;
@@ -36,21 +16,109 @@ fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Resul
     Ok(out)
 }
 
-/// Decrypts a ciphertext whose last byte was changed.
-fn decrypt_altered(fixture: &Fixture<'_>, mechanism: &Mechanism) -> Result<(), Failure> {
-    let mut data = encrypted(fixture, mechanism, b"a message")?;
-    if let Some(byte) = data.last_mut() {
-        *byte ^= 1;
+/// Returns OAEP with that hash for the label and for the mask.
+fn oaep(hash: CK_ULONG, mask: CK_ULONG, label: &[u8]) -> Mechanism {
+    let parameter = Structure::new().number(hash).number(mask).number(CKZ_DATA_SPECIFIED);
+    parameter.bytes(label).mechanism(CKM_RSA_PKCS_OAEP)
+}
+
+/// Checks messages up to the longest one, longer messages, short buffers, and ciphertexts of a
+/// wrong length.
+fn rsa_padding(fixture: &Fixture<'_>, mechanism: &Mechanism, longest: usize) -> Result<(), Failure> {
+    let (calls, pair) = (Calls::new(fixture)?, fixture.pair(Key::Rsa)?);
+    let init = |function| {
+        let key = if function == "C_EncryptInit" { pair.public } else { pair.private };
+        calls.init(function, mechanism, key)
+    };
+    let encrypt = |data: &[u8]| init("C_EncryptInit").and_then(|()| calls.output("C_Encrypt", Some(data)));
+    let decrypt = |data: &[u8]| init("C_DecryptInit").and_then(|()| calls.output("C_Decrypt", Some(data)));
+    for length in [0, 1, longest] {
+        let (data, sealed) = (message(length, 1), encrypt(&message(length, 1))?);
+        ensure("C_Encrypt", sealed.len() == 256 && decrypt(&sealed)? == data)?;
     }
-    let session = fixture.fresh()?;
-    session.decrypt_init(mechanism, fixture.key(Key::Aes)?)?;
-    session.decrypt(&data, &mut [0; 128]).map(drop)
+    for length in [longest + 1, 257, 1000] {
+        refused("C_Encrypt", encrypt(&message(length, 1)), &[CKR_DATA_LEN_RANGE])?;
+    }
+    for length in [0, 255, 257] {
+        refused("C_Decrypt", decrypt(&message(length, 1)), &[CKR_ENCRYPTED_DATA_LEN_RANGE])?;
+        refused("C_DecryptFinal", calls.length("C_DecryptFinal", vec![]), NOT_BEGUN)?;
+    }
+    let sealed = encrypt(b"0123456789")?;
+    // PKCS#11 3.2, "Mechanisms vs. functions": "Single-part operations only".
+    for (start, update) in [("C_EncryptInit", "C_EncryptUpdate"), ("C_DecryptInit", "C_DecryptUpdate")] {
+        init(start)?;
+        refused(update, calls.output(update, Some(&sealed)), NOT_BEGUN)?;
+    }
+    for (init_name, function, data, length) in
+        [("C_DecryptInit", "C_Decrypt", &sealed[..], 10), ("C_EncryptInit", "C_Encrypt", b"data", 256)]
+    {
+        init(init_name)?;
+        let (needed, outcome) = calls.fill(function, vec![Arg::Bytes(data)], &mut vec![0; length - 1]);
+        refused(function, outcome, TOO_SMALL)?;
+        ensure(function, needed >= length)?;
+        calls.fill(function, vec![Arg::Bytes(data)], &mut vec![0; length]).1?;
+    }
+    let other = oaep(CKM_SHA_1, CKG_MGF1_SHA1, b"another label");
+    calls.init("C_DecryptInit", &other, pair.private)?;
+    refused("C_Decrypt", calls.output("C_Decrypt", Some(&sealed)), NO_CIPHERTEXT)?;
+    ensure("C_Decrypt", decrypt(&sealed)? == b"0123456789")
+}
+
+fn digest(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
+    let (session, mut digest) = (fixture.fresh()?, vec![0; 32]);
+    session.digest_init(&SHA256)?;
+    session.digest(&BLOCKS, &mut digest)?;
+    Ok(digest)
+}
+
+/// Processes two blocks with a dual function. Returns the digest or MAC. A length query and a short
+/// buffer digest, sign and verify nothing.
+fn dual(fixture: &Fixture<'_>, function: &'static str) -> Result<Vec<u8>, Failure> {
+    let (calls, aes, generic) = (Calls::new(fixture)?, fixture.key(Key::Aes)?, fixture.key(Key::Generic)?);
+    let (session, sealed) = (&calls.session, encrypted(fixture, &cbc(), &BLOCKS)?);
+    let (crypt, input, output) = match function.starts_with("C_Decrypt") {
+        true => ("C_DecryptInit", &sealed[..], &BLOCKS[..]),
+        false => ("C_EncryptInit", &BLOCKS[..], &sealed[..]),
+    };
+    calls.init(crypt, &cbc(), aes)?;
+    let mut code = vec![0; 32];
+    match function {
+        "C_SignEncryptUpdate" => session.sign_init(&super::HMAC, generic)?,
+        "C_DecryptVerifyUpdate" => {
+            session.sign_init(&super::HMAC, generic)?;
+            session.sign(&BLOCKS, &mut code)?;
+            session.verify_init(&super::HMAC, generic)?;
+        }
+        _ => session.digest_init(&SHA256)?,
+    }
+    calls.length(function, vec![Arg::Bytes(input)])?;
+    refused(function, calls.fill(function, vec![Arg::Bytes(input)], &mut [0; 31]).1, TOO_SMALL)?;
+    ensure(function, calls.output(function, Some(input))? == output)?;
+    match function {
+        "C_SignEncryptUpdate" => session.sign_final(&mut code)?,
+        "C_DecryptVerifyUpdate" => return ensure(function, session.verify_final(&code)?).map(|()| code),
+        _ => session.digest_final(&mut code)?,
+    };
+    Ok(code)
+}
+
+/// Encrypts with a new 3DES key and compares the result.
+fn des3(fixture: &Fixture<'_>, mechanism: &Mechanism, known: &str) -> Result<(), Failure> {
+    let value = hex("0123456789abcdef23456789abcdef01456789abcdef0123");
+    let template = with(open_key(CKO_SECRET_KEY, CKK_DES3), Attribute::bytes(CKA_VALUE, value));
+    let (calls, key) =
+        (Calls::new(fixture)?, fixture.session.create_object(&able(template, &[CKA_ENCRYPT]))?);
+    calls.init("C_EncryptInit", mechanism, key)?;
+    let made = calls.output("C_Encrypt", Some(b"The qufck brown fox jump"))?;
+    ensure(
+        "C_Encrypt",
+        made == hex(known) && fixture.session.attribute(key, CKA_CHECK_VALUE)? == hex("4eba73"),
+    )
 }
 
 const KEY_REFUSED: &[CK_RV] =
     &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID];
 const DUAL: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
-const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
 const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 /// The codes for an invalid ciphertext.
 const NO_CIPHERTEXT: &[CK_RV] =
@@ -63,25 +131,6 @@ pub const CASES: &[Case] = &[
     case("C_EncryptInit", "with a mechanism that does not encrypt", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.encrypt_init(&SHA256, fixture.key(Key::Aes)?)
     }),
-    case("C_EncryptInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
-        fixture.fresh()?.encrypt_init(&cbc(), NO_OBJECT)
-    }),
-    case("C_EncryptInit", "with a key of another type", KEY_REFUSED, |fixture| {
-        fixture.fresh()?.encrypt_init(&cbc(), fixture.key(Key::Generic)?)
-    }),
-    case("C_EncryptInit", "with a key without CKA_ENCRYPT", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
-        fixture.fresh()?.encrypt_init(&cbc(), fixture.key(Key::Idle)?)
-    }),
-    case(
-        "C_EncryptInit",
-        "with an initialisation vector of 15 bytes",
-        &[CKR_MECHANISM_PARAM_INVALID],
-        |fixture| {
-            fixture
-                .fresh()?
-                .encrypt_init(&Mechanism::with_bytes(CKM_AES_CBC, &[0; 15]), fixture.key(Key::Aes)?)
-        },
-    ),
     case("C_EncryptInit", "without an initialisation vector", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
         fixture.fresh()?.encrypt_init(&Mechanism::new(CKM_AES_CBC), fixture.key(Key::Aes)?)
     }),
@@ -106,82 +155,14 @@ pub const CASES: &[Case] = &[
             fixture.key(Key::Aes)?,
         )
     }),
-    case("C_EncryptInit", "while an encryption is active", &[CKR_OPERATION_ACTIVE], |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)
-    }),
-    case("C_EncryptInit", "with a NULL mechanism ends the encryption", NOT_BEGUN, |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        fixture.call("C_EncryptInit", &session, vec![Arg::Null, Arg::Number(0)])?;
-        session.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
-    }),
-    case("C_Encrypt", "without C_EncryptInit", NOT_BEGUN, |fixture| {
-        fixture.fresh()?.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
-    }),
-    case("C_Encrypt", "of an incomplete block", &[CKR_DATA_LEN_RANGE], |fixture| {
-        encrypted(fixture, &cbc(), &[0; 17]).map(drop)
-    }),
-    case("C_Encrypt", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        session.encrypt(&BLOCKS, &mut [0; 31]).map(drop)
-    }),
-    case("C_Encrypt", "continues after a short buffer", &[CKR_OK], |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        let _short = session.encrypt(&BLOCKS, &mut [0; 31]);
-        session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
-    }),
-    case("C_Encrypt", "continues after a length query", &[CKR_OK], |fixture| {
-        let (session, mut length) = (fixture.fresh()?, 0);
-        session.encrypt_init(&cbc_pad(), fixture.key(Key::Aes)?)?;
-        fixture.call("C_Encrypt", &session, vec![Arg::Bytes(&BLOCKS), Arg::NoBuffer(&mut length)])?;
-        ensure("C_Encrypt", length >= 48)?;
-        session.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
-    }),
-    case("C_Encrypt", "a second time, after the operation ended", NOT_BEGUN, |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        session.encrypt(&BLOCKS, &mut [0; 32])?;
-        session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
-    }),
     case("C_Encrypt", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        update(fixture, &session, "C_EncryptUpdate", &BLOCKS)?;
-        session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
-    }),
-    case("C_EncryptUpdate", "without C_EncryptInit", NOT_BEGUN, |fixture| {
-        update(fixture, &fixture.fresh()?, "C_EncryptUpdate", &BLOCKS).map(drop)
-    }),
-    case("C_EncryptFinal", "without C_EncryptInit", NOT_BEGUN, |fixture| {
-        last(fixture, &fixture.fresh()?, "C_EncryptFinal").map(drop)
-    }),
-    case("C_EncryptFinal", "of an incomplete block", &[CKR_DATA_LEN_RANGE], |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        update(fixture, &session, "C_EncryptUpdate", &[0; 17])?;
-        last(fixture, &session, "C_EncryptFinal").map(drop)
-    }),
-    case("C_EncryptFinal", "in parts gives the result of one part", &[CKR_OK], |fixture| {
-        let (session, message, mut made) = (fixture.fresh()?, [9; 77], Vec::new());
-        session.encrypt_init(&cbc_pad(), fixture.key(Key::Aes)?)?;
-        for part in message.chunks(7) {
-            made.extend(update(fixture, &session, "C_EncryptUpdate", part)?);
-        }
-        made.extend(last(fixture, &session, "C_EncryptFinal")?);
-        ensure("C_EncryptFinal", made == encrypted(fixture, &cbc_pad(), &message)?)
+        let calls = Calls::new(fixture)?;
+        calls.init("C_EncryptInit", &cbc(), fixture.key(Key::Aes)?)?;
+        calls.output("C_EncryptUpdate", Some(&BLOCKS))?;
+        calls.session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
     }),
     case("C_DecryptInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.decrypt_init(&NO_MECHANISM, fixture.key(Key::Aes)?)
-    }),
-    case("C_DecryptInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
-        fixture.fresh()?.decrypt_init(&cbc(), NO_OBJECT)
-    }),
-    case("C_DecryptInit", "with a key without CKA_DECRYPT", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
-        fixture.fresh()?.decrypt_init(&cbc(), fixture.key(Key::Idle)?)
     }),
     case("C_DecryptInit", "with an RSA public key", KEY_REFUSED, |fixture| {
         fixture.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS), fixture.pair(Key::Rsa)?.public)
@@ -192,113 +173,104 @@ pub const CASES: &[Case] = &[
         &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD],
         |fixture| fixture.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS_OAEP), fixture.key(Key::Rsa)?),
     ),
-    case("C_DecryptInit", "while a decryption is active", &[CKR_OPERATION_ACTIVE], |fixture| {
-        let session = fixture.fresh()?;
-        session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)
-    }),
-    case("C_Decrypt", "without C_DecryptInit", NOT_BEGUN, |fixture| {
-        fixture.fresh()?.decrypt(&BLOCKS, &mut [0; 64]).map(drop)
-    }),
-    case("C_Decrypt", "of an incomplete block", &[CKR_ENCRYPTED_DATA_LEN_RANGE], |fixture| {
-        let session = fixture.fresh()?;
-        session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        session.decrypt(&[0; 17], &mut [0; 64]).map(drop)
-    }),
-    case("C_Decrypt", "of an altered message with its tag", NO_CIPHERTEXT, |fixture| {
-        decrypt_altered(fixture, &gcm(128))
-    }),
-    case("C_Decrypt", "of a message shorter than its tag", NO_CIPHERTEXT, |fixture| {
-        let session = fixture.fresh()?;
-        session.decrypt_init(&gcm(128), fixture.key(Key::Aes)?)?;
-        session.decrypt(&[0; 15], &mut [0; 64]).map(drop)
-    }),
-    case(
-        "C_Decrypt",
-        "of an RSA ciphertext of the wrong length",
-        &[CKR_ENCRYPTED_DATA_LEN_RANGE],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.decrypt_init(&Mechanism::new(CKM_RSA_PKCS), fixture.key(Key::Rsa)?)?;
-            session.decrypt(&[1; 255], &mut [0; 256]).map(drop)
-        },
-    ),
-    case("C_Decrypt", "returns the plaintext", &[CKR_OK], |fixture| {
-        let (data, session, mut out) =
-            (encrypted(fixture, &gcm(128), b"a message")?, fixture.fresh()?, [0; 64]);
-        session.decrypt_init(&gcm(128), fixture.key(Key::Aes)?)?;
-        let length = session.decrypt(&data, &mut out)?;
-        ensure("C_Decrypt", &out[..length] == b"a message")
-    }),
-    case("C_Decrypt", "continues after a short buffer", &[CKR_OK], |fixture| {
-        let (data, session) = (encrypted(fixture, &cbc_pad(), &BLOCKS)?, fixture.fresh()?);
-        session.decrypt_init(&cbc_pad(), fixture.key(Key::Aes)?)?;
-        let _short = session.decrypt(&data, &mut [0; 8]);
-        session.decrypt(&data, &mut [0; 48]).map(drop)
-    }),
-    case("C_DecryptUpdate", "without C_DecryptInit", NOT_BEGUN, |fixture| {
-        update(fixture, &fixture.fresh()?, "C_DecryptUpdate", &BLOCKS).map(drop)
-    }),
-    case("C_DecryptFinal", "without C_DecryptInit", NOT_BEGUN, |fixture| {
-        last(fixture, &fixture.fresh()?, "C_DecryptFinal").map(drop)
-    }),
-    case("C_DecryptFinal", "of an altered message with its tag", NO_CIPHERTEXT, |fixture| {
-        let (mut data, session) = (encrypted(fixture, &gcm(128), &BLOCKS)?, fixture.fresh()?);
-        data[0] ^= 1;
-        session.decrypt_init(&gcm(128), fixture.key(Key::Aes)?)?;
-        update(fixture, &session, "C_DecryptUpdate", &data)?;
-        last(fixture, &session, "C_DecryptFinal").map(drop)
-    }),
-    case("C_DigestEncryptUpdate", "without any operation", NOT_BEGUN_OR_NOT_THERE, |fixture| {
-        update(fixture, &fixture.fresh()?, "C_DigestEncryptUpdate", &BLOCKS).map(drop)
-    }),
-    case("C_DecryptDigestUpdate", "without any operation", NOT_BEGUN_OR_NOT_THERE, |fixture| {
-        update(fixture, &fixture.fresh()?, "C_DecryptDigestUpdate", &BLOCKS).map(drop)
-    }),
-    case("C_SignEncryptUpdate", "without any operation", NOT_BEGUN_OR_NOT_THERE, |fixture| {
-        update(fixture, &fixture.fresh()?, "C_SignEncryptUpdate", &BLOCKS).map(drop)
-    }),
-    case("C_DecryptVerifyUpdate", "without any operation", NOT_BEGUN_OR_NOT_THERE, |fixture| {
-        update(fixture, &fixture.fresh()?, "C_DecryptVerifyUpdate", &BLOCKS).map(drop)
-    }),
     case("C_DigestEncryptUpdate", "without a digest", NOT_BEGUN_OR_NOT_THERE, |fixture| {
-        let session = fixture.fresh()?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        update(fixture, &session, "C_DigestEncryptUpdate", &BLOCKS).map(drop)
+        let calls = Calls::new(fixture)?;
+        calls.init("C_EncryptInit", &cbc(), fixture.key(Key::Aes)?)?;
+        calls.output("C_DigestEncryptUpdate", Some(&BLOCKS)).map(drop)
     }),
     case("C_DigestEncryptUpdate", "digests and encrypts", DUAL, |fixture| {
-        let (session, mut digest, mut alone) = (fixture.fresh()?, [0; 32], [0; 32]);
-        session.digest_init(&SHA256)?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        let made = update(fixture, &session, "C_DigestEncryptUpdate", &BLOCKS)?;
-        session.digest_final(&mut digest)?;
-        let other = fixture.fresh()?;
-        other.digest_init(&SHA256)?;
-        other.digest(&BLOCKS, &mut alone)?;
-        ensure("C_DigestEncryptUpdate", digest == alone && made == encrypted(fixture, &cbc(), &BLOCKS)?)
+        ensure("C_DigestFinal", dual(fixture, "C_DigestEncryptUpdate")? == digest(fixture)?)
     }),
     case("C_DecryptDigestUpdate", "decrypts and digests", DUAL, |fixture| {
-        let (data, session, mut digest, mut alone) =
-            (encrypted(fixture, &cbc(), &BLOCKS)?, fixture.fresh()?, [0; 32], [0; 32]);
-        session.digest_init(&SHA256)?;
-        session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        let plain = update(fixture, &session, "C_DecryptDigestUpdate", &data)?;
-        session.digest_final(&mut digest)?;
-        let other = fixture.fresh()?;
-        other.digest_init(&SHA256)?;
-        other.digest(&BLOCKS, &mut alone)?;
-        ensure("C_DecryptDigestUpdate", digest == alone && plain == BLOCKS)
+        ensure("C_DigestFinal", dual(fixture, "C_DecryptDigestUpdate")? == digest(fixture)?)
     }),
-    case("C_SignEncryptUpdate", "signs and encrypts; C_DecryptVerifyUpdate reverses it", DUAL, |fixture| {
-        let (session, key, mut code) = (fixture.fresh()?, fixture.key(Key::Generic)?, [0; 32]);
-        session.sign_init(&super::HMAC, key)?;
-        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        let data = update(fixture, &session, "C_SignEncryptUpdate", &BLOCKS)?;
-        session.sign_final(&mut code)?;
-        let other = fixture.fresh()?;
-        other.verify_init(&super::HMAC, key)?;
-        other.decrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-        let plain = update(fixture, &other, "C_DecryptVerifyUpdate", &data)?;
-        ensure("C_DecryptVerifyUpdate", plain == BLOCKS && other.verify_final(&code)?)
+    case("C_SignEncryptUpdate", "signs and encrypts", DUAL, |fixture| {
+        let (session, code) = (fixture.fresh()?, dual(fixture, "C_SignEncryptUpdate")?);
+        session.verify_init(&super::HMAC, fixture.key(Key::Generic)?)?;
+        ensure("C_SignFinal", session.verify(&BLOCKS, &code)?)
+    }),
+    case("C_DecryptVerifyUpdate", "decrypts and verifies", DUAL, |fixture| {
+        dual(fixture, "C_DecryptVerifyUpdate").map(drop)
+    }),
+    case("C_Encrypt", "up to the longest message, with CKM_RSA_PKCS", &[CKR_OK], |fixture| {
+        rsa_padding(fixture, &Mechanism::new(CKM_RSA_PKCS), 256 - 11)
+    }),
+    case("C_Encrypt", "up to the longest message, with OAEP and SHA-1", &[CKR_OK], |fixture| {
+        rsa_padding(fixture, &oaep(CKM_SHA_1, CKG_MGF1_SHA1, b""), 256 - 2 - 2 * 20)
+    }),
+    case("C_Encrypt", "up to the longest message, with OAEP and each hash", OAEP_HASHES, |fixture| {
+        for (hash, mask, length) in [
+            (CKM_SHA224, CKG_MGF1_SHA224, 28),
+            (CKM_SHA256, CKG_MGF1_SHA256, 32),
+            (CKM_SHA384, CKG_MGF1_SHA384, 48),
+            (CKM_SHA512, CKG_MGF1_SHA512, 64),
+            (CKM_SHA3_256, CKG_MGF1_SHA3_256, 32),
+            (CKM_SHA256, CKG_MGF1_SHA1, 32),
+        ] {
+            let label: &[u8] = if mask == CKG_MGF1_SHA1 { b"a label" } else { b"" };
+            rsa_padding(fixture, &oaep(hash, mask, label), 256 - 2 - 2 * length)?;
+        }
+        Ok(())
+    }),
+    case(
+        "C_Encrypt",
+        "of a number above the RSA modulus",
+        &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID],
+        |fixture| {
+            let (calls, raw, pair) =
+                (Calls::new(fixture)?, Mechanism::new(CKM_RSA_X_509), fixture.pair(Key::Rsa)?);
+            calls.init("C_EncryptInit", &raw, pair.public)?;
+            let sealed = calls.output("C_Encrypt", Some(b"short"))?;
+            calls.init("C_DecryptInit", &raw, pair.private)?;
+            let opened = calls.output("C_Decrypt", Some(&sealed))?;
+            ensure("C_Decrypt", opened == [&[0; 251][..], b"short"].concat())?;
+            calls.init("C_EncryptInit", &raw, pair.public)?;
+            calls.output("C_Encrypt", Some(&[0xff; 256])).map(drop)
+        },
+    ),
+    // PKCS#11 3.2, CK_GCM_PARAMS: the vector and the additional data may have up to 2^32-1 bytes.
+    case(
+        "C_Encrypt",
+        "with GCM, a long initialisation vector and long data",
+        &[CKR_OK, CKR_MECHANISM_PARAM_INVALID],
+        |fixture| {
+            let parameter = Structure::new().bytes(&message(1 << 16, 1)).number(8 << 16);
+            let gcm = parameter.bytes(&message(4 << 20, 1)).number(128).mechanism(CKM_AES_GCM);
+            let (calls, key) = (Calls::new(fixture)?, fixture.key(Key::Aes)?);
+            let sealed = encrypted(fixture, &gcm, b"data")?;
+            calls.init("C_DecryptInit", &gcm, key)?;
+            ensure("C_Decrypt", calls.output("C_Decrypt", Some(&sealed))? == b"data")
+        },
+    ),
+    case("C_Decrypt", "of invalid padding", &[CKR_OK], |fixture| {
+        const INVALID: &[CK_RV] = &[CKR_ENCRYPTED_DATA_INVALID];
+        let (calls, key) = (Calls::new(fixture)?, fixture.key(Key::Aes)?);
+        for last in [&[0; 16][..], &[17; 16], &[&[1; 14][..], &[2, 3]].concat()] {
+            let sealed = encrypted(fixture, &cbc(), &[&[5; 16], last].concat())?;
+            calls.init("C_DecryptInit", &cbc_pad(), key)?;
+            refused("C_Decrypt", calls.output("C_Decrypt", Some(&sealed)), INVALID)?;
+            calls.init("C_DecryptInit", &cbc_pad(), key)?;
+            calls.output("C_DecryptUpdate", Some(&sealed))?;
+            refused("C_DecryptFinal", calls.output("C_DecryptFinal", None), INVALID)?;
+            refused("C_DecryptFinal", calls.length("C_DecryptFinal", vec![]), NOT_BEGUN)?;
+        }
+        for length in [0, 15, 33] {
+            calls.init("C_DecryptInit", &cbc_pad(), key)?;
+            let outcome = calls.fill("C_Decrypt", vec![Arg::Bytes(&message(length, 1))], &mut [0; 64]).1;
+            refused("C_Decrypt", outcome, &[CKR_ENCRYPTED_DATA_LEN_RANGE])?;
+        }
+        Ok(())
+    }),
+    // ECB: SP 800-67, B.1. CBC: `openssl enc -des-ede3-cbc` of OpenSSL 3.0.
+    case("C_Encrypt", "with each mode of 3DES", OR_ABSENT, |fixture| {
+        let iv = |kind| Mechanism::with_bytes(kind, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let ecb = "a826fd8ce53b855fcce21c8112256fe668d5c05dd9b6b900";
+        let cbc = "f368d06f3bbd614e60f2d0245cad3f818d5c69f2cb3fd5c7";
+        des3(fixture, &Mechanism::new(CKM_DES3_ECB), ecb)?;
+        des3(fixture, &iv(CKM_DES3_CBC), cbc)?;
+        des3(fixture, &iv(CKM_DES3_CBC_PAD), &[cbc, "efa5066e2c4e03b9"].concat())
     }),
 ];
+
+const OAEP_HASHES: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD];
+const OR_ABSENT: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];

@@ -3,11 +3,10 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, Mechanism, Structure};
 
-use super::{Case, DIGEST, ECDSA, HMAC, NO_MECHANISM, SHA256, case};
-use crate::fixture::{Key, NO_OBJECT, ensure};
+use super::calls::{NOT_BEGUN, refused};
+use super::{Case, ECDSA, HMAC, NO_MECHANISM, SHA256, case};
+use crate::fixture::{Key, NO_OBJECT};
 
-const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
-const RECOVER: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 
 pub const CASES: &[Case] = &[
@@ -89,17 +88,6 @@ pub const CASES: &[Case] = &[
             fixture.fresh()?.sign_init(&parameter.mechanism(CKM_ML_DSA), fixture.key(Key::MlDsa)?)
         },
     ),
-    case("C_SignInit", "while a signature is active", &[CKR_OPERATION_ACTIVE], |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)
-    }),
-    case("C_SignInit", "with a NULL mechanism ends the signature", NOT_BEGUN, |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        fixture.call("C_SignInit", &session, vec![Arg::Null, Arg::Number(0)])?;
-        session.sign(&DIGEST, &mut [0; 64]).map(drop)
-    }),
     case(
         "C_SignInit",
         "with a private key without a login",
@@ -109,42 +97,6 @@ pub const CASES: &[Case] = &[
             fixture.logged_out(|session| session.sign_init(&ECDSA, key))
         },
     ),
-    case("C_Sign", "without C_SignInit", NOT_BEGUN, |fixture| {
-        fixture.fresh()?.sign(&DIGEST, &mut [0; 64]).map(drop)
-    }),
-    case("C_Sign", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        session.sign(&DIGEST, &mut [0; 63]).map(drop)
-    }),
-    case("C_Sign", "into a short buffer returns the needed length", &[CKR_OK], |fixture| {
-        let (session, mut length) = (fixture.fresh()?, 63);
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        let short = fixture.call(
-            "C_Sign",
-            &session,
-            vec![Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 63], &mut length)],
-        );
-        ensure("C_Sign", short.is_err_and(|failure| failure.code == CKR_BUFFER_TOO_SMALL) && length >= 64)
-    }),
-    case("C_Sign", "continues after a short buffer", &[CKR_OK], |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        let _short = session.sign(&DIGEST, &mut [0; 63]);
-        session.sign(&DIGEST, &mut [0; 64]).map(drop)
-    }),
-    case("C_Sign", "continues after a length query", &[CKR_OK], |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        ensure("C_Sign", session.sign_length(&DIGEST)? >= 64)?;
-        session.sign(&DIGEST, &mut [0; 64]).map(drop)
-    }),
-    case("C_Sign", "a second time, after the operation ended", NOT_BEGUN, |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-        session.sign(&DIGEST, &mut [0; 64])?;
-        session.sign(&DIGEST, &mut [0; 64]).map(drop)
-    }),
     case("C_Sign", "of more data than RSA can sign", &[CKR_DATA_LEN_RANGE], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&RSA, fixture.key(Key::Rsa)?)?;
@@ -168,34 +120,6 @@ pub const CASES: &[Case] = &[
         session.sign_update(b"abc")?;
         session.sign(b"abc", &mut [0; 32]).map(drop)
     }),
-    case("C_SignUpdate", "without C_SignInit", NOT_BEGUN, |fixture| fixture.fresh()?.sign_update(b"abc")),
-    case("C_SignFinal", "without C_SignInit", NOT_BEGUN, |fixture| {
-        fixture.fresh()?.sign_final(&mut [0; 64]).map(drop)
-    }),
-    case("C_SignFinal", "continues after a short buffer", &[CKR_OK], |fixture| {
-        let session = fixture.fresh()?;
-        session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
-        session.sign_update(b"abc")?;
-        let _short = session.sign_final(&mut [0; 31]);
-        session.sign_final(&mut [0; 32]).map(drop)
-    }),
-    case("C_SignFinal", "in parts gives the result of one part", &[CKR_OK], |fixture| {
-        let (session, mut one, mut parts) = (fixture.fresh()?, [0; 32], [0; 32]);
-        session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
-        session.sign(b"abcdef", &mut one)?;
-        session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
-        session.sign_update(b"abc")?;
-        session.sign_update(b"def")?;
-        session.sign_final(&mut parts)?;
-        ensure("C_SignFinal", one == parts)
-    }),
-    case("C_SignRecover", "without C_SignRecoverInit", RECOVER, |fixture| {
-        fixture.call(
-            "C_SignRecover",
-            &fixture.fresh()?,
-            vec![Arg::Bytes(b"abc"), Arg::Buffer(&mut [0; 256], &mut 256)],
-        )
-    }),
     case(
         "C_SignRecoverInit",
         "with a mechanism that does not recover",
@@ -209,35 +133,14 @@ pub const CASES: &[Case] = &[
             )
         },
     ),
-    case(
-        "C_SignRecover",
-        "is reversed by C_VerifyRecover",
-        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let (session, pair) = (fixture.fresh()?, fixture.pair(Key::Rsa)?);
-            let (mut signature, mut data, mut length) = ([0; 256], [0; 256], 256);
-            fixture.call(
-                "C_SignRecoverInit",
-                &session,
-                vec![Arg::Mechanism(&RSA), Arg::Number(pair.private.0)],
-            )?;
-            fixture.call(
-                "C_SignRecover",
-                &session,
-                vec![Arg::Bytes(b"abc"), Arg::Buffer(&mut signature, &mut length)],
-            )?;
-            fixture.call(
-                "C_VerifyRecoverInit",
-                &session,
-                vec![Arg::Mechanism(&RSA), Arg::Number(pair.public.0)],
-            )?;
-            length = 256;
-            fixture.call(
-                "C_VerifyRecover",
-                &session,
-                vec![Arg::Bytes(&signature), Arg::Buffer(&mut data, &mut length)],
-            )?;
-            ensure("C_VerifyRecover", &data[..length as usize] == b"abc")
-        },
-    ),
+    case("C_Sign", "of data that CKM_RSA_X_509 cannot sign", &[CKR_OK], |fixture| {
+        const TOO_LARGE: &[CK_RV] = &[CKR_DATA_INVALID, CKR_DATA_LEN_RANGE];
+        let session = fixture.fresh()?;
+        for (data, codes) in [(&[1; 257][..], &[CKR_DATA_LEN_RANGE][..]), (&[0xff; 256], TOO_LARGE)] {
+            session.sign_init(&Mechanism::new(CKM_RSA_X_509), fixture.key(Key::Rsa)?)?;
+            refused("C_Sign", session.sign(data, &mut [0; 256]), codes)?;
+            refused("C_Sign", session.sign(data, &mut [0; 256]), NOT_BEGUN)?;
+        }
+        Ok(())
+    }),
 ];
