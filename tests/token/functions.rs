@@ -69,7 +69,6 @@ inits! {
     encrypt_init, "C_EncryptInit", encrypt, encrypt_cancel;
     decrypt_init, "C_DecryptInit", decrypt, decrypt_cancel;
     sign_recover_init, "C_SignRecoverInit", sign_recover;
-    verify_recover_init, "C_VerifyRecoverInit", verify_recover;
     message_sign_init, "C_MessageSignInit", message_sign, message_sign_cancel;
     message_verify_init, "C_MessageVerifyInit", message_verify, message_verify_cancel;
 }
@@ -87,24 +86,12 @@ functions! {
     verify_update(data: &[u8]) -> () = |session| session.operations.verify.update(data);
     verify_final(signature: &[u8]) -> () = |session| session.operations.verify.verify_final(signature);
     encrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt(data, out);
-    encrypt_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.operations.encrypt.crypt_update(data, out);
     encrypt_final(out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt_final(out);
     decrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt(data, out);
     decrypt_update(data: &[u8], out: Output<'_>) -> usize =
         |session| session.operations.decrypt.crypt_update(data, out);
-    decrypt_final(out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt_final(out);
-    digest_encrypt_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.digest_encrypt_update(data, out);
-    decrypt_digest_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.decrypt_digest_update(data, out);
     sign_encrypt_update(data: &[u8], out: Output<'_>) -> usize = |session| session.sign_encrypt_update(data, out);
-    decrypt_verify_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.decrypt_verify_update(data, out);
     sign_recover(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign_recover.sign(data, out);
-    verify_recover(signature: &[u8], out: Output<'_>) -> usize =
-        |session| session.operations.verify_recover.recover(signature, out);
-    verify_signature(data: &[u8]) -> () = |session| session.operations.verify_signature.verify_signature(data);
     verify_signature_update(data: &[u8]) -> () = |session| session.operations.verify_signature.update(data);
     verify_signature_final() -> () = |session| session.operations.verify_signature.verify_signature_final();
     verify_signature_cancel() -> () = |session| { session.operations.verify_signature.cancel(); Ok(()) };
@@ -114,14 +101,9 @@ functions! {
     sign_message_part(part: &[u8]) -> () = |session| session.operations.message_sign.message_update(part);
     sign_message_end(part: &[u8], out: Output<'_>) -> usize =
         |session| session.operations.message_sign.sign_message_end(part, out);
-    sign_message_cancel() -> () = |session| { session.operations.message_sign.message_cancel(); Ok(()) };
     message_sign_final() -> () = |session| session.operations.message_sign.message_final();
-    verify_message(data: &[u8], signature: &[u8]) -> () =
-        |session| session.operations.message_verify.verify_message(data, signature);
     verify_message_begin() -> () = |session| session.operations.message_verify.message_start();
     verify_message_part(part: &[u8]) -> () = |session| session.operations.message_verify.message_update(part);
-    verify_message_end(part: &[u8], signature: &[u8]) -> () =
-        |session| session.operations.message_verify.verify_message_end(part, signature);
     message_verify_final() -> () = |session| session.operations.message_verify.message_final();
     crypt_message(direction: Direction, params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize =
         |session| session.messages(direction).crypt_message(params, aad, data, out);
@@ -129,11 +111,8 @@ functions! {
         |session| session.messages(direction).crypt_message_begin(params, aad);
     crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize =
         |session| session.messages(direction).crypt_message_part(part, out);
-    crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize =
-        |session| session.messages(direction).crypt_message_end(params, part, out);
     crypt_message_cancel(direction: Direction) -> () =
         |session| { session.messages(direction).message_cancel(); Ok(()) };
-    message_crypt_final(direction: Direction) -> () = |session| session.messages(direction).message_final();
     message_crypt_cancel(direction: Direction) -> () = |session| { session.messages(direction).cancel(); Ok(()) };
 }
 

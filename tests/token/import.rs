@@ -5,7 +5,7 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 
 use crate::keys::{ED25519, Kind, P256, RSA, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::support::{Attributes, Client, each_backend, each_user, none, one_backend, one_user, plain};
 
 /// RFC 8032, 7.1, test 2.
 const ED25519_SEED: [u8; 32] = [
@@ -33,9 +33,7 @@ fn public(key_type: KeyType) -> Attributes {
 
 #[test]
 fn an_imported_key_is_not_local_and_was_not_always_sensitive() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let key = client.create(session, &RSA.private).expect("a key");
         for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
             assert!(!client.flag(session, key, id), "{id}");
@@ -47,9 +45,7 @@ fn an_imported_key_is_not_local_and_was_not_always_sensitive() {
 
 #[test]
 fn rsa_keys_are_imported_with_and_without_primes() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let public = client.create(session, &RSA.public.clone().stored()).expect("a key");
         assert_eq!(client.number(session, public, A::MODULUS_BITS), 2048);
         let primes = [A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::EXPONENT_2, A::COEFFICIENT];
@@ -76,11 +72,9 @@ fn rsa_keys_are_imported_with_and_without_primes() {
 
 #[test]
 fn an_ec_point_is_accepted_raw_or_in_der_and_returned_in_der() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         for kind in [Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519, Kind::Ed448] {
-            let (generated, key) = pair(&client, session, kind, &none());
+            let (generated, key) = pair(client, session, kind, &none());
             let given = client.read(session, generated, A::EC_POINT).expect("a point");
             let header = if given[1] < 0x80 { 2 } else { 3 };
             assert_eq!((given[0], given.len()), (4, header + usize::from(given[header - 1])), "{kind:?}");
@@ -124,10 +118,8 @@ fn a_raw_point_that_looks_like_an_octet_string_is_a_point() {
 
 #[test]
 fn a_point_off_its_curve_is_refused() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (generated, _) = pair(&client, session, Kind::P256, &none());
+    each_user(|client, session| {
+        let (generated, _) = pair(client, session, Kind::P256, &none());
         let mut point = client.read(session, generated, A::EC_POINT).expect("a point").split_off(2);
         let create = |point: &[u8]| {
             let template = public(KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::EC_POINT, point);
@@ -144,9 +136,7 @@ fn a_point_off_its_curve_is_refused() {
 
 #[test]
 fn a_curve_is_accepted_by_oid_or_by_name() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         for (kind, name) in [
             (Kind::P256, "secp256r1"),
             (Kind::P384, "secp384r1"),
@@ -187,9 +177,7 @@ fn a_curve_is_accepted_by_oid_or_by_name() {
 
 #[test]
 fn ec_scalars_are_accepted_with_and_without_padding_up_to_the_order() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let create = |scalar: &[u8]| {
             let template = private(KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::VALUE, scalar);
             client.create(session, &template)
@@ -206,9 +194,7 @@ fn ec_scalars_are_accepted_with_and_without_padding_up_to_the_order() {
 
 #[test]
 fn an_imported_ed25519_key_makes_the_known_signature() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let key = |value: &[u8]| {
             let template = private(KeyType::EC_EDWARDS).bytes(A::EC_PARAMS, ED25519).bytes(A::VALUE, value);
             client.create(session, &template)
@@ -228,9 +214,7 @@ fn an_imported_ed25519_key_makes_the_known_signature() {
 
 #[test]
 fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         for kind in [Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87] {
             let (public, generated) =
                 client.generate(session, kind.generator(), &kind.request(), &shown()).expect("a pair");
@@ -267,9 +251,7 @@ fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
 
 #[test]
 fn an_imported_secret_key_has_its_value_and_length() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         for (key_type, value) in
             [(KeyType::AES, &[1; 24][..]), (KeyType::GENERIC_SECRET, b"any length"), (KeyType::AES, &[2; 16])]
         {
@@ -285,7 +267,7 @@ fn an_imported_secret_key_has_its_value_and_length() {
 
 #[test]
 fn certificates_and_data_are_read_back_unchanged() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         let der: Vec<_> = (0..2000u32).map(|number| number as u8).collect();

@@ -2,50 +2,18 @@
 
 use jeton::backend::Hash;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, mechanism_flag as flag};
+use jeton::id::{AttributeType as A, MechanismType as M, mechanism_flag as flag};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, pair};
-use crate::support::{Client, PIN, data, each_backend, none, plain};
-
-#[test]
-fn keys_sign_only_with_the_right_usage_and_type() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::P256, &none());
-        let other = client.create(session, &data("no key")).expect("data");
-        let ecdsa = plain(M::ECDSA_SHA256);
-        let sign = |mechanism: &Mechanism, key| client.module.sign_init(session, mechanism, key);
-        let verify = |mechanism: &Mechanism, key| client.module.verify_init(session, mechanism, key);
-        for key in [other, ObjectHandle(0), ObjectHandle(4711)] {
-            assert_eq!(sign(&ecdsa, key), Err(Error::KeyHandleInvalid));
-            assert_eq!(verify(&ecdsa, key), Err(Error::KeyHandleInvalid));
-        }
-        assert_eq!(sign(&ecdsa, public), Err(Error::KeyFunctionNotPermitted));
-        assert_eq!(verify(&ecdsa, private), Err(Error::KeyFunctionNotPermitted));
-        assert_eq!(sign(&plain(M::EDDSA), private), Err(Error::KeyTypeInconsistent));
-        assert_eq!(verify(&plain(M::SHA256_RSA_PKCS), public), Err(Error::KeyTypeInconsistent));
-        assert_eq!(sign(&plain(M::SHA256), private), Err(Error::MechanismInvalid));
-        assert_eq!(sign(&plain(M::EC_KEY_PAIR_GEN), private), Err(Error::MechanismInvalid));
-
-        let idle = none().flag(A::SIGN, false);
-        let (_, idle) =
-            client.generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &idle).expect("a pair");
-        assert_eq!(sign(&ecdsa, idle), Err(Error::KeyFunctionNotPermitted));
-        // After all of these refusals the session can still sign.
-        client.sign(session, &ecdsa, private, b"data").expect("a signature");
-    });
-}
+use crate::support::{Client, PIN, data, each_user, none, one_backend, one_user, plain};
 
 #[test]
 fn allowed_mechanisms_restrict_a_key() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let allowed = none().number(A::ALLOWED_MECHANISMS, M::ECDSA_SHA256.0);
-        let (public, private) = pair(&client, session, Kind::P256, &allowed.stored());
+        let (public, private) = pair(client, session, Kind::P256, &allowed.stored());
         let mechanism = plain(M::ECDSA_SHA256);
         let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
         assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
@@ -64,10 +32,8 @@ fn allowed_mechanisms_restrict_a_key() {
 
 #[test]
 fn an_unrestricted_key_has_an_empty_list_of_allowed_mechanisms() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::P256, &none());
+    one_user(|client, session| {
+        let (public, private) = pair(client, session, Kind::P256, &none());
         for key in [public, private] {
             assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(Vec::new()));
         }
@@ -79,14 +45,12 @@ fn an_unrestricted_key_has_an_empty_list_of_allowed_mechanisms() {
 
 #[test]
 fn parameters_must_fit_the_mechanism() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (_, rsa) = pair(&client, session, Kind::Rsa, &none());
-        let (_, ed) = pair(&client, session, Kind::Ed25519, &none());
-        let (_, ml_dsa) = pair(&client, session, Kind::MlDsa44, &none());
+    one_user(|client, session| {
+        let (_, rsa) = pair(client, session, Kind::Rsa, &none());
+        let (_, ed) = pair(client, session, Kind::Ed25519, &none());
+        let (_, ml_dsa) = pair(client, session, Kind::MlDsa44, &none());
         let pss = |hash, salt_len| Params::Pss { hash, mgf: hash, salt_len };
-        let (_, ed448) = pair(&client, session, Kind::Ed448, &none());
+        let (_, ed448) = pair(client, session, Kind::Ed448, &none());
         let long = || [0; 256].as_slice().into();
         let prehashed = Params::Eddsa { prehash: true, context: long() };
         let in_context = Params::Eddsa { prehash: false, context: long() };
@@ -112,40 +76,10 @@ fn parameters_must_fit_the_mechanism() {
 }
 
 #[test]
-fn inputs_of_the_wrong_length_are_refused_and_end_the_operation() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        let pss = Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: 32 };
-        let pss = Mechanism { params: pss, ..plain(M::RSA_PKCS_PSS) };
-        let (raw, pkcs) = (plain(M::RSA_X_509), plain(M::RSA_PKCS));
-        for (mechanism, len, expected) in [
-            (&raw, 257, Error::DataLenRange),
-            (&pkcs, 246, Error::DataLenRange),
-            (&pss, 31, Error::DataLenRange),
-            (&pss, 33, Error::DataLenRange),
-        ] {
-            let input = vec![1; len];
-            assert_eq!(client.sign(session, mechanism, private, &input), Err(expected));
-            let over = client.module.sign(session, &input, Output::Length);
-            assert_eq!(over, Err(Error::OperationNotInitialized));
-            let verified = client.verify(session, mechanism, public, &input, &[1; 256]);
-            assert_eq!(verified, Err(expected));
-        }
-        // The data has the length of the modulus and is a greater number.
-        assert_eq!(client.sign(session, &raw, private, &[0xff; 256]), Err(Error::DataInvalid));
-        client.sign(session, &raw, private, b"short").expect("a signature");
-        client.sign(session, &pkcs, private, b"").expect("a signature");
-    });
-}
-
-#[test]
 fn a_second_init_of_an_active_operation_is_refused() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, module) = (client.user(), &client.module);
-        let (public, private) = pair(&client, session, Kind::Ed25519, &none());
+    one_user(|client, session| {
+        let module = &client.module;
+        let (public, private) = pair(client, session, Kind::Ed25519, &none());
         let mechanism = plain(M::EDDSA);
         let mut out = [0; 64];
         assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
@@ -173,10 +107,9 @@ fn a_second_init_of_an_active_operation_is_refused() {
 
 #[test]
 fn session_cancel_ends_the_operations_of_its_flags() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, module) = (client.user(), &client.module);
-        let (public, private) = pair(&client, session, Kind::Ed25519, &none());
+    one_user(|client, session| {
+        let module = &client.module;
+        let (public, private) = pair(client, session, Kind::Ed25519, &none());
         let mechanism = plain(M::EDDSA);
         module.sign_init(session, &mechanism, private).expect("an operation");
         module.verify_init(session, &mechanism, public).expect("an operation");
@@ -195,10 +128,8 @@ fn session_cancel_ends_the_operations_of_its_flags() {
 
 #[test]
 fn keys_and_mechanisms_alternate_in_a_session() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let pairs = [Kind::P256, Kind::P256, Kind::P384].map(|kind| pair(&client, session, kind, &none()));
+    each_user(|client, session| {
+        let pairs = [Kind::P256, Kind::P256, Kind::P384].map(|kind| pair(client, session, kind, &none()));
         for _ in 0..2 {
             for (public, private) in pairs {
                 for mechanism in [M::ECDSA_SHA256, M::ECDSA_SHA384].map(plain) {
@@ -216,10 +147,8 @@ fn keys_and_mechanisms_alternate_in_a_session() {
 
 #[test]
 fn re_arming_compares_the_mechanism_parameter() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, private) = pair(&client, session, Kind::MlDsa44, &none());
+    each_user(|client, session| {
+        let (public, private) = pair(client, session, Kind::MlDsa44, &none());
         let within = |context: &[u8]| Mechanism {
             params: Params::SignContext { deterministic: true, context: context.into(), hash: None },
             ..plain(M::ML_DSA)
@@ -237,7 +166,7 @@ fn re_arming_compares_the_mechanism_parameter() {
 
 #[test]
 fn re_arming_notices_that_the_key_changed_or_was_destroyed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
         let mechanism = plain(M::ECDSA_SHA256);
@@ -266,7 +195,7 @@ fn re_arming_notices_that_the_key_changed_or_was_destroyed() {
 
 #[test]
 fn re_arming_notices_that_the_session_of_the_key_was_closed() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
         let mechanism = plain(M::ECDSA_SHA256);
@@ -282,9 +211,8 @@ fn re_arming_notices_that_the_session_of_the_key_was_closed() {
 
 #[test]
 fn always_authenticate_needs_the_pin_for_each_signature() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, module) = (client.user(), &client.module);
+    one_user(|client, session| {
+        let module = &client.module;
         let key = RSA.private.clone().stored().flag(A::ALWAYS_AUTHENTICATE, true);
         let key = client.create(session, &key).expect("a key");
         let usual = client.create(session, &RSA.private).expect("a key");

@@ -3,17 +3,36 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::mechanism::Mechanism;
 use jeton::module::{Access, Output, User};
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
 
-use crate::ciphers::{self, Way};
-use crate::digest::KNOWN;
+use crate::ciphers::Way;
 use crate::keys::{Kind, RSA, pair};
 use crate::mechanisms;
-use crate::support::{Client, PIN, each_backend, none, plain, with_iv};
+use crate::support::{Client, PIN, each_backend, none, one_backend, one_user, plain, with_iv};
 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
+
+/// Mechanism, digest length, and the first bytes of the digests of `abc` and of the empty message
+/// (the examples of FIPS 180-4 and 202).
+pub const KNOWN: [(M, usize, [u8; 4], [u8; 4]); 15] = [
+    (M::SHA_1, 20, [0xa9, 0x99, 0x3e, 0x36], [0xda, 0x39, 0xa3, 0xee]),
+    (M::SHA224, 28, [0x23, 0x09, 0x7d, 0x22], [0xd1, 0x4a, 0x02, 0x8c]),
+    (M::SHA256, 32, [0xba, 0x78, 0x16, 0xbf], [0xe3, 0xb0, 0xc4, 0x42]),
+    (M::SHA384, 48, [0xcb, 0x00, 0x75, 0x3f], [0x38, 0xb0, 0x60, 0xa7]),
+    (M::SHA512, 64, [0xdd, 0xaf, 0x35, 0xa1], [0xcf, 0x83, 0xe1, 0x35]),
+    (M::SHA512_224, 28, [0x46, 0x34, 0x27, 0x0f], [0x6e, 0xd0, 0xdd, 0x02]),
+    (M::SHA512_256, 32, [0x53, 0x04, 0x8e, 0x26], [0xc6, 0x72, 0xb8, 0xd1]),
+    (M::SHA3_224, 28, [0xe6, 0x42, 0x82, 0x4c], [0x6b, 0x4e, 0x03, 0x42]),
+    (M::SHA3_256, 32, [0x3a, 0x98, 0x5d, 0xa7], [0xa7, 0xff, 0xc6, 0xf8]),
+    (M::SHA3_384, 48, [0xec, 0x01, 0x49, 0x82], [0x0c, 0x63, 0xa7, 0x5b]),
+    (M::SHA3_512, 64, [0xb7, 0x51, 0x85, 0x0b], [0xa6, 0x9f, 0x73, 0xcc]),
+    // Python's `hashlib` computed these.
+    (M::BLAKE2B_160, 20, [0x38, 0x42, 0x64, 0xf6], [0x33, 0x45, 0x52, 0x4a]),
+    (M::BLAKE2B_256, 32, [0xbd, 0xdd, 0x81, 0x3c], [0x0e, 0x57, 0x51, 0xc0]),
+    (M::BLAKE2B_384, 48, [0x6f, 0x56, 0xa8, 0x2c], [0xb3, 0x28, 0x11, 0x42]),
+    (M::BLAKE2B_512, 64, [0xba, 0x80, 0xa5, 0x3f], [0x78, 0x6a, 0x02, 0xf7]),
+];
 
 fn save(client: &Client, session: SessionHandle) -> Result<Vec<u8>> {
     let mut state = vec![0; client.module.operation_state(session, Output::Length)?];
@@ -63,7 +82,7 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
 /// digest. pkcs11-provider starts the next digest of a TLS handshake in such a session.
 #[test]
 fn a_digest_whose_state_is_saved_does_not_prevent_the_next_one() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, one, other) = (&client.module, client.open(), client.open());
         let init = |session| module.digest_init(session, &plain(M::SHA256));
@@ -138,71 +157,6 @@ fn every_signature_and_mac_state_is_restored_in_another_session() {
     });
 }
 
-/// Processes the rest of a message in one more part.
-fn go_on(client: &Client, session: SessionHandle, way: Way, rest: &[u8], mut out: Vec<u8>) -> Vec<u8> {
-    let mut room = vec![0; rest.len() + 64];
-    let len = way.update(client, session, rest, Output::Buffer(&mut room)).expect("a part");
-    out.extend(&room[..len]);
-    let mut room = vec![0; rest.len() + out.len() + 2048];
-    let len = way.end(client, session, Output::Buffer(&mut room)).expect("an end");
-    out.extend(&room[..len]);
-    out
-}
-
-#[test]
-fn every_cipher_state_is_restored_in_another_session() {
-    ciphers::each_case(|client, session, case, key| {
-        let other = client.open();
-        let plaintext = ciphers::message(*case.messages.last().expect("a length"));
-        let ciphertext =
-            Way::Encrypt.whole(client, session, &case.mechanism, key, &plaintext).expect("a ciphertext");
-        for (way, from, to) in
-            [(Way::Encrypt, &plaintext, &ciphertext), (Way::Decrypt, &ciphertext, &plaintext)]
-        {
-            // In the middle of a block, and at its end.
-            for at in [from.len() / 2 + 3, 16, 8].map(|at| at.min(from.len() - 1)) {
-                let (first, rest) = from.split_at(at);
-                way.init(client, session, &case.mechanism, key).expect("an operation");
-                let mut room = vec![0; at + 64];
-                let len = way.update(client, session, first, Output::Buffer(&mut room)).expect("a part");
-                room.truncate(len);
-                let state = save(client, session).expect("a state");
-                way.cancel(client, session);
-                for session in [other, session] {
-                    assert_eq!(client.module.set_operation_state(session, &state, key, NO_KEY), Ok(()));
-                    assert!(go_on(client, session, way, rest, room.clone()) == **to, "{way:?} at {at}");
-                }
-            }
-        }
-        client.module.close_session(other).expect("a session");
-    });
-}
-
-#[test]
-fn a_saved_state_keeps_its_parameter_while_the_engine_takes_others() {
-    ciphers::each_case(|client, session, case, key| {
-        let Some(params) = ciphers::altered(&case.mechanism.params) else { return };
-        let other = Mechanism { params, ..case.mechanism.clone() };
-        let plaintext = ciphers::message(*case.messages.last().expect("a length"));
-        let encrypt = |session, mechanism| {
-            Way::Encrypt.whole(client, session, mechanism, key, &plaintext).expect("a ciphertext")
-        };
-        let ciphertext = encrypt(client.open(), &other);
-        // The engine begins with the parameter of the case, and keeps its key for the others.
-        let before = encrypt(session, &case.mechanism);
-        let (first, rest) = plaintext.split_at(plaintext.len() / 2);
-        Way::Encrypt.init(client, session, &other, key).expect("an operation");
-        let mut room = vec![0; first.len() + 64];
-        let len = Way::Encrypt.update(client, session, first, Output::Buffer(&mut room)).expect("a part");
-        room.truncate(len);
-        let state = save(client, session).expect("a state");
-        Way::Encrypt.cancel(client, session);
-        assert!(encrypt(session, &case.mechanism) == before);
-        assert_eq!(client.module.set_operation_state(session, &state, key, NO_KEY), Ok(()));
-        assert!(go_on(client, session, Way::Encrypt, rest, room) == ciphertext);
-    });
-}
-
 #[test]
 fn rsa_and_dual_operation_states_are_restored() {
     each_backend(|provider| {
@@ -259,7 +213,7 @@ fn rsa_and_dual_operation_states_are_restored() {
 
 #[test]
 fn the_state_length_is_returned_and_short_buffers_are_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
         assert_eq!(module.operation_state(session, Output::Length), Err(Error::OperationNotInitialized));
@@ -304,7 +258,7 @@ fn a_digest_state_moves_to_a_read_only_session_and_back() {
 
 #[test]
 fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
         let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
@@ -345,7 +299,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
 
 #[test]
 fn a_state_is_refused_after_its_login_ended() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
         let begin = || {
@@ -375,7 +329,7 @@ fn a_state_is_refused_after_its_login_ended() {
 
 #[test]
 fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
-    each_backend(|provider| {
+    one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
         let (public, private) = pair(&client, session, Kind::P256, &none());
@@ -412,49 +366,47 @@ fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
 
 #[test]
 fn always_authenticate_prevents_saving_the_state() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
+    one_user(|client, session| {
+        let module = &client.module;
         let key = RSA.private.clone().stored().flag(A::ALWAYS_AUTHENTICATE, true);
         let key = client.create(session, &key).expect("a key");
         module.sign_init(session, &plain(M::SHA256_RSA_PKCS), key).expect("an operation");
-        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
         module.login(session, User::ContextSpecific, PIN).expect("the user");
-        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
         module.sign_update(session, b"data").expect("a part");
-        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
         module.sign_final(session, Output::Buffer(&mut [0; 256])).expect("a signature");
-        assert_eq!(save(&client, session), Err(Error::OperationNotInitialized));
+        assert_eq!(save(client, session), Err(Error::OperationNotInitialized));
     });
 }
 
 #[test]
 fn saved_states_are_limited_in_size_number_and_keys() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
-        let (aes, _) = pair(&client, session, Kind::Aes, &none());
-        let (other, _) = pair(&client, session, Kind::Aes, &none());
+    one_user(|client, session| {
+        let module = &client.module;
+        let (aes, _) = pair(client, session, Kind::Aes, &none());
+        let (other, _) = pair(client, session, Kind::Aes, &none());
         // C_SetOperationState has one argument for the key of encryption and decryption.
         module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
         module.decrypt_init(session, &plain(M::AES_ECB), other).expect("an operation");
-        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
         module.encrypt_cancel(session).expect("an operation");
         module.decrypt_cancel(session).expect("an operation");
 
-        let (_, private) = pair(&client, session, Kind::Ed25519, &none());
+        let (_, private) = pair(client, session, Kind::Ed25519, &none());
         module.sign_init(session, &plain(M::EDDSA), private).expect("an operation");
         module.sign_update(session, &vec![0; MAX_COLLECTED]).expect("a part");
-        let large = save(&client, session).expect("a state");
+        let large = save(client, session).expect("a state");
         module.sign_update(session, b"1").expect("a part");
-        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
         module.sign_cancel(session).expect("an operation");
         let restore = |state: &[u8], key| module.set_operation_state(session, state, NO_KEY, key);
         assert_eq!(restore(&large, private), Ok(()));
         module.sign_cancel(session).expect("an operation");
 
         module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        let states: Vec<_> = (0..=MAX_STATES).map(|_| save(&client, session).expect("a state")).collect();
+        let states: Vec<_> = (0..=MAX_STATES).map(|_| save(client, session).expect("a state")).collect();
         assert_eq!(restore(&large, private), Err(Error::SavedStateInvalid));
         assert_eq!(restore(&states[0], NO_KEY), Err(Error::SavedStateInvalid));
         for kept in [&states[1], &states[MAX_STATES]] {
