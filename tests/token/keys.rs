@@ -102,49 +102,29 @@ impl Kind {
     pub const SECRETS: [Kind; 3] = [Kind::Aes, Kind::Generic, Kind::Hmac];
 
     pub fn key_type(self) -> KeyType {
-        match self {
-            Kind::Rsa => KeyType::RSA,
-            Kind::P224 | Kind::P256 | Kind::P384 | Kind::P521 | Kind::Secp256k1 => KeyType::EC,
-            Kind::BrainpoolP256r1 | Kind::BrainpoolP256t1 | Kind::BrainpoolP384r1 | Kind::BrainpoolP384t1 => {
-                KeyType::EC
-            }
-            Kind::Ed25519 | Kind::Ed448 => KeyType::EC_EDWARDS,
-            Kind::MlDsa44 | Kind::MlDsa65 | Kind::MlDsa87 => KeyType::ML_DSA,
-            Kind::SlhDsaSha2 | Kind::SlhDsaShake => KeyType::SLH_DSA,
-            Kind::X25519 | Kind::X448 => KeyType::EC_MONTGOMERY,
-            Kind::MlKem512 | Kind::MlKem768 | Kind::MlKem1024 => KeyType::ML_KEM,
-            Kind::Aes => KeyType::AES,
-            Kind::Generic => KeyType::GENERIC_SECRET,
-            Kind::Hmac => KeyType::SHA256_HMAC,
-            Kind::Dh => KeyType::DH,
-            Kind::Dsa => KeyType::DSA,
-        }
+        self.row().0
     }
 
     /// Returns the mechanism that generates a key of this type.
     pub fn generator(self) -> M {
-        match self.key_type() {
-            KeyType::RSA => M::RSA_PKCS_KEY_PAIR_GEN,
-            KeyType::EC => M::EC_KEY_PAIR_GEN,
-            KeyType::EC_EDWARDS => M::EC_EDWARDS_KEY_PAIR_GEN,
-            KeyType::EC_MONTGOMERY => M::EC_MONTGOMERY_KEY_PAIR_GEN,
-            KeyType::ML_DSA => M::ML_DSA_KEY_PAIR_GEN,
-            KeyType::ML_KEM => M::ML_KEM_KEY_PAIR_GEN,
-            KeyType::SLH_DSA => M::SLH_DSA_KEY_PAIR_GEN,
-            KeyType::AES => M::AES_KEY_GEN,
-            KeyType::SHA256_HMAC => M::SHA256_KEY_GEN,
-            KeyType::DH => M::DH_PKCS_KEY_PAIR_GEN,
-            KeyType::DSA => M::DSA_KEY_PAIR_GEN,
-            _ => M::GENERIC_SECRET_KEY_GEN,
-        }
+        self.row().1
     }
 
     /// Returns the attributes that the template of the public key or of the secret key needs.
     pub fn request(self) -> Attributes {
-        let curve = |oid| none().bytes(A::EC_PARAMS, oid);
-        let set = |number| none().number(A::PARAMETER_SET, number);
+        self.row().2
+    }
+
+    fn row(self) -> (KeyType, M, Attributes) {
+        use KeyType as T;
+        let curve = |oid: &[u8]| (T::EC, M::EC_KEY_PAIR_GEN, none().bytes(A::EC_PARAMS, oid));
+        let edwards = |oid| (T::EC_EDWARDS, M::EC_EDWARDS_KEY_PAIR_GEN, none().bytes(A::EC_PARAMS, oid));
+        let agrees = |oid| (T::EC_MONTGOMERY, M::EC_MONTGOMERY_KEY_PAIR_GEN, none().bytes(A::EC_PARAMS, oid));
+        let set =
+            |key_type, mechanism, number| (key_type, mechanism, none().number(A::PARAMETER_SET, number));
+        let secret = |key_type, mechanism, len| (key_type, mechanism, none().number(A::VALUE_LEN, len));
         match self {
-            Kind::Rsa => none().number(A::MODULUS_BITS, 2048),
+            Kind::Rsa => (T::RSA, M::RSA_PKCS_KEY_PAIR_GEN, none().number(A::MODULUS_BITS, 2048)),
             Kind::P224 => curve(P224),
             Kind::P256 => curve(P256),
             Kind::P384 => curve(P384),
@@ -154,22 +134,23 @@ impl Kind {
             Kind::BrainpoolP256t1 => curve(&brainpool(8)),
             Kind::BrainpoolP384r1 => curve(&brainpool(11)),
             Kind::BrainpoolP384t1 => curve(&brainpool(12)),
-            Kind::Ed25519 => curve(ED25519),
-            Kind::Ed448 => curve(ED448),
-            Kind::X25519 => curve(X25519),
-            Kind::X448 => curve(X448),
-            Kind::MlDsa44 => set(value::ML_DSA_44),
-            Kind::MlDsa65 => set(value::ML_DSA_65),
-            Kind::MlDsa87 => set(value::ML_DSA_87),
-            Kind::SlhDsaSha2 => set(SLH_DSA_128F[0]),
-            Kind::SlhDsaShake => set(SLH_DSA_128F[1]),
-            Kind::MlKem512 => set(value::ML_KEM_512),
-            Kind::MlKem768 => set(value::ML_KEM_768),
-            Kind::MlKem1024 => set(value::ML_KEM_1024),
-            Kind::Aes => none().number(A::VALUE_LEN, 16),
-            Kind::Generic | Kind::Hmac => none().number(A::VALUE_LEN, 40),
-            Kind::Dh => group(),
-            Kind::Dsa => dsa_group(),
+            Kind::Ed25519 => edwards(ED25519),
+            Kind::Ed448 => edwards(ED448),
+            Kind::X25519 => agrees(X25519),
+            Kind::X448 => agrees(X448),
+            Kind::MlDsa44 => set(T::ML_DSA, M::ML_DSA_KEY_PAIR_GEN, value::ML_DSA_44),
+            Kind::MlDsa65 => set(T::ML_DSA, M::ML_DSA_KEY_PAIR_GEN, value::ML_DSA_65),
+            Kind::MlDsa87 => set(T::ML_DSA, M::ML_DSA_KEY_PAIR_GEN, value::ML_DSA_87),
+            Kind::SlhDsaSha2 => set(T::SLH_DSA, M::SLH_DSA_KEY_PAIR_GEN, SLH_DSA_128F[0]),
+            Kind::SlhDsaShake => set(T::SLH_DSA, M::SLH_DSA_KEY_PAIR_GEN, SLH_DSA_128F[1]),
+            Kind::MlKem512 => set(T::ML_KEM, M::ML_KEM_KEY_PAIR_GEN, value::ML_KEM_512),
+            Kind::MlKem768 => set(T::ML_KEM, M::ML_KEM_KEY_PAIR_GEN, value::ML_KEM_768),
+            Kind::MlKem1024 => set(T::ML_KEM, M::ML_KEM_KEY_PAIR_GEN, value::ML_KEM_1024),
+            Kind::Aes => secret(T::AES, M::AES_KEY_GEN, 16),
+            Kind::Generic => secret(T::GENERIC_SECRET, M::GENERIC_SECRET_KEY_GEN, 40),
+            Kind::Hmac => secret(T::SHA256_HMAC, M::SHA256_KEY_GEN, 40),
+            Kind::Dh => (T::DH, M::DH_PKCS_KEY_PAIR_GEN, group()),
+            Kind::Dsa => (T::DSA, M::DSA_KEY_PAIR_GEN, dsa_group()),
         }
     }
 
