@@ -13,27 +13,6 @@ use crate::support::{Client, PIN, each_backend, none, one_backend, one_user, pla
 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
 
-/// Mechanism, digest length, and the first bytes of the digests of `abc` and of the empty message
-/// (the examples of FIPS 180-4 and 202).
-pub const KNOWN: [(M, usize, [u8; 4], [u8; 4]); 15] = [
-    (M::SHA_1, 20, [0xa9, 0x99, 0x3e, 0x36], [0xda, 0x39, 0xa3, 0xee]),
-    (M::SHA224, 28, [0x23, 0x09, 0x7d, 0x22], [0xd1, 0x4a, 0x02, 0x8c]),
-    (M::SHA256, 32, [0xba, 0x78, 0x16, 0xbf], [0xe3, 0xb0, 0xc4, 0x42]),
-    (M::SHA384, 48, [0xcb, 0x00, 0x75, 0x3f], [0x38, 0xb0, 0x60, 0xa7]),
-    (M::SHA512, 64, [0xdd, 0xaf, 0x35, 0xa1], [0xcf, 0x83, 0xe1, 0x35]),
-    (M::SHA512_224, 28, [0x46, 0x34, 0x27, 0x0f], [0x6e, 0xd0, 0xdd, 0x02]),
-    (M::SHA512_256, 32, [0x53, 0x04, 0x8e, 0x26], [0xc6, 0x72, 0xb8, 0xd1]),
-    (M::SHA3_224, 28, [0xe6, 0x42, 0x82, 0x4c], [0x6b, 0x4e, 0x03, 0x42]),
-    (M::SHA3_256, 32, [0x3a, 0x98, 0x5d, 0xa7], [0xa7, 0xff, 0xc6, 0xf8]),
-    (M::SHA3_384, 48, [0xec, 0x01, 0x49, 0x82], [0x0c, 0x63, 0xa7, 0x5b]),
-    (M::SHA3_512, 64, [0xb7, 0x51, 0x85, 0x0b], [0xa6, 0x9f, 0x73, 0xcc]),
-    // Python's `hashlib` computed these.
-    (M::BLAKE2B_160, 20, [0x38, 0x42, 0x64, 0xf6], [0x33, 0x45, 0x52, 0x4a]),
-    (M::BLAKE2B_256, 32, [0xbd, 0xdd, 0x81, 0x3c], [0x0e, 0x57, 0x51, 0xc0]),
-    (M::BLAKE2B_384, 48, [0x6f, 0x56, 0xa8, 0x2c], [0xb3, 0x28, 0x11, 0x42]),
-    (M::BLAKE2B_512, 64, [0xba, 0x80, 0xa5, 0x3f], [0x78, 0x6a, 0x02, 0xf7]),
-];
-
 fn save(client: &Client, session: SessionHandle) -> Result<Vec<u8>> {
     let mut state = vec![0; client.module.operation_state(session, Output::Length)?];
     let len = client.module.operation_state(session, Output::Buffer(&mut state))?;
@@ -54,7 +33,7 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
         let client = Client::new(provider);
         let (module, one, other) = (&client.module, client.open(), client.open());
         let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
-        for (id, len, abc, nothing) in KNOWN {
+        for (id, len, abc, nothing) in mechanisms::KNOWN {
             module.digest_init(one, &plain(id)).expect("an operation");
             let fresh = save(&client, one).expect("a state");
             module.digest_update(one, b"a").expect("a part");
