@@ -8,7 +8,9 @@ fn main() {
     run::if_child();
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("report") => report::write(),
-        Some("instructions") => Artefacts::with_null().and_then(|artefacts| instructions::measure(&artefacts)),
+        Some("instructions") => {
+            Artefacts::with_null().and_then(|artefacts| instructions::measure(&artefacts))
+        }
         Some("startup") => Artefacts::with_null().and_then(|artefacts| startup::measure(&artefacts)),
         Some("store") => store::measure(&Artefacts::without_null()),
         Some("tokens") => {

@@ -32,6 +32,7 @@ impl Deref for Functions {
 /// runs.
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $work:expr;)*) => {
+        #[allow(dead_code, reason = "the crash tests call some of them alone")]
         impl Functions {
             $(pub fn $name(&self, session: SessionHandle $(, $argument: $type)*) -> Result<$result> {
                 self.with_session(session, $work)
@@ -86,6 +87,8 @@ functions! {
     verify_update(data: &[u8]) -> () = |session| session.operations.verify.update(data);
     verify_final(signature: &[u8]) -> () = |session| session.operations.verify.verify_final(signature);
     encrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt(data, out);
+    encrypt_update(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.operations.encrypt.crypt_update(data, out);
     encrypt_final(out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt_final(out);
     decrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt(data, out);
     decrypt_update(data: &[u8], out: Output<'_>) -> usize =
@@ -111,8 +114,11 @@ functions! {
         |session| session.messages(direction).crypt_message_begin(params, aad);
     crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize =
         |session| session.messages(direction).crypt_message_part(part, out);
+    crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize =
+        |session| session.messages(direction).crypt_message_end(params, part, out);
     crypt_message_cancel(direction: Direction) -> () =
         |session| { session.messages(direction).message_cancel(); Ok(()) };
+    message_crypt_final(direction: Direction) -> () = |session| session.messages(direction).message_final();
     message_crypt_cancel(direction: Direction) -> () = |session| { session.messages(direction).cancel(); Ok(()) };
 }
 
