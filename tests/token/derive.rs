@@ -13,7 +13,7 @@ use crate::keys::{Kind, key_object, pair};
 use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain};
 
 /// Derivations by hashing with BLAKE2b, each with its hash.
-const BLAKE2B: [(M, M); 4] = [
+pub const BLAKE2B: [(M, M); 4] = [
     (M::BLAKE2B_160_KEY_DERIVE, M::BLAKE2B_160),
     (M::BLAKE2B_256_KEY_DERIVE, M::BLAKE2B_256),
     (M::BLAKE2B_384_KEY_DERIVE, M::BLAKE2B_384),
@@ -22,7 +22,7 @@ const BLAKE2B: [(M, M); 4] = [
 
 /// The derivations with SHAKE. The values are those of Python's
 /// `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)`, and of `shake_256` with 64.
-const SHAKES: [(M, &str); 2] = [
+pub const SHAKES: [(M, &str); 2] = [
     (M::SHAKE_128_KEY_DERIVATION, "03870ca780ed319533f4c12257f6a475af86dd8195f9ebeb1b4e516afce5d318"),
     (
         M::SHAKE_256_KEY_DERIVATION,
@@ -30,22 +30,6 @@ const SHAKES: [(M, &str); 2] = [
          da1b46acd8ef1ca7b56014bae1",
     ),
 ];
-
-/// The files of the conformance suite that have a proof of each of their mechanisms.
-const PROOFS: [&str; 5] = [
-    include_str!("../../conformance/src/mechanisms.rs"),
-    include_str!("../../conformance/src/mechanisms/ciphers.rs"),
-    include_str!("../../conformance/src/mechanisms/derivations.rs"),
-    include_str!("../../conformance/src/mechanisms/protocols.rs"),
-    include_str!("../../conformance/src/mechanisms/signatures.rs"),
-];
-
-/// Returns whether the mechanism has a proof in the conformance suite, or a test here.
-pub fn covered(id: M) -> bool {
-    let name = format!("\"{}\"", id.to_string().trim_start_matches("CKM_"));
-    let here = BLAKE2B.map(|case| case.0).into_iter().chain(SHAKES.map(|case| case.0));
-    here.chain(crate::tls::COVERED).any(|known| known == id) || PROOFS.iter().any(|text| text.contains(&name))
-}
 
 pub fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
