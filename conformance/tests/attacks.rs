@@ -6,6 +6,7 @@ use std::process::Command;
 mod support;
 
 #[test]
+#[ignore = "in .ci/full"]
 fn aws_lc_resists_the_attacks_under_compatible() {
     resists("aws-lc", "compatible");
 }
@@ -21,6 +22,7 @@ fn aws_lc_resists_the_attacks_under_strict() {
 }
 
 #[test]
+#[ignore = "in .ci/full"]
 fn rustcrypto_resists_the_attacks_under_strict() {
     resists("rustcrypto", "strict");
 }

@@ -12,6 +12,7 @@ fn every_guide_works_if_its_programs_are_installed() {
 }
 
 #[test]
+#[ignore = "in .ci/full"]
 fn the_blocks_of_every_guide_work_when_pasted_into_a_fresh_shell() {
     run_guides(&["--pasted"]);
 }
