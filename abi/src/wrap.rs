@@ -1,8 +1,6 @@
 //! "Key management functions": wrapping and unwrapping.
 
 use cryptoki_sys::*;
-use jeton::backend::CipherScheme;
-use jeton::mechanism::Params;
 use jeton::module::Output;
 
 use crate::call::call_in;
@@ -26,13 +24,13 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let (mut mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        if let (Some(message), Params::Cipher(CipherScheme::Aead { nonce, .. })) =
-            (&mut message, &mut mechanism.params)
-        {
-            module.wrapping_nonce(session, &mut message.params)?;
-            *nonce = message.params.nonce().into();
-        }
-        let work = |out: Output<'_>| module.wrap_key(session, &mechanism, wrapping, key, out);
+        let work = |out: Output<'_>| match &mut message {
+            Some(message) => {
+                let generated = (&mut mechanism, &mut message.params);
+                module.wrap_key_with_nonce(session, generated, wrapping, key, out)
+            }
+            None => module.wrap_key(session, &mechanism, wrapping, key, out),
+        };
         // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the
         // parameter. No slice of that memory is in use when the nonce is written.
         unsafe {

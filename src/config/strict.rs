@@ -11,6 +11,7 @@
 use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
+use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping};
 use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive};
 
 /// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
@@ -48,13 +49,6 @@ pub const RSA_EXPONENT: u64 = 65537;
 pub const DH_BITS: u64 = 2048;
 /// The shortest secret key in bytes (SP 800-131A: 112 bits).
 pub const SECRET_LEN: usize = 14;
-/// The shortest tag of GCM in bytes. SP 800-38D, 5.2.1.2, allows 32 and 64 bits for few
-/// applications, under limits that a token cannot enforce (appendix C). Each forgery of a short tag
-/// makes the next forgeries cheaper.
-pub const GCM_TAG: usize = 12;
-/// The shortest tag of CCM (SP 800-38C, B.2) and the shortest MAC (SP 800-38B, A.2; SP 800-107,
-/// 5.3.3) in bytes. The only attack on these tags is to guess them.
-pub const CODE: usize = 8;
 /// The shortest initialisation vector of GCM in bytes. Shorter random vectors soon repeat, which
 /// reveals the authentication key (SP 800-38D, 5.2.1.1 and appendix A).
 pub const GCM_IV: usize = 12;
@@ -79,6 +73,10 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
     if mechanism.key_type == Some(KeyType::DSA) {
         return ALL;
     }
+    // These reveal parts of keys, or make related keys (Clulow).
+    if mechanism.inputs(&Params::None, Sizes::default()).is_some_and(|inputs| inputs.copies()) {
+        return ALL;
+    }
     match mechanism.action {
         // Without padding RSA is a bare computation: a decryption is a signature, and anyone can
         // compute the root of a small number, such as a short wrapped key.
@@ -89,21 +87,11 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         // SP 800-131A forbids signatures with SHA-1. HMAC and OAEP do not need the collision
         // resistance that SHA-1 lacks, so they remain allowed.
         Action::Sign(_, Some(Hash::Sha1)) => ALL,
-        Action::Cipher(CipherMode::Aead(_)) => 0,
-        Action::Cipher(mode) if mode.is_key_wrap() => 0,
         // SP 800-131A forbids encryption with triple DES.
         Action::Cipher(CipherMode::Des3Ecb | CipherMode::Des3Cbc | CipherMode::Des3CbcPad) => ALL,
         // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
         // the padding (Clulow: key conjuring; Bardou et al. 2012).
-        Action::Cipher(_) => WRAPS,
-        // These reveal parts of keys, or make related keys (Clulow).
-        Action::Derive(
-            Derivation::ConcatenateBaseAndKey
-            | Derivation::ConcatenateBaseAndData
-            | Derivation::ConcatenateDataAndBase
-            | Derivation::XorBaseAndData
-            | Derivation::ExtractKeyFromKey,
-        ) => ALL,
+        Action::Cipher(_) if mechanism.wrapping() == Some(Wrapping::Unauthenticated) => WRAPS,
         // The caller gets bytes that are computed from a key, which may be sensitive.
         Action::Derive(Derivation::TlsPrf) => ALL,
         _ => 0,

@@ -1,5 +1,6 @@
 //! AES (PKCS#11 3.2, "AES" to "AES key wrap").
 
+use super::flow::{Flow, KeyFlow, Wrapping};
 use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, SIGNS, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
@@ -12,7 +13,7 @@ const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 const BLOCK: usize = 16;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    row(M::AES_KEY_GEN, GENERATE, Shape::None, Action::Generate),
+    row(M::AES_KEY_GEN, GENERATE, KeyFlow::Nothing, Shape::None, Action::Generate),
     zero_padded(mode(M::AES_ECB, Mode::AesEcb)),
     zero_padded(mode(M::AES_CBC, Mode::AesCbc)),
     mode(M::AES_CBC_PAD, Mode::AesCbcPad),
@@ -23,17 +24,18 @@ pub(super) const ROWS: &[MechanismRow] = &[
     mode(M::AES_CFB8, Mode::AesCfb(8)),
     mode(M::AES_CFB64, Mode::AesCfb(64)),
     mode(M::AES_CFB128, Mode::AesCfb(128)),
-    aead(mode(M::AES_GCM, Mode::Aead(AeadScheme::AesGcm))),
-    aead(mode(M::AES_CCM, Mode::Aead(AeadScheme::AesCcm))),
-    mode(M::AES_KEY_WRAP, Mode::AesKw),
-    mode(M::AES_KEY_WRAP_KWP, Mode::AesKwp),
+    aead(M::AES_GCM, AeadScheme::AesGcm),
+    aead(M::AES_CCM, AeadScheme::AesCcm),
+    key_wrap(M::AES_KEY_WRAP, Mode::AesKw),
+    key_wrap(M::AES_KEY_WRAP_KWP, Mode::AesKwp),
     // PKCS#11 2.40 has this mechanism for a key wrap with padding. The token uses KWP for it,
     // because other products can unwrap KWP.
-    mode(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
+    key_wrap(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
     MechanismRow {
         id: M::AES_XTS,
         flags: CIPHER,
         wraps: Wraps::Any,
+        flow: KeyFlow::Wraps(Wrapping::Unauthenticated),
         sizes: (32, 64),
         key_type: Some(KeyType::AES_XTS),
         shape: Shape::Cipher(Mode::AesXts),
@@ -43,6 +45,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow {
         id: M::AES_XTS_KEY_GEN,
         flags: GENERATE,
+        flow: KeyFlow::Nothing,
         sizes: (32, 64),
         key_type: Some(KeyType::AES_XTS),
         shape: Shape::None,
@@ -61,26 +64,40 @@ pub(super) const ROWS: &[MechanismRow] = &[
     mac(M::AES_XCBC_MAC_96, Shape::None, MacFunction::AesXcbc(12)),
 ];
 
+/// Builds the row of a mode without authentication.
 const fn mode(id: M, mode: Mode) -> MechanismRow {
-    MechanismRow { wraps: Wraps::Any, ..row(id, CIPHER, Shape::Cipher(mode), Action::Cipher(mode)) }
+    cipher(id, mode, Wrapping::Unauthenticated)
+}
+
+const fn key_wrap(id: M, mode: Mode) -> MechanismRow {
+    cipher(id, mode, Wrapping::KeyWrap)
+}
+
+const fn cipher(id: M, mode: Mode, wrapping: Wrapping) -> MechanismRow {
+    MechanismRow {
+        wraps: Wraps::Any,
+        ..row(id, CIPHER, KeyFlow::Wraps(wrapping), Shape::Cipher(mode), Action::Cipher(mode))
+    }
 }
 
 const fn zero_padded(row: MechanismRow) -> MechanismRow {
     MechanismRow { wraps: Wraps::SecretWithZeros(BLOCK), ..row }
 }
 
-const fn aead(row: MechanismRow) -> MechanismRow {
+const fn aead(id: M, scheme: AeadScheme) -> MechanismRow {
+    let row = cipher(id, Mode::Aead(scheme), Wrapping::Aead(scheme));
     MechanismRow { flags: row.flags | CRYPTS_MESSAGES, ..row }
 }
 
 const fn mac(id: M, shape: Shape, function: MacFunction) -> MechanismRow {
-    row(id, SIGNS, shape, Action::Mac(function))
+    row(id, SIGNS, KeyFlow::Signs(Flow::OneWay), shape, Action::Mac(function))
 }
 
-const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
+const fn row(id: M, flags: u64, flow: KeyFlow, shape: Shape, action: Action) -> MechanismRow {
     MechanismRow {
         id,
         flags,
+        flow,
         sizes: BYTES,
         key_type: Some(KeyType::AES),
         shape,

@@ -1,59 +1,73 @@
 //! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
 //! mechanisms", "Key derivation by data encryption", "Hash-based Key Derivation").
 
-use super::{Action, Derivation, MechanismRow, Shape};
+use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
+use super::{Action, Derivation, HkdfSalt, MechanismRow, Params, Shape};
 use crate::backend::{CipherMode, Hash};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, GENERATE};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf),
-    derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData),
+    derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf, hkdf),
+    derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData, |params, sizes| Inputs {
+        output: Output::Visible,
+        ..hkdf(params, sizes)
+    }),
     MechanismRow {
         id: M::HKDF_KEY_GEN,
         flags: GENERATE,
         sizes: (1, 4096),
         key_type: Some(KeyType::HKDF),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::Generate,
         ..MechanismRow::BASE
     },
-    derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey),
-    derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData),
-    derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase),
-    derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData),
-    derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
+    derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey, joins),
+    derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData, joins),
+    derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase, joins),
+    derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData, masks),
+    derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey, extracts),
     // PKCS#11 3.2, "Public key from private key": it accepts every private key type.
-    MechanismRow { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
+    MechanismRow {
+        sizes: (0, 0),
+        ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey, hides)
+    },
     aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::EncryptData(CipherMode::AesEcb)),
     aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::EncryptData(CipherMode::AesCbc)),
-    derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1)),
-    derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224)),
-    derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256)),
-    derives(M::SHA384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha384)),
-    derives(M::SHA512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512)),
-    derives(M::SHA512_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_224)),
-    derives(M::SHA512_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_256)),
-    derives(M::SHA3_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_224)),
-    derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256)),
-    derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384)),
-    derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512)),
-    derives(M::BLAKE2B_160_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b160)),
-    derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256)),
-    derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384)),
-    derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512)),
-    derives(M::SHAKE_128_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake128)),
-    derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256)),
+    derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1), hides),
+    derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224), hides),
+    derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256), hides),
+    derives(M::SHA384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha384), hides),
+    derives(M::SHA512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512), hides),
+    derives(M::SHA512_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_224), hides),
+    derives(M::SHA512_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_256), hides),
+    derives(M::SHA3_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_224), hides),
+    derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256), hides),
+    derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384), hides),
+    derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512), hides),
+    derives(M::BLAKE2B_160_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b160), hides),
+    derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256), hides),
+    derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384), hides),
+    derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512), hides),
+    derives(M::SHAKE_128_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake128), hides),
+    derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256), hides),
 ];
 
 /// Builds the row of a mechanism that is not limited to one key type.
-const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
+const fn derives(
+    id: M,
+    shape: Shape,
+    derivation: Derivation,
+    inputs: fn(&Params, Sizes) -> Inputs,
+) -> MechanismRow {
     MechanismRow {
         id,
         flags: DERIVE,
         sizes: (1, 4096),
         key_type: None,
+        flow: KeyFlow::Derives(inputs),
         shape,
         action: Action::Derive(derivation),
         ..MechanismRow::BASE
@@ -66,8 +80,50 @@ const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
         flags: DERIVE,
         sizes: (16, 32),
         key_type: Some(KeyType::AES),
+        flow: KeyFlow::Derives(hides),
         shape,
         action: Action::Derive(derivation),
         ..MechanismRow::BASE
     }
+}
+
+/// A digest of the key, a ciphertext under the key, or a public key.
+fn hides(_: &Params, _: Sizes) -> Inputs {
+    Inputs::ONE_WAY
+}
+
+/// HKDF reads the salt key and the base key each alone. Without the expand step and with a salt
+/// key, the result is the MAC of the base key under the salt key. If the caller could read it, they
+/// could sign with a key that has `CKA_SIGN` false.
+fn hkdf(params: &Params, _: Sizes) -> Inputs {
+    let Params::Hkdf { expand, hash, salt, .. } = params else { return Inputs::ONE_WAY };
+    let is_mac = !*expand && matches!(salt, HkdfSalt::Key(_));
+    Inputs {
+        named: Flow::OneWay,
+        extent: if *expand { Extent::Blocks(hash.len()) } else { Extent::Fixed },
+        protection: if is_mac { Protection::Inherited } else { Protection::Chosen },
+        ..Inputs::ONE_WAY
+    }
+}
+
+fn joins(_: &Params, sizes: Sizes) -> Inputs {
+    copies(sizes.whole(Flow::Joined, sizes.total))
+}
+
+fn masks(params: &Params, sizes: Sizes) -> Inputs {
+    let whole = !matches!(params, Params::Data(data) if data.len() < sizes.base);
+    copies(if whole { sizes.whole(Flow::Masked, sizes.base) } else { Flow::Part })
+}
+
+fn extracts(params: &Params, sizes: Sizes) -> Inputs {
+    copies(match params {
+        Params::Bit(0) => sizes.whole(Flow::Masked, sizes.base),
+        _ => sizes.whole(Flow::Rotation, sizes.base),
+    })
+}
+
+/// PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms": the derived key is protected as
+/// its base keys.
+fn copies(flow: Flow) -> Inputs {
+    Inputs { base: flow, named: flow, protection: Protection::Inherited, ..Inputs::ONE_WAY }
 }

@@ -5,18 +5,42 @@
 //! bits. Generated primes have at most 4096 bits, because the search for a prime of 4096 bits
 //! already takes minutes.
 
+use super::flow::{Inputs, KeyFlow};
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, GENERATE, GENERATE_KEY_PAIR};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    dh(M::DH_PKCS_KEY_PAIR_GEN, GENERATE_KEY_PAIR, (1024, 8192), Shape::None, Action::GeneratePair),
-    dh(M::DH_PKCS_PARAMETER_GEN, GENERATE, (1024, 4096), Shape::None, Action::GenerateParameters),
-    dh(M::DH_PKCS_DERIVE, DERIVE, (512, 8192), Shape::Integer, Action::Derive(Derivation::Dh)),
+    dh(
+        M::DH_PKCS_KEY_PAIR_GEN,
+        GENERATE_KEY_PAIR,
+        (1024, 8192),
+        KeyFlow::Nothing,
+        Shape::None,
+        Action::GeneratePair,
+    ),
+    dh(
+        M::DH_PKCS_PARAMETER_GEN,
+        GENERATE,
+        (1024, 4096),
+        KeyFlow::Nothing,
+        Shape::None,
+        Action::GenerateParameters,
+    ),
+    dh(M::DH_PKCS_DERIVE, DERIVE, (512, 8192), AGREES, Shape::Integer, Action::Derive(Derivation::Dh)),
 ];
 
+const AGREES: KeyFlow = KeyFlow::Derives(|_, _| Inputs::ONE_WAY);
+
 /// Builds a row. The sizes are those of the prime in bits.
-const fn dh(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismRow {
-    MechanismRow { id, flags, sizes, key_type: Some(KeyType::DH), shape, action, ..MechanismRow::BASE }
+const fn dh(
+    id: M,
+    flags: u64,
+    sizes: (u64, u64),
+    flow: KeyFlow,
+    shape: Shape,
+    action: Action,
+) -> MechanismRow {
+    MechanismRow { id, flags, sizes, key_type: Some(KeyType::DH), flow, shape, action, ..MechanismRow::BASE }
 }

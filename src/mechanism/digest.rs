@@ -1,5 +1,6 @@
 //! Message digests (PKCS#11 3.2, "Digests").
 
+use super::flow::{Flow, KeyFlow};
 use super::{Action, MechanismRow, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType;
@@ -30,6 +31,7 @@ const fn digests(id: MechanismType, hash: Hash) -> MechanismRow {
         sizes: (0, 0),
         key_type: None,
         shape: Shape::None,
+        flow: KeyFlow::Digests(Flow::Mixed),
         action: Action::Digest(hash),
         ..MechanismRow::BASE
     }

@@ -4,6 +4,7 @@
 //! Generated domain parameters have the sizes of FIPS 186-4. Imported domain parameters may have a
 //! prime of any size from 1024 to 3072 bits.
 
+use super::flow::{Flow, KeyFlow};
 use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
@@ -11,8 +12,8 @@ use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{GENERATE, GENERATE_KEY_PAIR};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    row(M::DSA_PARAMETER_GEN, GENERATE, Action::GenerateParameters),
-    row(M::DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Action::GeneratePair),
+    row(M::DSA_PARAMETER_GEN, GENERATE, KeyFlow::Nothing, Action::GenerateParameters),
+    row(M::DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, KeyFlow::Nothing, Action::GeneratePair),
     signature(M::DSA, None),
     signature(M::DSA_SHA1, Some(Hash::Sha1)),
     signature(M::DSA_SHA224, Some(Hash::Sha224)),
@@ -26,11 +27,11 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signature(id: M, hash: Option<Hash>) -> MechanismRow {
-    row(id, SIGNS, Action::Sign(Primitive::Dsa, hash))
+    row(id, SIGNS, KeyFlow::Signs(Flow::OneWay), Action::Sign(Primitive::Dsa, hash))
 }
 
 /// Builds a row. The sizes are those of the prime in bits.
-const fn row(id: M, flags: u64, action: Action) -> MechanismRow {
+const fn row(id: M, flags: u64, flow: KeyFlow, action: Action) -> MechanismRow {
     let (sizes, shape) = ((1024, 3072), Shape::None);
-    MechanismRow { id, flags, sizes, key_type: Some(KeyType::DSA), shape, action, ..MechanismRow::BASE }
+    MechanismRow { id, flags, sizes, key_type: Some(KeyType::DSA), flow, shape, action, ..MechanismRow::BASE }
 }

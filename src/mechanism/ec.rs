@@ -1,6 +1,7 @@
 //! EC key pairs, ECDSA, EdDSA and ECDH (PKCS#11 3.2, "Elliptic Curve").
 
-use super::{Action, Derivation, MechanismRow, Primitive, SIGNS, Shape};
+use super::flow::{Extent, Flow, Inputs, KeyFlow, Sizes};
+use super::{Action, Derivation, MechanismRow, Params, Primitive, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, GENERATE_KEY_PAIR};
@@ -19,6 +20,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: BITS,
         key_type: Some(KeyType::EC),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::GeneratePair,
         ..MechanismRow::BASE
     },
@@ -40,6 +42,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_MONTGOMERY),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::GeneratePair,
         ..MechanismRow::BASE
     },
@@ -49,6 +52,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_EDWARDS),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::GeneratePair,
         ..MechanismRow::BASE
     },
@@ -58,6 +62,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_EDWARDS),
         shape: Shape::Eddsa,
+        flow: KeyFlow::Signs(Flow::OneWay),
         action: Action::Sign(Primitive::Eddsa, None),
         ..MechanismRow::BASE
     },
@@ -70,6 +75,7 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
         sizes: BITS,
         key_type: Some(KeyType::EC),
         shape: Shape::None,
+        flow: KeyFlow::Signs(Flow::OneWay),
         action: Action::Sign(Primitive::Ecdsa, hash),
         ..MechanismRow::BASE
     }
@@ -85,7 +91,17 @@ const fn ecdh(id: MechanismType) -> MechanismRow {
         key_type: Some(KeyType::EC),
         other_key_type: Some(KeyType::EC_MONTGOMERY),
         shape: Shape::Ecdh,
+        flow: KeyFlow::Derives(agrees),
         action: Action::Derive(Derivation::Ecdh),
         ..MechanismRow::BASE
     }
+}
+
+/// Without a KDF, a shorter key gets the last bytes of the shared secret.
+fn agrees(params: &Params, _: Sizes) -> Inputs {
+    let extent = match params {
+        Params::Ecdh { kdf: Some(kdf), .. } => Extent::Blocks(kdf.hash().len()),
+        _ => Extent::Fixed,
+    };
+    Inputs { extent, ..Inputs::ONE_WAY }
 }

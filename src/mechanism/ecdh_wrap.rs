@@ -1,5 +1,6 @@
 //! Key wrapping with ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two variants).
 
+use super::flow::{KeyFlow, Wrapping};
 use super::{Action, Asymmetric, MechanismRow, PointForm, Shape, Wraps};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -23,6 +24,7 @@ const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> 
         sizes,
         key_type: Some(key_type),
         wraps: Wraps::Any,
+        flow: KeyFlow::Wraps(Wrapping::PublicKey),
         shape: Shape::EcdhAesWrap,
         action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
         ..MechanismRow::BASE

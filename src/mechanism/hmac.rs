@@ -1,5 +1,6 @@
 //! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
 
+use super::flow::{Flow, KeyFlow};
 use super::{Action, MacFunction, MechanismRow, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
@@ -67,6 +68,7 @@ const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismRow {
         key_type: Some(KeyType::GENERIC_SECRET),
         other_key_type: key_type(hash),
         shape,
+        flow: KeyFlow::Signs(Flow::OneWay),
         action: Action::Mac(MacFunction::Hmac(hash)),
         ..MechanismRow::BASE
     }
@@ -79,6 +81,7 @@ const fn generates(id: M, key_type: KeyType) -> MechanismRow {
         sizes: BYTES,
         key_type: Some(key_type),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::Generate,
         ..MechanismRow::BASE
     }

@@ -1,6 +1,7 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
-use super::{Action, Derivation, MechanismRow, Shape};
+use super::flow::{Extent, Flow, Inputs, KeyFlow, Protection, Sizes, blocks_of, is_block_cipher, message_of};
+use super::{Action, Derivation, MacFunction, MechanismRow, Params, Shape};
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::DERIVE;
 
@@ -20,7 +21,46 @@ const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
         sizes: (1, 4096),
         key_type: None,
         shape,
+        flow: KeyFlow::Derives(inputs),
         action: Action::Derive(derivation),
         ..MechanismRow::BASE
     }
+}
+
+/// The standard has no rule for the protection of these keys. One of them can be the start of the
+/// base key, so all follow the rule for copies.
+fn inputs(params: &Params, sizes: Sizes) -> Inputs {
+    let (prf, base, extent) = match params {
+        Params::IkePrf { prf, data_as_key: true, .. } if is_block_cipher(*prf) => {
+            (*prf, Flow::Invertible, Extent::Fixed)
+        }
+        Params::IkePrf { prf, data_as_key: true, .. } => (*prf, Flow::OneWay, Extent::Fixed),
+        Params::IkePrf { prf, .. } | Params::Ike1Prf { prf, .. } => {
+            (*prf, key_of(*prf, sizes), Extent::Fixed)
+        }
+        Params::Ike1Extended { prf, shared, extra } => {
+            let base = match cut(*prf, shared.is_none() && extra.is_empty(), sizes) {
+                Some(flow) => flow,
+                None => key_of(*prf, sizes),
+            };
+            (*prf, base, blocks_of(*prf))
+        }
+        Params::Ike2PrfPlus { prf, .. } => (*prf, key_of(*prf, sizes), blocks_of(*prf)),
+        _ => return Inputs::ONE_WAY,
+    };
+    let named = message_of(prf);
+    Inputs { base, named, extent, protection: Protection::Inherited, ..Inputs::ONE_WAY }
+}
+
+/// Returns how a pseudo-random function (PRF) reads its key. RFC 4434, 2, and RFC 4615, 3: if the
+/// key does not have 16 bytes, the PRF of it under a key of zeros replaces it.
+fn key_of(prf: MacFunction, sizes: Sizes) -> Flow {
+    if is_block_cipher(prf) && sizes.base != 16 { Flow::Invertible } else { Flow::OneWay }
+}
+
+/// RFC 2409, appendix B: without other input, a shorter key is the start of the base key.
+fn cut(prf: MacFunction, alone: bool, sizes: Sizes) -> Option<Flow> {
+    let Extent::Blocks(block) = blocks_of(prf) else { return None };
+    let wanted = sizes.wanted.filter(|wanted| alone && *wanted <= block.min(sizes.base))?;
+    Some(if wanted < sizes.base { Flow::Head } else { Flow::Masked })
 }

@@ -1,5 +1,6 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
+use super::flow::{Flow, KeyFlow};
 use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
@@ -17,6 +18,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: PUBLIC_BYTES,
         key_type: Some(KeyType::ML_DSA),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::GeneratePair,
         ..MechanismRow::BASE
     },
@@ -41,6 +43,7 @@ const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) ->
         sizes: PUBLIC_BYTES,
         key_type: Some(KeyType::ML_DSA),
         shape,
+        flow: KeyFlow::Signs(Flow::OneWay),
         action: Action::Sign(primitive, hash),
         ..MechanismRow::BASE
     }

@@ -1,6 +1,6 @@
 //! ML-KEM (PKCS#11 3.2, "ML-KEM").
 
-use super::{Action, MechanismRow, Shape};
+use super::{Action, KeyFlow, MechanismRow, Shape};
 use crate::backend::MlKem;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -19,6 +19,7 @@ const fn row(id: M, flags: u64, action: Action) -> MechanismRow {
         flags,
         sizes: (MlKem::MlKem512.public_len() as u64, MlKem::MlKem1024.public_len() as u64),
         key_type: Some(KeyType::ML_KEM),
+        flow: KeyFlow::Nothing,
         shape: Shape::None,
         action,
         ..MechanismRow::BASE

@@ -18,6 +18,7 @@ mod digest;
 mod dsa;
 mod ec;
 mod ecdh_wrap;
+pub mod flow;
 pub mod hmac;
 mod ike;
 pub mod message;
@@ -28,12 +29,14 @@ mod params;
 pub mod password;
 mod row;
 mod rsa;
+pub mod rule;
 pub mod scheme;
 mod secret;
 mod slh_dsa;
 pub mod sp800_108;
 pub mod tls;
 
+pub use flow::KeyFlow;
 pub use params::{AgreementKdf, HkdfSalt, Mechanism, Params};
 pub use row::{
     Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
@@ -64,6 +67,19 @@ const FAMILIES: &[&[MechanismRow]] = &[
     des3::ROWS,
     dsa::ROWS,
 ];
+
+/// Each row says how its uses take the bytes of keys.
+const _: () = {
+    let mut family = 0;
+    while family < FAMILIES.len() {
+        let mut row = 0;
+        while row < FAMILIES[family].len() {
+            FAMILIES[family][row].check_flow();
+            row += 1;
+        }
+        family += 1;
+    }
+};
 
 /// Returns every row of the table.
 pub fn all() -> impl Iterator<Item = &'static MechanismRow> {

@@ -260,6 +260,11 @@ impl Params {
         }
     }
 
+    /// Returns the length of the data that a derivation joins to a key.
+    pub fn data_len(&self) -> usize {
+        if let Self::Data(data) = self { data.len() } else { 0 }
+    }
+
     /// Returns the handles of the keys in the parameter.
     pub fn keys(&self) -> Vec<ObjectHandle> {
         match self {
@@ -282,6 +287,15 @@ pub enum AgreementKdf {
     X963(Hash),
     /// The one-step function of SP 800-56A: the counter, then the secret.
     OneStep(Hash),
+}
+
+impl AgreementKdf {
+    /// Returns the hash.
+    pub fn hash(self) -> Hash {
+        match self {
+            Self::X963(hash) | Self::OneStep(hash) => hash,
+        }
+    }
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).

@@ -3,7 +3,7 @@
 
 use subtle::ConstantTimeEq;
 
-use super::{Action, MechanismRow, Shape};
+use super::{Action, KeyFlow, MechanismRow, Shape};
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::GENERATE;
 use crate::secret::Secret;
@@ -16,6 +16,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: (1, 4096),
         key_type: None,
         shape: Shape::Pbkdf2,
+        flow: KeyFlow::Nothing,
         action: Action::GenerateFromPassword,
         ..MechanismRow::BASE
     },

@@ -1,5 +1,6 @@
 //! The columns of the mechanism table.
 
+use super::flow::KeyFlow;
 use super::sp800_108::Kdf;
 use crate::backend::{CipherMode, Hash};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
@@ -21,6 +22,8 @@ pub struct MechanismRow {
     pub other_key_type: Option<KeyType>,
     /// The keys that it wraps.
     pub wraps: Wraps,
+    /// How its uses take the bytes of keys. Each row says it: [`KeyFlow::Unsaid`] does not compile.
+    pub flow: KeyFlow,
     /// The form of its parameter.
     pub shape: Shape,
     /// The computation.
@@ -37,6 +40,7 @@ impl MechanismRow {
         key_type: None,
         other_key_type: None,
         wraps: Wraps::Nothing,
+        flow: KeyFlow::Unsaid,
         shape: Shape::None,
         action: Action::Encapsulate,
     };

@@ -1,5 +1,6 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
+use super::flow::{Flow, KeyFlow, Wrapping};
 use super::{Action, Asymmetric, MechanismRow, Primitive, SIGNS, Shape, Wraps};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
@@ -20,11 +21,12 @@ pub(super) const ROWS: &[MechanismRow] = &[
         sizes: GENERATED_BITS,
         key_type: Some(KeyType::RSA),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::GeneratePair,
         ..MechanismRow::BASE
     },
-    both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros),
-    both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret),
+    both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros, Wrapping::Unauthenticated),
+    both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret, Wrapping::PublicKey),
     MechanismRow {
         wraps: Wraps::Secret,
         ..encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep)
@@ -61,16 +63,17 @@ const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> M
         sizes: BITS,
         key_type: Some(KeyType::RSA),
         shape: if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None },
+        flow: KeyFlow::Signs(Flow::OneWay),
         action: Action::Sign(primitive, hash),
         ..MechanismRow::BASE
     }
 }
 
 /// Builds the row of a mechanism that signs and encrypts.
-const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps) -> MechanismRow {
+const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps, wrapping: Wrapping) -> MechanismRow {
     let row = signs(id, primitive, None);
     let more = ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
-    MechanismRow { flags: row.flags | more, wraps, ..row }
+    MechanismRow { flags: row.flags | more, wraps, flow: KeyFlow::Wraps(wrapping), ..row }
 }
 
 const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismRow {
@@ -80,6 +83,7 @@ const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetri
         sizes: BITS,
         key_type: Some(KeyType::RSA),
         shape,
+        flow: KeyFlow::Wraps(Wrapping::PublicKey),
         action: Action::Encrypt(scheme),
         ..MechanismRow::BASE
     }

@@ -1,6 +1,6 @@
 //! Secret keys (PKCS#11 3.2, "Generic secret key").
 
-use super::{Action, MechanismRow, Shape};
+use super::{Action, KeyFlow, MechanismRow, Shape};
 use crate::id::mechanism_flag::GENERATE;
 use crate::id::{KeyType, MechanismType};
 
@@ -16,6 +16,7 @@ const fn generates(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> M
         sizes,
         key_type: Some(key_type),
         shape: Shape::None,
+        flow: KeyFlow::Nothing,
         action: Action::Generate,
         ..MechanismRow::BASE
     }

@@ -1,5 +1,6 @@
 //! SLH-DSA (PKCS#11 3.2, "SLH-DSA").
 
+use super::flow::{Flow, KeyFlow};
 use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::{Hash, SlhDsa};
 use crate::id::KeyType;
@@ -74,11 +75,13 @@ pub(super) const ROWS: &[MechanismRow] = &[
 
 /// Builds a row. PKCS#11 3.2, "SLH-DSA mechanisms": the sizes are those of the public key in bytes.
 const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
+    let signs = matches!(action, Action::Sign(..));
     MechanismRow {
         id,
         flags,
         sizes: (32, 64),
         key_type: Some(KeyType::SLH_DSA),
+        flow: if signs { KeyFlow::Signs(Flow::OneWay) } else { KeyFlow::Nothing },
         shape,
         action,
         ..MechanismRow::BASE

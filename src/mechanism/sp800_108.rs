@@ -1,6 +1,7 @@
 //! The key derivations of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
-use super::{Action, Derivation, MechanismRow, Shape};
+use super::flow::{Inputs, KeyFlow, Protection, Sizes, blocks_of, message_of};
+use super::{Action, Derivation, MechanismRow, Params, Shape};
 use crate::id::MechanismType as M;
 use crate::id::ObjectHandle;
 use crate::id::mechanism_flag::DERIVE;
@@ -84,8 +85,21 @@ const fn derives(id: M, kdf: Kdf) -> MechanismRow {
         sizes: (8, 32768),
         key_type: None,
         shape: Shape::Sp800_108(kdf),
+        flow: KeyFlow::Derives(inputs),
         action: Action::Derive(Derivation::Sp800_108(kdf)),
         ..MechanismRow::BASE
+    }
+}
+
+/// The base key is the key of the pseudo-random function, and the other keys are in its message.
+/// "Key Derivation Attribute Rules": the template may choose the protection.
+fn inputs(params: &Params, _: Sizes) -> Inputs {
+    let Params::Sp800_108 { prf, .. } = params else { return Inputs::ONE_WAY };
+    Inputs {
+        named: message_of(*prf),
+        extent: blocks_of(*prf),
+        protection: Protection::Default,
+        ..Inputs::ONE_WAY
     }
 }
 

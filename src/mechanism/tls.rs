@@ -2,7 +2,8 @@
 //! `CKM_TLS_*` mechanisms of version 2.20. They are the mechanisms of SSL 3.0 with the
 //! pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5).
 
-use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, SIGNS, Shape};
+use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
+use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -54,25 +55,57 @@ pub struct Randoms {
 }
 
 const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismRow {
-    of_secrets(id, DERIVE, sizes, shape, Action::Derive(derivation))
+    of_secrets(id, DERIVE, sizes, KeyFlow::Derives(inputs), shape, Action::Derive(derivation))
 }
 
 const fn generates(id: M) -> MechanismRow {
-    of_secrets(id, GENERATE, MASTER, Shape::Version, Action::GeneratePreMaster)
+    of_secrets(id, GENERATE, MASTER, KeyFlow::Nothing, Shape::Version, Action::GeneratePreMaster)
 }
 
 const fn signs(id: M, flags: u64, shape: Shape, function: MacFunction) -> MechanismRow {
-    of_secrets(id, flags, ANY, shape, Action::Mac(function))
+    of_secrets(id, flags, ANY, KeyFlow::Signs(Flow::Halves), shape, Action::Mac(function))
 }
 
-const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismRow {
+const fn of_secrets(
+    id: M,
+    flags: u64,
+    sizes: (u64, u64),
+    flow: KeyFlow,
+    shape: Shape,
+    action: Action,
+) -> MechanismRow {
     MechanismRow {
         id,
         flags,
         sizes,
+        flow,
         key_type: Some(KeyType::GENERIC_SECRET),
         shape,
         action,
         ..MechanismRow::BASE
+    }
+}
+
+/// The pseudo-random function of TLS 1.0 reads the halves of its key apart (RFC 2246, 5).
+fn inputs(params: &Params, _: Sizes) -> Inputs {
+    let (prf, extent, output, protection) = match params {
+        Params::TlsMaster { prf, .. } | Params::TlsExtendedMaster { prf, .. } => {
+            (*prf, Extent::Fixed, Output::Key, Protection::Default)
+        }
+        // The caller reads the initialisation vectors, and chooses where each key starts.
+        Params::TlsKeys { prf, iv_len: 0, .. } => (*prf, Extent::Window, Output::Key, Protection::Default),
+        Params::TlsKeys { prf, .. } => (*prf, Extent::Window, Output::Visible, Protection::Default),
+        // "Generic Key Derivation using the TLS PRF": the derived key is protected as its base key.
+        Params::TlsKdf { prf, .. } => (*prf, blocks_of(*prf), Output::Key, Protection::Inherited),
+        _ => (TlsPrf::Md5Sha1, blocks_of(TlsPrf::Md5Sha1), Output::Visible, Protection::Chosen),
+    };
+    let base = if prf == TlsPrf::Md5Sha1 { Flow::Halves } else { Flow::OneWay };
+    Inputs { base, extent, output, protection, ..Inputs::ONE_WAY }
+}
+
+fn blocks_of(prf: TlsPrf) -> Extent {
+    match prf {
+        TlsPrf::Md5Sha1 => Extent::Blocks(16),
+        TlsPrf::Hash(hash) => Extent::Blocks(hash.len()),
     }
 }

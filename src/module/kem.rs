@@ -2,7 +2,7 @@
 
 use super::Module;
 use super::audit::Call;
-use super::derive::check_received;
+use super::derive::{check_received, mark_received};
 use super::wrap::DEFAULT_TYPE;
 use crate::backend::MlKem;
 use crate::error::{Error, Result};
@@ -39,8 +39,10 @@ impl Module {
             if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
                 return Err(Error::KeyHandleInvalid);
             }
-            let attributes = make_received(&token, &public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
+            let mut attributes = make_received(&token, &public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
             let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
+            let forced = public.attributes().get(A::ENCAPSULATE_TEMPLATE);
+            mark_received(mechanism, &mut attributes, template, forced, secret.len())?;
             let attributes = make::put_secret(attributes, &secret, Cut::Trailing)?;
             check_received(&attributes)?;
             let handle = token.insert(rights, session, attributes)?;
@@ -62,7 +64,7 @@ impl Module {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let private = usable(&token, rights, mechanism, private, Usage::DECAPSULATE)?;
-            let attributes = make_received(&token, &private, A::DECAPSULATE_TEMPLATE, template, rights)?;
+            let mut attributes = make_received(&token, &private, A::DECAPSULATE_TEMPLATE, template, rights)?;
             // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of the wrong length gives
             // `CKR_WRAPPED_KEY_LEN_RANGE`.
             let secret =
@@ -72,6 +74,8 @@ impl Module {
                         other => other,
                     },
                 )?;
+            let forced = private.attributes().get(A::DECAPSULATE_TEMPLATE);
+            mark_received(mechanism, &mut attributes, template, forced, secret.len())?;
             let attributes = make::put_secret(attributes, &secret, Cut::Trailing)?;
             check_received(&attributes)?;
             token.insert(rights, session, attributes)

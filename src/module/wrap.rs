@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use tracing::warn;
 
 use super::Module;
 use super::audit::Call;
+use super::derive::{state, template_of};
 use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::mechanism::flow::Nonce;
+use crate::mechanism::message::MessageParams;
+use crate::mechanism::rule::{self, WrapRefusal, WrappingKey};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
@@ -33,10 +38,39 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
+        self.wrap_under(session, (mechanism, Nonce::Caller), wrapping, key, out)
+    }
+
+    /// `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS`: generates the nonce into
+    /// `message` and into the mechanism.
+    pub fn wrap_key_with_nonce(
+        &self,
+        session: SessionHandle,
+        (mechanism, message): (&mut Mechanism, &mut MessageParams),
+        wrapping: ObjectHandle,
+        key: ObjectHandle,
+        out: Output<'_>,
+    ) -> Result<usize> {
+        self.wrapping_nonce(session, message)?;
+        let Params::Cipher(CipherScheme::Aead { nonce, .. }) = &mut mechanism.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        *nonce = message.nonce().into();
+        self.wrap_under(session, (mechanism, message.nonce_source()), wrapping, key, out)
+    }
+
+    fn wrap_under(
+        &self,
+        session: SessionHandle,
+        (mechanism, nonce): (&Mechanism, Nonce),
+        wrapping: ObjectHandle,
+        key: ObjectHandle,
+        out: Output<'_>,
+    ) -> Result<usize> {
         self.record_call(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
             let (token, rights) = self.access(session)?;
             let wrapping = find_wrapping_key(&token, rights, mechanism, wrapping)?;
-            let plain = export_key(&token, rights, mechanism, &wrapping, key)?;
+            let plain = export_key(&token, rights, (mechanism, nonce), &wrapping, key)?;
             let needed = wrapped_len(mechanism, &wrapping, plain.len())?;
             let Output::Buffer(out) = out else { return Ok(needed) };
             if out.len() < needed {
@@ -58,6 +92,7 @@ impl Module {
         self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
             let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
+            check_integrity(mechanism, &unwrapping, mechanism.params.tag_len())?;
             let attributes = read_template(&token, &unwrapping, template, rights)?;
             let unwrapped =
                 unwrap(&token, mechanism, &unwrapping, wrapped, &attributes).map_err(unwrap_error)?;
@@ -93,7 +128,9 @@ pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut
     if attributes.object_type().ok_or(Error::GeneralError)?.is_secret() {
         make::put_secret(attributes, plain, cut)
     } else {
-        make::put_private_key(attributes, pkcs8::decode(plain)?, token.provider())
+        let attributes = make::put_private_key(attributes, pkcs8::decode(plain)?, token.provider())?;
+        pkcs8::check_public(plain, &attributes, token.provider())?;
+        Ok(attributes)
     }
 }
 
@@ -174,7 +211,7 @@ pub(super) fn find_unwrapping_key(
 pub(super) fn export_key(
     token: &Token,
     rights: Rights,
-    mechanism: &Mechanism,
+    (mechanism, nonce): (&Mechanism, Nonce),
     wrapping: &Object,
     key: ObjectHandle,
 ) -> Result<Secret> {
@@ -187,7 +224,53 @@ pub(super) fn export_key(
     if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
         return Err(Error::KeyNotWrappable);
     }
-    encode_key(mechanism, &key)
+    check_secrecy((mechanism, nonce), wrapping, &key)?;
+    encode_key(token, mechanism, &key)
+}
+
+/// Fails if the wrapped key would show a part of an unreadable key.
+fn check_secrecy((mechanism, nonce): (&Mechanism, Nonce), wrapping: &Object, key: &Object) -> Result<()> {
+    let secrecy = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?.secrecy(nonce);
+    rule::wrap(secrecy, role_of(wrapping), &state(key)).map_err(|refusal| {
+        let (reason, error) = match refusal {
+            WrapRefusal::Makeup => {
+                ("the key is a part of another key or a concatenation", Error::KeyNotWrappable)
+            }
+            WrapRefusal::Shows => {
+                ("the mechanism could show parts of an unreadable key", Error::KeyNotWrappable)
+            }
+            WrapRefusal::Nonce => {
+                ("a wrapping key without other usages takes no nonce", Error::MechanismParamInvalid)
+            }
+            WrapRefusal::Stream => {
+                ("a wrapping key without other usages shows no blocks", Error::KeyFunctionNotPermitted)
+            }
+        };
+        warn!(mechanism = %mechanism.info.id, reason, "a key is not wrapped");
+        error
+    })
+}
+
+/// Returns what a wrapping key may do besides wrapping. The user cannot change the usages of a
+/// trusted key. Its copies cannot be changed either.
+fn role_of(wrapping: &Object) -> WrappingKey {
+    let class =
+        if wrapping.object_type().is_public() { ObjectClass::PUBLIC_KEY } else { ObjectClass::SECRET_KEY };
+    let mut usages = key::usages(class).iter().filter(|id| ![A::WRAP, A::UNWRAP].contains(id));
+    let others = usages.any(|id| wrapping.attributes().flag(*id) == Some(true));
+    let is_final = wrapping.flag(Flag::TRUSTED) || !wrapping.flag(Flag::MODIFIABLE);
+    if is_final && !others { WrappingKey::Dedicated } else { WrappingKey::Shared }
+}
+
+/// Fails if a caller could read the unwrapped key by changing the wrapped one, although the
+/// unwrapping key makes it unreadable.
+pub(super) fn check_integrity(mechanism: &Mechanism, unwrapping: &Object, tag_len: usize) -> Result<()> {
+    let integrity = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?.integrity(tag_len);
+    rule::unwrap(integrity, template_of(unwrapping, A::UNWRAP_TEMPLATE)).map_err(|_| {
+        let reason = "CKA_UNWRAP_TEMPLATE makes keys unreadable, so the mechanism must authenticate them";
+        warn!(mechanism = %mechanism.info.id, reason, "a key is not unwrapped");
+        Error::KeyFunctionNotPermitted
+    })
 }
 
 /// Translates an error of the wrapping key. PKCS#11 3.2, C_WrapKey: such errors have their own
@@ -231,10 +314,10 @@ fn check_exportable(key: &Object, wrapping: &Object) -> Result<()> {
 }
 
 /// Returns the plaintext to wrap: the value of a secret key, or the PKCS #8 of a private key.
-fn encode_key(mechanism: &Mechanism, key: &Object) -> Result<Secret> {
+fn encode_key(token: &Token, mechanism: &Mechanism, key: &Object) -> Result<Secret> {
     if key.object_type().is_private() {
         return match mechanism.info.wraps {
-            Wraps::Any => pkcs8::encode(key.attributes()),
+            Wraps::Any => pkcs8::encode(key.attributes(), token.provider()),
             _ => Err(Error::KeyNotWrappable),
         };
     }

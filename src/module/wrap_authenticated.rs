@@ -5,7 +5,8 @@
 use super::Module;
 use super::audit::Call;
 use super::wrap::{
-    add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template, unwrap_error,
+    add_key, check_integrity, export_key, find_unwrapping_key, find_wrapping_key, length_error,
+    read_template, unwrap_error,
 };
 use crate::backend::Aead;
 use crate::error::{Error, Result};
@@ -49,7 +50,8 @@ impl Module {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
                 let wrapping = find_wrapping_key(&token, rights, mechanism, wrapping)?;
-                let plain = export_key(&token, rights, mechanism, &wrapping, key)?;
+                let by = (mechanism, params.nonce_source());
+                let plain = export_key(&token, rights, by, &wrapping, key)?;
                 let mut aead = cipher(&token, mechanism, params, &wrapping)?;
                 let needed = plain.len();
                 let Output::Buffer(out) = out else { return Ok(needed) };
@@ -85,6 +87,7 @@ impl Module {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
                 let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
+                check_integrity(mechanism, &unwrapping, params.tag().len())?;
                 let attributes = read_template(&token, &unwrapping, template, rights)?;
                 let mut aead = cipher(&token, mechanism, params, &unwrapping)?;
                 let mut plain = Secret::try_zeroed(wrapped.len())?;

@@ -544,9 +544,13 @@ enum Cause {
 /// Returns the attributes of an object after those of the template are set.
 fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
-    // The SO has not trusted the copy, which the user may change.
+    // The SO has not trusted the copy. It has the value of the trusted key, so the user must not
+    // give it another usage: `CKA_DECRYPT` would open what the trusted key wraps.
     if cause == Cause::Copy && attributes.flag(A::TRUSTED) == Some(true) {
         attributes.put(A::TRUSTED, Value::Flag(false));
+        if object.object_type().is_key() {
+            attributes.put(A::MODIFIABLE, Value::Flag(false));
+        }
     }
     for given in &template.0 {
         let rule = attribute::rule(given.id, object.object_type());

@@ -11,10 +11,10 @@ use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
 use sec1::EcPrivateKey;
 
 use super::Attributes;
-use super::curve::named_curve;
+use super::curve::{named_curve, point_of};
 use super::key::{dsa_group, private_parts};
 use super::value::Value;
-use crate::backend::{DsaGroup, PrivateParts};
+use crate::backend::{DsaGroup, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::NAMED_CURVES;
@@ -76,9 +76,9 @@ struct DssParms<'a> {
     base: UintRef<'a>,
 }
 
-/// Encodes a private key object as DER. Fails with `KeyNotWrappable` if the object lacks a part of
-/// the encoding.
-pub(crate) fn encode(attributes: &Attributes) -> Result<Secret> {
+/// Encodes a private key object as DER, a key on an EC curve with its public key. Fails with
+/// `KeyNotWrappable` if the object lacks a part of the encoding.
+pub(crate) fn encode(attributes: &Attributes, provider: &Provider) -> Result<Secret> {
     let key_type = attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::GeneralError)?;
     let group = match key_type {
         KeyType::DH => dh_parameter(attributes)?,
@@ -95,7 +95,9 @@ pub(crate) fn encode(attributes: &Attributes) -> Result<Secret> {
         KeyType::EC => {
             let curve = AnyRef::from_der(named_curve(attributes)?.oid).map_err(wrong)?;
             let scalar = scalar(attributes)?;
-            let key = EcPrivateKey { private_key: &scalar, parameters: None, public_key: None };
+            let public = provider.keys.private(&private_parts(attributes)?)?.public()?;
+            let key =
+                EcPrivateKey { private_key: &scalar, parameters: None, public_key: Some(point_of(&public)?) };
             (EC, Some(curve), encoded(&key)?)
         }
         KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
@@ -150,6 +152,40 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
         (A::EC_PARAMS, Value::Bytes(curve.oid.into())),
         (A::VALUE, Value::Bytes(scalar.as_bytes().into())),
     ])
+}
+
+/// Fails with `WrappedKeyInvalid` if the DER of a private key names a public key, and it belongs to
+/// another private key than these attributes. RSA, DSA and Diffie-Hellman have their public numbers
+/// among the private ones.
+pub(crate) fn check_public(bytes: &[u8], attributes: &Attributes, provider: &Provider) -> Result<()> {
+    let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
+    let of_curve = match info.algorithm.oid {
+        EC => EcPrivateKey::from_der(info.private_key.as_bytes()).map_err(invalid)?.public_key,
+        _ => None,
+    };
+    let named: Vec<_> = of_curve.into_iter().chain(info.public_key.map(|key| key.raw_bytes())).collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    let public = provider.keys.private(&private_parts(attributes)?)?.public()?;
+    let own: &[u8] = match &public {
+        PublicParts::Ec { point, .. } => point,
+        PublicParts::Ed25519 { point } | PublicParts::X25519 { point } => point,
+        PublicParts::Ed448 { point } => point,
+        PublicParts::X448 { point } => point,
+        PublicParts::MlDsa { key, .. } | PublicParts::MlKem { key, .. } | PublicParts::SlhDsa { key, .. } => {
+            key
+        }
+        PublicParts::Rsa { .. } | PublicParts::Dsa { .. } | PublicParts::Dh { .. } => return Ok(()),
+    };
+    // A point may be compressed. Then its first byte has the parity of the last one (SEC 1, 2.3.3).
+    let same = |named: &[u8]| match (named, own) {
+        ([form @ (2 | 3), x @ ..], [4, point @ .., last]) => {
+            point.starts_with(x) && point.len() + 1 == 2 * x.len() && form & 1 == last & 1
+        }
+        _ => named == own,
+    };
+    if named.into_iter().all(same) { Ok(()) } else { Err(Error::WrappedKeyInvalid) }
 }
 
 fn dh_parameter(attributes: &Attributes) -> Result<Secret> {

@@ -2,9 +2,10 @@
 //! "Access to objects").
 
 use super::bits::Flag;
-use super::{Attributes, Object};
+use super::{Attributes, Object, key};
 use crate::error::{Error, Result};
-use crate::id::AttributeType as A;
+use crate::id::{AttributeType as A, ObjectClass};
+use crate::mechanism::rule::Makeup;
 
 /// Which role is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,18 @@ pub(crate) fn copyable(object: &Object) -> Result<()> {
 /// Checks that an object may be destroyed: `CKA_DESTROYABLE`.
 pub(crate) fn destroyable(object: &Object) -> Result<()> {
     permit(object, Flag::DESTROYABLE)
+}
+
+/// Fails if a change gives an unreadable key a usage that it may not have, because its bytes are a
+/// part of another key or a concatenation.
+pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<()> {
+    let Some(makeup) = object.attributes().number(A::JETON_COPIED).map(Makeup::of) else { return Ok(()) };
+    let raised = |(id, is): (A, bool)| is && object.attributes().flag(id) == Some(false);
+    let usages = key::usages(ObjectClass::SECRET_KEY);
+    match attributes.flags().any(|flag| usages.contains(&flag.0) && raised(flag) && !makeup.permits(flag.0)) {
+        true => Err(Error::AttributeReadOnly),
+        false => Ok(()),
+    }
 }
 
 fn permit(object: &Object, flag: Flag) -> Result<()> {

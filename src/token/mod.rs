@@ -13,6 +13,7 @@ use crate::backend::Provider;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
+use crate::mechanism::rule::Policy;
 use crate::object::attribute::ObjectTypes;
 use crate::object::bits::Flag;
 use crate::object::policy::{self, Access, Login, Rights};
@@ -400,8 +401,15 @@ impl Token {
         }
     }
 
-    /// Fails if a change or a copy of an object adds a usage that the policy does not allow.
+    /// Returns the policy as the rules for unreadable keys need it.
+    pub(crate) fn rules(&self) -> Policy {
+        if self.settings.is_strict() { Policy::Strict } else { Policy::Compatible }
+    }
+
+    /// Fails if a change or a copy of an object adds a usage that the policy or the rules for
+    /// unreadable keys do not allow.
     pub(crate) fn check_change(&self, object: &Object, attributes: &Attributes) -> Result<()> {
+        policy::keeps_makeup(object, attributes)?;
         if self.settings.is_strict() { strict::only_lowered(object, attributes) } else { Ok(()) }
     }
 

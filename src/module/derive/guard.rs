@@ -1,83 +1,108 @@
-//! The rules that a derived key inherits from its base keys: its protection, its usages and its
-//! minimum length.
+//! Applies the rules of [`crate::mechanism::rule`] to the keys of a derivation: their protection,
+//! their usages, their templates, and what their bytes are.
 
 use std::sync::Arc;
 
-use super::simple::is_concatenation;
+use tracing::warn;
+
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, ObjectClass};
-use crate::mechanism::Derivation;
+use crate::id::{AttributeType as A, MechanismType, ObjectClass};
+use crate::mechanism::Mechanism;
+use crate::mechanism::flow::{Extent, Inputs, KeyFlow, Protection, Sizes};
+use crate::mechanism::rule::{self, Demand, KeyState, Makeup, Policy, Refusal};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
+use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key};
 
 /// Minimum length in bytes of an unreadable key that is derived, encapsulated or decapsulated.
 const SHORTEST: usize = 16;
-/// The value of `CKA_JETON_COPIED` for the result of a concatenation, and for copies of that
-/// result.
-const JOINED: u64 = 1;
-/// The value of `CKA_JETON_COPIED` for the result of another derivation that copies bytes of its
-/// base keys.
-const COPIED: u64 = 2;
 
-/// The protection of the keys that a derivation uses.
-pub(super) struct Guard {
+/// The keys of a derivation with the rules for the derived key. The strictest key wins, whether it
+/// is the base key or a key that the parameter names.
+pub(super) struct Guard<'a> {
+    id: MechanismType,
+    inputs: Inputs,
+    demand: Demand,
+    keys: Vec<&'a Object>,
+    forced: Option<Value>,
+    /// The default of `CKA_SENSITIVE`.
     pub sensitive: bool,
+    /// The default of `CKA_EXTRACTABLE`.
     pub extractable: bool,
-    pub always_sensitive: bool,
-    pub never_extractable: bool,
+    /// Whether all keys have `CKA_ALWAYS_SENSITIVE`, and whether all have `CKA_NEVER_EXTRACTABLE`.
+    pub history: (bool, bool),
 }
 
-impl Guard {
-    pub(super) fn of(base: &Object, others: &[Arc<Object>]) -> Self {
-        let all = |flag| base.flag(flag) && others.iter().all(|other| other.flag(flag));
-        Self {
-            sensitive: base.flag(Flag::SENSITIVE) || others.iter().any(|other| other.flag(Flag::SENSITIVE)),
-            extractable: all(Flag::EXTRACTABLE),
-            always_sensitive: all(Flag::ALWAYS_SENSITIVE),
-            never_extractable: all(Flag::NEVER_EXTRACTABLE),
-        }
+impl<'a> Guard<'a> {
+    /// Fails if an unreadable key may not be used so.
+    pub(super) fn of(
+        mechanism: &Mechanism,
+        base: &'a Object,
+        others: &'a [Arc<Object>],
+        template: &Template<'_>,
+        policy: Policy,
+    ) -> Result<Self> {
+        let keys: Vec<_> = [base].into_iter().chain(others.iter().map(Arc::as_ref)).collect();
+        let forced = merge(&keys)?;
+        let value_len = |key: &&Object| match key.object_type().is_secret() {
+            true => key.attributes().bytes(A::VALUE).map_or(0, <[u8]>::len),
+            false => 0,
+        };
+        let sizes = Sizes {
+            base: value_len(&base),
+            total: keys.iter().map(value_len).sum::<usize>() + mechanism.params.data_len(),
+            wanted: wanted(template, forced.as_ref()),
+        };
+        let id = mechanism.info.id;
+        let inputs = mechanism.info.inputs(&mechanism.params, sizes).ok_or(Error::MechanismInvalid)?;
+        let states: Vec<_> = keys.iter().map(|key| state(key)).collect();
+        let demand = rule::derive(&inputs, &states, policy).map_err(|refusal| refuse(id, refusal))?;
+        let all = |flag| keys.iter().all(|key| key.flag(flag));
+        let any = |flag| keys.iter().any(|key| key.flag(flag));
+        let inherits = demand.sensitive || demand.unextractable || inputs.protection != Protection::Chosen;
+        Ok(Self {
+            id,
+            inputs,
+            demand,
+            sensitive: inherits && any(Flag::SENSITIVE),
+            extractable: !inherits || all(Flag::EXTRACTABLE),
+            history: (all(Flag::ALWAYS_SENSITIVE), all(Flag::NEVER_EXTRACTABLE)),
+            forced,
+            keys,
+        })
     }
 
-    /// Keeps `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the keys. Sets `CKA_SENSITIVE`
-    /// to false and `CKA_EXTRACTABLE` to true, so that a derived key does not take them from its
-    /// base keys.
-    pub(super) fn without_inheritance(self) -> Self {
-        Self { sensitive: false, extractable: true, ..self }
+    /// PKCS#11 3.2, SP 800-108, "Key Derivation Attribute Rules": `CKA_ALWAYS_SENSITIVE` and
+    /// `CKA_NEVER_EXTRACTABLE` are true if they are true for "the base key or any of the additional
+    /// input keys".
+    pub(super) fn with_any_history(self) -> Self {
+        let any = |flag| self.keys.iter().any(|key| key.flag(flag));
+        Self { history: (any(Flag::ALWAYS_SENSITIVE), any(Flag::NEVER_EXTRACTABLE)), ..self }
     }
 
-    /// Fails with `TemplateInconsistent` if the derived key is protected less than its base keys.
-    pub(super) fn check(&self, attributes: &Attributes) -> Result<()> {
-        let shown = self.sensitive && attributes.flag(A::SENSITIVE) == Some(false);
-        let leaves = !self.extractable && attributes.flag(A::EXTRACTABLE) == Some(true);
-        if shown || leaves { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    /// Returns the attributes that the `CKA_DERIVE_TEMPLATE` of the keys force upon the derived key.
+    pub(super) fn forced(&self) -> Option<&Value> {
+        self.forced.as_ref()
     }
-}
 
-/// The unreadable base keys of a derivation that copies bytes of them into the derived key.
-/// `CKM_XOR_BASE_AND_DATA` with zeros gives the base key itself. So the derived key follows the
-/// rules for copies, and it is never short enough to be guessed. Clulow, "On the Security of PKCS
-/// #11" (2003), reads a key byte by byte with `CKM_EXTRACT_KEY_FROM_KEY` and
-/// `CKM_XOR_BASE_AND_DATA`.
-#[derive(Default)]
-pub(super) struct Copied<'a>(Vec<&'a Object>);
-
-impl<'a> Copied<'a> {
-    pub(super) fn of(base: &'a Object, others: &'a [Arc<Object>]) -> Self {
-        let others = others.iter().map(Arc::as_ref);
-        Self([base].into_iter().chain(others).filter(|key| is_unreadable(key)).collect())
+    /// Returns the keys that cannot be read and of which the derived key contains bytes.
+    fn copied(&self) -> impl Iterator<Item = &'a Object> {
+        let flow = |at: usize| if at == 0 { self.inputs.base } else { self.inputs.named };
+        let keys = self.keys.iter().enumerate().filter(move |(at, _)| flow(*at).copies());
+        keys.map(|(_, key)| *key).filter(|key| is_unreadable(key))
     }
 
     /// Returns the flags that the derived key must have, with their values. They are also its
     /// defaults.
     pub(super) fn flags(&self) -> Vec<(A, bool)> {
-        let any = |is: &dyn Fn(&Object) -> bool| self.0.iter().any(|key| is(key));
+        let any = |is: &dyn Fn(&Object) -> bool| self.copied().any(is);
         let usages = key::usages(ObjectClass::SECRET_KEY).iter().copied();
         let mut flags: Vec<_> = usages.filter(|id| any(&|key| refuses(key, *id))).collect();
         flags.extend([A::MODIFIABLE, A::COPYABLE].into_iter().filter(|id| any(&|key| lacks(key, *id))));
         let mut flags: Vec<_> = flags.into_iter().map(|id| (id, false)).collect();
-        if any(&|key| key.flag(Flag::WRAP_WITH_TRUSTED)) {
+        if self.demand.with_trusted {
             flags.push((A::WRAP_WITH_TRUSTED, true));
         }
         flags
@@ -85,64 +110,199 @@ impl<'a> Copied<'a> {
 
     /// Applies the rules to the derived key. Fails with `TemplateInconsistent` if its template
     /// contradicts them.
-    pub(super) fn bind(&self, derivation: Derivation, attributes: &mut Attributes) -> Result<()> {
+    pub(super) fn bind(&self, attributes: &mut Attributes) -> Result<()> {
         let inconsistent = |is: bool| if is { Err(Error::TemplateInconsistent) } else { Ok(()) };
+        inconsistent(self.demand.sensitive && attributes.flag(A::SENSITIVE) == Some(false))?;
+        inconsistent(self.demand.unextractable && attributes.flag(A::EXTRACTABLE) == Some(true))?;
         for (id, value) in self.flags() {
             inconsistent(attributes.flag(id) != Some(value))?;
         }
-        for key in &self.0 {
+        for key in self.copied() {
             // The same rule as for a copy: see CKA_PRIVATE in the attribute table.
             inconsistent(key.flag(Flag::PRIVATE) && attributes.flag(A::PRIVATE) == Some(false))?;
             bind_mechanisms(key, attributes)?;
             for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
-                let Some(own) = key.attributes().get(id).filter(|_| !gives(key, id)) else { continue };
+                let Some(own) = key.attributes().get(id).filter(|_| !self.gives(id)) else { continue };
                 inconsistent(attributes.has(id) && !attributes.is(id, own))?;
                 attributes.put(id, own.duplicate());
             }
         }
-        if !self.0.is_empty() {
-            let joined = is_concatenation(derivation) || self.is_joined();
-            attributes.put(A::JETON_COPIED, Value::Number(if joined { JOINED } else { COPIED }));
-        }
         Ok(())
     }
 
-    /// Fails with `KeySizeRange` if `len` bytes out of `whole` are too few. A part of a key has at
-    /// least 16 bytes and at least half of the key, so that an attacker cannot guess it. A
-    /// concatenation is never cut: a caller who knows one of its base keys could keep a single
-    /// unknown byte of the other. The rule about half of the key does not apply to IKEv1: RFC 2409,
-    /// appendix B, takes a key for AES-128 from the 64 bytes of HMAC-SHA-512.
-    pub(super) fn check_len(&self, derivation: Derivation, len: usize, whole: usize) -> Result<()> {
-        let half = derivation == Derivation::Ike1Extended || len >= whole.div_ceil(2);
-        let part = len >= SHORTEST && half && !is_concatenation(derivation) && !self.is_joined();
-        if self.0.is_empty() || len >= whole || part { Ok(()) } else { Err(Error::KeySizeRange) }
+    /// Marks a key of `len` bytes out of `natural` as what its bytes are, and takes the usages from
+    /// it that such a key may not have. Fails with `TemplateInconsistent` if a template asks for one
+    /// of them.
+    pub(super) fn mark(
+        &self,
+        attributes: &mut Attributes,
+        template: &Template<'_>,
+        natural: usize,
+        len: usize,
+    ) -> Result<()> {
+        if !self.keys.iter().any(|key| is_unreadable(key)) {
+            return Ok(());
+        }
+        let makeup = match self.inputs.copies() {
+            true => self.demand.makeup,
+            false => rule::made(self.inputs.extent, natural, len),
+        };
+        mark(self.id, makeup, attributes, template, self.forced())
     }
 
-    fn is_joined(&self) -> bool {
-        self.0.iter().any(|key| key.attributes().number(A::JETON_COPIED) == Some(JOINED))
+    /// Returns whether a `CKA_DERIVE_TEMPLATE` sets that attribute.
+    pub(super) fn gives(&self, id: A) -> bool {
+        names(self.forced(), id)
     }
+}
+
+/// Marks a key that is decapsulated or encapsulated with that key, out of a secret of `natural`
+/// bytes.
+pub(in crate::module) fn mark_received(
+    mechanism: &Mechanism,
+    attributes: &mut Attributes,
+    template: &Template<'_>,
+    forced: Option<&Value>,
+    natural: usize,
+) -> Result<()> {
+    let len = attributes.number(A::VALUE_LEN).and_then(|len| usize::try_from(len).ok());
+    let makeup = rule::made(Extent::Fixed, natural, len.unwrap_or(natural));
+    mark(mechanism.info.id, makeup, attributes, template, forced)
+}
+
+fn mark(
+    id: MechanismType,
+    makeup: Makeup,
+    attributes: &mut Attributes,
+    template: &Template<'_>,
+    forced: Option<&Value>,
+) -> Result<()> {
+    if makeup == Makeup::Whole || is_readable(attributes) {
+        return Ok(());
+    }
+    for usage in key::usages(ObjectClass::SECRET_KEY) {
+        if makeup.permits(*usage) || attributes.flag(*usage) != Some(true) {
+            continue;
+        }
+        if template.bytes(*usage).is_some() || names(forced, *usage) {
+            warn!(mechanism = %id, ?makeup, %usage, "an unreadable key of this kind has no such usage");
+            return Err(Error::TemplateInconsistent);
+        }
+        attributes.put(*usage, Value::Flag(false));
+    }
+    attributes.put(A::JETON_COPIED, Value::Number(makeup.number()));
+    Ok(())
+}
+
+/// Returns what the rules know of a key.
+pub(in crate::module) fn state(key: &Object) -> KeyState {
+    KeyState {
+        sensitive: key.flag(Flag::SENSITIVE),
+        extractable: key.flag(Flag::EXTRACTABLE),
+        with_trusted: key.flag(Flag::WRAP_WITH_TRUSTED),
+        makeup: makeup(key),
+        template: template_of(key, A::DERIVE_TEMPLATE),
+    }
+}
+
+/// Returns whether a template attribute of a key makes other keys unreadable.
+pub(in crate::module) fn template_of(key: &Object, id: A) -> rule::Template {
+    let hides = |(id, value): &(A, Value)| {
+        matches!((*id, value), (A::SENSITIVE, Value::Flag(true)) | (A::EXTRACTABLE, Value::Flag(false)))
+    };
+    match key.attributes().get(id) {
+        Some(Value::Template(forced)) if forced.iter().any(hides) => rule::Template::Protects,
+        _ => rule::Template::Open,
+    }
+}
+
+/// Checks that `C_DigestKey` may digest a key. Its result is a derived key that everyone reads.
+pub(in crate::module) fn digestible(mechanism: &Mechanism, key: &Object, policy: Policy) -> Result<()> {
+    let KeyFlow::Digests(flow) = mechanism.info.flow else { return Err(Error::KeyIndigestible) };
+    rule::digest(flow, &state(key), policy).map_err(|refusal| {
+        refuse(mechanism.info.id, refusal);
+        Error::KeyIndigestible
+    })
+}
+
+/// Logs why a use of an unreadable key is refused, and returns the error.
+fn refuse(id: MechanismType, refusal: Refusal) -> Error {
+    let (reason, error) = match refusal {
+        Refusal::Cut => ("an unreadable key is never cut", Error::KeySizeRange),
+        Refusal::Rotated => ("an unreadable key is never rotated", Error::MechanismParamInvalid),
+        Refusal::Invertible => {
+            ("the caller could compute the unreadable key from the result", Error::KeyFunctionNotPermitted)
+        }
+        Refusal::Makeup => (
+            "the unreadable key is a part or a concatenation, and the mechanism could show a part of it",
+            Error::KeyFunctionNotPermitted,
+        ),
+        Refusal::Visible => ("the key hides what is derived from it", Error::TemplateInconsistent),
+    };
+    warn!(mechanism = %id, reason, "a use of a key is refused");
+    error
 }
 
 /// Fails with `KeySizeRange` if a derived, encapsulated or decapsulated key is unreadable and short
-/// enough to be guessed. A derivation gives the same first bytes at every length. A caller could
-/// guess them one by one, although they could never read the full key.
+/// enough to be guessed.
 pub(in crate::module) fn check_received(attributes: &Attributes) -> Result<()> {
-    let readable =
-        attributes.flag(A::SENSITIVE) != Some(true) && attributes.flag(A::EXTRACTABLE) != Some(false);
     let len = attributes.bytes(A::VALUE).map_or(0, <[u8]>::len);
-    if readable || len >= SHORTEST { Ok(()) } else { Err(Error::KeySizeRange) }
+    if is_readable(attributes) || len >= SHORTEST { Ok(()) } else { Err(Error::KeySizeRange) }
 }
 
-/// Returns whether a key is unreadable and has bytes of another unreadable key at a position that a
-/// caller chose. A mechanism must not reveal a single byte of such a key. Otherwise a caller could
-/// shift the bytes many times and read the full other key.
+/// Returns whether a mechanism must not reveal even a single byte of a key: an unreadable key with
+/// bytes of another unreadable key. Otherwise a caller could change the bytes many times and read
+/// the other key.
 pub(super) fn is_copied(key: &Object) -> bool {
-    is_unreadable(key) && key.attributes().has(A::JETON_COPIED)
+    is_unreadable(key) && makeup(key) != Makeup::Whole
 }
 
 /// Returns whether `C_GetAttributeValue` hides the value of a key.
 pub(super) fn is_unreadable(key: &Object) -> bool {
     key.flag(Flag::SENSITIVE) || !key.flag(Flag::EXTRACTABLE)
+}
+
+fn is_readable(attributes: &Attributes) -> bool {
+    attributes.flag(A::SENSITIVE) != Some(true) && attributes.flag(A::EXTRACTABLE) != Some(false)
+}
+
+fn makeup(key: &Object) -> Makeup {
+    Makeup::of(key.attributes().number(A::JETON_COPIED).unwrap_or(0))
+}
+
+/// Returns the `CKA_VALUE_LEN` that the templates ask for.
+fn wanted(template: &Template<'_>, forced: Option<&Value>) -> Option<usize> {
+    let given = template.bytes(A::VALUE_LEN).and_then(|bytes| crate::object::value::number(bytes).ok());
+    let forced = || match forced {
+        Some(Value::Template(forced)) => forced.iter().find_map(|(id, value)| match value {
+            Value::Number(len) if *id == A::VALUE_LEN => Some(*len),
+            _ => None,
+        }),
+        _ => None,
+    };
+    given.or_else(forced).and_then(|len| usize::try_from(len).ok())
+}
+
+/// Merges the `CKA_DERIVE_TEMPLATE` of all keys. Fails with `TemplateInconsistent` if two of them
+/// contradict each other.
+fn merge(keys: &[&Object]) -> Result<Option<Value>> {
+    let mut merged: Option<Vec<(A, Value)>> = None;
+    for key in keys {
+        let Some(Value::Template(forced)) = key.attributes().get(A::DERIVE_TEMPLATE) else { continue };
+        let merged = merged.get_or_insert_default();
+        for (id, value) in forced.iter() {
+            match merged.iter().find(|(known, _)| known == id) {
+                Some((_, known)) if known.equals(value) => {}
+                Some(_) => return Err(Error::TemplateInconsistent),
+                None => merged.push((*id, value.duplicate())),
+            }
+        }
+    }
+    Ok(merged.map(Value::Template))
+}
+
+fn names(template: Option<&Value>, id: A) -> bool {
+    matches!(template, Some(Value::Template(given)) if given.iter().any(|(known, _)| *known == id))
 }
 
 fn lacks(key: &Object, id: A) -> bool {
@@ -159,14 +319,6 @@ fn refuses(key: &Object, id: A) -> bool {
         |rule| matches!(rule.default, Default::TrueFor(object_types) if object_types.has(key.object_type())),
     );
     lacks(key, id) && (usual || !key.flag(Flag::MODIFIABLE))
-}
-
-/// Returns whether the `CKA_DERIVE_TEMPLATE` of a key sets that attribute.
-fn gives(key: &Object, id: A) -> bool {
-    match key.attributes().get(A::DERIVE_TEMPLATE) {
-        Some(Value::Template(forced)) => forced.iter().any(|(known, _)| *known == id),
-        _ => false,
-    }
 }
 
 /// Limits `CKA_ALLOWED_MECHANISMS` of the derived key to the list of a base key. A key without a

@@ -12,7 +12,6 @@ use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
-use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make};
 use crate::secret::Secret;
 use crate::session::{Usage, strong_enough, usable};
@@ -30,8 +29,8 @@ mod tls;
 pub use tls::Connection;
 
 pub(super) use ecdh::stretch;
-pub(super) use guard::check_received;
-use guard::{Copied, Guard};
+use guard::Guard;
+pub(super) use guard::{check_received, digestible, mark_received, state, template_of};
 
 /// Maximum length of a derived key in bytes. HKDF outputs at most 255 digests (RFC 5869, 2.3).
 const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
@@ -101,45 +100,33 @@ impl Module {
     ) -> Result<Derived> {
         let (token, rights) = self.access(session)?;
         token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+        // The result is public, whatever the private key is.
         if mechanism.info.action == Action::Derive(Derivation::PublicKey) {
             return self.derive_public(session, mechanism, base, template).map(Derived::Key);
         }
         let base = find_derivable(&token, rights, mechanism, base)?;
         let Action::Derive(derivation) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
-        let mut work = Work { token: &token, session, rights, mechanism, base: &base, wanted: None };
+        let find = |handle| find_derivable(&token, rights, mechanism, handle);
+        let named = mechanism.params.keys().into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        let mut work =
+            Work { token: &token, session, rights, mechanism, base: &base, named: &named, wanted: None };
         match derivation {
-            Derivation::HkdfData => {
-                return self.derive_data(session, mechanism, &base, template).map(Derived::Key);
-            }
+            Derivation::HkdfData => return work.hkdf_data(template).map(Derived::Key),
             Derivation::Sp800_108(kdf) => return work.sp800_108(kdf, template, more),
             Derivation::TlsMaster(exchange) => return work.tls_master(exchange, template),
             Derivation::TlsKeys => return work.tls_keys(template),
             Derivation::TlsPrf => return work.tls_prf(),
             _ => {}
         }
-        let others = work.find_named_keys()?;
-        // PKCS#11 3.2, "HKDF derive", mentions only the base key. The rules for the base key also
-        // apply to the salt key if the derived key is an HMAC that is keyed with the salt.
-        let salt_alone = derivation == Derivation::Hkdf && !work.is_mac();
-        let guard = Guard::of(&base, if salt_alone { &[] } else { &others });
-        let inherits = simple::inherits(derivation) || work.is_mac();
-        // Under the policy *strict*, a key that is derived from a sensitive key is sensitive.
-        let guard = if inherits || token.settings.is_strict() { guard } else { guard.without_inheritance() };
-        let copied = match work.copies(derivation, template, &guard)? {
-            true => Copied::of(&base, &others),
-            false => Copied::default(),
-        };
-        let template = work.add_flags(template, &copied.flags());
-        let mut attributes = work.receive(&template, &guard, work.default_type(&template)?)?;
-        if inherits {
-            guard.check(&attributes)?;
-        }
-        copied.bind(derivation, &mut attributes)?;
+        let guard = work.guard(template)?;
+        let full = work.add_flags(template, &guard, &guard.flags());
+        let mut attributes = work.receive(&full, &guard, work.default_type(&full)?)?;
+        guard.bind(&mut attributes)?;
         work.wanted = parse_len(attributes.number(A::VALUE_LEN))?;
         let (secret, cut) = work.secret(derivation)?;
         simple::check_data(derivation, secret.len(), work.wanted)?;
-        let whole = if simple::is_concatenation(derivation) { secret.len() } else { work.value_len() };
-        copied.check_len(derivation, work.wanted.unwrap_or(secret.len()), whole)?;
+        let len = work.wanted.unwrap_or(secret.len());
+        guard.mark(&mut attributes, template, secret.len(), len)?;
         let attributes = make::put_secret(attributes, &secret, cut)?;
         check_received(&attributes)?;
         token.insert(rights, session, attributes).map(Derived::Key)
@@ -160,11 +147,18 @@ struct Work<'a> {
     rights: Rights,
     mechanism: &'a Mechanism,
     base: &'a Object,
+    /// The keys that the parameter names.
+    named: &'a [Arc<Object>],
     /// The wanted length of the key (`CKA_VALUE_LEN`).
     wanted: Option<usize>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// Returns the rules for the derived key. Fails if a key may not be used so.
+    fn guard(&self, template: &Template<'_>) -> Result<Guard<'a>> {
+        Guard::of(self.mechanism, self.base, self.named, template, self.token.rules())
+    }
+
     /// Computes the secret. Also returns at which end a secret that is too long is cut.
     fn secret(&self, derivation: Derivation) -> Result<(Secret, Cut)> {
         let secret = match (derivation, &self.mechanism.params) {
@@ -185,52 +179,26 @@ impl Work<'_> {
 
     /// Returns the attributes that the template gives the derived key. `guard` has the defaults of
     /// `CKA_SENSITIVE` and `CKA_EXTRACTABLE`.
-    fn receive(&self, template: &Template<'_>, guard: &Guard, key_type: KeyType) -> Result<Attributes> {
+    fn receive(&self, template: &Template<'_>, guard: &Guard<'_>, key_type: KeyType) -> Result<Attributes> {
         let origin = Origin {
-            forced: self.derive_template(),
+            forced: guard.forced(),
             extractable: guard.extractable,
             sensitive: guard.sensitive,
-            history: (guard.always_sensitive, guard.never_extractable),
+            history: guard.history,
             key_type: Some(key_type),
         };
         let template = self.token.named_usages(template, ObjectClass::SECRET_KEY, origin.forced);
         let attributes = make::receive(&template, &origin, self.rights)?;
-        if self.token.settings.is_strict() {
-            guard.check(&attributes)?;
-        }
         self.rights.write(&attributes)?;
         Ok(attributes)
     }
 
-    /// Returns the `CKA_DERIVE_TEMPLATE` of the base key.
-    fn derive_template(&self) -> Option<&Value> {
-        self.base.attributes().get(A::DERIVE_TEMPLATE)
-    }
-
     /// Returns the template with these flags added, except those that it or the
-    /// `CKA_DERIVE_TEMPLATE` of the base key already sets.
-    fn add_flags<'t>(&self, template: &Template<'t>, flags: &[(A, bool)]) -> Template<'t> {
-        let forced = |id| match self.derive_template() {
-            Some(Value::Template(forced)) => forced.iter().any(|(known, _)| *known == id),
-            _ => false,
-        };
-        let missing = flags.iter().filter(|(id, _)| !forced(*id));
+    /// `CKA_DERIVE_TEMPLATE` of a key already sets.
+    fn add_flags<'t>(&self, template: &Template<'t>, guard: &Guard<'_>, flags: &[(A, bool)]) -> Template<'t> {
+        let missing = flags.iter().filter(|(id, _)| !guard.gives(*id));
         missing
             .fold(template.clone(), |template, (id, flag)| template.or(*id, if *flag { &[1] } else { &[0] }))
-    }
-
-    /// Returns whether the derivation copies bytes of its base keys into the derived key.
-    fn copies(&self, derivation: Derivation, template: &Template<'_>, guard: &Guard) -> Result<bool> {
-        if derivation != Derivation::Ike1Extended {
-            return Ok(simple::copies(derivation));
-        }
-        let attributes = self.receive(template, guard, KeyType::GENERIC_SECRET)?;
-        Ok(parse_len(attributes.number(A::VALUE_LEN))?.is_some_and(|len| self.ike1_cuts(len)))
-    }
-
-    /// Looks up the keys that the parameter names.
-    fn find_named_keys(&self) -> Result<Vec<Arc<Object>>> {
-        self.mechanism.params.keys().into_iter().map(|handle| self.find_derivable(handle)).collect()
     }
 
     /// Looks up a key that the parameter names. The rules of the base key apply to it. Otherwise

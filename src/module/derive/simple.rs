@@ -8,45 +8,6 @@ use crate::error::{Error, Result};
 use crate::mechanism::{Derivation, Params};
 use crate::secret::Secret;
 
-/// Returns whether a derived key must be protected at least as much as its base key. Then the base
-/// key's `CKA_SENSITIVE` and `CKA_EXTRACTABLE` are also the defaults. PKCS#11 3.2, "Miscellaneous
-/// simple key derivation mechanisms", requires this. Those derived keys reveal bytes of the base
-/// key. "Generic Key Derivation using the TLS PRF" requires the same. The standard has no rule for
-/// the IKE mechanisms. One of them can return the start of the base key, so they follow the same
-/// rule.
-pub(super) fn inherits(derivation: Derivation) -> bool {
-    matches!(
-        derivation,
-        Derivation::ConcatenateBaseAndKey
-            | Derivation::ConcatenateBaseAndData
-            | Derivation::ConcatenateDataAndBase
-            | Derivation::XorBaseAndData
-            | Derivation::ExtractKeyFromKey
-            | Derivation::TlsKdf
-            | Derivation::IkePrf
-            | Derivation::Ike1Prf
-            | Derivation::Ike1Extended
-            | Derivation::Ike2PrfPlus
-    )
-}
-
-/// Returns whether the derivation copies bytes of its base keys into the derived key. An XOR with
-/// data counts as a copy.
-pub(super) fn copies(derivation: Derivation) -> bool {
-    matches!(derivation, Derivation::XorBaseAndData | Derivation::ExtractKeyFromKey)
-        || is_concatenation(derivation)
-}
-
-/// Returns whether the derivation is a concatenation.
-pub(super) fn is_concatenation(derivation: Derivation) -> bool {
-    matches!(
-        derivation,
-        Derivation::ConcatenateBaseAndKey
-            | Derivation::ConcatenateBaseAndData
-            | Derivation::ConcatenateDataAndBase
-    )
-}
-
 impl Work<'_> {
     pub(super) fn simple(&self, derivation: Derivation) -> Result<Secret> {
         Ok(match (derivation, &self.mechanism.params) {

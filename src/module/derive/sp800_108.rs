@@ -1,18 +1,15 @@
 //! SP 800-108: one or more keys from a pseudo-random function (PKCS#11 3.2, "SP800-108 Key
 //! Derivation").
 
-use std::sync::Arc;
-
 use super::{Additional, Derived, Guard, Work, check_received, parse_len, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
 use crate::mechanism::sp800_108::{Field, Kdf};
 use crate::mechanism::{MacFunction, Params};
-use crate::object::bits::Flag;
 use crate::object::make::Cut;
 use crate::object::template::Template;
-use crate::object::{Attributes, Object, key, make};
+use crate::object::{Attributes, key, make};
 use crate::secret::Secret;
 
 impl Work<'_> {
@@ -31,7 +28,7 @@ impl Work<'_> {
         if *prf == MacFunction::AesCmac && self.base.key_type() != Some(KeyType::AES) {
             return Err(Error::KeyTypeInconsistent);
         }
-        let guard = self.any_of(&self.find_named_keys()?);
+        let guard = self.guard(template)?.with_any_history();
         let mut keys = vec![self.read_request(template, &guard)?];
         for additional in more.iter_mut() {
             let requested = self.read_request(&additional.template, &guard);
@@ -42,11 +39,13 @@ impl Work<'_> {
         let scheme = prf_scheme(*prf)?;
         let lens: Vec<_> = keys.iter().map(|(_, len)| *len).collect();
         let values = Pseudorandom { work: self, scheme, fields, iv }.keys(kdf, &lens)?;
-        let put = |((attributes, _), value)| {
+        let templates = std::iter::once(template).chain(more.iter().map(|additional| &additional.template));
+        let put = |(((mut attributes, len), value), template)| {
+            guard.mark(&mut attributes, template, len, len)?;
             let attributes = make::put_secret(attributes, value, Cut::Not)?;
             check_received(&attributes).map(|()| attributes)
         };
-        let whole = keys.into_iter().zip(&values).map(put).collect::<Result<_>>()?;
+        let whole = keys.into_iter().zip(&values).zip(templates).map(put).collect::<Result<_>>()?;
         let handles = self.token.insert_list(self.rights, self.session, whole)?;
         for (additional, handle) in more.iter_mut().zip(&handles[1..]) {
             additional.key = Some(*handle);
@@ -55,28 +54,17 @@ impl Work<'_> {
     }
 
     /// Returns the attributes that a template gives a key, and the length of the key.
-    fn read_request(&self, template: &Template<'_>, guard: &Guard) -> Result<(Attributes, usize)> {
+    fn read_request(&self, template: &Template<'_>, guard: &Guard<'_>) -> Result<(Attributes, usize)> {
         // "Key Derivation Attribute Rules": a flag that the template omits is taken from the base
-        // key.
-        let flags = [(A::SENSITIVE, guard.sensitive), (A::EXTRACTABLE, guard.extractable)];
-        let template = self.add_flags(template, &flags);
-        let attributes = self.receive(&template, guard, KeyType::GENERIC_SECRET)?;
+        // key. A flag of the other keys counts too.
+        let mut flags = guard.flags();
+        flags.extend([(A::SENSITIVE, guard.sensitive), (A::EXTRACTABLE, guard.extractable)]);
+        let template = self.add_flags(template, guard, &flags);
+        let mut attributes = self.receive(&template, guard, KeyType::GENERIC_SECRET)?;
+        guard.bind(&mut attributes)?;
         let len = parse_len(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;
         let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
         if key::secret_len_fits(object_type, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
-    }
-
-    /// Returns the protection of the derived keys. "Key Derivation Attribute Rules":
-    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are true if they are true for "the base
-    /// key or any of the additional input keys".
-    fn any_of(&self, others: &[Arc<Object>]) -> Guard {
-        let any = |flag| self.base.flag(flag) || others.iter().any(|other| other.flag(flag));
-        Guard {
-            sensitive: self.base.flag(Flag::SENSITIVE),
-            extractable: self.base.flag(Flag::EXTRACTABLE),
-            always_sensitive: any(Flag::ALWAYS_SENSITIVE),
-            never_extractable: any(Flag::NEVER_EXTRACTABLE),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms").
 
 use super::guard::is_copied;
-use super::{Derived, Guard, Work, check_received};
+use super::{Derived, Work, check_received};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
 use crate::mechanism::tls::TlsPrf;
@@ -53,11 +53,15 @@ impl Work<'_> {
         };
         // `CKA_DERIVE` is true by default, because the keys of a connection are derived from the
         // master secret. Under *strict* a template must name each usage.
-        let template = match self.token.settings.is_strict() {
-            true => template.clone(),
-            false => self.add_flags(template, &[(A::DERIVE, true)]),
-        };
-        let attributes = self.receive(&template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+        let guard = self.guard(template)?;
+        let mut flags = guard.flags();
+        if !self.token.settings.is_strict() {
+            flags.push((A::DERIVE, true));
+        }
+        let full = self.add_flags(template, &guard, &flags);
+        let mut attributes = self.receive(&full, &guard, KeyType::GENERIC_SECRET)?;
+        guard.bind(&mut attributes)?;
+        guard.mark(&mut attributes, template, MASTER, MASTER)?;
         if attributes.number(A::KEY_TYPE) != Some(KeyType::GENERIC_SECRET.0) {
             return Err(Error::TemplateInconsistent);
         }
@@ -82,6 +86,7 @@ impl Work<'_> {
         // RFC 5246, 6.3: here the random value of the server comes first.
         let seed: &[&[u8]] = &[&randoms.server, &randoms.client];
         let block = self.tls(*prf, b"key expansion", seed, 2 * (mac_len + key_len + iv_len))?;
+        self.guard(template)?;
         let (macs, rest) = block.split_at(2 * mac_len);
         let (keys, ivs) = rest.split_at(2 * key_len);
         let mut made = Vec::new();
@@ -107,12 +112,16 @@ impl Work<'_> {
         values: &[u8],
         made: &mut Vec<Attributes>,
     ) -> Result<()> {
+        let guard = self.guard(template)?;
         let (sensitive, extractable) = (self.base.flag(Flag::SENSITIVE), self.base.flag(Flag::EXTRACTABLE));
-        let mut flags = vec![(A::SENSITIVE, sensitive), (A::EXTRACTABLE, extractable)];
+        let mut flags = guard.flags();
+        flags.extend([(A::SENSITIVE, sensitive), (A::EXTRACTABLE, extractable)]);
         flags.extend(uses.iter().map(|id| (*id, true)));
-        let template = self.add_flags(template, &flags);
+        let full = self.add_flags(template, &guard, &flags);
         for value in halves(values) {
-            let attributes = self.receive(&template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+            let mut attributes = self.receive(&full, &guard, KeyType::GENERIC_SECRET)?;
+            guard.bind(&mut attributes)?;
+            guard.mark(&mut attributes, template, value.len(), value.len())?;
             let same = attributes.flag(A::SENSITIVE) == Some(sensitive)
                 && attributes.flag(A::EXTRACTABLE) == Some(extractable);
             if !same {
@@ -145,6 +154,7 @@ impl Work<'_> {
         let Params::TlsPrf { seed, label, len } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
+        self.guard(&Template::default())?;
         self.tls(TlsPrf::Md5Sha1, label, &[seed], *len).map(Derived::Output)
     }
 

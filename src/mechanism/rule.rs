@@ -1,0 +1,283 @@
+//! What may be done with a key that cannot be read. The rules follow from how a mechanism uses its
+//! keys ([`super::flow`]) and never name a mechanism. `module::guard` applies them to objects, and
+//! the model in `conformance/models/tests/keys.rs` tries every sequence of calls under them.
+//!
+//! Clulow, "On the Security of PKCS #11" (2003), reads keys by parts and by related keys. A minimum
+//! length does not prevent it: two derivations that differ in one unknown byte are enough, because
+//! equal results show equal keys. So no two keys may differ in few bytes of an unreadable key:
+//!
+//! - An unreadable key is never cut or rotated, and never the message of a block cipher.
+//! - A key that is shorter than its derivation could give differs from every other length by at
+//!   least 16 bytes, or it only enciphers. Ciphers accept few lengths and pad none.
+//! - A concatenation only derives: a cipher, an HMAC or a wrapped key would lose this mark.
+
+use super::flow::{Extent, Flow, Inputs, Integrity, Output, Protection, Secrecy};
+use crate::id::AttributeType as A;
+
+/// The smallest difference in bytes between two lengths of a derived key, so that nobody can guess
+/// the bytes that only the longer key has.
+const STEP: usize = 16;
+
+/// What the bytes of an unreadable key are (`CKA_JETON_COPIED`). The order is from the fewest
+/// limits to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Makeup {
+    /// A key of its own.
+    Whole,
+    /// A whole unreadable key, XORed with bytes that the caller chose.
+    Masked,
+    /// Bytes whose place the caller chose. Older versions of the token also made cuts and rotations
+    /// with this mark.
+    Window,
+    /// A concatenation with an unreadable key.
+    Joined,
+    /// A part of a longer result.
+    Part,
+}
+
+impl Makeup {
+    /// Reads the value of `CKA_JETON_COPIED`. A key without the attribute has 0.
+    pub fn of(number: u64) -> Self {
+        match number {
+            0 => Self::Whole,
+            1 => Self::Joined,
+            3 => Self::Masked,
+            4 => Self::Part,
+            _ => Self::Window,
+        }
+    }
+
+    /// Returns the value of `CKA_JETON_COPIED`; 0 for a key of its own, which has no such attribute.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Whole => 0,
+            Self::Joined => 1,
+            Self::Window => 2,
+            Self::Masked => 3,
+            Self::Part => 4,
+        }
+    }
+
+    /// Returns whether such a key may have the usage.
+    pub fn permits(self, usage: A) -> bool {
+        match self {
+            Self::Whole | Self::Masked | Self::Window => true,
+            Self::Joined => usage == A::DERIVE,
+            Self::Part => [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP].contains(&usage),
+        }
+    }
+}
+
+/// The policy of the token (`[policy] name`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// *compatible*
+    Compatible,
+    /// *strict*
+    Strict,
+}
+
+/// What the rules know of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyState {
+    /// `CKA_SENSITIVE`
+    pub sensitive: bool,
+    /// `CKA_EXTRACTABLE`
+    pub extractable: bool,
+    /// `CKA_WRAP_WITH_TRUSTED`
+    pub with_trusted: bool,
+    /// What its bytes are.
+    pub makeup: Makeup,
+    /// Whether its `CKA_DERIVE_TEMPLATE` makes derived keys unreadable.
+    pub template: Template,
+}
+
+/// What the template attribute of a key does to the keys that are made with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Template {
+    /// It makes them unreadable.
+    Protects,
+    /// It does not, or there is none.
+    Open,
+}
+
+impl KeyState {
+    /// Returns whether `C_GetAttributeValue` hides the value.
+    pub fn is_unreadable(&self) -> bool {
+        self.sensitive || !self.extractable
+    }
+}
+
+/// Why a use of an unreadable key is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The derivation cuts the key.
+    Cut,
+    /// The derivation rotates the key.
+    Rotated,
+    /// The caller could compute the key from the result.
+    Invertible,
+    /// The key is a part, a window, or a concatenation, and the derivation reads it beside other
+    /// bytes or by halves.
+    Makeup,
+    /// The caller would read a result that the key protects.
+    Visible,
+}
+
+/// What a derived key must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Demand {
+    /// `CKA_SENSITIVE` must be true.
+    pub sensitive: bool,
+    /// `CKA_EXTRACTABLE` must be false.
+    pub unextractable: bool,
+    /// `CKA_WRAP_WITH_TRUSTED` must be true.
+    pub with_trusted: bool,
+    /// What its bytes are, if the derived key is unreadable. [`made`] may limit it further.
+    pub makeup: Makeup,
+}
+
+/// Decides about a derivation with these keys, of which the first is the base key. The strictest
+/// of them wins. Fails with the reason if the derivation is refused.
+pub fn derive(inputs: &Inputs, keys: &[KeyState], policy: Policy) -> Result<Demand, Refusal> {
+    let flow = |at: usize| if at == 0 { inputs.base } else { inputs.named };
+    let (mut makeup, mut copies) = (Makeup::Whole, false);
+    for (at, key) in keys.iter().enumerate().filter(|(_, key)| key.is_unreadable()) {
+        makeup = makeup.max(passes(flow(at), key.makeup)?);
+        copies |= flow(at).copies();
+    }
+    let any = |is: &dyn Fn(&KeyState) -> bool| keys.iter().any(is);
+    let inherits = copies || inputs.protection == Protection::Inherited || policy == Policy::Strict;
+    let hides = |key: &KeyState| key.template == Template::Protects || inherits && key.is_unreadable();
+    if inputs.output == Output::Visible && any(&hides) {
+        return Err(Refusal::Visible);
+    }
+    Ok(Demand {
+        sensitive: inherits && any(&|key| key.sensitive),
+        unextractable: inherits && any(&|key| !key.extractable),
+        with_trusted: (inherits || inputs.protection == Protection::Default) && any(&|key| key.with_trusted),
+        makeup,
+    })
+}
+
+/// Returns what the bytes of a derived key are, or why an unreadable key of this makeup does not
+/// flow so.
+fn passes(flow: Flow, makeup: Makeup) -> Result<Makeup, Refusal> {
+    use Makeup::{Joined, Masked, Part, Whole, Window};
+    match (flow, makeup) {
+        (Flow::Part, _) => Err(Refusal::Cut),
+        (Flow::Rotation, _) => Err(Refusal::Rotated),
+        (Flow::Invertible, _) => Err(Refusal::Invertible),
+        (Flow::Head, Joined | Window | Part) => Err(Refusal::Cut),
+        (_, Part) => Err(Refusal::Makeup),
+        (Flow::OneWay, _) => Ok(Whole),
+        // The two halves of a masked or joined key can be changed apart.
+        (Flow::Halves, Whole) => Ok(Whole),
+        (Flow::Halves, _) => Err(Refusal::Makeup),
+        (_, Window) => Err(Refusal::Makeup),
+        (Flow::Mixed, _) => Ok(Whole),
+        (Flow::Head, Whole | Masked) => Ok(Part),
+        (Flow::Masked, Joined) | (Flow::Joined, _) => Ok(Joined),
+        (Flow::Masked, _) => Ok(Masked),
+    }
+}
+
+/// Returns what the bytes of an unreadable key are whose derivation could give `natural` bytes and
+/// gives `len`. The caller may derive the same key at every length.
+pub fn made(extent: Extent, natural: usize, len: usize) -> Makeup {
+    let apart = match extent {
+        Extent::Window => return Makeup::Window,
+        Extent::Fixed => natural.saturating_sub(len).is_multiple_of(STEP),
+        Extent::Blocks(block) if block.is_multiple_of(STEP) => len.is_multiple_of(STEP),
+        Extent::Blocks(block) => len.is_multiple_of(block),
+    };
+    if apart { Makeup::Whole } else { Makeup::Part }
+}
+
+/// Decides about `C_DigestKey`, whose result the caller reads. The digest reads the key beside
+/// bytes of the caller.
+pub fn digest(flow: Flow, key: &KeyState, policy: Policy) -> Result<(), Refusal> {
+    let inputs = Inputs {
+        base: flow,
+        named: flow,
+        extent: Extent::Fixed,
+        output: Output::Visible,
+        protection: Protection::Chosen,
+    };
+    derive(&inputs, &[*key], policy).map(drop)
+}
+
+/// What a wrapping key may do besides wrapping and unwrapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WrappingKey {
+    /// Nothing, and its user cannot change this.
+    Dedicated,
+    /// It may have other usages, in which the caller chooses nonces or blocks.
+    Shared,
+}
+
+/// Why a key is not wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WrapRefusal {
+    /// The mark of the key would be lost.
+    Makeup,
+    /// The mechanism shows parts of an unreadable key, or its XOR with another key.
+    Shows,
+    /// A wrapping key that may wrap under the token's nonces takes no nonce of the caller.
+    Nonce,
+    /// A wrapping key that may wrap under the token's nonces shows no key stream.
+    Stream,
+}
+
+/// Decides about the wrapping of a key.
+pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), WrapRefusal> {
+    if key.is_unreadable() && !matches!(key.makeup, Makeup::Whole | Makeup::Masked) {
+        return Err(WrapRefusal::Makeup);
+    }
+    match (secrecy, by) {
+        (Secrecy::Whole, _) | (Secrecy::TokenNonce, WrappingKey::Dedicated) => Ok(()),
+        (Secrecy::CallerNonce, WrappingKey::Dedicated) => Err(WrapRefusal::Nonce),
+        (Secrecy::Parts, WrappingKey::Dedicated) => Err(WrapRefusal::Stream),
+        (_, WrappingKey::Shared) if key.is_unreadable() => Err(WrapRefusal::Shows),
+        (_, WrappingKey::Shared) => Ok(()),
+    }
+}
+
+/// Why a key is not unwrapped: the unwrapping key makes the new key unreadable, but a caller who
+/// changes the wrapped key could read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Malleable;
+
+/// Decides about an unwrapping. `template` says whether the unwrapping key makes the new key
+/// unreadable.
+pub fn unwrap(integrity: Integrity, template: Template) -> Result<(), Malleable> {
+    match (integrity, template) {
+        (Integrity::Malleable, Template::Protects) => Err(Malleable),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_makeup_keeps_its_number() {
+        for makeup in [Makeup::Whole, Makeup::Joined, Makeup::Window, Makeup::Masked, Makeup::Part] {
+            assert_eq!(Makeup::of(makeup.number()), makeup);
+        }
+    }
+
+    #[test]
+    fn two_lengths_of_a_whole_key_differ_by_a_block_that_nobody_guesses() {
+        for extent in [Extent::Fixed, Extent::Blocks(16), Extent::Blocks(20), Extent::Blocks(32)] {
+            let natural = 66;
+            let whole: Vec<_> =
+                (16..=natural).filter(|len| made(extent, natural, *len) == Makeup::Whole).collect();
+            assert!(!whole.is_empty());
+            assert!(whole.windows(2).all(|pair| pair[1] - pair[0] >= STEP), "{extent:?}: {whole:?}");
+        }
+        assert_eq!(made(Extent::Fixed, 66, 66), Makeup::Whole);
+        assert_eq!(made(Extent::Window, 32, 32), Makeup::Window);
+    }
+}
