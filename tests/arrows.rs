@@ -51,7 +51,7 @@ const PACKAGES: [(&str, &[&str]); 15] = [
         ],
     ),
     ("conformance", &["driver/client", "driver/peers", "tests/child", "tests/vectors"]),
-    ("conformance/models", &["abi/names"]),
+    ("conformance/models", &[".", "abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi", "driver/client", "driver/formats", "driver/migrate"]),
     ("benches", &[".", "abi", "driver/client", "driver/peers", "tests/child"]),
 ];

@@ -18,6 +18,10 @@ use crate::id::AttributeType as A;
 /// the bytes that only the longer key has.
 const STEP: usize = 16;
 
+/// The shortest unreadable key in bytes that is derived, encapsulated or decapsulated: nobody
+/// guesses it.
+pub const SHORTEST: usize = 16;
+
 /// What the bytes of an unreadable key are (`CKA_JETON_COPIED`). The order is from the fewest
 /// limits to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

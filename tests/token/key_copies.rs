@@ -170,15 +170,19 @@ fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
         let by = client.find_one(session, &none().label("by"));
         let key = secret(KeyType::AES, &[8; 16]).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true);
         let key = client.create(session, &key.flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
-        let ecb = plain(M::AES_ECB);
-        client.wrap(session, &ecb, by, key).expect("a wrapped key");
+        let (ecb, kwp) = (plain(M::AES_ECB), plain(M::AES_KEY_WRAP_KWP));
+        client.wrap(session, &kwp, by, key).expect("a wrapped key");
         assert_eq!(client.set(session, by, &none().flag(A::DECRYPT, true)), Err(Error::ActionProhibited));
         assert_eq!(module.decrypt_init(session, &ecb, by), Err(Error::KeyFunctionNotPermitted));
         let copy = client.copy(session, by, &none().flag(A::DECRYPT, true));
         assert_eq!(copy, Err(Error::TemplateInconsistent));
         // A copy is not trusted, so it does not wrap a key with CKA_WRAP_WITH_TRUSTED.
         let copy = client.copy(session, by, &none()).expect("a copy");
-        assert_eq!(client.wrap(session, &ecb, copy, key), Err(Error::KeyNotWrappable));
+        assert_eq!(client.wrap(session, &kwp, copy, key), Err(Error::KeyNotWrappable));
+        // It has the value of the trusted key, so it gets no usage later.
+        let decrypts = none().flag(A::DECRYPT, true);
+        assert_eq!(client.set(session, copy, &decrypts), Err(Error::ActionProhibited));
+        assert_eq!(client.copy(session, copy, &decrypts), Err(Error::TemplateInconsistent));
     });
 }
 

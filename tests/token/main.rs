@@ -20,6 +20,7 @@ mod dsa;
 mod files;
 mod formats;
 mod generate;
+mod guards;
 mod import;
 mod kem;
 mod key_copies;

@@ -122,9 +122,9 @@ fn a_copy_of_an_unreadable_key_returns_no_version() {
         let hidden = hidden.and(&key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET));
         let hidden = client.create(session, &hidden).expect("a key");
         let extended = Params::TlsExtendedMaster { prf: SHA256, session_hash: bytes(0, 32).into() };
-        let rotate = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(16));
+        let extract = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0));
         let xor = (M::XOR_BASE_AND_DATA, Params::Data([0; 48].into()));
-        for copying in [rotate, xor] {
+        for copying in [extract, xor] {
             let length = none().number(A::VALUE_LEN, 48);
             let template = if copying.0 == M::EXTRACT_KEY_FROM_KEY { length } else { none() };
             let template = template.flag(A::DERIVE, true);

@@ -9,15 +9,12 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, MechanismType, ObjectClass};
 use crate::mechanism::Mechanism;
 use crate::mechanism::flow::{Extent, Inputs, KeyFlow, Protection, Sizes};
-use crate::mechanism::rule::{self, Demand, KeyState, Makeup, Policy, Refusal};
+use crate::mechanism::rule::{self, Demand, KeyState, Makeup, Policy, Refusal, SHORTEST};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key};
-
-/// Minimum length in bytes of an unreadable key that is derived, encapsulated or decapsulated.
-const SHORTEST: usize = 16;
 
 /// The keys of a derivation with the rules for the derived key. The strictest key wins, whether it
 /// is the base key or a key that the parameter names.
