@@ -28,6 +28,10 @@ use jeton::mechanism::{self, Derivation, HkdfSalt, MacFunction, MechanismRow, Pa
 
 /// The number of calls that make keys.
 const DEPTH: usize = 4;
+/// The same for the old rules, which need fewer.
+const OLD_DEPTH: usize = 3;
+/// The longest key in bytes that the explorer makes: two victims.
+const LONGEST: usize = 2 * LEN;
 /// The number of unknown bytes that the attacker guesses.
 const GUESSED: usize = 2;
 /// The length to which HMAC pads its key with zeros.
@@ -109,6 +113,8 @@ struct Call {
     derivation: Derivation,
     inputs: Box<dyn Fn(Sizes) -> Inputs>,
     names_key: bool,
+    /// Whether the derived key can contain bytes of its keys.
+    copies: bool,
     /// Data before and after the key, or the mask.
     data: Data,
 }
@@ -159,9 +165,10 @@ fn calls() -> Vec<Call> {
                 | Derivation::ExtractKeyFromKey => format!("{derivation:?}"),
                 _ => String::new(),
             };
+            let copies = !shape.is_empty() || derivation == Derivation::Ike1Extended;
             let form = (shape, [16, LEN, LEN + 1].map(probe), names_key, data);
             if known.insert(form) {
-                all.push(Call { derivation, inputs: Box::new(inputs), names_key, data });
+                all.push(Call { derivation, inputs: Box::new(inputs), names_key, copies, data });
             }
         }
     }
@@ -265,8 +272,10 @@ fn parameters(row: &MechanismRow) -> Vec<(Params, Data)> {
 /// The attacks that the explorer can find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Attack {
-    /// A comparison of results shows a few bytes of an unreadable key: H3.
+    /// A comparison of results shows a few bytes of the victim: H3.
     Compared,
+    /// A comparison shows a few bytes of a key that is derived from the victim and hidden.
+    ComparedResults,
     /// A readable result is inverted: H2.
     Inverted,
     /// A result leaves under the attacker's wrapping key and is inverted: M1.
@@ -285,14 +294,16 @@ struct Explorer {
     policy: Policy,
     calls: Vec<Call>,
     keys: Vec<Key>,
-    seen: HashMap<(Vec<Byte>, KeyState), Vec<Vec<u32>>>,
-    terms: HashMap<(usize, Vec<Byte>, Vec<Byte>), u32>,
+    depth: usize,
+    seen: HashMap<Vec<Byte>, Vec<(KeyState, Vec<u32>)>>,
+    terms: HashMap<(Extent, bool), u32>,
     /// The numbers of the calls.
     made: HashMap<(usize, usize, usize, usize), u32>,
     /// The results that the attacker can invert.
     invertible: HashSet<u32>,
     images: BTreeMap<(Kind, Vec<Byte>), Vec<Vec<u32>>>,
     found: BTreeMap<Attack, String>,
+    wanted: Vec<(usize, usize, Option<usize>, Option<usize>)>,
     tried: usize,
 }
 
@@ -329,33 +340,40 @@ impl Explorer {
             policy,
             calls: calls(),
             keys: Vec::new(),
+            depth: if rules == Rules::Old { OLD_DEPTH } else { DEPTH },
             seen: HashMap::new(),
             terms: HashMap::new(),
             made: HashMap::new(),
             invertible: HashSet::new(),
             images: BTreeMap::new(),
             found: BTreeMap::new(),
+            wanted: Vec::new(),
             tried: 0,
         };
         explorer.add(Key { value, state: victim, calls: Vec::new() });
         explorer.add(known(vec![Byte::ZERO; 16]));
-        explorer.add(known(vec![Byte::VARIED]));
         explorer
     }
 
-    /// Adds a key, unless fewer of the same calls make the same key.
+    /// Adds a key, unless some of the same calls make the same key with fewer limits, or each key takes
+    /// a single call. Then one of the two calls can replace the other everywhere.
     fn add(&mut self, key: Key) {
-        let known = self.seen.entry((key.value.clone(), key.state)).or_default();
-        if known.iter().any(|calls| calls.iter().all(|call| key.calls.contains(call))) {
+        let known = self.seen.entry(key.value.clone()).or_default();
+        let covers = |(state, calls): &(KeyState, Vec<u32>)| {
+            (calls.len() == 1 && key.calls.len() == 1 || calls.iter().all(|call| key.calls.contains(call)))
+                && state.makeup <= key.state.makeup
+                && KeyState { makeup: key.state.makeup, ..*state } == key.state
+        };
+        if key.value.len() > LONGEST || known.iter().any(covers) {
             return;
         }
-        known.push(key.calls.clone());
+        known.push((key.state, key.calls.clone()));
         self.keys.push(key);
     }
 
     fn run(mut self) -> Self {
         let mut done = 0;
-        for _ in 0..DEPTH {
+        for _ in 0..self.depth {
             let (start, end) = (done, self.keys.len());
             done = end;
             for base in 0..end {
@@ -365,7 +383,7 @@ impl Explorer {
                     if named == 0 && base >= start {
                         self.wrap_and_unwrap(base);
                     }
-                    if fresh && (named == 0 || self.both_matter(base, named)) {
+                    if fresh {
                         self.call_all(base, named);
                     }
                 }
@@ -384,7 +402,7 @@ impl Explorer {
             Rules::Real => rule::wrap(Secrecy::Whole, WrappingKey::Dedicated, &key.state).is_ok(),
             Rules::Old => true,
         };
-        if !may || !key.state.extractable || key.is_known() || key.calls.len() >= DEPTH {
+        if !may || !key.state.extractable || key.is_known() || key.calls.len() >= self.depth {
             return;
         }
         let state = KeyState {
@@ -400,26 +418,34 @@ impl Explorer {
         self.add(Key { state, calls, ..key });
     }
 
-    /// Returns whether a call with two keys can show something of the victim.
-    fn both_matter(&self, base: usize, named: usize) -> bool {
-        !(self.keys[base].is_known() && self.keys[named].is_known())
-    }
-
     fn call_all(&mut self, base: usize, named: usize) {
-        let mut union: BTreeSet<u32> = self.keys[base].calls.iter().copied().collect();
-        let one = union.len();
-        union.extend(&self.keys[named].calls);
+        let (a, b) = (&self.keys[base], &self.keys[named]);
+        let one = a.calls.len();
+        let both = one + b.calls.iter().filter(|call| !a.calls.contains(call)).count();
+        // Only a concatenation takes two keys that neither are known nor the victim.
+        if named > 1 && base > 1 && (both >= self.depth || a.value.len() + b.value.len() > LONGEST) {
+            return;
+        }
+        // A result of the victim is a fresh key. A result of any other key adds nothing to it, except
+        // the images that `observe` compares.
+        let is_victim = |at: usize| self.keys[at].value == self.keys[0].value;
+        let is_fresh = |at: usize| is_victim(at) || self.keys[at].is_known();
+        let known = [base, named].map(|at| self.keys[at].is_known());
+        let len = self.keys[base].value.len();
+        let lens = BTreeSet::from([None, Some(16), Some(20), Some(len.saturating_sub(1)), Some(len)]);
         for at in 0..self.calls.len() {
             let two = self.calls[at].names_key;
-            let before = if two { union.len() } else { one };
-            if before + 1 > DEPTH || !two && (named != 0 || self.keys[base].is_known()) {
+            let before = if two { both } else { one };
+            let useless = if two { known[0] && known[1] } else { named != 0 || known[0] };
+            let results = !self.calls[at].copies && !(is_fresh(base) && (!two || is_fresh(named)));
+            if before + 1 > self.depth || useless || results {
                 continue;
             }
-            let len = self.keys[base].value.len();
-            let lens = BTreeSet::from([None, Some(16), Some(20), Some(len.saturating_sub(1)), Some(len)]);
-            for wanted in lens {
-                self.call(at, base, two.then_some(named), wanted);
-            }
+            let calls = lens.iter().map(|wanted| (at, base, two.then_some(named), *wanted));
+            self.wanted.extend(calls);
+        }
+        for (at, base, named, wanted) in std::mem::take(&mut self.wanted) {
+            self.call(at, base, named, wanted);
         }
     }
 
@@ -446,7 +472,7 @@ impl Explorer {
         let number = *self.made.entry(by).or_insert(number);
         let mut all: BTreeSet<u32> = keys.iter().flat_map(|key| key.calls.iter().copied()).collect();
         all.insert(number);
-        if all.len() > DEPTH {
+        if all.len() > self.depth {
             return;
         }
         let calls = all.into_iter().collect();
@@ -456,10 +482,13 @@ impl Explorer {
             self.learn(&key, Attack::Derived);
             return;
         }
-        if key.state.is_unreadable() && key.value.len() < rule::SHORTEST {
-            return;
+        // The attacker imports every key that he can read.
+        if !key.state.is_unreadable() {
+            return self.learn(&key, Attack::Derived);
         }
-        self.add(key);
+        if key.value.len() >= rule::SHORTEST {
+            self.add(key);
+        }
     }
 
     /// Asks the rules.
@@ -530,7 +559,7 @@ impl Explorer {
                 let wanted = wanted.unwrap_or(base.len());
                 return (Some(base[..wanted].to_vec()), wanted);
             }
-            _ => return self.one_way(at, inputs, keys, wanted),
+            _ => return self.one_way(inputs, keys, wanted),
         };
         let natural = whole.len();
         let len = wanted.unwrap_or(natural);
@@ -543,43 +572,20 @@ impl Explorer {
 
     fn one_way(
         &mut self,
-        at: usize,
         inputs: &Inputs,
         keys: &[Key],
         wanted: Option<usize>,
     ) -> (Option<Vec<Byte>>, usize) {
-        // The result of a one-way result is another fresh key.
-        let only_results =
-            |value: &[Byte]| value.iter().all(|byte| !matches!(byte.atom, Some(Atom::Victim(_))));
-        let calls: BTreeSet<u32> = keys.iter().flat_map(|key| key.calls.iter().copied()).collect();
-        let calls: Vec<_> = calls.into_iter().collect();
-        let known: &[Key] = if keys.len() > 1 { &keys[1..] } else { &[] };
-        for (flow, key) in
-            [(inputs.base, &keys[0])].into_iter().chain(known.iter().map(|key| (inputs.named, key)))
-        {
-            match flow {
-                Flow::OneWay => {
-                    self.image(Kind::MacKey, padded(&key.value), &calls);
-                    self.image(Kind::Message, key.value.clone(), &calls);
-                }
-                Flow::Halves => self.image(Kind::Halves, key.value.clone(), &calls),
-                Flow::Mixed => {
-                    for (front, back) in [(&[][..], &[][..]), (&[Byte::VARIED], &[]), (&[], &[Byte::VARIED])]
-                    {
-                        self.image(Kind::Message, [front, &key.value, back].concat(), &calls);
-                    }
-                }
-                _ => {}
-            }
-        }
-        if keys.iter().all(|key| only_results(&key.value)) {
+        let is_victim = |key: &Key| key.value == self.keys[0].value;
+        if !keys.iter().all(|key| is_victim(key) || key.is_known()) {
             return (None, 0);
         }
-        let number = self.terms.len() as u32;
-        let named = keys.get(1).map(|key| key.value.clone()).unwrap_or_default();
-        let number = *self.terms.entry((at, keys[0].value.clone(), named)).or_insert(number);
         let invertible = inputs.base == Flow::Invertible && keys.iter().skip(1).all(Key::is_known)
             || inputs.named == Flow::Invertible && keys[0].is_known();
+        // Functions with the same classes count as one: this adds comparisons.
+        let term = (inputs.extent, invertible);
+        let number = self.terms.len() as u32;
+        let number = *self.terms.entry(term).or_insert(number);
         if invertible {
             self.invertible.insert(number);
         }
@@ -631,10 +637,6 @@ impl Explorer {
     /// Reads, wraps and digests every key.
     fn observe(&mut self) {
         for key in self.keys.clone() {
-            if !key.state.is_unreadable() {
-                self.learn(&key, Attack::Derived);
-                continue;
-            }
             if key.is_known() {
                 continue;
             }
@@ -648,11 +650,52 @@ impl Explorer {
                 self.learn(&key, Attack::Laundered);
             }
             self.digest(&key);
+            self.compare_results(&key);
             // C_GetAttributeValue of CKA_CHECK_VALUE.
             self.image(Kind::Message, key.value.clone(), &key.calls);
             if self.rules == Rules::Old || key.state.makeup.permits(AttributeType::SIGN) {
                 self.image(Kind::MacKey, padded(&key.value), &key.calls);
             }
+        }
+    }
+
+    /// Records the images of a key, as the base key and as a named key beside a known one, in each
+    /// derivation that the rules allow.
+    fn compare_results(&mut self, key: &Key) {
+        let known = self.keys[1].clone();
+        for at in 0..self.calls.len() {
+            let call = &self.calls[at];
+            let alone: &[&[&Key]] = &[&[key]];
+            let both: &[&[&Key]] = &[&[key, &known], &[&known, key]];
+            let mut flows = Vec::new();
+            for keys in if call.names_key { both } else { alone } {
+                let total = keys.iter().map(|key| key.value.len()).sum();
+                let sizes = Sizes { base: keys[0].value.len(), total, wanted: None };
+                let inputs = (call.inputs)(sizes);
+                let states: Vec<_> = keys.iter().map(|key| key.state).collect();
+                if self.decide(&inputs, &states, sizes).is_some() {
+                    flows.push(if keys[0].is_known() { inputs.named } else { inputs.base });
+                }
+            }
+            for flow in flows {
+                self.images_of(flow, key);
+            }
+        }
+    }
+
+    fn images_of(&mut self, flow: Flow, key: &Key) {
+        match flow {
+            Flow::OneWay => {
+                self.image(Kind::MacKey, padded(&key.value), &key.calls);
+                self.image(Kind::Message, key.value.clone(), &key.calls);
+            }
+            Flow::Halves => self.image(Kind::Halves, key.value.clone(), &key.calls),
+            Flow::Mixed => {
+                for (front, back) in [(&[][..], &[][..]), (&[Byte::VARIED], &[]), (&[], &[Byte::VARIED])] {
+                    self.image(Kind::Message, [front, &key.value, back].concat(), &key.calls);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -671,11 +714,9 @@ impl Explorer {
         if !allowed {
             return;
         }
-        let whole = [(&[][..], &[][..]), (&[Byte::VARIED], &[]), (&[], &[Byte::VARIED])];
-        for (front, back) in whole {
-            self.image(Kind::Message, [front, &key.value, back].concat(), &key.calls);
-        }
-        if self.hides_results() {
+        self.images_of(Flow::Mixed, key);
+        let of_victim = key.value.iter().any(|byte| matches!(byte.atom, Some(Atom::Victim(_))));
+        if of_victim && self.hides_results() {
             self.found.entry(Attack::Digested).or_insert_with(|| format!("{} calls", key.calls.len()));
         }
     }
@@ -684,11 +725,15 @@ impl Explorer {
     fn compare(&mut self) {
         let images: Vec<_> = self.images.iter().collect();
         let mut buckets: HashMap<(Kind, usize, usize, &[Byte]), Vec<usize>> = HashMap::new();
-        let mut found = None;
+        let mut found = Vec::new();
+        let of_victim = |bytes: &[Byte]| {
+            let is = |byte: &Byte| matches!(byte.atom, Some(Atom::Victim(_)));
+            if bytes.iter().any(is) { Attack::Compared } else { Attack::ComparedResults }
+        };
         for (at, ((kind, bytes), _)) in images.iter().enumerate() {
             let unknown: BTreeSet<_> = bytes.iter().filter_map(|byte| byte.atom).collect();
             if unknown.len() <= GUESSED {
-                found = Some(format!("a key with {} unknown bytes, {kind:?}", unknown.len()));
+                found.push((of_victim(bytes), format!("{kind:?} of {}", text(bytes))));
             }
             if *kind == Kind::Halves {
                 let (one, two) = bytes.split_at(bytes.len() / 2);
@@ -710,16 +755,42 @@ impl Explorer {
                         Kind::Halves => halves_show(a, b),
                         _ => differs_in_few(a, b),
                     };
-                    if close && together(by_a, by_b) {
-                        found = Some(format!("{kind:?}: {} and {} bytes", a.len(), b.len()));
+                    if close && together(by_a, by_b, self.depth) {
+                        let shown = format!("{kind:?} of {} and of {}", text(a), text(b));
+                        found.push((of_victim(a), shown));
                     }
                 }
             }
         }
-        if let Some(text) = found {
-            self.found.insert(Attack::Compared, text);
+        found.sort_by_key(|(_, shown)| shown.len());
+        for (attack, shown) in found {
+            self.found.entry(attack).or_insert(shown);
         }
     }
+}
+
+/// Writes bytes, with one word for each run of consecutive ones.
+fn text(bytes: &[Byte]) -> String {
+    let name = |byte: &Byte| {
+        let varied = if byte.varied { "*" } else { "" };
+        match byte.atom {
+            None => format!("{:02x}{varied}", byte.constant),
+            Some(Atom::Victim(at)) => format!("V{at}{varied}"),
+            Some(Atom::Result(term, at)) => format!("R{term}.{at}{varied}"),
+        }
+    };
+    let next = |a: &Byte, b: &Byte| match (a.atom, b.atom) {
+        (None, None) => a == b,
+        (Some(Atom::Victim(a)), Some(Atom::Victim(b))) => b == a + 1,
+        (Some(Atom::Result(s, a)), Some(Atom::Result(t, b))) => s == t && b == a + 1,
+        _ => false,
+    };
+    let runs = bytes.chunk_by(|a, b| a.varied == b.varied && next(a, b));
+    let run = |run: &[Byte]| match run {
+        [one] => name(one),
+        run => format!("{}-{}", name(&run[0]), name(&run[run.len() - 1])),
+    };
+    runs.map(run).collect::<Vec<_>>().join(" ")
 }
 
 fn padded(bytes: &[Byte]) -> Vec<Byte> {
@@ -761,8 +832,8 @@ fn halves_show(a: &[Byte], b: &[Byte]) -> bool {
     a.0 == b.0 && few(a.1, b.1) || a.1 == b.1 && few(a.0, b.0)
 }
 
-fn together(one: &[Vec<u32>], two: &[Vec<u32>]) -> bool {
-    one.iter().any(|one| two.iter().any(|two| one.iter().chain(two).collect::<BTreeSet<_>>().len() <= DEPTH))
+fn together(one: &[Vec<u32>], two: &[Vec<u32>], depth: usize) -> bool {
+    one.iter().any(|one| two.iter().any(|two| one.iter().chain(two).collect::<BTreeSet<_>>().len() <= depth))
 }
 
 /// The rules of commit eb67fe51. Only the base key counted, except in the mechanisms that inherit.
@@ -888,6 +959,7 @@ fn the_explorer_finds_the_attacks_on_the_rules_of_the_second_review() {
     }
     has("never extractable", false, Attack::Compared);
     has("never extractable", true, Attack::Compared);
+    has("CKA_DERIVE_TEMPLATE", true, Attack::ComparedResults);
     has("CKA_WRAP_WITH_TRUSTED", false, Attack::Laundered);
     has("CKA_DERIVE_TEMPLATE", false, Attack::Derived);
     assert!(!wrapping_attacks(Rules::Old).is_empty());
