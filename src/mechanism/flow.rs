@@ -187,9 +187,12 @@ pub enum Integrity {
 }
 
 impl Wrapping {
-    /// Returns what a wrapped key shows. Only an authenticated cipher depends on the nonce.
-    pub fn secrecy(self, nonce: Nonce) -> Secrecy {
+    /// Returns what a wrapped key of `len` bytes shows. Only an authenticated cipher depends on the
+    /// nonce. RFC 5649, 4.1: a key of at most 8 bytes is one block of the cipher, and the caller
+    /// chooses most of it. It could be the block that makes a key stream under a random nonce.
+    pub fn secrecy(self, nonce: Nonce, len: usize) -> Secrecy {
         match (self, nonce) {
+            (Self::KeyWrap, _) if len <= 8 => Secrecy::Parts,
             (Self::KeyWrap | Self::PublicKey, _) => Secrecy::Whole,
             (Self::Aead(_), Nonce::Token) => Secrecy::TokenNonce,
             (Self::Aead(_), Nonce::Caller) => Secrecy::CallerNonce,

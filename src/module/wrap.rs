@@ -230,7 +230,12 @@ pub(super) fn export_key(
 
 /// Fails if the wrapped key would show a part of an unreadable key.
 fn check_secrecy((mechanism, nonce): (&Mechanism, Nonce), wrapping: &Object, key: &Object) -> Result<()> {
-    let secrecy = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?.secrecy(nonce);
+    let wrapping_of = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?;
+    let len = match key.object_type().is_secret() {
+        true => key::secret(key.attributes())?.len(),
+        false => usize::MAX,
+    };
+    let secrecy = wrapping_of.secrecy(nonce, len);
     rule::wrap(secrecy, role_of(wrapping), &state(key)).map_err(|refusal| {
         let (reason, error) = match refusal {
             WrapRefusal::Makeup => {

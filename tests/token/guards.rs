@@ -210,6 +210,22 @@ fn a_trusted_wrapping_key_takes_no_nonce_of_the_caller() {
     });
 }
 
+/// A relative of H1: KWP of a key of at most 8 bytes is one block, which may make a key stream.
+#[test]
+fn a_trusted_wrapping_key_wraps_no_key_of_a_single_block() {
+    under_compatible(|client, session| {
+        let by = trusted(client, session, &[]);
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        for (len, answer) in
+            [(1, Err(Error::KeyFunctionNotPermitted)), (8, Err(Error::KeyFunctionNotPermitted)), (9, Ok(()))]
+        {
+            let mine =
+                client.create(session, &secret(KeyType::GENERIC_SECRET, len, &shown())).expect("a key");
+            assert_eq!(wrap(client, session, &kwp, by, mine).map(drop), answer, "{len}");
+        }
+    });
+}
+
 /// A relative of H1: the caller encrypts under the nonce of a wrapped key.
 #[test]
 fn a_wrapping_key_with_other_usages_wraps_unreadable_keys_as_a_whole_only() {

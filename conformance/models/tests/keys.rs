@@ -898,7 +898,10 @@ fn wrapping_attacks(rules: Rules) -> Vec<String> {
     let victim = KeyState { with_trusted: true, extractable: true, ..victims()[0].1 };
     let ways: Vec<_> = mechanism::all()
         .filter_map(|row| row.wrapping().map(|wrapping| (row.id, wrapping)))
-        .flat_map(|(id, wrapping)| [Nonce::Token, Nonce::Caller].map(|nonce| (id, wrapping.secrecy(nonce))))
+        .flat_map(|(id, wrapping)| {
+            [(Nonce::Token, LEN), (Nonce::Caller, LEN), (Nonce::Caller, 8)]
+                .map(|(nonce, len)| (id, len, wrapping.secrecy(nonce, len)))
+        })
         .collect();
     let may = |secrecy, role, key: &KeyState| match rules {
         Rules::Real => rule::wrap(secrecy, role, key).is_ok(),
@@ -906,10 +909,12 @@ fn wrapping_attacks(rules: Rules) -> Vec<String> {
     };
     let mut found = Vec::new();
     for role in [WrappingKey::Dedicated, WrappingKey::Shared] {
-        for (id, secrecy) in ways.iter().filter(|(_, secrecy)| may(*secrecy, role, &victim)) {
+        for (id, _, secrecy) in
+            ways.iter().filter(|(_, len, secrecy)| *len == LEN && may(*secrecy, role, &victim))
+        {
             let own = |wanted: &[Secrecy]| {
                 role == WrappingKey::Shared
-                    || ways.iter().any(|(_, other)| wanted.contains(other) && may(*other, role, &OPEN))
+                    || ways.iter().any(|(_, _, other)| wanted.contains(other) && may(*other, role, &OPEN))
             };
             let read = match secrecy {
                 Secrecy::Whole => false,
