@@ -2,7 +2,8 @@
 //! of a restored token with other files.
 //!
 //! In one test four processes create keys and sign while the token is backed up.
-//! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4. In another test
+//! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4. In another
+//! test
 //! `JETON_BACKUP_ROUNDS` backups and as many restores are killed. The default is 12.
 
 mod common;

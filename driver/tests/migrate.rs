@@ -14,7 +14,8 @@ use common::old_store::Old;
 use common::{CHEAP, PIN, has, jeton, run, succeed};
 use jeton_peers::Known;
 
-/// Returns the store that SoftHSMv2 made; the tests use copies of it. `None` if a program is absent.
+/// Returns the store that SoftHSMv2 made; the tests use copies of it. `None` if a program is
+/// absent.
 fn store() -> Option<&'static Old> {
     static STORE: OnceLock<Option<Old>> = OnceLock::new();
     let store = STORE.get_or_init(|| {

@@ -227,8 +227,8 @@ impl Params {
 pub enum KeyFlow {
     /// The row does not say it. Such a row does not compile.
     Unsaid,
-    /// No use takes bytes of a key to a place where a caller gets them: it generates or encapsulates
-    /// keys.
+    /// No use takes bytes of a key to a place where a caller gets them: it generates or
+    /// encapsulates keys.
     Nothing,
     /// `C_DigestKey`.
     Digests(Flow),
@@ -283,7 +283,8 @@ pub(super) fn message_of(prf: MacFunction) -> Flow {
     if is_block_cipher(prf) { Flow::Invertible } else { Flow::Mixed }
 }
 
-/// Returns whether a PRF is a block cipher, so that it is a permutation of each block of its message.
+/// Returns whether a PRF is a block cipher, so that it is a permutation of each block of its
+/// message.
 pub(super) fn is_block_cipher(prf: MacFunction) -> bool {
     !matches!(prf, MacFunction::Hmac(_) | MacFunction::TlsFinished | MacFunction::TlsPrf)
 }

@@ -14,12 +14,12 @@
 use super::flow::{Extent, Flow, Inputs, Integrity, Output, Protection, Secrecy};
 use crate::id::AttributeType as A;
 
-/// The smallest difference in bytes between two lengths of a derived key, so that nobody can guess
-/// the bytes that only the longer key has.
+/// The smallest difference in bytes between two lengths of a derived key, so that no
+/// attacker can guess the bytes that only the longer key has.
 const STEP: usize = 16;
 
-/// The shortest unreadable key in bytes that is derived, encapsulated or decapsulated: nobody
-/// guesses it.
+/// The shortest unreadable key in bytes that is derived, encapsulated or decapsulated. No
+/// attacker can guess it.
 pub const SHORTEST: usize = 16;
 
 /// What the bytes of an unreadable key are (`CKA_JETON_COPIED`). The order is from the fewest
@@ -51,7 +51,8 @@ impl Makeup {
         }
     }
 
-    /// Returns the value of `CKA_JETON_COPIED`; 0 for a key of its own, which has no such attribute.
+    /// Returns the value of `CKA_JETON_COPIED`; 0 for a key of its own, which has no such
+    /// attribute.
     pub fn number(self) -> u64 {
         match self {
             Self::Whole => 0,
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lengths_of_a_whole_key_differ_by_a_block_that_nobody_guesses() {
+    fn two_lengths_of_a_whole_key_differ_by_a_whole_block() {
         for extent in [Extent::Fixed, Extent::Blocks(16), Extent::Blocks(20), Extent::Blocks(32)] {
             let natural = 66;
             let whole: Vec<_> =

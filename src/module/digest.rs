@@ -29,8 +29,8 @@ impl Module {
 
 /// Checks that `C_DigestKey` may use a key with this digest mechanism. The function has no usage
 /// attribute of its own. Its result has the same bytes as a key that is derived by this digest, so
-/// a sensitive key needs `CKA_DERIVE`, and the rules for such a key hold. From the digest of a short
-/// key, a caller could find the key: they could compare it with the digests of all values.
+/// a sensitive key needs `CKA_DERIVE`, and the rules for such a key hold. From the digest of a
+/// short key, a caller could find the key: they could compare it with the digests of all values.
 fn check_digestible(key: &Object, mechanism: &Mechanism, policy: Policy) -> Result<()> {
     let derives = !key.flag(Flag::SENSITIVE) || key.flag(Flag::DERIVE);
     if !key.object_type().is_secret() || !key.allows(mechanism.info.id) || !derives {

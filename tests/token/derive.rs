@@ -169,7 +169,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
             (data(M::XOR_BASE_AND_DATA), whole.clone()),
             ((M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)), whole.clone()),
             ((M::CONCATENATE_BASE_AND_KEY, Params::Key(open)), none()),
-            ((M::IKE1_EXTENDED_DERIVE, extended), half),
+            ((M::IKE1_EXTENDED_DERIVE, extended), half.clone()),
         ] {
             for more in [none().flag(A::SENSITIVE, false), none().flag(A::EXTRACTABLE, true)] {
                 let refused = derive(client, session, mechanism.clone(), closed, &small.clone().and(&more));

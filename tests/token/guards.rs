@@ -490,8 +490,8 @@ fn the_derive_template_of_a_second_key_applies() {
     });
 }
 
-/// M5: a changed bit of an unauthenticated wrapped key is a changed bit of the key, which its public
-/// key shows.
+/// M5: a changed bit of an unauthenticated wrapped key is a changed bit of the key, which its
+/// public key shows.
 #[test]
 fn a_key_that_a_template_protects_is_unwrapped_authentic() {
     under_compatible(|client, session| {

@@ -198,7 +198,8 @@ const PROOFS: [&str; 5] = [
     include_str!("../../conformance/src/mechanisms/signatures.rs"),
 ];
 
-/// Returns whether the mechanism has a proof in the conformance suite, or a test in `derive` or `tls`.
+/// Returns whether the mechanism has a proof in the conformance suite, or a test in `derive` or
+/// `tls`.
 fn is_covered(id: M) -> bool {
     let name = format!("\"{}\"", id.to_string().trim_start_matches("CKM_"));
     let here =

@@ -355,8 +355,8 @@ impl Explorer {
         explorer
     }
 
-    /// Adds a key, unless some of the same calls make the same key with fewer limits, or each key takes
-    /// a single call. Then one of the two calls can replace the other everywhere.
+    /// Adds a key, unless some of the same calls make the same key with fewer limits, or each key
+    /// takes a single call. Then one of the two calls can replace the other everywhere.
     fn add(&mut self, key: Key) {
         let known = self.seen.entry(key.value.clone()).or_default();
         let covers = |(state, calls): &(KeyState, Vec<u32>)| {
@@ -426,8 +426,8 @@ impl Explorer {
         if named > 1 && base > 1 && (both >= self.depth || a.value.len() + b.value.len() > LONGEST) {
             return;
         }
-        // A result of the victim is a fresh key. A result of any other key adds nothing to it, except
-        // the images that `observe` compares.
+        // A result of the victim is a fresh key. A result of any other key adds nothing to it,
+        // except the images that `observe` compares.
         let is_victim = |at: usize| self.keys[at].value == self.keys[0].value;
         let is_fresh = |at: usize| is_victim(at) || self.keys[at].is_known();
         let known = [base, named].map(|at| self.keys[at].is_known());
@@ -526,8 +526,8 @@ impl Explorer {
         KeyState { makeup, ..state }
     }
 
-    /// Computes the derived key, `None` if it is impossible or of no use. Also returns the length of
-    /// the whole result. Records the one-way images that the attacker can compare.
+    /// Computes the derived key, `None` if it is impossible or of no use. Also returns the length
+    /// of the whole result. Records the one-way images that the attacker can compare.
     fn compute(
         &mut self,
         at: usize,

@@ -194,7 +194,8 @@ fn cut_by_unwrapping(t: &Table, oracle: Oracle) {
         t.row(C3, name(with), &[with], owned).holds(move |a, ((public, private), victim)| {
             let wrapped = a.wrapped(with, public, victim)?;
             let made = a.unwrapped(with, private, &wrapped, oracle.key(1))?;
-            // RSA without padding gives the end of the key. The other mechanisms give its beginning.
+            // RSA without padding gives the end of the key. The other mechanisms give its
+            // beginning.
             let found = oracle.byte(a, made, |guess| vec![guess])?;
             Ok(found == Some(VICTIM[0]) || found == Some(VICTIM[31]))
         });

@@ -79,7 +79,8 @@ impl<'a> Guard<'a> {
         Self { history: (any(Flag::ALWAYS_SENSITIVE), any(Flag::NEVER_EXTRACTABLE)), ..self }
     }
 
-    /// Returns the attributes that the `CKA_DERIVE_TEMPLATE` of the keys force upon the derived key.
+    /// Returns the attributes that the `CKA_DERIVE_TEMPLATE` of the keys force upon the derived
+    /// key.
     pub(super) fn forced(&self) -> Option<&Value> {
         self.forced.as_ref()
     }
@@ -128,8 +129,8 @@ impl<'a> Guard<'a> {
     }
 
     /// Marks a key of `len` bytes out of `natural` as what its bytes are, and takes the usages from
-    /// it that such a key may not have. Fails with `TemplateInconsistent` if a template asks for one
-    /// of them.
+    /// it that such a key may not have. Fails with `TemplateInconsistent` if a template asks for
+    /// one of them.
     pub(super) fn mark(
         &self,
         attributes: &mut Attributes,
