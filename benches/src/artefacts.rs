@@ -8,7 +8,7 @@ use std::process::Command;
 pub struct Artefacts {
     /// The module with both backends. The benches depend on it, so cargo builds it with them.
     pub module: PathBuf,
-    /// The module with only the null backend, built by [`Artefacts::build_null`].
+    /// The module with only the null backend, built by [`Artefacts::with_null`].
     pub null: PathBuf,
 }
 

@@ -153,7 +153,8 @@ pub(crate) fn make(token: &crate::token::Token) {
     const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
     let crypt = &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE][..];
     let code = &[CKA_SIGN, CKA_VERIFY, CKA_DERIVE][..];
-    let kinds: [(CK_OBJECT_CLASS, CK_KEY_TYPE, &[u8], &[CK_ATTRIBUTE_TYPE], bool); 5] = [
+    type Kind<'a> = (CK_OBJECT_CLASS, CK_KEY_TYPE, &'a [u8], &'a [CK_ATTRIBUTE_TYPE], bool);
+    let kinds: [Kind<'_>; 5] = [
         (CKO_SECRET_KEY, CKK_AES, &[], crypt, false),
         (CKO_SECRET_KEY, CKK_GENERIC_SECRET, &[], code, false),
         (CKO_PRIVATE_KEY, CKK_EC, P256, &[CKA_SIGN, CKA_DERIVE], false),
