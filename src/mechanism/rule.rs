@@ -226,7 +226,7 @@ pub enum WrappingKey {
 pub enum WrapRefusal {
     /// The mark of the key would be lost.
     Makeup,
-    /// The mechanism shows parts of an unreadable key, or its XOR with another key.
+    /// The mechanism shows parts of a key that only trusted keys wrap, or its XOR with another key.
     Shows,
     /// A wrapping key that may wrap under the token's nonces takes no nonce of the caller.
     Nonce,
@@ -234,7 +234,9 @@ pub enum WrapRefusal {
     Stream,
 }
 
-/// Decides about the wrapping of a key.
+/// Decides about the wrapping of a key. A caller can wrap an extractable key without
+/// `CKA_WRAP_WITH_TRUSTED` under a key that they know. Only for the other keys does it matter what
+/// a wrapped key shows.
 pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), WrapRefusal> {
     if key.is_unreadable() && !matches!(key.makeup, Makeup::Whole | Makeup::Masked) {
         return Err(WrapRefusal::Makeup);
@@ -243,7 +245,7 @@ pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), Wra
         (Secrecy::Whole, _) | (Secrecy::TokenNonce, WrappingKey::Dedicated) => Ok(()),
         (Secrecy::CallerNonce, WrappingKey::Dedicated) => Err(WrapRefusal::Nonce),
         (Secrecy::Parts, WrappingKey::Dedicated) => Err(WrapRefusal::Stream),
-        (_, WrappingKey::Shared) if key.is_unreadable() => Err(WrapRefusal::Shows),
+        (_, WrappingKey::Shared) if key.is_unreadable() && key.with_trusted => Err(WrapRefusal::Shows),
         (_, WrappingKey::Shared) => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::MessageParams;
-use crate::mechanism::rule::{self, WrapRefusal, WrappingKey};
+use crate::mechanism::rule::{self, KeyState, WrapRefusal, WrappingKey};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
@@ -224,19 +224,26 @@ pub(super) fn export_key(
     if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
         return Err(Error::KeyNotWrappable);
     }
-    check_secrecy((mechanism, nonce), wrapping, &key)?;
+    let mut state = state(&key);
+    // Under *strict* only trusted keys wrap.
+    state.with_trusted |= token.settings.is_strict();
+    check_secrecy((mechanism, nonce), wrapping, (&key, &state))?;
     encode_key(token, mechanism, &key)
 }
 
 /// Fails if the wrapped key would show a part of an unreadable key.
-fn check_secrecy((mechanism, nonce): (&Mechanism, Nonce), wrapping: &Object, key: &Object) -> Result<()> {
+fn check_secrecy(
+    (mechanism, nonce): (&Mechanism, Nonce),
+    wrapping: &Object,
+    (key, state): (&Object, &KeyState),
+) -> Result<()> {
     let wrapping_of = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?;
     let len = match key.object_type().is_secret() {
         true => key::secret(key.attributes())?.len(),
         false => usize::MAX,
     };
     let secrecy = wrapping_of.secrecy(nonce, len);
-    rule::wrap(secrecy, role_of(wrapping), &state(key)).map_err(|refusal| {
+    rule::wrap(secrecy, role_of(wrapping), state).map_err(|refusal| {
         let (reason, error) = match refusal {
             WrapRefusal::Makeup => {
                 ("the key is a part of another key or a concatenation", Error::KeyNotWrappable)
