@@ -227,7 +227,8 @@ impl Token {
     }
 }
 
-/// A load of all rows, which come one after the other.
+/// A load of all rows, which come one after the other. No row is usable before all rows were
+/// compared with the summary. A load that fails changes nothing in memory.
 pub(super) struct Loading<'a> {
     token: &'a Token,
     key: Option<&'a TokenKey>,
@@ -235,15 +236,15 @@ pub(super) struct Loading<'a> {
     cached: Cached,
     /// The summary of the rows; `None` without a key.
     found: Option<Summary>,
-    /// The numbers of the visible rows, in their order.
-    present: Vec<i64>,
+    /// The visible rows, in the order of their numbers.
+    rows: Vec<Row>,
 }
 
 impl<'a> Loading<'a> {
     /// Returns a load that skips the rows that are not visible to this login.
     pub(super) fn new(token: &'a Token, key: Option<&'a TokenKey>, login: Login, cached: Cached) -> Self {
         let found = key.map(|_| Summary::empty(Change(0)));
-        Self { token, key, login, cached, found, present: Vec::new() }
+        Self { token, key, login, cached, found, rows: Vec::new() }
     }
 
     /// Takes the next row.
@@ -252,46 +253,54 @@ impl<'a> Loading<'a> {
             found.add(key.row_hasher().hash(&row));
         }
         if !row.private || self.login == Login::User {
-            self.present.push(row.id);
-            let cached = if row.private { Cached::Keep } else { self.cached };
-            self.token.objects.load_row(row, cached);
+            self.rows.push(row);
         }
     }
 
-    /// Takes the state that the rows belong to. Forgets the rows that were altered, and those that
-    /// are no longer in the store. Returns the numbers of the visible rows that were compared with
-    /// the summary.
-    pub(super) fn finish(self, change: &ChangeGuard<'_>, snapshot: &Snapshot) -> Result<Vec<i64>> {
-        let Self { token, key, found, present, .. } = self;
+    /// Takes the state that the rows belong to. Makes the verified rows usable, and forgets the
+    /// rows that were altered or are no longer in the store. Returns the numbers of the visible
+    /// rows that were compared with the summary.
+    pub(super) fn finish(mut self, change: &ChangeGuard<'_>, snapshot: &Snapshot) -> Result<Vec<i64>> {
+        let token = self.token;
         if let Err(error) = token.expect_no_roll_back(snapshot.change) {
             token.forget_rolled_back_rows(change);
             return Err(error);
         }
-        {
-            let mut state = token.state();
-            state.latest = snapshot.change;
-            state.seen = Some(snapshot.change);
+        self.leave_out_altered(snapshot);
+        let present: Vec<_> = self.rows.iter().map(|row| row.id).collect();
+        for row in self.rows {
+            let cached = if row.private { Cached::Keep } else { self.cached };
+            token.objects.load_row(row, cached);
         }
         if token.objects.row_count() != present.len() {
             token.objects.retain_rows(|id| present.binary_search(&id).is_ok());
         }
-        let (Some(key), Some(found)) = (key, found) else { return Ok(Vec::new()) };
-        let sealed = key.open_summary(&token.serial, snapshot.change, &snapshot.summary);
-        let Some(sealed) = sealed else {
-            error!(token = token.serial, "the summary of the objects was altered on disk; no object is used");
-            token.objects.retain_rows(|_| false);
-            return Ok(Vec::new());
+        let mut state = token.state();
+        state.latest = snapshot.change;
+        state.seen = Some(snapshot.change);
+        Ok(if self.key.is_some() { present } else { Vec::new() })
+    }
+
+    /// Leaves out each group of rows that differs from the summary, or all rows if the summary was
+    /// altered. Without a key, no row can be compared.
+    fn leave_out_altered(&mut self, snapshot: &Snapshot) {
+        let (Some(key), Some(found)) = (self.key, &self.found) else { return };
+        let serial = &self.token.serial;
+        let Some(sealed) = key.open_summary(serial, snapshot.change, &snapshot.summary) else {
+            error!(token = serial, "the summary of the objects was altered on disk; no object is used");
+            self.rows.clear();
+            return;
         };
-        let suspects: Vec<_> =
-            present.iter().copied().filter(|id| sealed.group_differs(&found, *id)).collect();
-        if sealed.differs(&found) {
-            error!(
-                token = token.serial,
-                left_out = ?suspects,
-                "objects were removed, added or replaced on disk; the other objects of their groups are not used"
-            );
-            token.objects.retain_rows(|id| suspects.binary_search(&id).is_err());
+        if !sealed.differs(found) {
+            return;
         }
-        Ok(present)
+        let suspects: Vec<_> =
+            self.rows.iter().map(|row| row.id).filter(|id| sealed.group_differs(found, *id)).collect();
+        error!(
+            token = serial,
+            left_out = ?suspects,
+            "objects were removed, added or replaced on disk; the other objects of their groups are not used"
+        );
+        self.rows.retain(|row| suspects.binary_search(&row.id).is_err());
     }
 }

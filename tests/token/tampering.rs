@@ -249,6 +249,35 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
     }
 }
 
+/// Rows that come before a malformed row could otherwise be used until a load succeeds.
+#[test]
+fn the_rows_of_a_failed_load_are_not_used() {
+    one_user(|client, session| {
+        let (_, key) = pair(client, session, Kind::P256, &none().stored());
+        let attacker = connect(client);
+        attacker
+            .execute_batch(
+                "CREATE TEMP TABLE rows AS SELECT * FROM object;
+                 CREATE TEMP TABLE bodies AS SELECT * FROM record",
+            )
+            .expect("a copy");
+        client.module.destroy_object(session, key).expect("a key");
+        attacker
+            .execute_batch(
+                "REPLACE INTO object SELECT * FROM rows; REPLACE INTO record SELECT * FROM bodies;
+                 INSERT INTO object VALUES(9223372036854775807, 1, x'00', x'');
+                 UPDATE token SET change = change + 1",
+            )
+            .expect("the rows of the destroyed key, and a malformed row");
+        // The next use of a key is the first one that looks for changes.
+        std::thread::sleep(Duration::from_millis(1100));
+        for handle in (key.0..key.0 + 8).map(ObjectHandle) {
+            assert!(client.module.sign_init(session, &plain(M::ECDSA), handle).is_err(), "{}", handle.0);
+        }
+        assert!(client.module.find_init(session, &none().template()).is_err());
+    });
+}
+
 #[test]
 fn an_altered_summary_is_not_overwritten() {
     one_user(|client, session| {
