@@ -77,6 +77,9 @@ type Sealed = (Row, Vec<u8>);
 
 /// The objects of one call. Either all of them are created, or no object is.
 struct Job {
+    /// The token key that the records are sealed with, and the incarnation of the token that the
+    /// key belongs to.
+    key: (Arc<TokenKey>, i64),
     objects: Mutex<Vec<(Object, Option<Sealed>)>>,
     done: OnceLock<Result<Vec<ObjectHandle>>>,
 }
@@ -84,27 +87,34 @@ struct Job {
 impl Token {
     /// Creates objects, at least one of them in the store.
     pub(super) fn commit_new(&self, objects: Vec<Object>) -> Result<Vec<ObjectHandle>> {
-        let (key, _) = self.key()?;
+        let key = self.key()?;
         let mut sealed = Vec::with_capacity(objects.len());
         for object in objects {
             sealed.push(match object.home {
                 Home::Token(id) => {
-                    let (object, stored) = self.seal(&key, id, object)?;
+                    let (object, stored) = self.seal(&key.0, id, object)?;
                     (object, Some(stored))
                 }
                 Home::Session(_) | Home::BuiltIn => (object, None),
             });
         }
-        let job = Arc::new(Job { objects: Mutex::new(sealed), done: OnceLock::new() });
+        let job = Arc::new(Job { key, objects: Mutex::new(sealed), done: OnceLock::new() });
         if let Some(writer) = self.queue.join(&job) {
             let change = self.lock_changes();
-            self.write_jobs(&writer.take(), &change, &key);
+            let mut jobs = writer.take();
+            // The jobs have different keys if the token got a new key while they waited.
+            while let Some((key, incarnation)) = jobs.first().map(|job| job.key.clone()) {
+                let (same, others): (Vec<_>, _) =
+                    jobs.into_iter().partition(|job| Arc::ptr_eq(&job.key.0, &key));
+                self.write_jobs(&same, &change, (&key, incarnation));
+                jobs = others;
+            }
         }
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
     }
 
-    /// Writes jobs in one commit.
-    fn write_jobs(&self, jobs: &[Arc<Job>], change: &ChangeGuard<'_>, key: &TokenKey) {
+    /// Writes jobs with the same key in one commit.
+    fn write_jobs(&self, jobs: &[Arc<Job>], change: &ChangeGuard<'_>, key: (&TokenKey, i64)) {
         let objects: Vec<_> = jobs
             .iter()
             .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -149,7 +159,7 @@ impl Token {
         let mut retry =
             Retry { token: self, change, key: &key, incarnation, handle, id, make, loading, made: None };
         let commit = |summarise: &Summarise<'_>| self.store.commit_one(&write, summarise, &mut retry);
-        if !self.commit_with(change, &key, &[write], commit)? {
+        if !self.commit_with(change, (&key, incarnation), &[write], commit)? {
             return Ok(false);
         }
         match retry.made.unwrap_or_else(|| new.map(|(new, (row, _))| entry_of(new, row))) {
@@ -167,21 +177,21 @@ impl Token {
     }
 
     /// Commits writes. Returns whether all of them were done.
-    fn commit(&self, change: &ChangeGuard<'_>, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
+    fn commit(&self, change: &ChangeGuard<'_>, key: (&TokenKey, i64), writes: &[Write<'_>]) -> Result<bool> {
         self.commit_with(change, key, writes, |summarise| self.store.commit(writes, summarise))
     }
 
-    /// Commits writes with this function of the store. Returns whether all of them were done.
+    /// Commits writes with this function of the store. Returns whether all of them were done. Fails
+    /// with `DeviceRemoved` if the key belongs to another incarnation of the token.
     fn commit_with(
         &self,
         change: &ChangeGuard<'_>,
-        key: &TokenKey,
+        (key, incarnation): (&TokenKey, i64),
         writes: &[Write<'_>],
         commit: impl FnOnce(&Summarise<'_>) -> Result<Committed>,
     ) -> Result<bool> {
         // The row hashes that each write adds and subtracts.
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
-        let incarnation = self.state().incarnation;
         let summarise = |before: &Snapshot, applied: &[bool]| {
             self.reseal_summary(key, incarnation, before, |summary| {
                 for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
