@@ -70,8 +70,9 @@ pub struct Module {
 struct State {
     settings: Arc<Settings>,
     home: Home,
+    /// This lock is never held while a file is read or written, or a server is asked.
     slots: Mutex<Vec<Slot>>,
-    /// A call that needs both locks takes the lock of the slots first.
+    /// The right to change the list of slots. It is taken before the lock of the slots.
     look: Mutex<Look>,
     /// The tokens that had no session when they were used last. The first ones are removed from
     /// memory if there are more than [`Settings::open_tokens`].
@@ -79,6 +80,7 @@ struct State {
 }
 
 /// A slot. The last slot has no token, so that an application can initialise one there.
+#[derive(Clone)]
 struct Slot {
     id: SlotId,
     token: Option<Arc<Known>>,
@@ -125,7 +127,7 @@ impl Module {
     pub fn finalize(&self) -> Result<()> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
         let state = state.ok_or(Error::NotInitialized)?;
-        self.close_where(|_| true);
+        self.close_all(None);
         self.states.clear();
         self.jobs.close();
         if let Some(audit) = &state.settings.audit {
@@ -171,6 +173,18 @@ impl State {
 
     fn look(&self) -> MutexGuard<'_, Look> {
         self.look.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives slots to the tokens that have none. The caller holds the lock `look`, so the list does
+    /// not change meanwhile.
+    fn scan(&self, look: &mut Look) -> Result<()> {
+        if self.home.server.is_none() && look.is_current(&self.settings.token_dir) {
+            return Ok(());
+        }
+        let mut slots = self.slots().clone();
+        let outcome = scan(&self.home, &mut slots, look);
+        *self.slots() = slots;
+        outcome
     }
 
     /// Returns the token of a slot; `None` if the slot has no initialised token.

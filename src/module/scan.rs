@@ -26,7 +26,7 @@ pub(super) struct Look {
 
 impl Look {
     /// Returns whether a new look would find the same.
-    fn is_current(&self, dir: &Path) -> bool {
+    pub(super) fn is_current(&self, dir: &Path) -> bool {
         self.directory.is_some()
             && self.directory == DirectoryStamp::settled(dir)
             && self.left_out.values().all(|(path, stamp)| SqliteStore::stamp(path).as_ref() == Some(stamp))
@@ -56,9 +56,6 @@ pub(super) fn scan(home: &Home, slots: &mut Vec<Slot>, look: &mut Look) -> Resul
         return scan_server(server, slots);
     }
     let dir = &home.settings.token_dir;
-    if look.is_current(dir) {
-        return Ok(());
-    }
     // The stamp of the directory is taken before the look, so that the next call finds a later
     // change.
     look.directory = None;
@@ -219,9 +216,6 @@ fn unknown(dir: &Path, slots: &[Slot]) -> Result<Vec<Entry>> {
 
 /// Returns the files that may be tokens, have no slot, and are not left out. Each has its stamp.
 pub(super) fn strangers(dir: &Path, slots: &[Slot], look: &Look) -> Result<Vec<(PathBuf, Stamp)>> {
-    if look.is_current(dir) {
-        return Ok(Vec::new());
-    }
     let files: HashSet<_> = slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.file()?.1)).collect();
     let stamped = unknown(dir, slots)?.into_iter().filter_map(|entry| Some((entry.stamp()?, entry.path)));
     let new = stamped.filter(|(stamp, _)| !files.contains(&stamp.file) && !look.has(stamp));

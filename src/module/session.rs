@@ -80,7 +80,7 @@ impl Module {
         build: impl FnOnce(SessionHandle, Arc<Token>, Access) -> Session,
     ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
-        let opened = self.sessions.open(|handle| {
+        let opened = self.sessions.open(number(&token), |handle| {
             token.open_session(access)?;
             Ok(build(handle, token, access))
         });
@@ -118,7 +118,7 @@ impl Module {
         let Some(token) = self.state()?.known(slot)?.and_then(|known| known.in_memory()) else {
             return Ok(());
         };
-        self.close_where(|session| Arc::ptr_eq(&session.token, &token));
+        self.close_all(Some(&token));
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl Module {
         self.record_call(session, Call::of("C_Logout", None, &[]), || {
             let (token, _) = self.access(session)?;
             token.logout()?;
-            self.sessions.for_each(|session| {
+            self.sessions.for_each(Some(number(&token)), |session| {
                 if Arc::ptr_eq(&session.token, &token) {
                     session.clear_keys();
                 }
@@ -218,11 +218,11 @@ impl Module {
         self.sessions.with(session, Session::unlock)
     }
 
-    /// Closes the sessions that `fits` accepts.
-    pub(super) fn close_where(&self, fits: impl Fn(&Session) -> bool) {
+    /// Closes the sessions of a token, or all sessions.
+    pub(super) fn close_all(&self, token: Option<&Arc<Token>>) {
         let mut going = Vec::new();
-        self.sessions.for_each(|session| {
-            if fits(session) {
+        self.sessions.for_each(token.map(number), |session| {
+            if token.is_none_or(|token| Arc::ptr_eq(&session.token, token)) {
                 going.push(session.handle);
             }
         });
@@ -231,4 +231,10 @@ impl Module {
             let _ = self.close_session(session);
         }
     }
+}
+
+/// Returns the number of a token in the table of sessions.
+fn number(token: &Arc<Token>) -> u32 {
+    // The lowest bits of an address are the same for all tokens.
+    (Arc::as_ptr(token).addr() >> 4) as u32
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::Call;
-use super::scan::{finish, scan, strangers};
+use super::scan::{finish, strangers};
 use super::tokens::{Home, Known};
 use super::{Module, Slot, Threads};
 use crate::audit::Record;
@@ -93,8 +93,8 @@ impl Module {
     /// Adds the tokens that other processes have created since the last call.
     pub fn slots(&self) -> Result<Vec<SlotId>> {
         let state = self.state()?;
-        let mut slots = state.slots();
-        scan(&state.home, &mut slots, &mut state.look())?;
+        state.scan(&mut state.look())?;
+        let slots = state.slots();
         Ok(slots.iter().map(|slot| slot.id).collect())
     }
 
@@ -150,27 +150,31 @@ impl Module {
         let state = self.state()?;
         let (mut before, mut looked_at) = (None, None);
         loop {
-            let mut slots = state.slots();
+            let mut look = state.look();
             let strangers = if state.home.server.is_some() {
-                scan(&state.home, &mut slots, &mut state.look())?;
+                state.scan(&mut look)?;
+                Vec::new()
+            } else if look.is_current(&state.settings.token_dir) {
                 Vec::new()
             } else {
-                strangers(&state.settings.token_dir, &slots, &state.look())?
+                let slots = state.slots().clone();
+                strangers(&state.settings.token_dir, &slots, &look)?
             };
             // A new file is opened when it has not changed since the previous check. So this does
             // not disturb the process that creates it, and a file that is not a token does not fill
             // the log. The first check opens every file, so that the call has a result at once.
             let rests = before.as_ref().is_none_or(|before| *before == strangers);
             if !strangers.is_empty() && rests && looked_at.as_ref() != Some(&strangers) {
-                scan(&state.home, &mut slots, &mut state.look())?;
+                state.scan(&mut look)?;
                 looked_at = Some(strangers.clone());
             }
             before = Some(strangers);
+            let mut slots = state.slots();
             if let Some(slot) = slots.iter_mut().find(|slot| slot.event) {
                 slot.event = false;
                 return Ok(slot.id);
             }
-            drop(slots);
+            drop((slots, look));
             if wait == Wait::Never {
                 return Err(Error::NoEvent);
             }
@@ -241,9 +245,11 @@ impl Module {
         let state = self.state()?;
         fits(so_pin, &state.settings.pins)?;
         let header = Token::header(new_serial()?, slot.0, *label, so_pin, &state.settings, Change(1))?;
-        let mut slots = state.slots();
-        let free = slots.iter().position(|known| known.id == slot && known.token.is_none());
-        let free = free.ok_or(Error::SlotIdInvalid)?;
+        // No other call changes the list meanwhile.
+        let _look = state.look();
+        if !state.slots().iter().any(|known| known.id == slot && known.token.is_none()) {
+            return Err(Error::SlotIdInvalid);
+        }
         let home = &state.home;
         let token = match &home.server {
             Some(server) => {
@@ -256,7 +262,9 @@ impl Module {
                 Known::open(home, slot, &path, store, &header)?
             }
         };
-        slots[free] = Slot { id: slot, token: Some(Arc::new(token)), event: false };
+        let mut slots = state.slots();
+        slots.retain(|known| known.id != slot);
+        slots.push(Slot { id: slot, token: Some(Arc::new(token)), event: false });
         finish(&mut slots);
         Ok(())
     }

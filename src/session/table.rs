@@ -4,6 +4,9 @@
 //! In this table, a call locks only the slot of its own session, and shares no other lock, count or
 //! map with other sessions. The exceptions are the calls that open, close or log out sessions.
 //!
+//! A call for all sessions of one token locks only the slots of its sessions: each slot has the
+//! number of its token beside the lock.
+//!
 //! The upper bits of a handle are the generation of the slot. So the handle of a closed session
 //! stays invalid until 2^31 further sessions have used the slot.
 
@@ -23,6 +26,8 @@ const _: () = assert!(MAX_SESSIONS < 1 << INDEX_BITS);
 /// Generations count from 1 to this number and then start again at 1. So a handle has at most 49
 /// bits.
 const GENERATIONS: u64 = 1 << 31;
+/// The bits of a stamp that hold the generation.
+const LOWER: u64 = u32::MAX as u64;
 
 /// The table of all open sessions.
 pub struct SessionTable {
@@ -35,7 +40,8 @@ pub struct SessionTable {
 #[derive(Default)]
 struct Slot {
     session: Mutex<Option<Session>>,
-    generation: AtomicU64,
+    /// The generation in the lower half, and the number of the token in the upper half.
+    stamp: AtomicU64,
 }
 
 /// The numbers of the slots that have no session.
@@ -52,14 +58,19 @@ impl Default for SessionTable {
 }
 
 impl SessionTable {
-    /// Opens a session in a free slot. `make` gets the handle of the new session.
-    pub fn open(&self, make: impl FnOnce(SessionHandle) -> Result<Session>) -> Result<SessionHandle> {
+    /// Opens a session in a free slot. `make` gets the handle of the new session. `token` is a
+    /// number for [`for_each`](Self::for_each). Several tokens may have the same number.
+    pub fn open(
+        &self,
+        token: u32,
+        make: impl FnOnce(SessionHandle) -> Result<Session>,
+    ) -> Result<SessionHandle> {
         let index = self.take_slot()?;
         let slot = self.slot(index);
-        let generation = slot.generation.load(Ordering::Relaxed) % GENERATIONS + 1;
+        let generation = (slot.stamp.load(Ordering::Relaxed) & LOWER) % GENERATIONS + 1;
         let handle = SessionHandle(generation << INDEX_BITS | (index as u64 + 1));
         let session = make(handle).inspect_err(|_| self.free().returned.push(index))?;
-        slot.generation.store(generation, Ordering::Relaxed);
+        slot.stamp.store(u64::from(token) << 32 | generation, Ordering::Release);
         *lock(slot) = Some(session);
         Ok(handle)
     }
@@ -87,9 +98,19 @@ impl SessionTable {
         }
     }
 
-    /// Calls `work` with every open session.
-    pub fn for_each(&self, mut work: impl FnMut(&mut Session)) {
-        for slot in self.segments.iter().filter_map(OnceLock::get).flat_map(|segment| segment.iter()) {
+    /// Returns whether a session is open.
+    pub fn is_open(&self, handle: SessionHandle) -> bool {
+        self.with(handle, |_| Ok(())).is_ok()
+    }
+
+    /// Calls `work` with every open session, or with those whose token has this number. Does not
+    /// wait for calls that use other sessions.
+    pub fn for_each(&self, token: Option<u32>, mut work: impl FnMut(&mut Session)) {
+        let has = |slot: &&Slot| {
+            token.is_none_or(|token| slot.stamp.load(Ordering::Acquire) >> 32 == u64::from(token))
+        };
+        let slots = self.segments.iter().filter_map(OnceLock::get).flat_map(|segment| segment.iter());
+        for slot in slots.filter(has) {
             if let Some(session) = lock(slot).as_mut() {
                 work(session);
             }

@@ -21,7 +21,7 @@ fn in_many_orders(model: impl Fn() + Send + Sync + 'static) {
 }
 
 fn open(table: &SessionTable) -> SessionHandle {
-    table.open(|handle| Ok(Session { handle, uses: 0 })).expect("a session")
+    table.open(0, |handle| Ok(Session { handle, uses: 0 })).expect("a session")
 }
 
 /// Uses a session, and counts the uses in it.
@@ -76,7 +76,7 @@ fn closing_all_sessions_is_safe_while_sessions_are_opened_and_used() {
         };
         // As in C_CloseAllSessions: collects the sessions, then closes them.
         let mut there = Vec::new();
-        table.for_each(|session| there.push(session.handle));
+        table.for_each(None, |session| there.push(session.handle));
         assert!(there.contains(&first));
         for handle in &there {
             table.close(*handle).expect("no other thread closes");
@@ -93,7 +93,7 @@ fn a_session_that_cannot_be_created_frees_its_slot() {
         let table = Arc::new(SessionTable::default());
         let refused = {
             let table = Arc::clone(&table);
-            thread::spawn(move || table.open(|_| Err(Error::DeviceRemoved)).err())
+            thread::spawn(move || table.open(0, |_| Err(Error::DeviceRemoved)).err())
         };
         let own = open(&table);
         assert_eq!(refused.join().expect("a thread"), Some(Error::DeviceRemoved));
