@@ -4,8 +4,6 @@
 //! the operation without a further call. Closing a session is not recorded, although it destroys
 //! the session's objects and may end the login.
 
-use std::sync::Arc;
-
 use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
@@ -90,19 +88,29 @@ impl<'a> Call<'a> {
 }
 
 impl Module {
-    /// Does the work of a function and records it if there is an audit log.
+    /// Does the work of a function and records it if there is an audit log. Fails with
+    /// `SessionHandleInvalid` if another thread closed the session before the work created session
+    /// objects.
     pub(super) fn record_call<T: Makes>(
         &self,
         session: SessionHandle,
         call: Call<'_>,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let audited = |session: &mut Session| {
-            let audited = session.token.settings.audit.is_some();
-            Ok(audited.then(|| (Arc::clone(&session.token), session.rights())))
-        };
         // The work itself fails if the session handle is invalid.
-        let Ok(Some((token, rights))) = self.sessions.with(session, audited) else { return work() };
+        let Ok((token, rights)) = self.access(session) else { return work() };
+        let work = || {
+            let made = work()?;
+            // The session may have been closed before its new objects were listed. They would never
+            // be destroyed.
+            if !self.sessions.is_open(session) && token.forget_session(session) {
+                return Err(Error::SessionHandleInvalid);
+            }
+            Ok(made)
+        };
+        if token.settings.audit.is_none() {
+            return work();
+        }
         // The unique IDs are read before the work, because it may destroy the objects. The rights
         // are read again after the work, because a login gives more rights.
         let mut objects = names(&token, rights, &call.list_objects());

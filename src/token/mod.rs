@@ -99,6 +99,8 @@ struct State {
     latest: Change,
     sessions: u64,
     read_write_sessions: u64,
+    /// Whether `C_InitToken` erases the token. It holds the lock of changes meanwhile.
+    erasing: bool,
 }
 
 /// The facts about a token that a process keeps after it removed the [`Token`] from memory. A new
@@ -150,8 +152,15 @@ impl Token {
     ) -> Result<Self> {
         let Header { serial, change, .. } = store.header()?;
         let latest = change.max(remains.latest);
-        let state =
-            State { key: None, incarnation: 0, seen: None, latest, sessions: 0, read_write_sessions: 0 };
+        let state = State {
+            key: None,
+            incarnation: 0,
+            seen: None,
+            latest,
+            sessions: 0,
+            read_write_sessions: 0,
+            erasing: false,
+        };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
         let public_indexer = public_indexer(&serial);
         Ok(Self {
@@ -259,9 +268,15 @@ impl Token {
         Sessions { all: state.sessions, read_write: state.read_write_sessions }
     }
 
-    /// Counts a new session. Fails if it is read-only and the SO is logged in.
+    /// Counts a new session. Fails if it is read-only and the SO is logged in. Waits until an
+    /// initialisation of the token ends.
     pub(crate) fn open_session(&self, access: Access) -> Result<()> {
         let mut state = self.state();
+        while state.erasing {
+            drop(state);
+            drop(self.lock_changes());
+            state = self.state();
+        }
         // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
         if access == Access::ReadOnly && self.login_state() == Login::SecurityOfficer {
             return Err(Error::SessionReadWriteSoExists);
@@ -274,10 +289,7 @@ impl Token {
     /// Destroys the session objects of a session, and removes the session from the count. The last
     /// session ends the login. Returns the number of sessions that are left.
     pub(crate) fn close_session(&self, session: SessionHandle, access: Access) -> u64 {
-        // Another session may remember one of its keys.
-        if self.objects.remove_session(session) {
-            self.bump();
-        }
+        self.forget_session(session);
         let mut state = self.state();
         state.sessions -= 1;
         state.read_write_sessions -= u64::from(access == Access::ReadWrite);
@@ -293,6 +305,16 @@ impl Token {
             self.settle_all();
         }
         left
+    }
+
+    /// Destroys the session objects of a session. Returns whether it had any.
+    pub(crate) fn forget_session(&self, session: SessionHandle) -> bool {
+        let had = self.objects.remove_session(session);
+        if had {
+            // Another session may remember one of its keys.
+            self.bump();
+        }
+        had
     }
 
     /// Ends the login. Wipes private objects from memory and destroys private session objects.

@@ -154,19 +154,18 @@ impl Objects {
     /// Adds an object. Returns its new handle.
     pub(super) fn insert(&self, entry: Entry) -> ObjectHandle {
         let handle = ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        match entry.home {
-            Home::Token(id) => {
-                self.rows().insert(id, handle);
-            }
-            Home::Session(session) => {
-                self.by_session.entry(session).or_default().insert(handle);
-            }
-            Home::BuiltIn => {}
+        let home = entry.home;
+        if let Home::Token(id) = home {
+            self.rows().insert(id, handle);
         }
         let place = entry.place(handle);
         self.enter(handle, &entry);
         self.by_handle.insert(handle, entry);
         self.walk.write().unwrap_or_else(PoisonError::into_inner).insert(place);
+        // This comes last: if the session is closed meanwhile, its list has the whole object.
+        if let Home::Session(session) = home {
+            self.by_session.entry(session).or_default().insert(handle);
+        }
         handle
     }
 

@@ -87,6 +87,15 @@ pub(super) struct Unwrapped {
     pub(super) record: Vec<u8>,
 }
 
+/// The time in which `C_InitToken` erases a token. Its end lets sessions open again.
+struct Erasing<'a>(&'a Token);
+
+impl Drop for Erasing<'_> {
+    fn drop(&mut self) {
+        self.0.state().erasing = false;
+    }
+}
+
 /// An attacker who has the file can guess a PIN with fewer bytes within hours. Such a PIN is
 /// allowed, and the log warns about it.
 const SHORT: usize = 8;
@@ -94,6 +103,9 @@ const SHORT: usize = 8;
 impl Token {
     /// Initialises the token again. Needs the current SO PIN. Destroys all objects and the user
     /// PIN.
+    ///
+    /// The PIN takes long to try, so the sessions are counted again before the token is erased.
+    /// From then on, no session opens until the initialisation ends.
     pub(crate) fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
         if self.sessions().all != 0 {
             return Err(Error::SessionExists);
@@ -104,6 +116,14 @@ impl Token {
         let header =
             Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_incarnation())?;
         let change = self.lock_changes();
+        {
+            let mut state = self.state();
+            if state.sessions != 0 {
+                return Err(Error::SessionExists);
+            }
+            state.erasing = true;
+        }
+        let _erasing = Erasing(self);
         self.store.initialize(&header)?;
         self.load_changes(&change)
     }

@@ -1,9 +1,15 @@
 //! Several threads use one token.
 
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M};
+use jeton::module::Access;
+use jeton::session::Session;
 
 use crate::keys::{Kind, RSA, pair};
-use crate::support::{data, each_user, none, one_user, plain};
+use crate::support::{LABEL, SO_PIN, data, each_user, none, one_user, plain};
 
 #[test]
 fn eight_threads_sign_with_one_key_in_separate_sessions() {
@@ -107,5 +113,66 @@ fn each_of_many_threads_gets_the_token_objects_that_it_created() {
         });
         let kept = client.find(session, &none());
         assert_eq!(kept.len(), usize::from(THREADS) * usize::from(OBJECTS) / 2);
+    });
+}
+
+/// PKCS#11 3.2, C_CloseSession: the session objects of the session are destroyed.
+#[test]
+fn a_session_that_is_closed_during_a_call_leaves_no_object() {
+    let public = none().number(A::MODULUS_BITS, 3072).flag(A::TOKEN, false);
+    let private = none().flag(A::TOKEN, false);
+    one_user(|client, session| {
+        for round in 0..4 {
+            let closed = client.open();
+            let made = std::thread::scope(|scope| {
+                let generate = || {
+                    let generator = plain(M::RSA_PKCS_KEY_PAIR_GEN);
+                    let made = client.module.generate_key_pair(
+                        closed,
+                        &generator,
+                        &public.template(),
+                        &private.template(),
+                    );
+                    made.map(drop)
+                };
+                let making = scope.spawn(generate);
+                std::thread::sleep(Duration::from_millis(5 * round));
+                client.module.close_session(closed).expect("a session");
+                making.join().expect("a thread")
+            });
+            assert!(matches!(made, Ok(()) | Err(Error::SessionHandleInvalid)), "{made:?}");
+            assert_eq!(client.find(session, &none()), [], "round {round}: {made:?}");
+        }
+    });
+}
+
+#[test]
+fn the_logout_of_a_token_waits_for_no_session_of_another_token() {
+    one_user(|client, session| {
+        let second = client.module.slots().expect("slots")[1];
+        client.module.init_token(second, SO_PIN, LABEL).expect("a token");
+        let busy = client.module.open_session(second, Access::ReadWrite).expect("a session");
+        let (entered, has_entered) = channel();
+        let (leave, may_leave) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let work = |_: &mut Session| {
+                    entered.send(()).expect("the test");
+                    // Without a limit, a failure of this test would block it forever.
+                    let _ = may_leave.recv_timeout(Duration::from_secs(20));
+                    Ok(())
+                };
+                client.module.with_session(busy, work).expect("a session");
+            });
+            has_entered.recv().expect("the thread");
+            let logout = scope.spawn(|| client.module.logout(session));
+            let began = Instant::now();
+            while !logout.is_finished() && began.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(logout.is_finished(), "the logout waits");
+            leave.send(()).expect("the thread");
+            logout.join().expect("a thread").expect("a logout");
+        });
     });
 }
