@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -42,6 +42,8 @@ enum Way {
     Thread {
         queue: SyncSender<Message>,
         thread: Mutex<Option<JoinHandle<()>>>,
+        /// Writes the records of calls that end after the thread.
+        late: Mutex<Writer>,
     },
     /// The application forbids threads, so each call writes its own record.
     Caller(Mutex<Writer>),
@@ -108,15 +110,7 @@ impl Audit {
     /// Opens the audit log at `path`, with a thread if `threads` allows it. Fails with
     /// `DeviceError` if the file cannot be written.
     pub fn open(path: &Path, provider: &'static Provider, threads: Threads) -> Result<Self> {
-        let mut writer = Writer {
-            path: path.to_owned(),
-            provider,
-            end: 0,
-            number: 0,
-            last: NONE,
-            lost: 0,
-            patience: file_lock::LIMIT,
-        };
+        let mut writer = Writer::new(path, provider);
         writer.write(&[]).map_err(|reason| writer.failed(&reason))?;
         if threads == Threads::Forbidden {
             return Ok(Self(Way::Caller(Mutex::new(writer))));
@@ -127,25 +121,30 @@ impl Audit {
             error!("audit: the thread cannot start: {reason}");
             Error::HostMemory
         })?;
-        Ok(Self(Way::Thread { queue, thread: Mutex::new(Some(thread)) }))
+        let late = Mutex::new(Writer::new(path, provider));
+        Ok(Self(Way::Thread { queue, thread: Mutex::new(Some(thread)), late }))
     }
 
     /// Queues a record for writing, or writes it if there is no thread.
     pub fn note(&self, record: Record) {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        match &self.0 {
-            // After C_Finalize no thread receives it. The late call fails anyway, because its
-            // session is closed.
-            Way::Thread { queue, .. } => drop(queue.send(Message::Record(Box::new((time, record))))),
-            Way::Caller(writer) => {
-                writer.lock().unwrap_or_else(PoisonError::into_inner).take(&[(time, record)]);
+        let (writer, record) = match &self.0 {
+            Way::Caller(writer) => (writer, (time, record)),
+            Way::Thread { queue, late, .. } => {
+                match queue.send(Message::Record(Box::new((time, record)))) {
+                    // The thread has ended. A call that passed the check of its session before
+                    // C_Finalize may have changed the token, so its record is written here.
+                    Err(SendError(Message::Record(record))) => (late, *record),
+                    _ => return,
+                }
             }
-        }
+        };
+        writer.lock().unwrap_or_else(PoisonError::into_inner).take(&[record]);
     }
 
     /// Waits until all records are written, and ends the thread.
     pub fn close(&self) {
-        let Way::Thread { queue, thread } = &self.0 else { return };
+        let Way::Thread { queue, thread, .. } = &self.0 else { return };
         let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = queue.send(Message::End);
@@ -193,6 +192,18 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(path: &Path, provider: &'static Provider) -> Self {
+        Self {
+            path: path.to_owned(),
+            provider,
+            end: 0,
+            number: 0,
+            last: NONE,
+            lost: 0,
+            patience: file_lock::LIMIT,
+        }
+    }
+
     /// Writes records. If that fails, counts them as lost; the next successful write reports the
     /// number.
     fn take(&mut self, batch: &[(Duration, Record)]) {

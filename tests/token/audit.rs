@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jeton::audit::{Audit, Record, Threads};
 use jeton::backend::{Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
@@ -135,7 +136,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
         });
         // Without threads the records are written at once, so no `C_Finalize` is needed.
         let single = jeton::module::Module::new();
-        single.set_threads(jeton::module::Threads::Forbidden);
+        single.set_threads(Threads::Forbidden);
         let parameters = client.directory.parameters(provider, &configuration);
         single.initialize(Some(&parameters)).expect("a module");
         let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
@@ -203,5 +204,22 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
         client.module.finalize().expect("a module");
         let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
         assert_eq!(functions.len(), 2, "{functions:?}");
+    });
+}
+
+/// A call that passed the check of its session before `C_Finalize` ends after the thread of the
+/// log.
+#[test]
+fn a_record_after_the_end_of_the_thread_is_written() {
+    one_backend(|provider| {
+        let directory = Directory::new();
+        let file = directory.path().join("audit.jsonl");
+        let audit = Audit::open(&file, provider, Threads::Allowed).expect("an audit log");
+        audit.note(Record { function: "C_Login", ..Record::default() });
+        audit.close();
+        audit.note(Record { function: "C_CreateObject", ..Record::default() });
+        let functions: Vec<_> =
+            records(&file, provider).iter().map(|record| record["function"].clone()).collect();
+        assert_eq!(functions, ["C_Login", "C_CreateObject"]);
     });
 }
