@@ -209,13 +209,12 @@ impl Module {
     }
 
     /// Authenticates the user for the operation that the session has just started with a key that
-    /// has `CKA_ALWAYS_AUTHENTICATE` (PKCS#11 3.2, C_Login).
+    /// has `CKA_ALWAYS_AUTHENTICATE` (PKCS#11 3.2, C_Login). The PIN takes long to try. Meanwhile
+    /// another thread may start an operation with another key, which the PIN was not given for.
     fn login_for_operation(&self, session: SessionHandle, token: &Token, pin: &[u8]) -> Result<()> {
-        self.sessions.with(session, |session| {
-            if session.waits() { Ok(()) } else { Err(Error::OperationNotInitialized) }
-        })?;
+        let turn = self.sessions.with(session, Session::waits)?;
         token.authenticate(pin)?;
-        self.sessions.with(session, Session::unlock)
+        self.sessions.with(session, |session| session.unlock(turn))
     }
 
     /// Closes the sessions of a token, or all sessions.

@@ -290,22 +290,20 @@ impl Session {
         named.for_each(|(_, operation)| operation.cancel());
     }
 
-    /// Returns whether an operation waits for the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`.
-    pub(crate) fn waits(&mut self) -> bool {
-        self.last_waiting().is_some()
+    /// Returns the turn of the operation that the next PIN of a key with `CKA_ALWAYS_AUTHENTICATE`
+    /// is for: of the operations that wait for one, the one that was started last. Fails with
+    /// `OperationNotInitialized` if no operation waits.
+    pub(crate) fn waits(&mut self) -> Result<PinTurn> {
+        let turns = self.operations.each().filter_map(|(_, operation)| operation.waits());
+        turns.max().ok_or(Error::OperationNotInitialized)
     }
 
-    fn last_waiting(&mut self) -> Option<PinTurn> {
-        self.operations.each().filter_map(|(_, operation)| operation.waits()).max()
-    }
-
-    /// Unlocks one of the operations that wait for the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`:
-    /// the one that was started last. PKCS#11 3.2, "Private key objects": "the user has to supply
-    /// the PIN for each use". One PIN unlocks one operation.
-    pub(crate) fn unlock(&mut self) -> Result<()> {
-        let last = self.last_waiting().ok_or(Error::OperationNotInitialized)?;
-        self.operations.each().for_each(|(_, operation)| operation.unlock(last));
-        Ok(())
+    /// Unlocks the operation with this turn. PKCS#11 3.2, "Private key objects": "the user has to
+    /// supply the PIN for each use". One PIN unlocks one operation. Fails with
+    /// `OperationNotInitialized` if the operation does not wait any more.
+    pub(crate) fn unlock(&mut self, turn: PinTurn) -> Result<()> {
+        let unlocked = self.operations.each().any(|(_, operation)| operation.unlock(turn));
+        if unlocked { Ok(()) } else { Err(Error::OperationNotInitialized) }
     }
 
     /// Ends every operation that has a key and drops its engine, which holds the parsed key.

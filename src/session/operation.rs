@@ -53,7 +53,7 @@ impl Reuse {
 /// The order in which operations wait for a PIN: a later operation has a greater turn. Two
 /// operations never have the same turn, and a turn is not an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PinTurn(u64);
+pub(crate) struct PinTurn(u64);
 
 impl PinTurn {
     fn next() -> Self {
@@ -313,8 +313,8 @@ pub(super) trait Lifecycle {
     fn clear_key(&mut self);
     /// Returns the turn of an operation that waits for a PIN.
     fn waits(&self) -> Option<PinTurn>;
-    /// Unlocks the operation if it waits for a PIN and has that turn.
-    fn unlock(&mut self, turn: PinTurn);
+    /// Unlocks the operation if it waits for a PIN and has that turn. Returns whether it does.
+    fn unlock(&mut self, turn: PinTurn) -> bool;
 }
 
 impl<E: Engine> Lifecycle for Operation<E> {
@@ -335,10 +335,12 @@ impl<E: Engine> Lifecycle for Operation<E> {
         }
     }
 
-    fn unlock(&mut self, turn: PinTurn) {
-        if self.waits() == Some(turn) {
+    fn unlock(&mut self, turn: PinTurn) -> bool {
+        let waits = self.waits() == Some(turn);
+        if waits {
             self.stage = Stage::Ready;
         }
+        waits
     }
 }
 

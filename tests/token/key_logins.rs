@@ -3,12 +3,14 @@
 
 use jeton::backend::Hash;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does};
+use jeton::id::{
+    AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does, token_flag,
+};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, PIN, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, Functions, PIN, none, one_backend, one_user, plain};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -111,6 +113,37 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
         assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
         let idle = module.login(session, User::ContextSpecific, PIN);
         assert_eq!(idle, Err(Error::OperationNotInitialized));
+    });
+}
+
+/// Another thread ends the operation while the PIN is tried, and starts one with another key.
+#[test]
+fn a_pin_unlocks_only_the_operation_that_it_was_given_for() {
+    one_backend(|provider| {
+        let directory = Client::new(provider).directory;
+        let module = Functions::new();
+        // Argon2id takes long enough for the other thread to act.
+        let parameters = directory.parameters(provider, "").replace("memory-kib = 8", "memory-kib = 200000");
+        module.initialize(Some(&parameters)).expect("a module");
+        let slot = module.slots().expect("slots")[0];
+        let client = Client { module, slot, directory };
+        let (module, session) = (&client.module, client.user());
+        let [harmless, root] =
+            [(); 2].map(|()| client.create(session, &RSA.private.clone().and(&always())).expect("a key"));
+        module.sign_init(session, &plain(M::RSA_PKCS), harmless).expect("an operation");
+        std::thread::scope(|scope| {
+            let login = scope.spawn(|| module.login(session, User::ContextSpecific, PIN));
+            // The attempt is counted before the PIN is tried.
+            while client.flags() & token_flag::USER_PIN_COUNT_LOW == 0 && !login.is_finished() {
+                std::thread::yield_now();
+            }
+            module.sign_cancel(session).expect("a session");
+            module.sign_init(session, &plain(M::RSA_PKCS), root).expect("an operation");
+            let outcome = login.join().expect("a thread");
+            let signature = module.sign(session, b"data", Output::Buffer(&mut [0; 256]));
+            assert_eq!(signature, Err(Error::UserNotLoggedIn));
+            assert_eq!(outcome, Err(Error::OperationNotInitialized));
+        });
     });
 }
 
