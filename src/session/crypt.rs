@@ -154,10 +154,16 @@ impl Operation<Crypting> {
         let Output::Buffer(out) = out else {
             return self.length(Parts::Single, |engine| engine.whole_len(input.len()));
         };
+        let needs_pin = self.needs_pin();
         self.once(|engine| {
             let needed = engine.whole_len(input.len());
             if out.len() >= needed {
                 return engine.whole(input, out).inspect_err(|_| engine.forget());
+            }
+            // The operation stays active. If the key were used, one PIN would decrypt any number of
+            // ciphertexts, and return the lengths of their plaintexts.
+            if needs_pin {
+                return Err(Error::BufferTooSmall { needed });
             }
             // The result may be shorter than `needed`, because a decryption removes the padding. If
             // the result does not fit, the next call computes it again.

@@ -179,6 +179,11 @@ impl<E: Engine> Operation<E> {
         self.stage != Stage::Idle
     }
 
+    /// Returns whether each use of the key needs a PIN.
+    pub(super) fn needs_pin(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| matches!(kept.reuse, Reuse::Never(_)))
+    }
+
     /// Does the operation in a single part.
     pub(super) fn once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
@@ -288,7 +293,7 @@ impl<E: Resume> Operation<E> {
     /// saved. Otherwise one PIN would be enough for many uses of the key.
     pub(super) fn save(&self) -> Result<Option<Saved>> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.is_active()) else { return Ok(None) };
-        if matches!(kept.reuse, Reuse::Never(_)) {
+        if self.needs_pin() {
             return Err(Error::StateUnsaveable);
         }
         let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };

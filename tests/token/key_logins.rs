@@ -10,7 +10,7 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, Functions, PIN, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, Functions, PIN, each_user, none, one_backend, one_user, plain};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -144,6 +144,36 @@ fn a_pin_unlocks_only_the_operation_that_it_was_given_for() {
             assert_eq!(signature, Err(Error::UserNotLoggedIn));
             assert_eq!(outcome, Err(Error::OperationNotInitialized));
         });
+    });
+}
+
+/// One PIN decrypted any number of ciphertexts, because a buffer that is too small keeps the
+/// operation active, and returned the length of each plaintext.
+#[test]
+fn a_buffer_that_may_be_too_small_uses_no_key_that_needs_a_pin() {
+    each_user(|client, session| {
+        let module = &client.module;
+        let public = client.create(session, &RSA.public.clone()).expect("a key");
+        let private = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
+        for mechanism in [plain(M::RSA_PKCS), plain(M::RSA_X_509)] {
+            let sealed = [&[7; 5][..], &[7; 50]].map(|data| {
+                let mut sealed = vec![0; 256];
+                module.encrypt_init(session, &mechanism, public).expect("an operation");
+                module.encrypt(session, data, Output::Buffer(&mut sealed)).expect("a ciphertext");
+                sealed
+            });
+            module.decrypt_init(session, &mechanism, private).expect("an operation");
+            module.login(session, User::ContextSpecific, PIN).expect("the PIN");
+            for len in [0, 1, 50, 255] {
+                for sealed in &sealed {
+                    let out = module.decrypt(session, sealed, Output::Buffer(&mut vec![0; len]));
+                    assert_eq!(out, Err(Error::BufferTooSmall { needed: 256 }));
+                }
+            }
+            assert!(module.decrypt(session, &sealed[0], Output::Buffer(&mut [0; 256])).is_ok());
+            let again = module.decrypt(session, &sealed[1], Output::Buffer(&mut [0; 256]));
+            assert_eq!(again, Err(Error::OperationNotInitialized));
+        }
     });
 }
 

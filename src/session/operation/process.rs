@@ -3,7 +3,7 @@
 //! until a `Final` function ends it. Each message has a single part or several parts. The
 //! specification calls the operation a process, and each message an operation.
 
-use super::{Absorb, Engine, Operation, Reuse, Stage};
+use super::{Absorb, Engine, Operation, Stage};
 use crate::error::{Error, Result};
 
 /// Whether a function begins a message or continues one.
@@ -125,10 +125,7 @@ impl<E: Engine> Operation<E> {
     /// Returns the state after a message. PKCS#11 3.2, "Private key objects": a key with
     /// `CKA_ALWAYS_AUTHENTICATE` needs a login for each use, and each message is a use.
     fn between_messages(&self) -> Stage {
-        match self.kept.as_ref().map(|kept| kept.reuse) {
-            Some(Reuse::Never(_)) => Stage::Locked,
-            Some(Reuse::Epoch(_)) | None => Stage::Ready,
-        }
+        if self.needs_pin() { Stage::Locked } else { Stage::Ready }
     }
 }
 
