@@ -5,7 +5,7 @@ use jeton::backend::Direction;
 use jeton::session::{Crypting, Operation, Session};
 
 use crate::input::{In, Out};
-use crate::operation::{init_crypting, produce, transform};
+use crate::operation::{init_crypting, produce, transform, update};
 
 /// # Safety
 ///
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn C_DecryptUpdate(
 ) -> CK_RV {
     let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
     // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-    unsafe { transform(handle, decrypt_operation, encrypted, part, Operation::crypt_update) }
+    unsafe { update(Direction::Decrypt, handle, decrypt_operation, encrypted, part) }
 }
 
 /// # Safety

@@ -5,7 +5,7 @@ use jeton::backend::Direction;
 use jeton::session::{Crypting, Operation, Session};
 
 use crate::input::{In, Out};
-use crate::operation::{init_crypting, produce, transform};
+use crate::operation::{init_crypting, produce, transform, update};
 
 /// # Safety
 ///
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn C_EncryptUpdate(
 ) -> CK_RV {
     let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
     // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-    unsafe { transform(handle, encrypt_operation, part, encrypted, Operation::crypt_update) }
+    unsafe { update(Direction::Encrypt, handle, encrypt_operation, part, encrypted) }
 }
 
 /// # Safety

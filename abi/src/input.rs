@@ -112,6 +112,14 @@ pub(crate) unsafe fn list<T>(
 #[derive(Clone, Copy)]
 pub(crate) struct Out(pub *mut CK_BYTE, pub *mut CK_ULONG);
 
+impl Out {
+    /// Returns the name of the function for the audit log, unless the caller asks only for the
+    /// length.
+    pub(crate) fn logged(self, function: &'static str) -> Option<&'static str> {
+        (!self.0.is_null()).then_some(function)
+    }
+}
+
 /// Runs `work` with an input and an output. `NULL` for the buffer asks for the length. The length
 /// is written on success and if the buffer is too small. The input may overlap the output ("can be
 /// in the same place", C_Digest).

@@ -109,6 +109,24 @@ pub(crate) unsafe fn transform_in<E: Engine>(
     })
 }
 
+/// Encrypts or decrypts a part, like `C_EncryptUpdate`.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for `input` and `output`.
+pub(crate) unsafe fn update(
+    direction: Direction,
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<Crypting>,
+    input: In,
+    output: Out,
+) -> CK_RV {
+    let work =
+        |session: &mut Session, data: &[u8], out: Output<'_>| session.crypt_update(direction, data, out);
+    // SAFETY: the caller's promise.
+    unsafe { transform_in(handle, operation, input, output, work) }
+}
+
 /// Runs a function with an output and no input, like `C_SignFinal`.
 ///
 /// # Safety

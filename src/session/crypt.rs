@@ -171,8 +171,8 @@ impl Operation<Crypting> {
         })
     }
 
-    /// `C_EncryptUpdate`, `C_DecryptUpdate`
-    pub fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
+    /// `C_EncryptUpdate`, `C_DecryptUpdate`, after the check of the key.
+    pub(super) fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else {
             return self.length(Parts::Multiple, |engine| engine.part_len(input.len()));
         };

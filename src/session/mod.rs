@@ -43,7 +43,7 @@ pub use verify_signature::VerifyingSignature;
 use crypt::RsaHalf;
 use find::Find;
 use input::Message;
-use operation::{NO_KEY, PinTurn, Reuse};
+use operation::{NO_KEY, Output, PinTurn, Reuse};
 use otp::Otp;
 
 /// An open session with its active operations.
@@ -118,7 +118,7 @@ impl Session {
         if !digest.rearm(mechanism.info, NO_KEY, 0, |_, kept| Ok(kept.same(&mechanism.params)))? {
             check_offered(&self.token, mechanism)?;
             let engine = Digesting::new(self.token.provider(), hash);
-            digest.start(mechanism, NO_KEY, Reuse::Epoch(0), engine);
+            digest.start(mechanism, None, Reuse::Epoch(0), engine);
         }
         Ok(())
     }
@@ -232,6 +232,12 @@ impl Session {
         start.fit_or_arm(operations.crypt(direction), fit, make)
     }
 
+    /// `C_EncryptUpdate`, `C_DecryptUpdate`
+    pub fn crypt_update(&mut self, direction: Direction, input: &[u8], out: Output<'_>) -> Result<usize> {
+        self.follow_key(|session| session.operations.crypt(direction))?;
+        self.operations.crypt(direction).crypt_update(input, out)
+    }
+
     /// `C_MessageSignInit`
     pub fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_SIGN);
@@ -279,6 +285,36 @@ impl Session {
     /// Returns the message-based encryption or decryption operation.
     pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
         self.operations.messages(direction)
+    }
+
+    /// Checks the key of an operation again, before the operation returns another result. An `Init`
+    /// function permits one result, however long it takes. An operation that returns more of them,
+    /// for messages or for parts, would never notice that the key was destroyed. Loads the changes
+    /// of other processes first, at most once a second. If the key may not be used any more, the
+    /// operation ends.
+    pub(crate) fn follow_key<E: Engine>(
+        &mut self,
+        operation: impl Fn(&mut Self) -> &mut Operation<E>,
+    ) -> Result<()> {
+        if !operation(self).is_active() {
+            return Ok(());
+        }
+        let outcome = self.token.poll_occasionally().and_then(|()| self.permit_again(&operation));
+        outcome.inspect_err(|_| operation(self).clear())
+    }
+
+    fn permit_again<E: Engine>(&mut self, operation: impl Fn(&mut Self) -> &mut Operation<E>) -> Result<()> {
+        let epoch = self.token.epoch();
+        if operation(self).outdated(epoch).is_none() {
+            return Ok(());
+        }
+        let (token, rights) = (Arc::clone(&self.token), self.rights());
+        let operation = operation(self);
+        if let Some((mechanism, key, usage)) = operation.outdated(epoch) {
+            find_permitted(&token, rights, mechanism, key, usage)?;
+            operation.permit(epoch);
+        }
+        Ok(())
     }
 
     /// Ends the search and the operations that `flags` name, as in `CK_MECHANISM_INFO`.
@@ -367,7 +403,7 @@ impl Start<'_> {
         let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
         let engine = make(object)?;
         let reuse = if always { Reuse::never() } else { Reuse::Epoch(epoch) };
-        operation.start(mechanism, key, reuse, engine);
+        operation.start(mechanism, Some((key, usage)), reuse, engine);
         Ok(())
     }
 }

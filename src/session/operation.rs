@@ -12,6 +12,7 @@ use crate::backend::Hasher;
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::{Mechanism, MechanismRow, Params};
+use crate::session::Usage;
 use crate::session::progress::{Progress, Saved};
 
 mod process;
@@ -101,6 +102,8 @@ enum Stage {
 struct Kept<E> {
     mechanism: Mechanism,
     key: ObjectHandle,
+    /// The use of the key; `None` without a key.
+    usage: Option<Usage>,
     reuse: Reuse,
     engine: E,
 }
@@ -136,9 +139,17 @@ impl<E: Engine> Operation<E> {
         Ok(true)
     }
 
-    /// Starts the operation with a new engine. With `Reuse::Never` the operation waits for a PIN.
-    pub(super) fn start(&mut self, mechanism: &Mechanism, key: ObjectHandle, reuse: Reuse, engine: E) {
-        let kept = Kept { mechanism: mechanism.clone(), key, reuse, engine };
+    /// Starts the operation with a new engine. `used` is the key and its use. With `Reuse::Never`
+    /// the operation waits for a PIN.
+    pub(super) fn start(
+        &mut self,
+        mechanism: &Mechanism,
+        used: Option<(ObjectHandle, Usage)>,
+        reuse: Reuse,
+        engine: E,
+    ) {
+        let (key, usage) = used.map_or((NO_KEY, None), |(key, usage)| (key, Some(usage)));
+        let kept = Kept { mechanism: mechanism.clone(), key, usage, reuse, engine };
         match &mut self.kept {
             Some(place) => **place = kept,
             None => self.kept = Some(Box::new(kept)),
@@ -160,13 +171,34 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Ends the operation and drops its engine with the key.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Returns the mechanism that the active operation was started with.
     pub(crate) fn mechanism(&self) -> Option<&Mechanism> {
         self.kept.as_ref().filter(|_| self.is_active()).map(|kept| &kept.mechanism)
+    }
+
+    /// Returns the mechanism and the key of the active operation.
+    pub(crate) fn uses(&self) -> Option<(&'static MechanismRow, ObjectHandle)> {
+        self.kept.as_ref().filter(|_| self.is_active()).map(|kept| (kept.mechanism.info, kept.key))
+    }
+
+    /// Returns the use of the key if it was permitted in another epoch than this one. A use that
+    /// needs a PIN is permitted only once.
+    pub(super) fn outdated(&self, epoch: u64) -> Option<(&Mechanism, ObjectHandle, Usage)> {
+        let kept = self.kept.as_ref().filter(|kept| kept.reuse != Reuse::Epoch(epoch))?;
+        kept.usage.map(|usage| (&kept.mechanism, kept.key, usage))
+    }
+
+    /// Records that the use of the key is permitted in this epoch, too.
+    pub(super) fn permit(&mut self, epoch: u64) {
+        if let Some(kept) = &mut self.kept
+            && let Reuse::Epoch(permitted) = &mut kept.reuse
+        {
+            *permitted = epoch;
+        }
     }
 
     /// Returns the engine of the active operation.

@@ -9,6 +9,7 @@ use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::MessageParams;
 use jeton::module::{Module, Output, Started};
 use jeton::object::template::Template;
+use jeton::session::{Operation, Session, Signing, Verifying};
 
 /// A module with the functions of a session's operations.
 #[derive(Default)]
@@ -88,38 +89,79 @@ functions! {
     verify_final(signature: &[u8]) -> () = |session| session.operations.verify.verify_final(signature);
     encrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt(data, out);
     encrypt_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.operations.encrypt.crypt_update(data, out);
+        |session| session.crypt_update(Direction::Encrypt, data, out);
     encrypt_final(out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt_final(out);
     decrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt(data, out);
     decrypt_update(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.operations.decrypt.crypt_update(data, out);
+        |session| session.crypt_update(Direction::Decrypt, data, out);
     sign_encrypt_update(data: &[u8], out: Output<'_>) -> usize = |session| session.sign_encrypt_update(data, out);
     sign_recover(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign_recover.sign(data, out);
     verify_signature_update(data: &[u8]) -> () = |session| session.operations.verify_signature.update(data);
     verify_signature_final() -> () = |session| session.operations.verify_signature.verify_signature_final();
     verify_signature_cancel() -> () = |session| { session.operations.verify_signature.cancel(); Ok(()) };
-    sign_message(data: &[u8], out: Output<'_>) -> usize =
-        |session| session.operations.message_sign.sign_message(data, out);
-    sign_message_begin() -> () = |session| session.operations.message_sign.message_start();
-    sign_message_part(part: &[u8]) -> () = |session| session.operations.message_sign.message_update(part);
-    sign_message_end(part: &[u8], out: Output<'_>) -> usize =
-        |session| session.operations.message_sign.sign_message_end(part, out);
     message_sign_final() -> () = |session| session.operations.message_sign.message_final();
-    verify_message_begin() -> () = |session| session.operations.message_verify.message_start();
-    verify_message_part(part: &[u8]) -> () = |session| session.operations.message_verify.message_update(part);
     message_verify_final() -> () = |session| session.operations.message_verify.message_final();
-    crypt_message(direction: Direction, params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize =
-        |session| session.messages(direction).crypt_message(params, aad, data, out);
-    crypt_message_begin(direction: Direction, params: &mut MessageParams, aad: &[u8]) -> () =
-        |session| session.messages(direction).crypt_message_begin(params, aad);
-    crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize =
-        |session| session.messages(direction).crypt_message_part(part, out);
-    crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize =
-        |session| session.messages(direction).crypt_message_end(params, part, out);
     crypt_message_cancel(direction: Direction) -> () =
         |session| { session.messages(direction).message_cancel(); Ok(()) };
     message_crypt_final(direction: Direction) -> () = |session| session.messages(direction).message_final();
     message_crypt_cancel(direction: Direction) -> () = |session| { session.messages(direction).cancel(); Ok(()) };
+}
+
+/// Each entry is a message-based function: its name for the audit log, its operation, and the
+/// closure that it runs.
+macro_rules! messages {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $function:expr, $operation:expr, $work:expr;)*) => {
+        #[allow(dead_code, reason = "the crash tests call some of them alone")]
+        impl Functions {
+            $(pub fn $name(&self, session: SessionHandle $(, $argument: $type)*) -> Result<$result> {
+                self.message(session, $function, $operation, $work)
+            })*
+        }
+    };
+}
+
+messages! {
+    sign_message(data: &[u8], out: Output<'_>) -> usize, logged(&out, "C_SignMessage"), signing,
+        |operation| operation.sign_message(data, out);
+    sign_message_begin() -> (), Some("C_SignMessageBegin"), signing, |operation| operation.message_start();
+    sign_message_part(part: &[u8]) -> (), None, signing, |operation| operation.message_update(part);
+    sign_message_end(part: &[u8], out: Output<'_>) -> usize, None, signing,
+        |operation| operation.sign_message_end(part, out);
+    verify_message(data: &[u8], signature: &[u8]) -> (), Some("C_VerifyMessage"), verifying,
+        |operation| operation.verify_message(data, signature);
+    verify_message_begin() -> (), Some("C_VerifyMessageBegin"), verifying,
+        |operation| operation.message_start();
+    verify_message_part(part: &[u8]) -> (), None, verifying, |operation| operation.message_update(part);
+    crypt_message(direction: Direction, params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize,
+        logged(&out, either(direction, "C_EncryptMessage", "C_DecryptMessage")),
+        |session| session.messages(direction), |operation| operation.crypt_message(params, aad, data, out);
+    crypt_message_begin(direction: Direction, params: &mut MessageParams, aad: &[u8]) -> (),
+        Some(either(direction, "C_EncryptMessageBegin", "C_DecryptMessageBegin")),
+        |session| session.messages(direction), |operation| operation.crypt_message_begin(params, aad);
+    crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize, None,
+        |session| session.messages(direction), |operation| operation.crypt_message_part(part, out);
+    crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize, None,
+        |session| session.messages(direction), |operation| operation.crypt_message_end(params, part, out);
+}
+
+fn signing(session: &mut Session) -> &mut Operation<Signing> {
+    &mut session.operations.message_sign
+}
+
+fn verifying(session: &mut Session) -> &mut Operation<Verifying> {
+    &mut session.operations.message_verify
+}
+
+/// Returns the name for the audit log, unless the caller asks only for the length.
+fn logged(out: &Output<'_>, function: &'static str) -> Option<&'static str> {
+    matches!(out, Output::Buffer(_)).then_some(function)
+}
+
+fn either(direction: Direction, encrypts: &'static str, decrypts: &'static str) -> &'static str {
+    match direction {
+        Direction::Encrypt => encrypts,
+        Direction::Decrypt => decrypts,
+    }
 }
 
 impl Functions {
@@ -130,10 +172,7 @@ impl Functions {
         mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        let function = match direction {
-            Direction::Encrypt => "C_MessageEncryptInit",
-            Direction::Decrypt => "C_MessageDecryptInit",
-        };
+        let function = either(direction, "C_MessageEncryptInit", "C_MessageDecryptInit");
         self.start(session, function, mechanism.info, key, |session| {
             session.message_crypt_init(direction, mechanism, key)
         })

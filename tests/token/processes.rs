@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jeton::backend::Provider;
+use jeton::backend::{AeadScheme, Direction, Provider};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::{Access, User};
+use jeton::mechanism::message::MessageParams;
+use jeton::module::{Access, Output, User};
 use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, plain};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, one_user, plain};
 
 #[test]
 fn a_search_shows_the_changes_of_another_process() {
@@ -127,16 +128,88 @@ fn a_search_ends_the_re_arming_of_a_key_that_another_process_destroyed() {
     });
 }
 
-/// Signs repeatedly, without a search, until a signature fails.
-fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle) -> Error {
+/// Repeats `work` until it fails, and returns the error.
+fn until_refused(mut work: impl FnMut() -> Result<(), Error>) -> Error {
     let until = Instant::now() + Duration::from_secs(30);
     while Instant::now() < until {
-        if let Err(error) = client.sign(session, &plain(M::ECDSA_SHA256), key, b"data") {
+        if let Err(error) = work() {
             return error;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     panic!("the key was still usable half a minute after it was destroyed");
+}
+
+/// An `Init` function permits one result. An operation that returns more of them ends when its key
+/// is destroyed.
+#[test]
+fn an_operation_with_many_results_ends_when_another_process_destroys_the_key() {
+    one_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let (module, gcm, ecb) = (&two.module, plain(M::AES_GCM), plain(M::AES_ECB));
+        pair(&one, mine, Kind::P256, &none().stored().label("a pair"));
+        pair(&one, mine, Kind::Aes, &none().stored().label("a secret key"));
+        let private = none().label("a pair").flag(A::SIGN, true);
+        let signer = two.find_one(yours, &private);
+        let secret = two.find_one(yours, &none().label("a secret key"));
+        let encryption = || MessageParams::new(AeadScheme::AesGcm, &[7; 12], 16).expect("a parameter");
+        let crypt = |direction| {
+            let (mut params, mut out) = (encryption(), [0; 4]);
+            let out = Output::Buffer(&mut out);
+            module.crypt_message(yours, direction, &mut params, b"", b"data", out).map(drop)
+        };
+        let mut sign = || module.sign_message(yours, b"data", Output::Buffer(&mut [0; 64])).map(drop);
+        let mut part = || module.encrypt_update(yours, &[7; 16], Output::Buffer(&mut [0; 16])).map(drop);
+
+        module.message_sign_init(yours, &plain(M::ECDSA_SHA256), signer).expect("an operation");
+        module.message_crypt_init(yours, Direction::Encrypt, &gcm, secret).expect("an operation");
+        module.encrypt_init(yours, &ecb, secret).expect("an operation");
+        // A change of another object does not end an operation.
+        one.create(mine, &data("another").stored()).expect("data");
+        assert_eq!(two.find(yours, &data("another")).len(), 1);
+        assert_eq!((sign(), crypt(Direction::Encrypt), part()), (Ok(()), Ok(()), Ok(())));
+
+        one.module.destroy_object(mine, one.find_one(mine, &private)).expect("a key");
+        assert_eq!(until_refused(&mut sign), Error::KeyHandleInvalid);
+        assert_eq!(sign(), Err(Error::OperationNotInitialized));
+        assert_eq!((crypt(Direction::Encrypt), part()), (Ok(()), Ok(())));
+        one.module.destroy_object(mine, one.find_one(mine, &none().label("a secret key"))).expect("a key");
+        assert_eq!(until_refused(&mut part), Error::KeyHandleInvalid);
+        assert_eq!(crypt(Direction::Encrypt), Err(Error::KeyHandleInvalid));
+        for _ in 0..2 {
+            let ended = Err(Error::OperationNotInitialized);
+            assert_eq!((crypt(Direction::Encrypt), part()), (ended, ended));
+        }
+    });
+}
+
+/// The same for a key that a thread of this process destroys, or that loses its usage.
+#[test]
+fn an_operation_with_many_results_ends_when_its_key_may_not_be_used() {
+    one_user(|client, session| {
+        let module = &client.module;
+        let sign = || module.sign_message(session, b"data", Output::Buffer(&mut [0; 64])).map(drop);
+        let (_, private) = pair(client, session, Kind::P256, &none());
+        module.message_sign_init(session, &plain(M::ECDSA_SHA256), private).expect("an operation");
+        assert_eq!(sign(), Ok(()));
+        client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
+        assert_eq!(sign(), Err(Error::KeyFunctionNotPermitted));
+        client.set(session, private, &none().flag(A::SIGN, true)).expect("a change");
+        assert_eq!(sign(), Err(Error::OperationNotInitialized));
+        module.message_sign_init(session, &plain(M::ECDSA_SHA256), private).expect("an operation");
+        module.sign_message_begin(session).expect("a message");
+        module.destroy_object(session, private).expect("a key");
+        let end = module.sign_message_end(session, b"data", Output::Buffer(&mut [0; 64]));
+        assert_eq!(end, Err(Error::KeyHandleInvalid));
+        assert_eq!(module.message_sign_final(session), Err(Error::OperationNotInitialized));
+    });
+}
+
+/// Signs repeatedly, without a search, until a signature fails.
+fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle) -> Error {
+    until_refused(|| client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop))
 }
 
 /// Lets another process take away a key with which a client signs. Returns the first error that the

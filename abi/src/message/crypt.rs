@@ -30,9 +30,13 @@ struct Of {
 }
 
 impl Of {
-    /// Calls `work` with the operation.
-    fn with<T>(self, work: impl FnOnce(&mut Operation<Messages>) -> Result<T>) -> Result<T> {
-        self.module.with_session(self.session, |session| work(session.messages(self.direction)))
+    /// Calls `work` with the operation. `function` is the name of the call for the audit log.
+    fn with<T>(
+        self,
+        function: Option<&'static str>,
+        work: impl FnOnce(&mut Operation<Messages>) -> Result<T>,
+    ) -> Result<T> {
+        self.module.message(self.session, function, |session| session.messages(self.direction), work)
     }
 }
 
@@ -102,9 +106,13 @@ pub(super) unsafe fn whole(
 ) -> CK_RV {
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
+        let function = match direction {
+            Direction::Encrypt => "C_EncryptMessage",
+            Direction::Decrypt => "C_DecryptMessage",
+        };
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and
         // ciphertext with their lengths. No other slice of that memory is in use while `work` runs.
-        of.with(|operation| unsafe {
+        of.with(out.logged(function), |operation| unsafe {
             let mut message = Message::empty();
             parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Write)?;
             let aad = aad.bytes()?;
@@ -128,8 +136,12 @@ pub(super) unsafe fn begin(
 ) -> CK_RV {
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
+        let function = match direction {
+            Direction::Encrypt => "C_EncryptMessageBegin",
+            Direction::Decrypt => "C_DecryptMessageBegin",
+        };
         // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
-        of.with(|operation| unsafe {
+        of.with(Some(function), |operation| unsafe {
             let mut message = Message::empty();
             parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Later)?;
             let aad = aad.bytes()?;
@@ -162,7 +174,7 @@ pub(super) unsafe fn next(
         let outcome = unsafe {
             match flags {
                 0 => transform(part, out, |part, out| {
-                    of.with(|operation| operation.crypt_message_part(part, out))
+                    of.with(None, |operation| operation.crypt_message_part(part, out))
                 }),
                 CKF_END_OF_MESSAGE => end(of, parameter, part, out),
                 _ => Err(Error::ArgumentsBad),
@@ -178,7 +190,7 @@ pub(super) unsafe fn next(
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
     // SAFETY: the contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their
     // lengths. No other slice of that memory is in use while `work` runs.
-    of.with(|operation| unsafe {
+    of.with(None, |operation| unsafe {
         let mut message = Message::empty();
         parameter.parse(&mut message, operation, of.direction, Phase::Continue, Tag::Write)?;
         let work = |part: &[u8], out: Output<'_>| operation.crypt_message_end(&mut message.params, part, out);
@@ -206,6 +218,6 @@ unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
 
 pub(super) fn finish(direction: Direction, handle: CK_SESSION_HANDLE) -> CK_RV {
     call_in(handle, |module| {
-        Of { module, session: session(handle), direction }.with(Operation::message_final)
+        module.with_session(session(handle), |session| session.messages(direction).message_final())
     })
 }

@@ -43,8 +43,9 @@ pub(crate) unsafe extern "C" fn C_SignMessage(
     call_in(handle, |module| {
         no_parameter(parameter_len)?;
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
+        let function = signature.logged("C_SignMessage");
         let work = |data: &[u8], out: Output<'_>| {
-            module.with_session(session(handle), |session| operation(session).sign_message(data, out))
+            module.message(session(handle), function, operation, |sign| sign.sign_message(data, out))
         };
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
         unsafe { transform(data, signature, work) }
@@ -62,7 +63,7 @@ pub(crate) unsafe extern "C" fn C_SignMessageBegin(
 ) -> CK_RV {
     call_in(handle, |module| {
         no_parameter(parameter_len)?;
-        module.with_session(session(handle), |session| operation(session).message_start())
+        module.message(session(handle), Some("C_SignMessageBegin"), operation, Operation::message_start)
     })
 }
 
@@ -87,11 +88,11 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
             if signature_len.is_null() {
                 // SAFETY: the contract of PKCS#11 for pDataPart.
                 let part = unsafe { part.bytes() }?;
-                return module.with_session(session, |session| operation(session).message_update(part));
+                return module.message(session, None, operation, |sign| sign.message_update(part));
             }
             let signature = Out(signature, signature_len);
             let work = |part: &[u8], out: Output<'_>| {
-                module.with_session(session, |session| operation(session).sign_message_end(part, out))
+                module.message(session, None, operation, |sign| sign.sign_message_end(part, out))
             };
             // SAFETY: the contract of PKCS#11 for pDataPart and pSignature with their lengths.
             unsafe { transform(part, signature, work) }

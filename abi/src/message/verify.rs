@@ -44,7 +44,8 @@ pub(crate) unsafe extern "C" fn C_VerifyMessage(
         // SAFETY: the contract of PKCS#11 for pData and pSignature.
         let (data, signature) =
             unsafe { (In(data, data_len).bytes()?, In(signature, signature_len).bytes()?) };
-        module.with_session(session(handle), |session| operation(session).verify_message(data, signature))
+        let function = Some("C_VerifyMessage");
+        module.message(session(handle), function, operation, |verify| verify.verify_message(data, signature))
     })
 }
 
@@ -59,7 +60,7 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageBegin(
 ) -> CK_RV {
     call_in(handle, |module| {
         no_parameter(parameter_len)?;
-        module.with_session(session(handle), |session| operation(session).message_start())
+        module.message(session(handle), Some("C_VerifyMessageBegin"), operation, Operation::message_start)
     })
 }
 
@@ -83,11 +84,11 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
             let part = unsafe { In(part, part_len).bytes() }?;
             // "The pSignature argument is set to NULL if there is more data part to follow."
             if signature.is_null() {
-                return module.with_session(session, |session| operation(session).message_update(part));
+                return module.message(session, None, operation, |verify| verify.message_update(part));
             }
             // SAFETY: the contract of PKCS#11 for pSignature.
             let signature = unsafe { In(signature, signature_len).bytes() }?;
-            module.with_session(session, |session| operation(session).verify_message_end(part, signature))
+            module.message(session, None, operation, |verify| verify.verify_message_end(part, signature))
         });
         cancel_refused(outcome, || end_message(module, session, operation))
     })
