@@ -73,8 +73,9 @@ impl Token {
         // If no rows were loaded, there is nothing to update.
         let outcome = if self.state().seen.is_some() { self.poll_without_wait() } else { Ok(true) };
         match outcome {
-            Ok(false) => self.next_poll.again(),
-            _ => self.next_poll.over(began),
+            Ok(true) => self.next_poll.over(began),
+            // While the checks fail, no key is used.
+            Ok(false) | Err(_) => self.next_poll.again(),
         }
         outcome.map(drop)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass};
-use jeton::module::User;
+use jeton::module::{Output, User};
 
 use crate::keys::{Kind, pair};
 use crate::support::server::Server;
@@ -103,13 +103,17 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     pair(&one, session, Kind::P256, &none().stored().label("pair"));
     let key = one.find_one(session, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
     let sign = || one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop);
+    let message = || one.module.sign_message(session, b"data", Output::Buffer(&mut [0; 64]));
+    one.module.message_sign_init(session, &plain(M::ECDSA_SHA256), key).expect("an operation");
     server.crash();
     let start = Instant::now();
-    while sign().is_ok() {
+    while message().is_ok() {
         assert!(start.elapsed() < Duration::from_secs(6), "signed for {:?}", start.elapsed());
         thread::sleep(Duration::from_millis(20));
     }
     assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(message(), Err(Error::OperationNotInitialized));
+    assert!((0..20).all(|_| sign().is_err()), "each use of a key is refused");
     server.start_again();
     until_ok(|| one.module.find_init(session, &none().template()));
     sign().expect("a signature");
