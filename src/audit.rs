@@ -1,5 +1,6 @@
 //! The audit log. It has one line of JSON for each call of `C_Login`, `C_LoginUser` or `C_Logout`,
-//! each new PIN, each call that changes a token or object, and each use of a private or secret key.
+//! each new PIN, each call that changes a token or object or reads a secret value, and each use of
+//! a private or secret key.
 //!
 //! Each line ends with a hash over the hash of the line before and the rest of this line. A line
 //! that is changed, removed, added or moved breaks the chain there. The chain does not reveal that
@@ -75,6 +76,9 @@ pub struct Record {
     pub mechanism: Option<String>,
     /// `CKA_UNIQUE_ID` of the objects: first those that the caller named, then the new ones.
     pub objects: Vec<String>,
+    /// The names of the secret attributes that the caller read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<String>,
     /// `Ok`, the [`Error`], or the number of lost records.
     pub result: String,
 }
@@ -303,6 +307,7 @@ impl Default for Record {
             user: None,
             mechanism: None,
             objects: Vec::new(),
+            attributes: Vec::new(),
             result: String::new(),
         }
     }

@@ -6,7 +6,7 @@ use std::ptr::copy_nonoverlapping;
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::id::AttributeType;
-use jeton::object::{AttributeView, Object};
+use jeton::object::AttributeView;
 
 use crate::call::call_in;
 use crate::input::{MAX_ATTRIBUTES, Place, template};
@@ -99,9 +99,17 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
         if count > MAX_ATTRIBUTES || (attributes.is_null() && count > 0) {
             return Err(Error::ArgumentsBad);
         }
-        let object = module.object(session(handle), object(read))?;
-        // SAFETY: the contract of PKCS#11 for pTemplate.
-        unsafe { reveal(|id| Object::attribute(&object, id), attributes, count) }
+        module.read_attributes(session(handle), object(read), |object, secret| {
+            let attribute = |given: &CK_ATTRIBUTE| {
+                let id = AttributeType(wide(given.type_));
+                if !given.pValue.is_null() && object.shows_secret(id) {
+                    secret.push(id);
+                }
+                object.attribute(id)
+            };
+            // SAFETY: the contract of PKCS#11 for pTemplate.
+            unsafe { reveal(attribute, attributes, count) }
+        })
     })
 }
 
@@ -130,7 +138,7 @@ pub(crate) unsafe extern "C" fn C_SetAttributeValue(
 ///
 /// `attributes` is readable and writable for `count` attributes, and their values are writable.
 unsafe fn reveal<'a>(
-    attribute: impl Fn(AttributeType) -> Result<AttributeView<'a>>,
+    mut attribute: impl FnMut(&CK_ATTRIBUTE) -> Result<AttributeView<'a>>,
     attributes: *mut CK_ATTRIBUTE,
     count: usize,
 ) -> Result<()> {
@@ -138,7 +146,7 @@ unsafe fn reveal<'a>(
     for index in 0..count {
         // SAFETY: `index` is below the count that the caller promises.
         let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
-        let view = attribute(AttributeType(wide(given.type_)));
+        let view = attribute(&given);
         // SAFETY: the caller's promise, for this attribute.
         outcome = worse(outcome, unsafe { tell(place, &given, view.as_ref().map_err(|error| *error)) });
     }
@@ -262,8 +270,9 @@ mod tests {
     }
 
     fn get(template: &mut [CK_ATTRIBUTE]) -> Result<()> {
+        let attribute = |given: &CK_ATTRIBUTE| attributes(AttributeType(wide(given.type_)));
         // SAFETY: the template and its values live.
-        unsafe { reveal(attributes, template.as_mut_ptr(), template.len()) }
+        unsafe { reveal(attribute, template.as_mut_ptr(), template.len()) }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The contents of the audit log. It has a record of each call that logs in or out, sets a PIN,
-//! creates, changes or destroys objects, or uses a private or secret key. A call is recorded when
-//! it ends. Of an operation, only the Init function is recorded, because an application can abandon
-//! the operation without a further call. Closing a session is not recorded, although it destroys
-//! the session's objects and may end the login.
+//! creates, changes or destroys objects, reads a secret value, or uses a private or secret key. A
+//! call is recorded when it ends. Of an operation, only the Init function is recorded, because an
+//! application can abandon the operation without a further call. A message-based operation also has
+//! a record of each message, because it processes any number of them. Closing a session is not
+//! recorded, although it destroys the session's objects and may end the login.
 
 use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, MechanismRow, Params};
+use crate::object::Object;
 use crate::object::policy::Rights;
 use crate::session::Session;
 use crate::token::Token;
@@ -69,6 +71,8 @@ pub(super) struct Call<'a> {
     pub objects: &'a [ObjectHandle],
     /// The user type of a login.
     pub user: Option<&'static str>,
+    /// The secret attributes that the call returned.
+    pub attributes: &'a [A],
 }
 
 impl<'a> Call<'a> {
@@ -77,7 +81,7 @@ impl<'a> Call<'a> {
         mechanism: Option<&'a Mechanism>,
         objects: &'a [ObjectHandle],
     ) -> Self {
-        Self { function, mechanism, objects, user: None }
+        Self { function, mechanism, objects, user: None, attributes: &[] }
     }
 
     /// Returns the objects that the call names, with the keys in the mechanism's parameter.
@@ -146,6 +150,21 @@ pub(super) fn record_start(
     note(audit, &session.token, session.handle, &call, objects, describe(outcome));
 }
 
+/// Records that a call returned secret attributes of an object.
+#[cold]
+pub(super) fn record_read(
+    token: &Token,
+    session: SessionHandle,
+    object: &Object,
+    attributes: &[A],
+    outcome: &Result<()>,
+) {
+    if let Some(audit) = &token.settings.audit {
+        let call = Call { attributes, ..Call::of("C_GetAttributeValue", None, &[]) };
+        note(audit, token, session, &call, vec![name(object)], describe(outcome));
+    }
+}
+
 fn note(
     audit: &Audit,
     token: &Token,
@@ -161,6 +180,7 @@ fn note(
         user: call.user,
         mechanism: call.mechanism.map(|mechanism| mechanism.info.id.to_string()),
         objects,
+        attributes: call.attributes.iter().map(A::to_string).collect(),
         result,
     });
 }
@@ -177,9 +197,9 @@ fn describe_error(error: &Error) -> String {
 /// Returns the `CKA_UNIQUE_ID` of each object that a session with these rights can see.
 fn names(token: &Token, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
     let objects = handles.iter().filter_map(|handle| token.visible(rights, *handle).ok());
-    let names = objects.map(|object| {
-        let name = object.attributes().bytes(A::UNIQUE_ID).unwrap_or_default();
-        String::from_utf8_lossy(name).into_owned()
-    });
-    names.collect()
+    objects.map(|object| name(&object)).collect()
+}
+
+fn name(object: &Object) -> String {
+    String::from_utf8_lossy(object.attributes().bytes(A::UNIQUE_ID).unwrap_or_default()).into_owned()
 }

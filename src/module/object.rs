@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Module;
-use super::audit::Call;
+use super::audit::{Call, record_read};
 use crate::error::{Error, Result};
-use crate::id::{ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
 use crate::object::template::Template;
 use crate::object::{Object, make, policy};
 use crate::session::find::Find;
@@ -57,6 +57,29 @@ impl Module {
     /// Returns the object of a handle. [`Object::attribute`] reads its attributes.
     pub fn object(&self, session: SessionHandle, object: ObjectHandle) -> Result<Arc<Object>> {
         self.sessions.with(session, |session| session.token.visible(session.rights(), object))
+    }
+
+    /// `C_GetAttributeValue`. `read` reads attributes of the object. It lists those that it returns
+    /// to the caller and that are secret ([`Object::shows_secret`]), for the audit log.
+    pub fn read_attributes(
+        &self,
+        session: SessionHandle,
+        handle: ObjectHandle,
+        read: impl FnOnce(&Object, &mut Vec<A>) -> Result<()>,
+    ) -> Result<()> {
+        let (object, audited) = self.sessions.with(session, |session| {
+            let object = session.token.visible(session.rights(), handle)?;
+            let token = &session.token;
+            Ok((object, token.settings.audit.is_some().then(|| Arc::clone(token))))
+        })?;
+        let mut secret = Vec::new();
+        let outcome = read(&object, &mut secret);
+        if let Some(token) = audited
+            && !secret.is_empty()
+        {
+            record_read(&token, session, &object, &secret, &outcome);
+        }
+        outcome
     }
 
     /// `C_SetAttributeValue`

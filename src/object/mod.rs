@@ -165,6 +165,11 @@ impl Object {
         (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE)) && self.is_secret_part(id)
     }
 
+    /// Returns whether the attribute is a secret part of a key, and the object shows it.
+    pub fn shows_secret(&self, id: A) -> bool {
+        self.is_secret_part(id) && !self.hides(id)
+    }
+
     #[cold]
     fn hides_while_locked(&self, id: A) -> bool {
         (id == A::CHECK_VALUE && self.object_type.is_secret()) || self.is_secret_part(id)

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jeton::audit::{Audit, Record, Threads};
-use jeton::backend::{Hash, Provider};
+use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::{Access, User};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::message::MessageParams;
+use jeton::module::{Access, Output, User};
 use jeton::object::AttributeView;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::keys::{Kind, pair};
+use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{
-    Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, one_backend, plain, release_later,
+    Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, plain, release_later,
 };
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
@@ -113,6 +114,107 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
         let text = std::fs::read_to_string(&file).expect("an audit log");
         assert!(!text.contains("a wrong one") && !text.contains("another"), "a PIN in the log");
     });
+}
+
+/// Logs the user of an audited token in.
+fn user(client: &Client) -> SessionHandle {
+    let session = client.open();
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.init_pin(session, PIN).expect("a PIN");
+    client.module.logout(session).expect("the SO");
+    client.login(session);
+    session
+}
+
+/// Ends the module and returns the records of functions whose names contain a word.
+fn records_of(client: &Client, file: &PathBuf, provider: &Provider, word: &str) -> Vec<String> {
+    client.module.finalize().expect("a module");
+    let all: Vec<_> = records(file, provider).iter().map(said).collect();
+    all.into_iter().filter(|record| record.split(' ').next().expect("a function").contains(word)).collect()
+}
+
+#[test]
+fn each_message_of_a_message_based_operation_is_recorded() {
+    one_backend(|provider| {
+        let (client, file) = audited(provider);
+        let (module, session) = (&client.module, user(&client));
+        let (_, private) = pair(&client, session, Kind::P256, &Attributes::default());
+        let (secret, _) = pair(&client, session, Kind::Aes, &Attributes::default());
+        let mut out = [0; 64];
+
+        module.message_sign_init(session, &plain(M::ECDSA_SHA256), private).expect("an operation");
+        assert_eq!(module.sign_message(session, b"data", Output::Length), Ok(64));
+        let short = module.sign_message(session, b"data", Output::Buffer(&mut out[..63]));
+        assert_eq!(short, Err(Error::BufferTooSmall { needed: 64 }));
+        for _ in 0..3 {
+            assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), Ok(64));
+        }
+        module.sign_message_begin(session).expect("a message");
+        module.sign_message_part(session, b"da").expect("a part");
+        assert_eq!(module.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(64));
+        module.message_sign_final(session).expect("an operation");
+
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            module.message_crypt_init(session, direction, &plain(M::AES_GCM), secret).expect("an operation");
+            let mut params = MessageParams::new(AeadScheme::AesGcm, &[7; 12], 16).expect("a parameter");
+            let whole = Output::Buffer(&mut out[..4]);
+            let _ = module.crypt_message(session, direction, &mut params, b"", b"data", whole);
+            module.crypt_message_begin(session, direction, &mut params, b"").expect("a message");
+            module.crypt_message_part(session, direction, b"data", Output::Buffer(&mut out)).expect("a part");
+        }
+        let expected = [
+            "C_MessageSignInit - CKM_ECDSA_SHA256 1 Ok",
+            "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
+            "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
+            "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
+            "C_SignMessageBegin - CKM_ECDSA_SHA256 1 Ok",
+            "C_MessageEncryptInit - CKM_AES_GCM 1 Ok",
+            "C_EncryptMessage - CKM_AES_GCM 1 Ok",
+            "C_EncryptMessageBegin - CKM_AES_GCM 1 Ok",
+            "C_MessageDecryptInit - CKM_AES_GCM 1 Ok",
+            "C_DecryptMessage - CKM_AES_GCM 1 AeadDecryptFailed",
+            "C_DecryptMessageBegin - CKM_AES_GCM 1 Ok",
+        ];
+        assert_eq!(records_of(&client, &file, provider, "Message"), expected);
+    });
+}
+
+#[test]
+fn a_read_of_a_secret_value_is_recorded() {
+    one_backend(|provider| {
+        let (client, file) = audited(provider);
+        let session = user(&client);
+        let shown = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        let secret = client.create(session, &aes().and(&shown)).expect("a key");
+        let private = client.create(session, &RSA.private.clone().and(&shown)).expect("a key");
+        let hidden = client.create(session, &aes().flag(A::SENSITIVE, true)).expect("a key");
+        let certificate = client.create(session, &data("public")).expect("data");
+        let named = [secret, private].map(|key| unique_id(&client, session, key));
+        // As the C interface reads attributes.
+        let read = |object, ids: &[A]| {
+            client.module.read_attributes(session, object, |object, secret| {
+                secret.extend(ids.iter().filter(|id| object.shows_secret(**id)));
+                ids.iter().try_for_each(|id| object.attribute(*id).map(drop))
+            })
+        };
+        assert_eq!(read(secret, &[A::LABEL, A::VALUE]), Ok(()));
+        assert_eq!(read(private, &[A::PRIME_1, A::MODULUS, A::PRIVATE_EXPONENT]), Ok(()));
+        assert_eq!(read(hidden, &[A::VALUE]), Err(Error::AttributeSensitive));
+        assert_eq!(read(certificate, &[A::VALUE]), Ok(()));
+        client.module.finalize().expect("a module");
+        let all = records(&file, provider);
+        let reads = all.iter().filter(|record| record["function"] == "C_GetAttributeValue");
+        let reads: Vec<_> = reads.map(|record| (&record["objects"][0], &record["attributes"])).collect();
+        let attributes = [json!(["CKA_VALUE"]), json!(["CKA_PRIME_1", "CKA_PRIVATE_EXPONENT"])];
+        let named = named.map(Value::from);
+        assert_eq!(reads, [(&named[0], &attributes[0]), (&named[1], &attributes[1])]);
+        let others = all.iter().filter(|record| record["function"] != "C_GetAttributeValue");
+        assert!(others.into_iter().all(|record| record.get("attributes").is_none()));
+    });
+}
+
+fn aes() -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32])
 }
 
 #[test]
