@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 
 mod allocator;
 mod pages;
+mod registers;
 #[cfg(feature = "rustcrypto")]
 mod stack;
 
@@ -16,6 +17,7 @@ pub use allocator::WipingAllocator;
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) use pages::assert_protected;
 pub use pages::forget_parent;
+pub use registers::clear_registers;
 #[cfg(feature = "rustcrypto")]
 pub use stack::Stacks;
 

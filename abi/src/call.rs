@@ -13,6 +13,7 @@ use std::time::Duration;
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::{Module, Threads};
+use jeton::secret::clear_registers;
 use jeton::store::fork;
 
 use crate::number::session;
@@ -65,15 +66,18 @@ pub(crate) fn always(answer: CK_RV) -> CK_RV {
     if module().is_some() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
 }
 
-/// Runs `work`, catches a panic, and returns the `CK_RV` of the result.
+/// Runs `work`, catches a panic, and returns the `CK_RV` of the result. Every exported function
+/// that may use a key ends here, so the vector registers are cleared here.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     // The core keeps its state valid for later calls even after a panic. A panic is a bug, and the
     // log reports it.
-    match catch_unwind(AssertUnwindSafe(work)) {
+    let code = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => CKR_OK,
         Ok(Err(error)) => return_value(error),
         Err(payload) => panicked(&*payload),
-    }
+    };
+    clear_registers();
+    code
 }
 
 /// Ends the active operation if a call was refused because of its arguments or its parameter, or if
