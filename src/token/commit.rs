@@ -87,18 +87,7 @@ struct Job {
 impl Token {
     /// Creates objects, at least one of them in the store.
     pub(super) fn commit_new(&self, objects: Vec<Object>) -> Result<Vec<ObjectHandle>> {
-        let key = self.key()?;
-        let mut sealed = Vec::with_capacity(objects.len());
-        for object in objects {
-            sealed.push(match object.home {
-                Home::Token(id) => {
-                    let (object, stored) = self.seal(&key.0, id, object)?;
-                    (object, Some(stored))
-                }
-                Home::Session(_) | Home::BuiltIn => (object, None),
-            });
-        }
-        let job = Arc::new(Job { key, objects: Mutex::new(sealed), done: OnceLock::new() });
+        let job = self.job(objects)?;
         if let Some(writer) = self.queue.join(&job) {
             let change = self.lock_changes();
             let mut jobs = writer.take();
@@ -111,6 +100,22 @@ impl Token {
             }
         }
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
+    }
+
+    /// Seals objects with the token key of the login.
+    fn job(&self, objects: Vec<Object>) -> Result<Arc<Job>> {
+        let key = self.key()?;
+        let mut sealed = Vec::with_capacity(objects.len());
+        for object in objects {
+            sealed.push(match object.home {
+                Home::Token(id) => {
+                    let (object, stored) = self.seal(&key.0, id, object)?;
+                    (object, Some(stored))
+                }
+                Home::Session(_) | Home::BuiltIn => (object, None),
+            });
+        }
+        Ok(Arc::new(Job { key, objects: Mutex::new(sealed), done: OnceLock::new() }))
     }
 
     /// Writes jobs with the same key in one commit.
@@ -348,4 +353,65 @@ impl Again for Retry<'_> {
 /// Returns the entry of an object that was sealed.
 fn entry_of(object: Object, row: Row) -> Entry {
     Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Threads;
+    use crate::config::Settings;
+    use crate::id::{AttributeType as A, ObjectClass, SessionHandle, SlotId};
+    use crate::object::make;
+    use crate::object::policy::Access;
+    use crate::object::template::{Given, Raw, Template};
+    use crate::store::sqlite::{Pool, Probing, SqliteStore};
+
+    const PIN: &[u8] = b"a pin of a test";
+    const LABEL: [u8; 32] = [b' '; 32];
+    const SESSION: SessionHandle = SessionHandle(1);
+
+    fn log_in(token: &Token) {
+        token.open_session(Access::ReadWrite).expect("a session");
+        token.log_in(Role::SecurityOfficer, PIN).expect("the SO");
+    }
+
+    /// A token object that is not in the store yet.
+    fn object(token: &Token) -> Vec<Object> {
+        let class = (ObjectClass::DATA.0 as std::ffi::c_ulong).to_ne_bytes();
+        let given = |id, value| Given { id, value: Raw::Bytes(value) };
+        let template = vec![given(A::CLASS, &class), given(A::TOKEN, &[1]), given(A::PRIVATE, &[0])];
+        let rights = token.rights(Access::ReadWrite);
+        let attributes = make::create(&Template(template), rights, token.provider()).expect("attributes");
+        vec![token.new_object(rights, SESSION, attributes).expect("an object")]
+    }
+
+    #[test]
+    fn a_job_that_waited_for_a_new_token_key_is_not_written_under_it() {
+        let directory = std::env::temp_dir().join(format!("jeton-commit-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let parameters =
+            format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.display());
+        let settings = Arc::new(Settings::load(Some(&parameters), Threads::Forbidden).expect("settings"));
+        let header = Token::header("0123456789abcdef".to_owned(), 0, LABEL, PIN, &settings, Change(1));
+        let header = header.expect("a header");
+        let store = SqliteStore::create(&Pool::new(1), &directory, &header, Probing::On).expect("a store").0;
+        let token = Token::open(SlotId(0), settings, Box::new(store)).expect("a token");
+
+        log_in(&token);
+        let waiting = token.job(object(&token)).expect("a login");
+        token.queue.lock().jobs.push(Arc::clone(&waiting));
+        token.close_session(SESSION, Access::ReadWrite);
+        token.reinitialize(PIN, LABEL).expect("a token");
+        log_in(&token);
+        assert!(token.commit_new(object(&token)).is_ok());
+        assert_eq!(waiting.done.get(), Some(&Err(Error::DeviceRemoved)));
+
+        // The next login verifies the rows.
+        token.logout().expect("the SO");
+        token.log_in(Role::SecurityOfficer, PIN).expect("the SO");
+        assert_eq!(token.objects.row_count(), 1);
+        token.close_session(SESSION, Access::ReadWrite);
+        drop(token);
+        std::fs::remove_dir_all(&directory).expect("the directory");
+    }
 }

@@ -289,6 +289,29 @@ fn at_most_one_signature_waits_if_another_host_made_a_change_before_a_partition(
     assert!(signed.longest < LONGEST_CALL, "{:?}", signed.longest);
 }
 
+/// `C_GetSlotList` asks the server, which does not answer.
+#[test]
+fn tokens_in_memory_do_not_wait_for_a_call_that_asks_the_server() {
+    let Some(network) = Network::start("slots") else { return };
+    let far = network.far();
+    far.user();
+    network.proxy.partition();
+    thread::scope(|scope| {
+        let start = Instant::now();
+        let slots = scope.spawn(|| far.module.slots());
+        let mut calls = 0;
+        while !slots.is_finished() {
+            let began = Instant::now();
+            far.module.close_session(far.open()).expect("a session");
+            assert!(began.elapsed() < TIMEOUT / 2, "{:?} after {:?}", began.elapsed(), start.elapsed());
+            calls += 1;
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(start.elapsed() >= TIMEOUT / 2 && calls > 1, "the call did not wait: {:?}", start.elapsed());
+    });
+    network.proxy.heal();
+}
+
 #[test]
 fn connections_that_are_cut_lose_no_acknowledged_change() {
     let Some(network) = Network::start("cut") else { return };

@@ -10,7 +10,7 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, Functions, PIN, each_user, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, PIN, each_user, none, one_backend, one_user, plain};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -120,13 +120,7 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
 #[test]
 fn a_pin_unlocks_only_the_operation_that_it_was_given_for() {
     one_backend(|provider| {
-        let directory = Client::new(provider).directory;
-        let module = Functions::new();
-        // Argon2id takes long enough for the other thread to act.
-        let parameters = directory.parameters(provider, "").replace("memory-kib = 8", "memory-kib = 200000");
-        module.initialize(Some(&parameters)).expect("a module");
-        let slot = module.slots().expect("slots")[0];
-        let client = Client { module, slot, directory };
+        let client = Client::slow(&Client::new(provider).directory, provider);
         let (module, session) = (&client.module, client.user());
         let [harmless, root] =
             [(); 2].map(|()| client.create(session, &RSA.private.clone().and(&always())).expect("a key"));

@@ -191,6 +191,16 @@ impl Client {
         Self { module, slot, directory: Arc::clone(directory) }
     }
 
+    /// Starts a module in which a PIN takes long to try, so that another thread can act meanwhile.
+    /// Each PIN record is replaced by a slow one when its PIN logs in.
+    pub fn slow(directory: &Arc<Directory>, provider: &Provider) -> Self {
+        let module = Functions::new();
+        let parameters = directory.parameters(provider, "").replace("memory-kib = 8", "memory-kib = 200000");
+        module.initialize(Some(&parameters)).expect("a module");
+        let slot = module.slots().expect("slots")[0];
+        Self { module, slot, directory: Arc::clone(directory) }
+    }
+
     /// Opens a read/write session.
     pub fn open(&self) -> SessionHandle {
         self.module.open_session(self.slot, Access::ReadWrite).expect("a session")
