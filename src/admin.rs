@@ -8,17 +8,17 @@ mod draft;
 pub mod keys;
 pub mod transfer;
 
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use tracing::error;
 
 use crate::audit::{Record, Threads};
 use crate::config::{self, SealingSource, Settings};
 use crate::error::{Error, Result};
+use crate::file;
 use crate::id::SlotId;
 use crate::secret::Secret;
 use crate::store::seal::{self, PinCost, pin_cost};
@@ -283,7 +283,7 @@ pub fn new_sealing_key(path: &Path) -> std::io::Result<()> {
     let key =
         seal::random::<{ sealing::SHORTEST }>().map_err(|_| std::io::Error::other("no random bytes"))?;
     let key = Secret::new(key.to_vec());
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = file::open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, 0o600)?;
     file.write_all(&key)?;
     file.sync_all()
 }

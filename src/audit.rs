@@ -10,20 +10,21 @@
 //! A separate thread writes, unless the application forbids threads. Calls queue their records for
 //! it, and wait only while the queue is full.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
 use crate::backend::{Hash, Provider};
 use crate::error::{Error, Result};
+use crate::file;
 use crate::file_lock::{self, Mode};
 
 /// The largest number of records in the queue, and in one batch.
@@ -225,8 +226,7 @@ impl Writer {
     fn write(&mut self, batch: &[(Duration, Record)]) -> io::Result<()> {
         // The file is opened for each batch: it may have been moved away, and then a new file
         // begins.
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+        let mut file = file::open_log(&self.path, OFlags::RDWR)?;
         // A process that holds the lock for too long must not stop all calls that write to the log.
         // After one failed wait the next waits are short, until the lock is free again.
         let locked = file_lock::acquire(&file, Mode::Exclusive, self.patience);

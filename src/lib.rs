@@ -26,9 +26,9 @@
 //!
 //! # Imports
 //!
-//! A module imports only from the modules to its left: `error`, `file_lock`, `id`, `sync` <-
-//! `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token` <-
-//! `session` <- `module`, `admin`. The test `arrows` checks this. `docs/design.md` explains each
+//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `id`, `sync`
+//! <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token`
+//! <- `session` <- `module`, `admin`. The test `arrows` checks this. `docs/design.md` explains each
 //! part.
 
 #![deny(unsafe_code)]
@@ -38,6 +38,7 @@ pub mod audit;
 pub mod backend;
 pub mod config;
 pub mod error;
+pub mod file;
 mod file_lock;
 pub mod id;
 pub mod mechanism;

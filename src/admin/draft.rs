@@ -1,10 +1,15 @@
 //! A draft of a token file. Only its owner may read it, and its name is not that of a token.
 //! Dropping the draft removes the file.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::file;
 
 /// Only the owner may read and write the file.
 const MODE: u32 = 0o600;
@@ -15,6 +20,7 @@ const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 pub(super) struct Draft {
     path: PathBuf,
     file: File,
+    is_published: bool,
 }
 
 impl Draft {
@@ -24,9 +30,7 @@ impl Draft {
         if let Some(folder) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(MODE).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&path)?;
+        let file = open(&path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::Error(reason)) => return Err(reason),
@@ -37,7 +41,7 @@ impl Draft {
         if !named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
             return Err(busy());
         }
-        let draft = Self { path, file };
+        let draft = Self { path, file, is_published: false };
         draft.file.set_len(0)?;
         draft.file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
         draft.remove_beside();
@@ -60,18 +64,17 @@ impl Draft {
     }
 
     /// Gives the file its final name. Fails with `AlreadyExists` if another file has that name.
-    pub(super) fn publish(self, path: &Path) -> Result<()> {
+    pub(super) fn publish(mut self, path: &Path) -> Result<()> {
         self.file.sync_all()?;
-        // Unlike a rename, a link never replaces a file. Some file systems have no links.
-        match std::fs::hard_link(&self.path, path) {
-            Err(reason) if has_no_links(reason.kind()) && path.symlink_metadata().is_err() => {
-                std::fs::rename(&self.path, path)?;
-            }
-            linked => linked?,
+        self.remove_beside();
+        // A link would not replace a file either, but other processes refuse a file with two names.
+        match renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
+            // The file system does not support the flag.
+            Err(Errno::INVAL) if path.symlink_metadata().is_err() => std::fs::rename(&self.path, path)?,
+            renamed => renamed?,
         }
-        let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
-        // Dropping `self` removes the first name.
-        File::open(folder)?.sync_all()
+        self.is_published = true;
+        file::sync_directory_of(path)
     }
 
     fn remove_beside(&self) {
@@ -85,6 +88,10 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
+        // Another process may have made a new draft with the same name.
+        if self.is_published {
+            return;
+        }
         // Remove the files before the lock ends. Otherwise another process could take over this
         // file and then lose it.
         self.remove_beside();
@@ -92,8 +99,14 @@ impl Drop for Draft {
     }
 }
 
-fn has_no_links(reason: ErrorKind) -> bool {
-    matches!(reason, ErrorKind::PermissionDenied | ErrorKind::Unsupported)
+/// Opens the file, or creates it. Replaces a file of another user, who could read what is written.
+fn open(path: &Path) -> Result<File> {
+    let file = file::open(path, OFlags::RDWR | OFlags::CREATE, MODE)?;
+    if file.metadata()?.uid() == rustix::process::geteuid().as_raw() {
+        return Ok(file);
+    }
+    std::fs::remove_file(path)?;
+    file::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, MODE)
 }
 
 fn busy() -> Error {

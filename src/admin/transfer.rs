@@ -29,6 +29,7 @@ use super::draft::Draft;
 use super::note;
 use crate::config::Settings;
 use crate::error::Error;
+use crate::file;
 use crate::store::counter::Counter;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
@@ -108,7 +109,7 @@ impl Stores {
         let (url, path) = (PathBuf::from(&rules.url), &settings.token_dir);
         SqliteStore::check_directory(path)?;
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failure(path))?;
-        let directory = File::open(path).map_err(failure(path))?;
+        let directory = file::open_directory(path).map_err(failure(path))?;
         match directory.try_lock() {
             Ok(()) => Ok(Self { settings, server, url, _directory: directory }),
             Err(TryLockError::WouldBlock) => Err(Problem("another process moves a token".to_owned())),
@@ -133,12 +134,6 @@ impl Stores {
         }
         let (path, file, header) = only(found, "the token directory")?;
         let serial = serial_of(header)?;
-        if fs::symlink_metadata(&path).map_err(failure(&path))?.is_symlink() {
-            return Err(Problem(format!(
-                "{} is a symbolic link: move the file that it names",
-                path.display()
-            )));
-        }
         if self.server.headers()?.iter().any(|header| header.serial == serial) {
             return Err(Problem(format!("the database has a token with the serial number {serial}, too")));
         }
@@ -333,7 +328,7 @@ fn serial_of(header: Header) -> Outcome<String> {
 fn remove_token(path: &Path) -> std::io::Result<()> {
     fs::remove_file(path)?;
     remove_beside(path);
-    sync_directory(path)
+    file::sync_directory_of(path)
 }
 
 /// Removes the files that SQLite and Jeton make beside a token's file.
@@ -350,15 +345,11 @@ fn name_token(moving: &Path, path: &Path) -> Outcome<()> {
     // SQLite would apply the log of the file that had this name before.
     remove_beside(path);
     Detached::open(moving)?.close()?;
-    let named = fs::rename(moving, path).and_then(|()| sync_directory(path));
+    let named = fs::rename(moving, path).and_then(|()| file::sync_directory_of(path));
     named.map_err(failure(path))
 }
 
 fn remove_file(path: &Path) -> std::io::Result<()> {
     fs::remove_file(path)?;
-    sync_directory(path)
-}
-
-fn sync_directory(path: &Path) -> std::io::Result<()> {
-    File::open(path.parent().ok_or(ErrorKind::InvalidInput)?)?.sync_all()
+    file::sync_directory_of(path)
 }

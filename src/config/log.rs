@@ -1,18 +1,19 @@
 //! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level and its
 //! file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::str::FromStr;
 use std::sync::{Mutex, Once, PoisonError};
 
+use rustix::fs::OFlags;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 
 use super::LogRules;
+use crate::file;
 
 /// The level without configuration: only errors.
 const DEFAULT: LevelFilter = LevelFilter::ERROR;
@@ -31,8 +32,8 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
     };
     let file = match &rules.file {
         Some(path) => {
-            let open = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-            Some(open.map_err(|reason| format!("file {}: {reason}", path.display()))?)
+            let opened = file::open_log(path, OFlags::WRONLY);
+            Some(opened.map_err(|reason| format!("file {}: {reason}", path.display()))?)
         }
         None => None,
     };

@@ -6,11 +6,14 @@
 //! The lock is on a separate file (flock(2)). The kernel releases it when the process dies, unless
 //! a forked child has the file open. The lock is independent of SQLite's locks.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use super::place;
+use crate::file;
 use crate::file_lock::{self, Mode};
 
 /// The lock of an attempt. The attempt holds it until it has reset the count of failures or has
@@ -24,10 +27,11 @@ impl AttemptLock {
     pub(super) fn beside(path: &Path, mode: Mode) -> Result<Self> {
         let name = name(path);
         // The file is opened each time, so that threads of one process also wait for each other.
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let file = match place::open(options, place::mode_beside(path), &name) {
-            Err(reason) if cannot_be_made(reason.kind()) => File::open(&name).ok(),
+        let file = match place::open_or_create(&name, OFlags::RDWR, place::mode_beside(path)) {
+            Err(reason) if cannot_be_made(reason.kind()) => match file::open(&name, OFlags::RDONLY, 0) {
+                Err(reason) if file::is_refusal(&reason) => return Err(reason),
+                opened => opened.ok(),
+            },
             opened => Some(opened?),
         };
         if let Some(file) = &file {

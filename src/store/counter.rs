@@ -1,15 +1,20 @@
 //! A counter file with the last change number of a token, separate from the token's file. An
 //! attacker who restores an older copy of the token's file must also restore the counter.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tracing::error;
 
 use super::{Change, place};
 use crate::error::{Error, Result};
+use crate::file;
 use crate::file_lock::{self, Mode};
+
+/// The length of the longest number in bytes, with room for line breaks.
+const LONGEST: u64 = 32;
 
 /// The counter of one token: a file that holds a decimal number.
 pub struct Counter(PathBuf);
@@ -22,8 +27,11 @@ impl Counter {
 
     /// Returns the last change number that was noted; 0 if there is no file.
     pub fn read(&self) -> Result<Change> {
-        match fs::read_to_string(&self.0) {
-            Ok(text) => text.trim().parse().map(Change).map_err(|_| self.log_failure(&"not a number")),
+        let mut text = String::new();
+        let read = file::open(&self.0, OFlags::RDONLY, 0)
+            .and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        match read {
+            Ok(_) => text.trim().parse().map(Change).map_err(|_| self.log_failure(&"not a number")),
             Err(reason) if reason.kind() == ErrorKind::NotFound => Ok(Change(0)),
             Err(reason) => Err(self.log_failure(&reason)),
         }
@@ -50,9 +58,7 @@ impl Counter {
 
     /// Takes the lock of the counter. Without it, the lower of two numbers could be written last.
     fn lock(&self) -> std::io::Result<File> {
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let file = self.open(options, &self.0.with_extension("counter-lock"))?;
+        let file = self.create(&self.0.with_extension("counter-lock"), OFlags::RDWR)?;
         file_lock::acquire(&file, Mode::Exclusive, file_lock::LIMIT)?;
         Ok(file)
     }
@@ -61,7 +67,13 @@ impl Counter {
     /// holds the lock.
     fn write(&self, change: Change) -> std::io::Result<()> {
         let fresh = self.0.with_extension("counter-new");
-        let mut file = self.open(OpenOptions::new().write(true).create(true).truncate(true), &fresh)?;
+        // A process that was killed may have left this file. Another user may have made it, so its
+        // content is not trusted either.
+        match fs::remove_file(&fresh) {
+            Err(reason) if reason.kind() != ErrorKind::NotFound => return Err(reason),
+            _ => {}
+        }
+        let mut file = self.create(&fresh, OFlags::WRONLY | OFlags::EXCL)?;
         file.write_all(change.0.to_string().as_bytes())?;
         drop(file);
         fs::rename(&fresh, &self.0)
@@ -69,8 +81,9 @@ impl Counter {
 
     /// Opens or creates a file of the counter. The mode is that of new token files: in a shared
     /// directory, the group may read and write it.
-    fn open(&self, options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
-        place::open(options, place::mode_in(self.0.parent().unwrap_or(Path::new(".")))?, path)
+    fn create(&self, path: &Path, flags: OFlags) -> std::io::Result<File> {
+        let mode = place::mode_in(self.0.parent().unwrap_or(Path::new(".")))?;
+        place::open_or_create(path, flags, mode)
     }
 
     fn log_failure(&self, reason: &dyn std::fmt::Display) -> Error {

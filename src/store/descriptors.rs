@@ -36,7 +36,7 @@ pub(super) fn forget_shortage() {
 }
 
 /// Returns whether SQLite may have failed in this thread because no descriptors are left. Also
-/// tries to open a file: in a program that uses only the core, SQLite opens files without a call of
+/// tries to open a file: on systems other than Linux, SQLite opens files without a call of
 /// [`note`].
 pub(super) fn ran_out() -> bool {
     SHORTAGE.take() || File::open("/dev/null").is_err_and(|reason| is_shortage(&reason))

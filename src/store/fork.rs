@@ -17,9 +17,10 @@
 #[cfg(target_os = "linux")]
 use std::ffi::c_void;
 use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
 #[cfg(feature = "postgresql")]
 use std::sync::atomic::AtomicI32;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::ffi;
 
@@ -45,16 +46,15 @@ const MUTEXES: &[c_int] = &[
     locks::MUTEX,
 ];
 
-/// True when SQLite has the functions that [`prepare`] gives it.
-static PREPARED: AtomicBool = AtomicBool::new(false);
-
-/// Gives SQLite the functions of this crate for `stat`, for `fstat` and for locking. Must run
-/// before the first file is opened, and in one thread at a time. Fails with `GeneralError` if
-/// SQLite refuses one of them.
+/// Gives SQLite the functions of this crate for `stat` and `fstat`, for links, for opening and for
+/// locking. The store calls this before it opens a file. Fails with `GeneralError` if SQLite
+/// refuses one of them.
 pub fn prepare() -> Result<()> {
-    if PREPARED.load(Ordering::Acquire) {
-        return Ok(());
-    }
+    static PREPARED: OnceLock<Result<()>> = OnceLock::new();
+    *PREPARED.get_or_init(set_calls)
+}
+
+fn set_calls() -> Result<()> {
     // SAFETY: SQLite allows its initialisation at any time and from any thread. NULL selects the
     // default VFS.
     let vfs = unsafe {
@@ -64,6 +64,7 @@ pub fn prepare() -> Result<()> {
     let vfs = vfs.ok_or(Error::GeneralError)?;
     let set = vfs.xSetSystemCall.ok_or(Error::GeneralError)?;
     type Call = unsafe extern "C" fn();
+    type Stat = unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int;
     #[cfg(target_os = "linux")]
     type Open = unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int;
     #[cfg(target_os = "linux")]
@@ -74,13 +75,14 @@ pub fn prepare() -> Result<()> {
     // that name, and these functions take the same arguments. All are functions of this object,
     // which is a program or a library that is never unmapped (abi/build.rs: nodelete).
     let outcomes = unsafe {
-        let stat =
-            std::mem::transmute::<unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int, Call>(stat);
+        let stat = std::mem::transmute::<Stat, Call>(stat);
         let fstat = std::mem::transmute::<unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int, Call>(fstat);
         let vfs = std::ptr::from_ref(vfs).cast_mut();
         [
             set(vfs, c"stat".as_ptr(), Some(stat)),
             set(vfs, c"fstat".as_ptr(), Some(fstat)),
+            #[cfg(target_os = "linux")]
+            set(vfs, c"lstat".as_ptr(), Some(std::mem::transmute::<Stat, Call>(locks::lstat))),
             #[cfg(target_os = "linux")]
             set(vfs, c"open".as_ptr(), Some(std::mem::transmute::<Open, Call>(locks::open))),
             #[cfg(target_os = "linux")]
@@ -92,7 +94,6 @@ pub fn prepare() -> Result<()> {
     if outcomes.iter().any(|outcome| *outcome != ffi::SQLITE_OK) {
         return Err(Error::GeneralError);
     }
-    PREPARED.store(true, Ordering::Release);
     Ok(())
 }
 

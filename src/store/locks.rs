@@ -18,6 +18,8 @@
 //! - SQLite drops one lock by closing the file: the lock on `-shm` that shows that the file is in
 //!   use. So this module closes the *lock* when SQLite closes its last descriptor of the file.
 //!
+//! SQLite's files are also opened here, as all files of a token directory are (`src/file.rs`).
+//!
 //! In the kernel, both kinds of locks conflict with each other. So `sqlite3` and older versions of
 //! this module wait for this version, and this version waits for them.
 
@@ -25,12 +27,18 @@
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::io::{Error, ErrorKind};
+use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rusqlite::ffi;
+use rustix::fs::OFlags;
+use tracing::error;
 
 use super::descriptors;
+use crate::file;
 
 /// The mutex of the [`Table`], which SQLite reserves for applications.
 pub(super) const MUTEX: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
@@ -90,37 +98,64 @@ pub(super) fn forget_parent() {
     table.files.clear();
 }
 
-/// Calls open(2) for SQLite, which always passes the mode. Also opens the lock of the file.
+/// Opens a file for SQLite, which always passes the mode. Also opens the lock of the file.
 pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
-    for _ in 0..TRIES {
+    // SQLite opens a directory to sync it, and `/dev/null` if the host closed a standard stream. It
+    // opens all files with this flag.
+    if flags & libc::O_NOFOLLOW == 0 {
         // SAFETY: SQLite's own arguments, unchanged.
-        let file = unsafe { libc::open(path, flags, mode) };
-        if file < 0 {
+        let opened = unsafe { libc::open(path, flags, mode) };
+        if opened < 0 {
             descriptors::note(&Error::last_os_error());
-            return file;
         }
-        // SAFETY: SQLite passes a path that ends with NUL.
-        match adopt(unsafe { CStr::from_ptr(path) }, flags, file) {
-            Ok(()) => return file,
-            // Another file now has this name, so open again.
-            Err(reason) if reason.kind() == ErrorKind::ResourceBusy => {
+        return opened;
+    }
+    // SAFETY: SQLite passes a path that ends with NUL.
+    let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+    let reason = match open_file(path, flags, mode) {
+        Ok(file) => return file,
+        Err(reason) => reason,
+    };
+    descriptors::note(&reason);
+    if file::is_refusal(&reason) {
+        // SQLite's error does not say why.
+        error!(file = %path.display(), "store: {reason}");
+    }
+    // SAFETY: errno belongs to this thread.
+    unsafe { *libc::__errno_location() = reason.raw_os_error().unwrap_or(libc::EIO) };
+    -1
+}
+
+fn open_file(path: &Path, flags: c_int, mode: c_int) -> std::io::Result<c_int> {
+    for _ in 0..TRIES {
+        let file = file::open(path, OFlags::from_bits_retain(flags as _), mode as u32)?.into_raw_fd();
+        match adopt(path, flags, file) {
+            Ok(()) => return Ok(file),
+            Err(reason) => {
                 // SAFETY: opened above, and SQLite does not have it.
                 unsafe { libc::close(file) };
-            }
-            Err(reason) => {
-                descriptors::note(&reason);
-                // SAFETY: as above. errno belongs to this thread.
-                unsafe {
-                    libc::close(file);
-                    *libc::__errno_location() = reason.raw_os_error().unwrap_or(libc::EIO);
+                // If another file has this name now, it is opened.
+                if reason.kind() != ErrorKind::ResourceBusy {
+                    return Err(reason);
                 }
-                return -1;
             }
         }
     }
-    // SAFETY: errno belongs to this thread.
-    unsafe { *libc::__errno_location() = libc::EBUSY };
-    -1
+    Err(Error::from_raw_os_error(libc::EBUSY))
+}
+
+/// Calls lstat(2) for SQLite, which resolves the links of a path before it opens a file. Shows
+/// links as regular files: so the kernel resolves those of the directories, and [`open`] refuses a
+/// link to the file.
+pub(super) unsafe extern "C" fn lstat(path: *const c_char, to: *mut libc::stat) -> c_int {
+    // SAFETY: SQLite's own arguments, unchanged.
+    let outcome = unsafe { libc::lstat(path, to) };
+    // SAFETY: SQLite provides the memory for the result, which lstat(2) has filled.
+    if outcome == 0 && unsafe { (*to).st_mode } & libc::S_IFMT == libc::S_IFLNK {
+        // SAFETY: as above.
+        unsafe { (*to).st_mode = (*to).st_mode & !libc::S_IFMT | libc::S_IFREG };
+    }
+    outcome
 }
 
 /// Calls close(2) for SQLite. Also closes the lock if this is the last descriptor of the file.
@@ -155,9 +190,10 @@ pub(super) unsafe extern "C" fn fcntl(file: c_int, operation: c_int, argument: *
 
 /// Finds or opens the lock of a file that SQLite has opened. Fails with `ResourceBusy` if another
 /// file has this path now.
-fn adopt(path: &CStr, flags: c_int, file: c_int) -> std::io::Result<()> {
+fn adopt(path: &Path, flags: c_int, file: c_int) -> std::io::Result<()> {
     // SQLite does not lock these files.
-    if path.to_bytes().ends_with(b"-wal") || path.to_bytes().ends_with(b"-journal") {
+    let name = path.as_os_str().as_bytes();
+    if name.ends_with(b"-wal") || name.ends_with(b"-journal") {
         return Ok(());
     }
     let Some(id) = regular(file)? else { return Ok(()) };
@@ -223,10 +259,9 @@ fn regular(file: c_int) -> std::io::Result<Option<Id>> {
 }
 
 /// Opens a file for locking, with the same access mode as SQLite.
-fn open_lock(path: &CStr, flags: c_int) -> std::io::Result<c_int> {
-    let flags = flags & (libc::O_ACCMODE | libc::O_NOFOLLOW) | libc::O_CLOEXEC;
-    // SAFETY: the path ends with NUL.
-    let opened = unsafe { libc::open(path.as_ptr(), flags) };
+fn open_lock(path: &Path, flags: c_int) -> std::io::Result<c_int> {
+    let flags = OFlags::from_bits_retain((flags & libc::O_ACCMODE) as _);
+    let opened = file::open(path, flags, 0)?.into_raw_fd();
     // If the host closed a standard stream, the lock must not get its number. Otherwise the output
     // of the host would go to the token.
     let lock = match opened {

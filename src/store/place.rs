@@ -1,11 +1,15 @@
 //! Identifies the files of an open token by device and inode, because their names can change. Also
 //! detects changes of token files, and has the rules for their permissions.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
+
+use crate::file;
 
 /// The extension of a token file's write-ahead log.
 pub(super) const JOURNAL: &str = "jeton-wal";
@@ -75,8 +79,8 @@ impl DirectoryStamp {
 impl Stamp {
     /// Returns the stamp of the token file at `path`; `None` if the file does not exist.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        let data = std::fs::metadata(path).ok()?;
-        let journal = std::fs::metadata(path.with_extension(JOURNAL)).ok();
+        let data = std::fs::symlink_metadata(path).ok()?;
+        let journal = std::fs::symlink_metadata(path.with_extension(JOURNAL)).ok();
         Some(Self { file: FileId::from(&data), changes: [Some(change(&data)), journal.as_ref().map(change)] })
     }
 
@@ -124,17 +128,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Records the files of the token at `path`, which SQLite has open. SQLite puts its journal and
-    /// index beside the file itself, not beside a symbolic link to it.
+    /// Records the files of the token at `path`, which SQLite has open.
     pub(super) fn of(path: &Path) -> Result<Self> {
-        let id = FileId::from(&std::fs::metadata(path)?);
+        let id = FileId::from(&std::fs::symlink_metadata(path)?);
         let mut files = vec![(path.to_owned(), id)];
-        let real = target(path)?;
         for suffix in ["-wal", "-shm"] {
-            let mut name = real.as_os_str().to_owned();
+            let mut name = path.as_os_str().to_owned();
             name.push(suffix);
             // A read-only file may have neither.
-            if let Ok(data) = std::fs::metadata(&name) {
+            if let Ok(data) = std::fs::symlink_metadata(&name) {
                 files.push((name.into(), FileId::from(&data)));
             }
         }
@@ -150,7 +152,7 @@ impl Place {
     /// what is written.
     pub(super) fn verify(&self) -> Result<()> {
         for (path, id) in &self.files {
-            let found = std::fs::metadata(path).map(|data| FileId::from(&data));
+            let found = std::fs::symlink_metadata(path).map(|data| FileId::from(&data));
             let what = match found {
                 Ok(found) if found == *id => continue,
                 Ok(_) => "another file has the name",
@@ -162,27 +164,6 @@ impl Place {
         Ok(())
     }
 }
-
-/// Returns the path of the file itself: follows the symbolic links at the end of `path`. Does not
-/// use `canonicalize`, whose result the C library allocates with the host's allocator. In a host
-/// with jemalloc that loads the module with `RTLD_DEEPBIND`, the module would free the result with
-/// another allocator.
-pub(super) fn target(path: &Path) -> Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        if !std::fs::symlink_metadata(&path)?.is_symlink() {
-            return Ok(path);
-        }
-        // An absolute target replaces the whole path.
-        let next = std::fs::read_link(&path)?;
-        path.pop();
-        path.push(next);
-    }
-    Err(Error::other("too many symbolic links"))
-}
-
-/// The limit of Linux (`man 7 path_resolution`).
-const MAX_LINKS: usize = 40;
 
 /// Fails if a token file is not a regular file, or if every user may write to it.
 pub(super) fn check_file(data: &Metadata) -> Result<()> {
@@ -216,10 +197,10 @@ pub(crate) fn mode_beside(token: &Path) -> u32 {
     std::fs::metadata(token).map_or(OWNER, |data| data.mode() & (OWNER | GROUP))
 }
 
-/// Opens or creates a file. A new file gets exactly this mode, also where the process's umask takes
-/// rights away from groups.
-pub(super) fn open(options: &mut OpenOptions, mode: u32, path: &Path) -> Result<File> {
-    let file = options.mode(mode).open(path)?;
+/// Opens a file as [`file::open`] does, or creates it. A new file gets exactly this mode, also
+/// where the process's umask takes rights away from groups.
+pub(super) fn open_or_create(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
+    let file = file::open(path, flags | OFlags::CREATE, mode)?;
     if mode & GROUP != 0 {
         let data = file.metadata()?;
         let own = data.uid() == rustix::process::geteuid().as_raw();

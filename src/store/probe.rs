@@ -9,6 +9,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use rustix::fs::OFlags;
+
+use crate::file;
+
 /// The first copy of the index header.
 pub(super) type Header = [u8; 48];
 
@@ -77,7 +81,7 @@ fn open_shared(path: &Path) -> Option<Arc<File>> {
     if let Some(file) = known.and_then(|known| known.file.upgrade()) {
         return same(&file, path).then_some(file);
     }
-    let file = Arc::new(File::open(path).ok()?);
+    let file = Arc::new(file::open(path, OFlags::RDONLY, 0).ok()?);
     open.push(Known { process, path: path.to_owned(), file: Arc::downgrade(&file) });
     Some(file)
 }
@@ -85,6 +89,6 @@ fn open_shared(path: &Path) -> Option<Arc<File>> {
 /// Returns whether this path still names this file.
 fn same(file: &File, path: &Path) -> bool {
     let place = |data: std::fs::Metadata| (data.dev(), data.ino());
-    let (own, named) = (file.metadata().map(place), std::fs::metadata(path).map(place));
+    let (own, named) = (file.metadata().map(place), std::fs::symlink_metadata(path).map(place));
     matches!((own, named), (Ok(own), Ok(named)) if own == named)
 }

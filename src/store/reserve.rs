@@ -1,17 +1,20 @@
 //! A reserve of disk space. When the disk is full, it allows the token to destroy objects and to
 //! count wrong PINs.
 //!
-//! The reserve is in the lock file of the [attempt lock](super::attempt_lock), which has no other
-//! content. SQLite needs new blocks for each write to its log. Truncating the file gives blocks
-//! back to the file system. A file system that compresses zeros or copies on write keeps a smaller
-//! reserve, or no reserve.
+//! The reserve is in the lock file of the [attempt lock](super::attempt_lock): zeros, and no other
+//! content. A file with other content is not the reserve and stays as it is. SQLite needs new
+//! blocks for each write to its log. Truncating the file gives blocks back to the file system. A
+//! file system that compresses zeros or copies on write keeps a smaller reserve, or no reserve.
 
-use std::fs::{File, OpenOptions};
-use std::io::Result;
+use std::fs::File;
+use std::io::{Error, Result};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
 use super::{attempt_lock, place};
+use crate::file;
 
 /// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
 /// when some objects are removed.
@@ -22,10 +25,12 @@ const BLOCK: u64 = 512;
 
 /// Allocates the reserve of the token file at `path`, or the part of it that fits on the disk.
 pub(super) fn take(path: &Path) -> Result<()> {
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false);
-    let file = place::open(options, place::mode_beside(path), &attempt_lock::name(path))?;
-    let mut len = if is_whole(&file)? { LEN } else { 0 };
+    let file = place::open_or_create(&attempt_lock::name(path), OFlags::RDWR, place::mode_beside(path))?;
+    if is_whole(&file)? {
+        return Ok(());
+    }
+    expect_zeros(&file)?;
+    let mut len = 0;
     while len < LEN {
         file.write_all_at(&[0; STEP], len)?;
         len += STEP as u64;
@@ -35,7 +40,24 @@ pub(super) fn take(path: &Path) -> Result<()> {
 
 /// Gives the reserve of the token file at `path` back to the file system.
 pub(super) fn give_back(path: &Path) -> Result<()> {
-    OpenOptions::new().write(true).open(attempt_lock::name(path))?.set_len(0)
+    let file = file::open(&attempt_lock::name(path), OFlags::RDWR, 0)?;
+    expect_zeros(&file)?;
+    file.set_len(0)
+}
+
+/// Fails if the file is longer than the reserve, or has a byte that is not zero.
+fn expect_zeros(file: &File) -> Result<()> {
+    let (mut bytes, mut at) = ([0; STEP], 0);
+    loop {
+        let read = file.read_at(&mut bytes, at)?;
+        at += read as u64;
+        if at > LEN || bytes[..read].iter().any(|byte| *byte != 0) {
+            return Err(Error::other("the lock file of the token has a content that is not the reserve"));
+        }
+        if read == 0 {
+            return Ok(());
+        }
+    }
 }
 
 fn is_whole(file: &File) -> Result<bool> {
@@ -58,5 +80,20 @@ mod tests {
         take(&path).expect("room");
         assert_eq!(len(), LEN);
         std::fs::remove_file(attempt_lock::name(&path)).expect("a file");
+    }
+
+    #[test]
+    fn a_file_that_is_not_the_reserve_is_neither_overwritten_nor_emptied() {
+        let path = std::env::temp_dir().join(format!("jeton-not-reserve-{}.jeton", std::process::id()));
+        let lock = attempt_lock::name(&path);
+        let mut whole = vec![0; LEN as usize];
+        whole[LEN as usize - 1] = 1;
+        for content in [&b"text"[..], &[0; LEN as usize + 1], &whole] {
+            std::fs::write(&lock, content).expect("a file");
+            let _ = take(&path);
+            assert!(give_back(&path).is_err());
+            assert!(std::fs::read(&lock).expect("a file") == content);
+        }
+        std::fs::remove_file(lock).expect("a file");
     }
 }

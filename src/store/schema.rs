@@ -4,8 +4,12 @@
 //! or deletes each new row. So the schema is compared with ours, and every connection disables
 //! triggers and views.
 
+use std::ffi::OsStr;
+
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, OpenFlags, ffi};
+
+use super::fork;
 
 /// The settings of a connection to an untrusted file ("Defense Against The Dark Arts" of SQLite's
 /// manual).
@@ -44,8 +48,19 @@ pub(super) const SCHEMA: &str = "
 /// process that reads it.
 const CACHE: i64 = 2000;
 
+/// Opens the file at `path`, which may be a URI, with the system calls of this crate.
+pub(super) fn connect(path: impl AsRef<OsStr>, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    fork::prepare().map_err(|_| {
+        let text = "SQLite refuses the system calls of this crate".to_owned();
+        rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_MISUSE), Some(text))
+    })?;
+    let connection = Connection::open_with_flags(path.as_ref(), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    harden(&connection)?;
+    Ok(connection)
+}
+
 /// Disables the features that a file could misuse. Called before anything is read.
-pub(super) fn harden(connection: &Connection) -> rusqlite::Result<()> {
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
     for (setting, on) in SETTINGS {
         connection.set_db_config(setting, on)?;
     }

@@ -56,11 +56,9 @@ impl Still {
 
 /// Opens a read-only connection.
 fn connection(path: &Path) -> rusqlite::Result<Connection> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri(path), flags)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = schema::connect(uri(path), flags)?;
     connection.set_prepared_statement_cache_capacity(32);
-    schema::harden(&connection)?;
     schema::verify(&connection)?;
     Ok(connection)
 }

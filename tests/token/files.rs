@@ -4,13 +4,17 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use jeton::error::Error;
 use jeton::id::{SlotId, token_flag};
-use jeton::module::Module;
+use jeton::module::{Access, Module, User};
 use rusqlite::Connection;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::{Client, Directory, data, none, one_backend, one_user};
+use crate::support::{Client, Directory, PIN, data, none, one_backend, one_user};
 
 /// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
@@ -217,6 +221,109 @@ fn files_of_a_shared_directory_are_open_to_its_group() {
             for (name, mode) in tokens.iter().chain(&counters) {
                 assert_eq!(*mode, file_mode, "{name} in a directory of mode {directory_mode:o}");
             }
+        }
+    });
+}
+
+/// The content of another user's file.
+const PRECIOUS: &str = "another user's";
+
+/// Puts something under a name: a link to another user's file, a link to nothing, a second name of
+/// that file, or a FIFO.
+const PLANTS: [fn(&Path, &Path); 4] = [
+    |name, other| symlink(other, name).expect("a link"),
+    |name, other| symlink(other.with_file_name("missing"), name).expect("a link"),
+    |name, other| fs::hard_link(other, name).expect("a link"),
+    |name, _| mknodat(CWD, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO"),
+];
+
+/// Plants each file under this name. Checks that `work` ends, and that it neither writes another
+/// user's file nor creates one. Returns the results.
+fn with_plants<T: Send + 'static>(name: &Path, work: impl Fn() -> T + Send + Sync + 'static) -> Vec<T> {
+    let others = Directory::new();
+    let other = others.path().join("other");
+    fs::write(&other, PRECIOUS).expect("a file");
+    let work = Arc::new(work);
+    let try_plant = |plant: &fn(&Path, &Path)| {
+        let _ = fs::remove_file(name);
+        plant(name, &other);
+        let (sender, receiver) = sync_channel(1);
+        let work = Arc::clone(&work);
+        std::thread::spawn(move || sender.send(work()));
+        let done = receiver.recv_timeout(Duration::from_secs(60)).expect("an end");
+        assert_eq!(fs::read_to_string(&other).expect("a file"), PRECIOUS);
+        assert_eq!(fs::read_dir(others.path()).expect("the directory").count(), 1);
+        done
+    };
+    let results = PLANTS.iter().map(try_plant).collect();
+    let _ = fs::remove_file(name);
+    results
+}
+
+/// Starts another module, logs the user in and stores an object.
+fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> {
+    let provider = jeton::backend::Provider::ALL[0];
+    let client = Client::beside(directory, provider, more);
+    let session = client.module.open_session(client.slot, Access::ReadWrite)?;
+    client.module.login(session, User::User, PIN)?;
+    client.create(session, &data("new").stored()).map(drop)
+}
+
+/// A member of a group that shares the directory plants the file.
+#[test]
+fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
+    one_backend(|provider| {
+        let client = Client::new(provider);
+        client.module.finalize().expect("a module");
+        let (directory, token) = (Arc::clone(&client.directory), file(&client.directory));
+        for suffix in ["-lock", "-wal", "-shm"] {
+            let shared = Arc::clone(&directory);
+            let results = with_plants(&beside(&token, suffix), move || start_and_store(&shared, ""));
+            assert!(results.iter().all(Result::is_err), "{suffix}: {results:?}");
+            start_and_store(&directory, "").expect("a token without the planted file");
+        }
+        fs::rename(&token, directory.path().join("aside")).expect("another name");
+        let shared = Arc::clone(&directory);
+        let results = with_plants(&token, move || start_and_store(&shared, ""));
+        assert!(results.iter().all(Result::is_err), "{results:?}");
+    });
+}
+
+#[test]
+fn a_planted_file_of_a_counter_is_neither_written_nor_waited_for() {
+    one_backend(|provider| {
+        let (directory, counters) = (Directory::new(), Directory::new());
+        let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+        Client::initialise(&directory, provider, &more).module.finalize().expect("a module");
+        start_and_store(&directory, &more).expect("a counter");
+        let serial = file(&directory).file_stem().expect("a name").to_owned();
+        let counter = counters.path().join(serial).with_extension("counter");
+        let number = fs::read(&counter).expect("the counter");
+        // The new file is replaced. A change that is on disk does not fail because of the lock; the
+        // log says that it was not counted.
+        for (extension, works) in [("counter-new", true), ("counter-lock", true), ("counter", false)] {
+            let (shared, more) = (Arc::clone(&directory), more.clone());
+            let name = counter.with_extension(extension);
+            let results = with_plants(&name, move || start_and_store(&shared, &more));
+            assert!(results.iter().all(|result| result.is_ok() == works), "{extension}: {results:?}");
+        }
+        fs::write(&counter, number).expect("the counter");
+        start_and_store(&directory, &more).expect("a counter without planted files");
+    });
+}
+
+#[test]
+fn a_planted_log_is_neither_written_nor_waited_for() {
+    one_backend(|provider| {
+        let (directory, logs) = (Directory::new(), Directory::new());
+        // In a private directory, only the administrator can make a link.
+        fs::set_permissions(logs.path(), fs::Permissions::from_mode(0o2770)).expect("a mode");
+        for section in ["audit", "log"] {
+            let name = logs.path().join(section);
+            let more = format!(", {section} = {{ file = '{}' }}", name.display());
+            let parameters = directory.parameters(provider, &more);
+            let results = with_plants(&name, move || Module::new().initialize(Some(&parameters)));
+            assert!(results.iter().all(Result::is_err), "{section}: {results:?}");
         }
     });
 }

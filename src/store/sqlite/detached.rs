@@ -1,11 +1,11 @@
 //! A store's file that no other process uses: a copy for a backup, or a file that becomes a token.
 //! It has no write-ahead log, and no name that a search for tokens finds.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use rustix::fs::OFlags;
 use tracing::error;
 
 use super::FORMAT;
@@ -15,6 +15,7 @@ use super::failure::{log_failure, log_io_failure};
 use super::inspect::inspect;
 use super::rows::read_header;
 use crate::error::{Error, Result};
+use crate::file;
 use crate::store::seal::TokenKey;
 use crate::store::{Change, Header, Inspection, Rewriter, schema};
 
@@ -31,16 +32,15 @@ impl Detached {
     /// Opens the file. Fails if its tables are not those of a token.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut start = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(START as u64).read_to_end(&mut start));
+        let opened = file::open(path, OFlags::RDONLY, 0);
+        let read = opened.and_then(|file| file.take(START as u64).read_to_end(&mut start));
         read.map_err(|reason| log_io_failure(path, "open", &reason))?;
         if !has_schema_page(&start) {
             error!(file = %path.display(), "this file does not have the tables of a token file");
             return Err(Error::TokenNotRecognized);
         }
         let open = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(path, flags)?;
-            schema::harden(&connection)?;
+            let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             schema::verify(&connection)?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "secure_delete", "ON")?;

@@ -13,9 +13,6 @@ use crate::store::place::{FileId, Stamp};
 /// The file of a store, open or closed.
 pub(super) struct Handle {
     pub(super) path: PathBuf,
-    /// The path of the file itself, even if `path` is a symbolic link: SQLite creates its log
-    /// beside that file.
-    pub(super) real: PathBuf,
     pub(super) file: FileId,
     pub(super) probing: Probing,
     pub(super) state: Mutex<State>,
@@ -70,7 +67,7 @@ impl Handle {
         let State::Open(file) = std::mem::replace(&mut **state, unknown) else { return };
         if let Some(file) = Arc::into_inner(file) {
             self.write_protected.store(file.is_write_protected(), Ordering::Release);
-            **state = State::Closed(close(file, &self.real));
+            **state = State::Closed(close(file, &self.path));
         }
     }
 

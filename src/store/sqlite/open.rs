@@ -1,7 +1,7 @@
 //! Opens and creates token files. Opens a file read-only if the disk is full or the process may not
 //! write the file.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
+use rustix::fs::OFlags;
 use tracing::{error, warn};
 
 use super::commit::replace_content;
@@ -16,6 +17,7 @@ use super::failure::{is_shortage, log_failure, log_io_failure};
 use super::open_files::Registered;
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
+use crate::file;
 use crate::store::place::{self, FileId, JOURNAL, Place};
 use crate::store::probe::Probe;
 use crate::store::still::{Still, is_out_of_room};
@@ -54,7 +56,7 @@ impl OpenFile {
     /// Opens a token file. Opens it read-only if the disk is full or the process may not write it.
     pub(super) fn open(path: &Path, probing: Probing) -> Result<Self> {
         let look = || -> std::io::Result<FileId> {
-            let data = std::fs::metadata(path)?;
+            let data = std::fs::symlink_metadata(path)?;
             place::check_file(&data)?;
             // SQLite would use this journal. It would roll the token back, and remove the file that
             // the journal names.
@@ -73,7 +75,7 @@ impl OpenFile {
             }
         };
         // A process that was killed may have left old bytes in the write-ahead log.
-        let log = std::fs::metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
+        let log = std::fs::symlink_metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
         let opened = match connect(path) {
             Err(reason) if is_out_of_room(&reason) => {
                 // If this fails, the file can still be opened read-only.
@@ -159,8 +161,7 @@ impl OpenFile {
         // SQLite would create a file that every user can read. It gives its journal files the mode
         // of the token file.
         let mode = place::mode_in(dir).map_err(|reason| fail(&reason))?;
-        place::open(OpenOptions::new().write(true).create_new(true), mode, &fresh)
-            .map_err(|reason| fail(&reason))?;
+        place::open_or_create(&fresh, OFlags::WRONLY | OFlags::EXCL, mode).map_err(|reason| fail(&reason))?;
         let named = begin(&fresh, header)
             .map_err(|reason| log_failure(&path, "create", &reason))
             .and_then(|()| std::fs::rename(&fresh, &path).map_err(|reason| fail(&reason)));
@@ -174,7 +175,7 @@ impl OpenFile {
             }
             return Err(error);
         }
-        sync_dir(dir).map_err(|reason| fail(&reason))?;
+        file::sync_directory_of(&path).map_err(|reason| fail(&reason))?;
         Ok(path)
     }
 
@@ -251,10 +252,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connections> {
 }
 
 fn connection(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(BUSY)?;
-    schema::harden(&connection)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "secure_delete", "ON")?;
@@ -273,7 +272,7 @@ fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
 
 /// Writes a token without objects into the empty file at `path`. The file has no write-ahead log.
 pub(super) fn create_content(path: &Path, header: &Header) -> rusqlite::Result<Connection> {
-    let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mut connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(schema::SCHEMA)?;
@@ -281,9 +280,4 @@ pub(super) fn create_content(path: &Path, header: &Header) -> rusqlite::Result<C
     replace_content(&transaction, header)?;
     transaction.commit()?;
     Ok(connection)
-}
-
-/// Syncs a directory, so that the name of a new file survives a crash.
-fn sync_dir(dir: &Path) -> std::io::Result<()> {
-    File::open(dir)?.sync_all()
 }

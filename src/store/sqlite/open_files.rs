@@ -4,12 +4,14 @@
 //! closing any descriptor of a file releases all of them. So no other code opens such a file.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::OFlags;
+
+use crate::file;
 use crate::store::place::{self, FileId, Stamp};
 
 /// How long [`with_users`] waits for [`read_unopened`], which holds the lock for some microseconds.
@@ -78,7 +80,7 @@ fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
 
 /// Reads the first bytes of the token file at `path`, without SQLite. Returns the file's stamp, as
 /// of a file without a write-ahead log. Returns `None` if SQLite has the file open, or if the file
-/// is a symbolic link, has a second name, fails [`place::check_file`] or changed a moment ago.
+/// fails [`file::open`] or [`place::check_file`] or changed a moment ago.
 pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     // SQLite opens no token file until this lock is released.
     let open = try_lock()?;
@@ -91,10 +93,7 @@ pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
         return None;
     }
     let start = SystemTime::now();
-    // A link is not followed, because SQLite puts the write-ahead log beside the file that it leads
-    // to.
-    let file =
-        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
+    let file = file::open(path, OFlags::RDONLY, 0).ok()?;
     let outcome = file.read_exact_at(bytes, 0);
     let data = file.metadata().ok()?;
     if is_open(FileId::from(&data)) {
@@ -106,7 +105,6 @@ pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     outcome.ok()?;
     place::check_file(&data).ok()?;
     let stamp = Stamp::alone(&data);
-    // A file with two names may have its log beside the other name. After a change during the read,
-    // the stamp was not settled at `start`.
-    (data.nlink() == 1 && stamp.was_settled(start)).then_some(stamp)
+    // After a change during the read, the stamp was not settled at `start`.
+    stamp.was_settled(start).then_some(stamp)
 }

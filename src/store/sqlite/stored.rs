@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::file_lock::Mode;
 use crate::store::attempt_lock::AttemptLock;
 use crate::store::descriptors;
-use crate::store::place::{self, FileId};
+use crate::store::place::FileId;
 use crate::store::{
     Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write,
 };
@@ -60,10 +60,8 @@ impl SqliteStore {
     /// Opens a token file in a pool.
     pub(crate) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
         let opened = open_with_place(pool, path, probing)?;
-        let real = place::target(path).unwrap_or_else(|_| path.to_owned());
         let handle = Arc::new(Handle {
             path: path.to_owned(),
-            real,
             file: opened.file,
             probing,
             write_protected: AtomicBool::new(opened.is_write_protected()),
@@ -146,7 +144,7 @@ impl SqliteStore {
             self.pool.free_place();
             return Err(reason);
         }
-        let same = closed.is_current(&handle.real);
+        let same = closed.is_current(&handle.path);
         opened.restore(Kept { others_wrote: closed.kept.others_wrote || !same, ..closed.kept });
         Ok(opened)
     }
@@ -166,7 +164,7 @@ impl SqliteStore {
     ) -> Result<T> {
         let mut state = self.handle.lock();
         match &*state {
-            State::Closed(known) if known.is_current(&self.handle.real) => Ok(closed(known)),
+            State::Closed(known) if known.is_current(&self.handle.path) => Ok(closed(known)),
             _ => {
                 let file = self.use_file(&mut state)?;
                 drop(state);
@@ -205,7 +203,7 @@ fn open_with_place(pool: &Pool, path: &Path, probing: Probing) -> Result<OpenFil
 
 /// Fails with `DeviceRemoved` if the name of a token file leads to another file, or to no file.
 fn expect_file(path: &Path, file: FileId) -> Result<()> {
-    let what = match std::fs::metadata(path) {
+    let what = match std::fs::symlink_metadata(path) {
         Ok(data) if FileId::from(&data) == file => return Ok(()),
         Ok(_) => "another file has its name",
         Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => "no file has its name",

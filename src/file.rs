@@ -1,0 +1,276 @@
+//! Opens files in the directories of tokens, counters and logs.
+//!
+//! Other users may be allowed to write to such a directory. They can put anything under a name that
+//! this process opens: a symbolic link, a second name of another user's file, a FIFO that blocks
+//! the process. So [`open`] accepts only a regular file with one name, and never waits. After that,
+//! the caller uses the descriptor and not the name. `tests/opens.rs` lists all other places that
+//! open files.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// The flags of every open: follow no symbolic link to the file, do not wait for the other end of a
+/// FIFO, and pass the descriptor to no other program.
+const SAFE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// The number of attempts to open a file that another process removes or replaces meanwhile.
+const TRIES: usize = 8;
+/// The limit of Linux (`man 7 path_resolution`).
+const MAX_LINKS: usize = 40;
+/// The mode of a new log.
+const OWNER: u32 = 0o600;
+const EVERYBODY_WRITES: u32 = 0o002;
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The files that a caller accepts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accepted {
+    Regular,
+    /// Also a device such as `/dev/null`.
+    RegularOrDevice,
+}
+
+/// Opens a file of a token or a counter. Fails if the name leads to anything but a regular file
+/// with one name. In a directory to which every user may write, the file must belong to root, to
+/// this user or to the owner of the directory.
+///
+/// `flags` must not contain `TRUNC`: the file would be emptied before it is checked.
+pub fn open(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
+    open_accepted(path, flags, mode, Accepted::Regular)
+}
+
+/// Opens a log for appending, or creates it. The administrator chose its path, so it may also be a
+/// device, and a symbolic link in a directory to which only root or this user may write. The link
+/// `/dev/stderr` leads to a descriptor of this process.
+pub(crate) fn open_log(path: &Path, flags: OFlags) -> Result<File> {
+    let flags = flags | OFlags::APPEND | OFlags::CREATE;
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        let directory = directory_of(&path);
+        // `open_accepted` refuses the link.
+        if !is_private(directory)? {
+            break;
+        }
+        if [Path::new("/proc/self/fd"), Path::new("/dev/fd")].contains(&directory) {
+            return open_descriptor(&path, flags);
+        }
+        path = directory.join(target);
+    }
+    open_accepted(&path, flags, OWNER, Accepted::RegularOrDevice)
+}
+
+/// Opens a directory, to lock or to sync it.
+pub(crate) fn open_directory(path: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Syncs the directory of a file, so that a new name of the file survives a crash.
+pub(crate) fn sync_directory_of(path: &Path) -> Result<()> {
+    open_directory(directory_of(path))?.sync_all()
+}
+
+/// Returns whether this error of [`open`] is about what the name leads to.
+pub(crate) fn is_refusal(reason: &Error) -> bool {
+    reason.get_ref().is_some_and(|inner| inner.is::<Refusal>())
+}
+
+fn open_accepted(path: &Path, flags: OFlags, mode: u32, accepted: Accepted) -> Result<File> {
+    debug_assert!(!flags.contains(OFlags::TRUNC), "the file would be emptied before it is checked");
+    for _ in 0..TRIES {
+        let opened = rustix::io::retry_on_intr(|| {
+            rustix::fs::open(path, flags | SAFE, Mode::from_raw_mode(mode as rustix::fs::RawMode))
+        });
+        let file = File::from(opened.map_err(|reason| match reason {
+            Errno::LOOP => refusal("this is a symbolic link"),
+            // A FIFO without a reader, or a socket.
+            Errno::NXIO => refusal("this is not a regular file"),
+            reason => reason.into(),
+        })?);
+        let data = file.metadata()?;
+        if accepted == Accepted::RegularOrDevice && data.file_type().is_char_device() {
+            return Ok(file);
+        }
+        if !data.is_file() {
+            return Err(refusal("this is not a regular file"));
+        }
+        match data.nlink() {
+            // The file was removed or replaced after it was opened.
+            0 => {}
+            1 => return check_owner(path, &data).map(|()| file),
+            _ => return Err(refusal("this file has a second name (hard link)")),
+        }
+    }
+    Err(Error::new(ErrorKind::ResourceBusy, "other processes replace this file"))
+}
+
+/// Fails if a stranger may have made this file: in a directory to which every user may write, its
+/// owner must be root, this user or the owner of the directory.
+fn check_owner(path: &Path, data: &Metadata) -> Result<()> {
+    if is_trusted(data.uid()) {
+        return Ok(());
+    }
+    let directory = std::fs::metadata(directory_of(path))?;
+    if directory.mode() & EVERYBODY_WRITES != 0 && data.uid() != directory.uid() {
+        return Err(refusal("this file belongs to another user, in a directory of every user"));
+    }
+    Ok(())
+}
+
+/// Opens a descriptor of this process again, by its link below `/proc`. The kernel follows this
+/// link to the open file, which may have no name.
+fn open_descriptor(path: &Path, flags: OFlags) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).read(flags.contains(OFlags::RDWR));
+    options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);
+    let file = options.open(path)?;
+    // The open must not wait, but a write waits as one to standard error does.
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// Returns whether only root or this user may write to a directory.
+fn is_private(directory: &Path) -> Result<bool> {
+    let data = std::fs::metadata(directory)?;
+    Ok(is_trusted(data.uid()) && data.mode() & OTHERS_WRITE == 0)
+}
+
+/// Returns whether this is root or the user of this process.
+pub(crate) fn is_trusted(user: u32) -> bool {
+    user == 0 || user == rustix::process::geteuid().as_raw()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The reason why [`open`] refuses a file.
+#[derive(Debug)]
+struct Refusal(&'static str);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refusal(what: &'static str) -> Error {
+    Error::other(Refusal(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::path::PathBuf;
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    /// A directory, removed at the end.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("jeton-file-{name}-{}", std::process::id()));
+            std::fs::create_dir(&path).expect("a new directory");
+            Self(path)
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, name).expect("a file");
+            path
+        }
+
+        fn set_mode(&self, mode: u32) {
+            std::fs::set_permissions(&self.0, std::fs::Permissions::from_mode(mode)).expect("its owner");
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("a directory");
+        }
+    }
+
+    fn fifo(path: &Path) {
+        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+    }
+
+    #[test]
+    fn only_a_regular_file_with_one_name_is_opened_and_nothing_blocks() {
+        let directory = Directory::new("kinds");
+        let path = |name: &str| directory.0.join(name);
+        let file = directory.file("file");
+        symlink(&file, path("link")).expect("a link");
+        symlink(path("missing"), path("to nothing")).expect("a link");
+        std::fs::hard_link(directory.file("two"), path("second")).expect("a link");
+        fifo(&path("fifo"));
+        std::fs::create_dir(path("directory")).expect("a directory");
+        for access in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
+            for flags in [access, access | OFlags::CREATE] {
+                for name in ["link", "to nothing", "two", "second", "fifo"] {
+                    let reason = open(&path(name), flags, 0o600).expect_err(name);
+                    assert!(is_refusal(&reason), "{name}: {reason}");
+                }
+                assert!(open(&path("directory"), flags, 0o600).is_err());
+                assert!(open(Path::new("/dev/null"), flags, 0o600).is_err());
+                open(&file, flags, 0o600).expect("a regular file");
+            }
+        }
+        assert!(!path("missing").exists());
+        let new = open(&path("new"), OFlags::RDWR | OFlags::CREATE, 0o600).expect("a new file");
+        assert_eq!(new.metadata().expect("a file").mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused_in_a_directory_of_every_user() {
+        const MALLORY: u32 = 60_410;
+        let directory = Directory::new("owners");
+        let file = directory.file("file");
+        if chown(&file, Some(MALLORY), None).is_err() {
+            return println!("skipped: only root can give files away");
+        }
+        for (mode, refused) in [(0o700, false), (0o2770, false), (0o1777, true)] {
+            directory.set_mode(mode);
+            assert_eq!(open(&file, OFlags::RDONLY, 0).is_err(), refused, "{mode:o}");
+        }
+        chown(&directory.0, Some(MALLORY), None).expect("root");
+        open(&file, OFlags::RDONLY, 0).expect("the file of the directory's owner");
+    }
+
+    #[test]
+    fn a_log_may_be_a_device_and_a_link_in_a_private_directory() {
+        let directory = Directory::new("logs");
+        let path = |name: &str| directory.0.join(name);
+        symlink("file", path("link")).expect("a link");
+        symlink("link", path("two links")).expect("a link");
+        symlink("/dev/null", path("null")).expect("a link");
+        fifo(&path("fifo"));
+        symlink("fifo", path("to a fifo")).expect("a link");
+        let log = |name: &str| open_log(&path(name), OFlags::WRONLY);
+        for name in ["link", "two links", "null", "/dev/null", "/dev/stderr", "/proc/self/fd/2"] {
+            log(name).unwrap_or_else(|reason| panic!("{name}: {reason}"));
+        }
+        assert!(path("file").exists());
+        for name in ["fifo", "to a fifo", "."] {
+            assert!(log(name).is_err(), "{name}");
+        }
+        for mode in [0o770, 0o2770, 0o1777] {
+            directory.set_mode(mode);
+            for name in ["link", "two links", "null"] {
+                assert!(log(name).is_err_and(|reason| is_refusal(&reason)), "{name} with mode {mode:o}");
+            }
+            log("file").expect("a regular file");
+        }
+    }
+}
