@@ -1,6 +1,7 @@
 //! The files of a token directory: copies and links of a token file, other files, permissions, and
 //! files that are removed while a process has them open.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -325,5 +326,41 @@ fn a_planted_log_is_neither_written_nor_waited_for() {
             let results = with_plants(&name, move || Module::new().initialize(Some(&parameters)));
             assert!(results.iter().all(Result::is_err), "{section}: {results:?}");
         }
+    });
+}
+
+/// Returns the names and the contents of the files of a directory.
+fn contents(directory: &Directory) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(directory.path()).expect("the directory").flatten();
+    entries.map(|entry| (entry.path(), fs::read(entry.path()).expect("a file"))).collect()
+}
+
+#[test]
+fn a_database_of_another_program_is_not_written() {
+    one_backend(|provider| {
+        let directory = Directory::new();
+        let path = |name: &str| directory.path().join(name);
+        let open = |name: &str, mode: &str| {
+            let other = Connection::open(path(name)).expect("a file");
+            other.pragma_update(None, "journal_mode", mode).expect("a mode");
+            other.execute_batch("CREATE TABLE other(a); INSERT INTO other VALUES(1)").expect("a table");
+            other
+        };
+        drop(open("rollback.jeton", "DELETE"));
+        drop(open("closed.jeton", "WAL"));
+        // The log has content as after a crash of the program.
+        let running = open("running.jeton", "WAL");
+        for suffix in ["", "-wal"] {
+            let from = beside(&path("running.jeton"), suffix);
+            fs::copy(from, beside(&path("killed.jeton"), suffix)).expect("a copy");
+        }
+        drop(running);
+        let before = contents(&directory);
+        assert_eq!(before.len(), 5);
+        let client = Client::beside(&directory, provider, "");
+        assert_eq!(tokens(&client.module), []);
+        client.module.finalize().expect("a module");
+        assert_eq!(contents(&directory).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+        assert!(contents(&directory) == before);
     });
 }

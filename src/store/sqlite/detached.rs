@@ -1,21 +1,18 @@
 //! A store's file that no other process uses: a copy for a backup, or a file that becomes a token.
 //! It has no write-ahead log, and no name that a search for tokens finds.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
-use rustix::fs::OFlags;
 use tracing::error;
 
 use super::FORMAT;
 use super::commit::{Fault, rewrite_records};
-use super::direct::{START, has_schema_page};
-use super::failure::{log_failure, log_io_failure};
+use super::direct::expect_token;
+use super::failure::{log_failure, log_not_a_token};
 use super::inspect::inspect;
 use super::rows::read_header;
 use crate::error::{Error, Result};
-use crate::file;
 use crate::store::seal::TokenKey;
 use crate::store::{Change, Header, Inspection, Rewriter, schema};
 
@@ -31,14 +28,7 @@ pub(crate) struct Detached {
 impl Detached {
     /// Opens the file. Fails if its tables are not those of a token.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let mut start = Vec::new();
-        let opened = file::open(path, OFlags::RDONLY, 0);
-        let read = opened.and_then(|file| file.take(START as u64).read_to_end(&mut start));
-        read.map_err(|reason| log_io_failure(path, "open", &reason))?;
-        if !has_schema_page(&start) {
-            error!(file = %path.display(), "this file does not have the tables of a token file");
-            return Err(Error::TokenNotRecognized);
-        }
+        expect_token(path).map_err(|reason| log_not_a_token(path, &reason))?;
         let open = || {
             let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             schema::verify(&connection)?;

@@ -8,16 +8,22 @@
 //! It takes no lock. So the caller makes sure that no write-ahead log has newer content, and
 //! [`Reader::read`] refuses a file that changed a moment ago.
 
+use std::io::{Error, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
 use super::open_files::read_unopened;
 use super::{FORMAT, OLDEST};
+use crate::file;
 use crate::store::place::Stamp;
 use crate::store::{Change, Header, PinState, schema};
 
 /// SQLite's default page size, which token files have.
 const PAGE: usize = 4096;
+/// The first bytes of the file.
+const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The length of the file's header.
 const FILE_HEADER: usize = 100;
 /// The length of the header of a page without children.
@@ -26,10 +32,6 @@ const PAGE_HEADER: usize = 8;
 const LEAF: u8 = 13;
 /// The length of the longest row that SQLite stores in one page.
 const LOCAL: usize = PAGE - 35;
-/// The number of bytes that [`has_schema_page`] needs.
-pub(super) const START: usize = FILE_HEADER + PAGE_HEADER;
-/// The number of tables of a token file.
-const TABLES: u16 = 3;
 
 /// Reads headers. It remembers the schema that it checked last, because all files have the same.
 #[derive(Default)]
@@ -76,7 +78,7 @@ fn has_same_schema(one: &[u8], other: &[u8]) -> bool {
 /// Checks the file's header and its schema.
 fn check_first(first: &[u8]) -> Option<()> {
     let expected: [(usize, &[u8]); 5] = [
-        (0, b"SQLite format 3\0"),
+        (0, MAGIC),
         (16, &(PAGE as u16).to_be_bytes()),
         // The write version and the read version are those of a write-ahead log; no reserved bytes.
         (18, &[2, 2, 0]),
@@ -88,24 +90,53 @@ fn check_first(first: &[u8]) -> Option<()> {
     if !expected.iter().all(|(at, bytes)| first.get(*at..*at + bytes.len()) == Some(*bytes)) {
         return None;
     }
-    let format = u32::from_be_bytes(*first.get(60..)?.first_chunk()?);
-    if !(OLDEST..=FORMAT).contains(&i64::from(format)) {
-        return None;
-    }
-    let schema = rows(first, FILE_HEADER)?.into_iter().map(table).collect::<Option<Vec<_>>>()?;
-    if !schema::is_ours(&schema) {
+    if !is_known(format(first)?) {
         return None;
     }
     // `token` is the first table of the schema, so its only page is page 2.
-    schema.iter().any(|table| table.name == "token" && table.root == 2).then_some(())
+    our_schema(first)?.iter().any(|table| table.name == "token" && table.root == 2).then_some(())
 }
 
-/// Returns whether a file that starts with these bytes has its schema in one page, with as many
-/// rows as a token file has tables. SQLite reads the whole schema before we can compare it, and the
-/// pages of a malformed file can have the same children many times.
-pub(super) fn has_schema_page(start: &[u8]) -> bool {
-    let Some(page) = start.get(FILE_HEADER..START) else { return false };
-    page[0] == LEAF && page[3..5] == TABLES.to_be_bytes()
+/// Fails unless the file at `path` has a known format, and exactly the tables of a token. Called
+/// before SQLite opens the file, because SQLite would write to it: it would turn on the write-ahead
+/// log, and apply the log of another program. SQLite would also read the whole schema before we can
+/// compare it, and the pages of a malformed file can have the same children many times.
+pub(super) fn expect_token(path: &Path) -> std::io::Result<()> {
+    let mut file = file::open(path, OFlags::RDONLY, 0)?;
+    let mut start = Vec::with_capacity(PAGE);
+    file.by_ref().take(PAGE as u64).read_to_end(&mut start)?;
+    let no_token = || Error::other("this file does not have the tables of a token file");
+    let page = page_size(&start).ok_or_else(no_token)?;
+    file.take(page.saturating_sub(PAGE) as u64).read_to_end(&mut start)?;
+    let first = start.get(..page).ok_or_else(no_token)?;
+    our_schema(first).ok_or_else(no_token)?;
+    match format(first) {
+        Some(format) if !is_known(format) => {
+            Err(Error::other(format!("unknown format of the token file: {format}; {FORMAT} is known")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the size of the pages of a file that starts with these bytes.
+fn page_size(start: &[u8]) -> Option<usize> {
+    let size = u16::from_be_bytes(*start.strip_prefix(MAGIC)?.first_chunk()?);
+    Some(if size == 1 { 1 << 16 } else { usize::from(size) })
+}
+
+/// Returns the format version of a token file with this first page (`user_version`).
+fn format(first: &[u8]) -> Option<i64> {
+    Some(i64::from(i32::from_be_bytes(*first.get(60..)?.first_chunk()?)))
+}
+
+fn is_known(format: i64) -> bool {
+    (OLDEST..=FORMAT).contains(&format)
+}
+
+/// Returns the tables of a file with this first page; `None` if they are not those of a token.
+fn our_schema(first: &[u8]) -> Option<Vec<schema::Table<'_>>> {
+    let tables = rows(first, FILE_HEADER)?.into_iter().map(table).collect::<Option<Vec<_>>>()?;
+    schema::is_ours(&tables).then_some(tables)
 }
 
 /// Reads the only row of the page of the table `token`.

@@ -36,6 +36,16 @@ pub(super) fn log_io_failure(path: &Path, what: &str, reason: &std::io::Error) -
     }
 }
 
+/// Logs why a file cannot be opened as a token. Returns `TokenNotRecognized` if it is not a token,
+/// and another error if the system could not read it.
+pub(super) fn log_not_a_token(path: &Path, reason: &std::io::Error) -> Error {
+    match (log_io_failure(path, "open", reason), reason.raw_os_error()) {
+        (Error::HostMemory, _) => Error::HostMemory,
+        (_, None | Some(libc::ENOENT)) => Error::TokenNotRecognized,
+        _ => Error::DeviceError,
+    }
+}
+
 /// Returns whether SQLite failed because no file descriptors are left.
 pub(super) fn is_shortage(reason: &rusqlite::Error) -> bool {
     let opens =

@@ -13,7 +13,8 @@ use rustix::fs::OFlags;
 use tracing::{error, warn};
 
 use super::commit::replace_content;
-use super::failure::{is_shortage, log_failure, log_io_failure};
+use super::direct::expect_token;
+use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
 use super::open_files::Registered;
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
@@ -65,15 +66,10 @@ impl OpenFile {
                 let name = journal.file_name().unwrap_or_default();
                 return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
             }
+            expect_token(path)?;
             Ok(FileId::from(&data))
         };
-        let registered = match look() {
-            Ok(file) => Registered::new(file),
-            Err(reason) => {
-                log_io_failure(path, "open", &reason);
-                return Err(Error::TokenNotRecognized);
-            }
-        };
+        let registered = Registered::new(look().map_err(|reason| log_not_a_token(path, &reason))?);
         // A process that was killed may have left old bytes in the write-ahead log.
         let log = std::fs::symlink_metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
         let opened = match connect(path) {
