@@ -4,11 +4,13 @@
 //! the file of the machine, the file of the user, the file that `JETON_CONF` names, the library
 //! parameters.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{File, environment, refuse};
 use crate::error::Result;
+use crate::file;
 
 /// The configuration file of the machine.
 const MACHINE: &str = "/etc/jeton/jeton.toml";
@@ -40,7 +42,7 @@ impl File {
     /// Reads the files and the parameters. Each is checked separately, so that the log names the
     /// source of a mistake.
     pub(super) fn gather(parameters: Option<&str>) -> Result<Self> {
-        let mut all = combined(&files())?;
+        let mut all = combined(&files(), user_file().as_deref())?;
         if let Some(text) = parameters.filter(|text| !text.trim().is_empty()) {
             let source = "library parameters";
             let mut wrapped = plain_table(source, &format!("parameters = {{ {text} }}"))?;
@@ -53,15 +55,28 @@ impl File {
     }
 }
 
-/// Combines the texts of the files. Later ones override earlier ones.
-fn combined(files: &[PathBuf]) -> Result<toml::Table> {
+/// Combines the texts of the files. Later ones override earlier ones. `user` is the file of the
+/// user, which must belong to this user or to root.
+fn combined(files: &[PathBuf], user: Option<&Path>) -> Result<toml::Table> {
     let mut all = toml::Table::new();
     for path in files {
         let source = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|reason| refuse(&source, &reason))?;
+        let text = read(path, user == Some(path)).map_err(|reason| refuse(&source, &reason))?;
         all.extend(table(&source, &text)?);
     }
     Ok(all)
+}
+
+/// Reads a file. With `HOME` of another user, that user would otherwise decide where this process
+/// writes its logs. ssh(1) refuses its configuration for the same reason.
+fn read(path: &Path, is_of_user: bool) -> std::io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    if is_of_user && !file::is_trusted(file.metadata()?.uid()) {
+        return Err(std::io::Error::other("this file belongs to another user; JETON_CONF can name it"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Parses a TOML text and checks that it is a configuration.
@@ -132,7 +147,8 @@ mod tests {
         let user = scratch.write("user", "backend = 'user'\n[pin]\nretries = 5\n");
         let named = scratch.write("named", "backend = 'named'\n");
         let read = |user: Option<&PathBuf>, named: Option<&PathBuf>| -> File {
-            let all = combined(&existing(&machine, user.cloned(), named.cloned())).expect("valid files");
+            let all =
+                combined(&existing(&machine, user.cloned(), named.cloned()), None).expect("valid files");
             all.try_into().expect("a configuration")
         };
         let all = read(Some(&user), Some(&named));
@@ -155,7 +171,20 @@ mod tests {
         assert!(existing(&missing("machine"), Some(user), None).is_empty());
         let named = existing(&missing("machine"), None, Some(missing("named")));
         assert_eq!(named, [missing("named")]);
-        assert!(combined(&named).is_err());
+        assert!(combined(&named, None).is_err());
+    }
+
+    #[test]
+    fn the_file_of_the_user_belongs_to_the_user_or_to_root() {
+        let scratch = Scratch::new("owner");
+        let path = scratch.write("user", "[pin]\nretries = 3\n");
+        assert!(combined(std::slice::from_ref(&path), Some(&path)).is_ok());
+        if std::os::unix::fs::chown(&path, Some(60_410), None).is_err() {
+            return println!("skipped: only root can give files away");
+        }
+        assert!(combined(std::slice::from_ref(&path), Some(&path)).is_err());
+        // The file that JETON_CONF names may have any owner.
+        assert!(combined(std::slice::from_ref(&path), None).is_ok());
     }
 
     #[test]
@@ -163,7 +192,7 @@ mod tests {
         let scratch = Scratch::new("mistake");
         let machine = scratch.write("machine", "[pin]\nretry = 3\n");
         let named = scratch.write("named", "[pin]\nretries = 3\n");
-        assert!(combined(&existing(&machine, None, Some(named))).is_err());
+        assert!(combined(&existing(&machine, None, Some(named)), None).is_err());
     }
 
     #[test]
