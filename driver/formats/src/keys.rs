@@ -14,10 +14,13 @@ use crate::{Error, Password};
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
-/// The largest number of iterations of PBKDF2 that a file may ask for. They take about ten seconds.
-const MAX_ITERATIONS: u32 = 10_000_000;
-/// The largest product of scrypt's memory in bytes and its parallelization that a file may ask for.
+/// The largest number of iterations of PBKDF2 that all keys of a file may ask for. They take about
+/// ten seconds.
+const MAX_ITERATIONS: u64 = 10_000_000;
+/// The largest product of scrypt's memory in bytes and its parallelization that a key may ask for.
 const MAX_SCRYPT: u64 = 256 << 20;
+/// The number of such keys in a file. They take about ten seconds.
+const SCRYPT_KEYS: u64 = 10;
 
 /// A private key in PKCS #8, wiped when it is dropped.
 pub(crate) type PrivateKey = Zeroizing<Vec<u8>>;
@@ -54,18 +57,18 @@ pub(crate) fn is_encrypted(der: &[u8]) -> bool {
 /// Decrypts a key in PKCS #8.
 pub(crate) fn decrypt(der: &[u8], password: &mut Password<'_>) -> Result<PrivateKey, Error> {
     let encrypted = Encrypted::from_der(der).map_err(|_| Error::Damaged("encrypted PKCS#8 key"))?;
-    bounded(&encrypted.algorithm)?;
+    bounded(&encrypted.algorithm, password)?;
     let key = encrypted.algorithm.decrypt(password.get()?, encrypted.data.as_bytes());
     let key = Zeroizing::new(key.map_err(|_| Error::PasswordWrong)?);
     plain(&key).ok_or(Error::PasswordWrong)
 }
 
-fn bounded(scheme: &EncryptionScheme) -> Result<(), Error> {
+fn bounded(scheme: &EncryptionScheme, password: &mut Password<'_>) -> Result<(), Error> {
     let parameters = scheme.pbes2().ok_or(Error::Refused(
         "this old encryption of PKCS#8 is not supported; convert the file with `openssl pkcs8 -topk8`",
     ))?;
     let allowed = match &parameters.kdf {
-        Kdf::Pbkdf2(kdf) => kdf.iteration_count <= MAX_ITERATIONS,
+        Kdf::Pbkdf2(kdf) => password.count(kdf.iteration_count.into(), MAX_ITERATIONS),
         Kdf::Scrypt(kdf) => {
             // pkcs5 0.8.1 overflows if N is 0. RFC 7914, 2: N is a power of 2 greater than 1.
             if kdf.cost_parameter < 2 || !kdf.cost_parameter.is_power_of_two() {
@@ -75,7 +78,7 @@ fn bounded(scheme: &EncryptionScheme) -> Result<(), Error> {
             blocks
                 .checked_mul(kdf.cost_parameter)
                 .and_then(|memory| memory.checked_mul(u64::from(kdf.parallelization).max(1)))
-                .is_some_and(|work| work <= MAX_SCRYPT)
+                .is_some_and(|work| work <= MAX_SCRYPT && password.count(work, SCRYPT_KEYS * MAX_SCRYPT))
         }
         _ => return Err(Error::Refused("an encryption with neither PBKDF2 nor scrypt is not supported")),
     };

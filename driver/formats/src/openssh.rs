@@ -9,15 +9,16 @@ use zeroize::Zeroizing;
 use crate::keys::{self, PrivateKey};
 use crate::{Error, Password};
 
-/// The largest number of rounds of bcrypt that a file may ask for. They take about ten seconds.
-const MAX_ROUNDS: u32 = 1000;
+/// The largest number of rounds of bcrypt that all keys of a file may ask for. They take about ten
+/// seconds.
+const MAX_ROUNDS: u64 = 1000;
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// Reads a key and its comment.
 pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
     let mut key = SshKey::from_openssh(pem).map_err(|_| Error::Damaged("OpenSSH key"))?;
     if key.is_encrypted() {
-        if matches!(key.kdf(), Kdf::Bcrypt { rounds, .. } if *rounds > MAX_ROUNDS) {
+        if matches!(key.kdf(), Kdf::Bcrypt { rounds, .. } if !password.count((*rounds).into(), MAX_ROUNDS)) {
             return Err(Error::Refused("the file asks for more than 1,000 rounds of bcrypt to decrypt it"));
         }
         key = key.decrypt(password.get()?).map_err(|_| Error::PasswordWrong)?;

@@ -1,19 +1,34 @@
-//! The password of a file. The user is asked only if the file needs a password.
+//! The password of a file, and the work of the keys that are derived from it. The user is asked
+//! only if the file needs a password.
 
 use zeroize::Zeroizing;
 
 use crate::Error;
 
+/// The largest work that a file may ask for, in the unit of [`Password::count`].
+const MAX_WORK: u64 = 10_000_000;
+
 /// Asks for the password of a file at its first use, and keeps it for later uses.
 pub struct Password<'a> {
     ask: &'a mut dyn FnMut() -> Option<Zeroizing<String>>,
     known: Option<Zeroizing<String>>,
+    /// The work of all keys of the file until now.
+    work: u64,
 }
 
 impl<'a> Password<'a> {
     /// Asks with this function. `None` means that there is no password.
     pub fn new(ask: &'a mut dyn FnMut() -> Option<Zeroizing<String>>) -> Self {
-        Self { ask, known: None }
+        Self { ask, known: None, work: 0 }
+    }
+
+    /// Counts the work of one more key. `limit` is the largest work of this kind that all keys of a
+    /// file together may ask for; a file with several kinds gets a share of each. Returns whether
+    /// the file may ask for this work.
+    pub(crate) fn count(&mut self, work: u64, limit: u64) -> bool {
+        let share = (u128::from(work) * u128::from(MAX_WORK)).div_ceil(u128::from(limit));
+        self.work = self.work.saturating_add(u64::try_from(share).unwrap_or(u64::MAX));
+        self.work <= MAX_WORK
     }
 
     /// Returns the password. Fails with `PasswordMissing` if there is none.

@@ -74,6 +74,27 @@ fn damaged_public_keys_never_panic_in_any_form() {
     }
 }
 
+/// Each key alone asks for less than the limit.
+#[test]
+fn the_keys_of_a_file_share_its_limit_of_work() {
+    let pem = |der: &[u8]| {
+        let text = Base64::encode_string(der);
+        let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+        format!(
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\n{}\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            lines.join("\n")
+        )
+    };
+    // PBKDF2 has 1 iteration in the sample, which is replaced by 10,000,000.
+    let cheap = include_bytes!("samples/encrypted.der");
+    let costly = with_integer(cheap, &[2, 1, 1], &[2, 4, 0, 0x98, 0x96, 0x80]);
+    let file = [pem(cheap), pem(cheap)].concat();
+    assert_eq!(with_password(file.as_bytes(), Some("pw")), Ok(2));
+    let file = [pem(cheap), pem(&costly)].concat();
+    let read = with_password(file.as_bytes(), Some("pw"));
+    assert!(matches!(read, Err(Error::Refused(_))), "{read:?}");
+}
+
 #[test]
 fn a_file_cannot_ask_for_much_work() {
     // PBKDF2 has 1 iteration in the first file. In the second file scrypt's N is 2^4, which is
