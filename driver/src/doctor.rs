@@ -6,11 +6,13 @@ mod processes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata, Permissions};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
@@ -51,7 +53,11 @@ pub struct Finding {
 
 #[derive(Clone, Debug)]
 enum Repair {
-    SetMode(u32),
+    SetMode {
+        mode: u32,
+        /// The device and the inode of the file that was examined.
+        id: (u64, u64),
+    },
     Remove,
 }
 
@@ -68,12 +74,32 @@ impl Finding {
     pub fn repair(&self) -> Result<bool, Error> {
         let (Some(repair), Some(file)) = (&self.repair, &self.file) else { return Ok(false) };
         match repair {
-            Repair::SetMode(mode) => fs::set_permissions(file, Permissions::from_mode(*mode)),
+            Repair::SetMode { mode, id } => set_mode(file, *mode, *id),
             Repair::Remove => fs::remove_file(file),
         }
         .map_err(Error::io(file))?;
         Ok(true)
     }
+}
+
+/// Changes the mode of the file or directory with this ID. Fails if the name leads to another one
+/// now, or if a file has a second name: who may write to the directory may have put another user's
+/// file there.
+fn set_mode(path: &Path, mode: u32, id: (u64, u64)) -> std::io::Result<()> {
+    // This flag opens a file that the user may not read, and waits for no FIFO.
+    let open = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    let data = open.metadata()?;
+    if self::id(&data) != id || !(data.is_dir() || data.is_file() && data.nlink() == 1) {
+        return Err(std::io::Error::new(ErrorKind::ResourceBusy, "this is not the file that was examined"));
+    }
+    // fchmod(2) does not accept such a descriptor. This link leads to the open file itself.
+    let link = format!("/proc/self/fd/{}", open.as_raw_fd());
+    fs::set_permissions(link, Permissions::from_mode(mode))
+}
+
+/// Returns the device and the inode of a file.
+fn id(data: &Metadata) -> (u64, u64) {
+    (data.dev(), data.ino())
 }
 
 /// Returns the place of the tokens: the directory, or the address of the database with the facts
@@ -190,7 +216,7 @@ impl Files {
 
 /// Returns whether no process holds a lock of the file.
 fn is_free(path: &Path) -> bool {
-    let Ok(file) = File::options().read(true).write(true).open(path) else { return false };
+    let Ok(file) = token_file::open_file(path, OFlags::RDWR, 0) else { return false };
     // SQLite locks files with fcntl(2). Jeton itself uses flock(2).
     let sqlite = rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
     sqlite.is_ok() && file.try_lock().is_ok()
@@ -215,7 +241,7 @@ fn directory_permissions(path: &Path, data: &Metadata) -> Option<Finding> {
     let right = mode & !(0o002 | group);
     let remedy = format!("chmod {right:o} {}", quoted(path));
     let finding = Finding::new("permissions", Some(path), format!("mode {mode:o}: {problem}"), remedy);
-    Some(finding.with_repair(Repair::SetMode(right)))
+    Some(finding.with_repair(Repair::SetMode { mode: right, id: id(data) }))
 }
 
 fn file_permissions(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> {
@@ -226,7 +252,8 @@ fn file_permissions(path: &Path, data: &Metadata, directory: &Metadata) -> Optio
     }
     let problem = format!("mode {mode:o} gives other users rights on this file");
     let remedy = format!("chmod {right:o} {}", quoted(path));
-    Some(Finding::new("permissions", Some(path), problem, remedy).with_repair(Repair::SetMode(right)))
+    let finding = Finding::new("permissions", Some(path), problem, remedy);
+    Some(finding.with_repair(Repair::SetMode { mode: right, id: id(data) }))
 }
 
 fn owner(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> {
@@ -358,4 +385,58 @@ fn quoted(path: &Path) -> String {
         return text;
     }
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_repair_changes_no_file_but_the_one_that_was_examined() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (path, other) = (folder.path().join("a.jeton"), folder.path().join("other"));
+        let set =
+            |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("its owner");
+        let mode = |path: &Path| fs::metadata(path).expect("a file").mode() & 0o777;
+        let directory = fs::metadata(folder.path()).expect("a directory");
+        let examine = || {
+            let data = fs::symlink_metadata(&path).expect("a file");
+            file_permissions(&path, &data, &directory).expect("a finding")
+        };
+        for file in [&path, &other] {
+            fs::write(file, "").expect("a file");
+            set(file, 0o644);
+        }
+        let finding = examine();
+        let swaps: [fn(&Path, &Path); 3] = [
+            |path, other| symlink(other, path).expect("a link"),
+            |path, other| fs::hard_link(other, path).expect("a link"),
+            |path, _| {
+                rustix::fs::mknodat(
+                    rustix::fs::CWD,
+                    path,
+                    rustix::fs::FileType::Fifo,
+                    Mode::from_raw_mode(0o644),
+                    0,
+                )
+                .expect("a FIFO")
+            },
+        ];
+        for swap in swaps {
+            let aside = folder.path().join("aside");
+            fs::rename(&path, &aside).expect("another name");
+            swap(&path, &other);
+            assert!(finding.repair().is_err());
+            assert_eq!((mode(&other), mode(&path)), (0o644, 0o644));
+            fs::rename(&aside, &path).expect("the name");
+        }
+        // A file with a second name may be another user's from the start.
+        fs::hard_link(&path, folder.path().join("second")).expect("a link");
+        assert!(examine().repair().is_err());
+        fs::remove_file(folder.path().join("second")).expect("a link");
+        assert!(finding.repair().expect("the file itself"));
+        assert_eq!(mode(&path), 0o600);
+    }
 }

@@ -15,6 +15,7 @@ use jeton::admin::backup::Problem;
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
 pub use jeton::admin::transfer::{Destination, MOVING, Moved};
 pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
+pub use jeton::file::open as open_file;
 pub use jeton::store::{Remark, Role, ServerState};
 
 /// Opens the token with this serial number or label. Without both, opens the only token.

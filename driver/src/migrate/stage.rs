@@ -5,9 +5,10 @@ use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tempfile::TempDir;
 
-use crate::Error;
+use crate::{Error, token_file};
 
 /// The beginning of the names of these directories. The module does not look into them.
 const PREFIX: &str = ".jeton-migrate-";
@@ -54,7 +55,9 @@ impl Stage {
                 "the new token could not be completed: its write-ahead log still exists".to_owned(),
             ));
         }
-        File::open(&from).and_then(|file| file.sync_all()).map_err(Error::io(&from))?;
+        token_file::open_file(&from, OFlags::RDONLY, 0)
+            .and_then(|file| file.sync_all())
+            .map_err(Error::io(&from))?;
         fs::rename(&from, &to).map_err(Error::io(&to))?;
         File::open(tokens).and_then(|directory| directory.sync_all()).map_err(Error::io(tokens))?;
         Ok(to)
