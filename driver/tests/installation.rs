@@ -128,7 +128,6 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     let expected = [
         "etc/jeton/jeton.toml 644",
         "usr/bin/jeton 755",
-        "usr/lib/sysusers.d/jeton.conf 644",
         "usr/lib/tmpfiles.d/jeton.conf 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_pkcs11.so 644",
         "usr/share/bash-completion/completions/jeton 644",
