@@ -1,4 +1,4 @@
-//! Published attacks on PKCS#11 modules, and the attacks of the security review. Each variant has
+//! Published attacks on PKCS#11 modules, and the attacks of two security reviews. Each variant has
 //! an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
@@ -53,12 +53,14 @@ mod classic;
 mod consent;
 mod cuts;
 mod flags;
+mod flows;
 mod keys;
 mod oracles;
 mod points;
 mod privacy;
 mod tools;
 mod trust;
+mod wraps;
 
 // The sources of attacks in several files.
 const BORTOLOZZO: &str = "Bortolozzo et al. 2010";
@@ -214,6 +216,8 @@ pub fn tasks() -> Vec<Task> {
     oracles::attacks(&table);
     classic::attacks(&table);
     points::attacks(&table);
+    wraps::attacks(&table);
+    flows::attacks(&table);
     table.0.into_inner()
 }
 

@@ -14,6 +14,10 @@ const RAW: &str = "PKCS#11 has RSA without padding, so a private key computes wi
 const PADDING: &str =
     "by definition, CBC padding is either valid or invalid; every invalid padding has the same return code";
 const SHORT: &str = "mechanisms with a length allow a MAC of one byte, and the verifier chooses the length";
+const DIGESTED: &str =
+    "PKCS#11 3.2, \"C_DigestKey\", digests the value of any secret key that the token can digest";
+const SHOWN: &str = "the mechanism returns its result to the caller, and has no attribute that hides it \
+    (PKCS#11 2.20, CKM_TLS_PRF; PKCS#11 3.2, \"HKDF Data\", \"Key and MAC derivation\")";
 const DERIVED: &str =
     "PKCS#11 lets the caller choose the attributes of a derived key, unless that key reveals the base key";
 
@@ -50,6 +54,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("forge a MAC of one byte, ", SHORT),
     ("read a key that is derived from a sensitive key", DERIVED),
     ("encrypt with a key that may only derive", DERIVED),
+    ("C_DigestKey of a sensitive key", DIGESTED),
+    ("TLS_PRF of a sensitive key", SHOWN),
+    ("HKDF_DATA of a sensitive key", SHOWN),
+    ("the initialisation vectors of TLS12_KEY_AND_MAC_DERIVE of a sensitive key", SHOWN),
+    ("the initialisation vectors of TLS_KEY_AND_MAC_DERIVE of a sensitive key", SHOWN),
 ];
 
 /// Returns why that attack may succeed under the policy *compatible*.

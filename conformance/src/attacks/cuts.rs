@@ -13,11 +13,11 @@ use super::{Attacker, CLULOW, Table, Tried};
 
 const C3: &str = "Review, C3";
 const M1: &str = "Review, M1";
-const EXTRACT: CK_MECHANISM_TYPE = CKM_EXTRACT_KEY_FROM_KEY;
+pub const EXTRACT: CK_MECHANISM_TYPE = CKM_EXTRACT_KEY_FROM_KEY;
 const BASE_AND_KEY: CK_MECHANISM_TYPE = CKM_CONCATENATE_BASE_AND_KEY;
-const BASE_AND_DATA: CK_MECHANISM_TYPE = CKM_CONCATENATE_BASE_AND_DATA;
-const DATA_AND_BASE: CK_MECHANISM_TYPE = CKM_CONCATENATE_DATA_AND_BASE;
-const XOR: CK_MECHANISM_TYPE = CKM_XOR_BASE_AND_DATA;
+pub const BASE_AND_DATA: CK_MECHANISM_TYPE = CKM_CONCATENATE_BASE_AND_DATA;
+pub const DATA_AND_BASE: CK_MECHANISM_TYPE = CKM_CONCATENATE_DATA_AND_BASE;
+pub const XOR: CK_MECHANISM_TYPE = CKM_XOR_BASE_AND_DATA;
 const TLS: CK_MECHANISM_TYPE = CKM_TLS12_MASTER_KEY_DERIVE;
 
 pub fn attacks(t: &Table) {
@@ -30,7 +30,7 @@ pub fn attacks(t: &Table) {
 
 /// How the attacker tests a guess of a derived key: `HMAC`, `C_DigestKey` or `CKA_VALUE`.
 #[derive(Clone, Copy)]
-struct Oracle(&'static str);
+pub struct Oracle(pub &'static str);
 
 impl Oracle {
     /// Describes a derived key of this length. The oracle can use the key.
@@ -61,7 +61,7 @@ impl Oracle {
     }
 
     /// Finds the byte with which `value` is the value of the key.
-    fn byte(self, a: &Attacker<'_>, key: Handle, value: impl Fn(u8) -> Vec<u8>) -> Tried<Option<u8>> {
+    pub fn byte(self, a: &Attacker<'_>, key: Handle, value: impl Fn(u8) -> Vec<u8>) -> Tried<Option<u8>> {
         let answer = self.answer(a, key)?;
         for guess in 0..=u8::MAX {
             if self.expected(a, &value(guess))? == answer {
@@ -101,7 +101,7 @@ impl Attacker<'_> {
     }
 
     /// Derives the bytes that start at a position.
-    fn extracted(&self, key: Handle, at: usize, template: Template) -> Tried<Handle> {
+    pub fn extracted(&self, key: Handle, at: usize, template: Template) -> Tried<Handle> {
         self.derived(numbered(EXTRACT, at as CK_ULONG * 8), key, template)
     }
 

@@ -265,6 +265,12 @@ pub fn ec(private: &[CK_ATTRIBUTE_TYPE], guarded: Guarded) -> Pair {
     Pair { private: made.private.guarded(guarded).limited(&[CKA_SIGN, CKA_DERIVE], private), ..made }
 }
 
+/// Describes an imported P-256 key that signs, with the value [`VICTIM`].
+pub fn ca_key(guarded: Guarded) -> Template {
+    let numbers = [bytes(CKA_EC_PARAMS, P256), bytes(CKA_VALUE, VICTIM)];
+    head(CKO_PRIVATE_KEY, CKK_EC).guarded(guarded).and(numbers).limited(&[CKA_SIGN, CKA_DERIVE], &[CKA_SIGN])
+}
+
 /// Describes an ML-KEM-768 pair.
 pub fn kem() -> Pair {
     let public = [number(CKA_PARAMETER_SET, CKP_ML_KEM_768), flag(CKA_ENCAPSULATE, true)];

@@ -78,7 +78,8 @@ pub fn attacks(t: &Table) {
     raw(t);
 }
 
-fn flipped(bytes: &[u8], at: usize, flip: u8) -> Vec<u8> {
+/// Returns the bytes with some bits of one of them changed.
+pub fn flipped(bytes: &[u8], at: usize, flip: u8) -> Vec<u8> {
     let mut altered = bytes.to_vec();
     altered[at] ^= flip;
     altered

@@ -137,17 +137,16 @@ fn nested_templates(t: &Table) {
     }
 }
 
-/// Creates a wrapping key that the SO trusts. It is a token object that is not private, because the
-/// SO sees no private objects.
-fn trusted_key(a: &Attacker<'_>) -> Tried<Handle> {
-    let stored = [flag(CKA_TOKEN, true), flag(CKA_PRIVATE, false), trusted()];
-    let template = wrapping(&[CKA_WRAP]).and(stored);
-    a.as_officer(|session| session.create_object(template.as_ref()))
+/// Returns what creates a key that the SO trusts. It is a token object that is not private, because
+/// the SO sees no private objects. Private session objects of the user are lost.
+pub fn trusted_key(key: Template) -> impl Fn(&Attacker<'_>) -> Tried<Handle> {
+    let stored = key.and([flag(CKA_TOKEN, true), flag(CKA_PRIVATE, false), trusted()]);
+    owner(move |a: &Attacker<'_>| a.as_officer(|session| session.create_object(stored.as_ref())))
 }
 
 /// Attacks in which the user changes or copies a key that the SO trusts.
 fn edited(t: &Table) {
-    let user = |what: &str, needs: &[_]| t.row(H1, what, needs, owner(trusted_key));
+    let user = |what: &str, needs: &[_]| t.row(H1, what, needs, trusted_key(wrapping(&[CKA_WRAP])));
     let wrap = |a: &Attacker<'_>, with: CK_MECHANISM_TYPE, key| {
         a.wrapped(with, key, a.import(aes(ForTrusted)).setup()?)
     };
