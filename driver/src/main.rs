@@ -11,7 +11,7 @@ use jeton_driver::role::Role;
 use jeton_driver::text::shown;
 use jeton_driver::{Error, issuance, migrate, pipeline, tls};
 
-/// Counts the allocations of the tool, for `issue`.
+/// Wipes the freed memory of the tool, and counts its allocations for `issue`.
 #[global_allocator]
 static ALLOCATOR: jeton_driver::heap::Counting = jeton_driver::heap::Counting;
 
