@@ -44,8 +44,8 @@ pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
     ensure("C_GenerateKey", one.len() == 32 && two.len() == 32 && one != two)
 }
 
-/// Checks PBKDF2: answers of RFC 6070 (SHA-1) and of `hashlib.pbkdf2_hmac` of Python. A hash
-/// that the module does not list for HMAC is left out.
+/// Checks PBKDF2: answers of RFC 6070 (SHA-1, one of them with a password that has a zero byte) and
+/// of `hashlib.pbkdf2_hmac` of Python. A hash that the module does not list for HMAC is left out.
 pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let rows = [
         (CKP_PKCS5_PBKD2_HMAC_SHA1, CKM_SHA_1_HMAC, 4096, "4b007901b765489abead49d926f721d065a429c12e463f6c"),
@@ -56,9 +56,14 @@ pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fail
         (CKP_PKCS5_PBKD2_HMAC_SHA512_224, CKM_SHA512_224_HMAC, 1000, "2f7dd7172b0324e8234fb87a2a789b8c"),
         (CKP_PKCS5_PBKD2_HMAC_SHA512_256, CKM_SHA512_256_HMAC, 1000, "f7e4fb1d98c78b615f585f974af8cd97"),
     ];
-    for (prf, _, iterations, known) in rows.into_iter().filter(|row| fixture.lists(row.1)) {
-        let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(iterations);
-        let mechanism = parameter.number(prf).bytes(&[]).bytes(b"password").mechanism(kind);
+    let of_words =
+        |(prf, hash, iterations, known)| (prf, hash, iterations, &b"password"[..], &b"salt"[..], known);
+    let (prf, hash, known) = (CKP_PKCS5_PBKD2_HMAC_SHA1, CKM_SHA_1_HMAC, "56fa6aa75548099dcc37d7f03425e0c3");
+    let zero_bytes = (prf, hash, 4096, &b"pass\0word"[..], &b"sa\0lt"[..], known);
+    let rows = rows.map(of_words).into_iter().chain([zero_bytes]).filter(|row| fixture.lists(row.1));
+    for (prf, _, iterations, password, salt, known) in rows {
+        let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(salt).number(iterations);
+        let mechanism = parameter.number(prf).bytes(&[]).bytes(password).mechanism(kind);
         let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         template.push(Attribute::number(CKA_VALUE_LEN, hex(known).len() as CK_ULONG));
         let key = fixture.session.generate_key(&mechanism, &template)?;

@@ -1,6 +1,6 @@
-//! Derivations that protocols define. NIST's ACVP server gives the expected values for SP 800-108,
-//! and the module's own HMAC-SHA256 and the formulas give those for IKE. RFC 4226 gives the HOTP
-//! passwords, and RFC 5114 the Diffie-Hellman secret. For TLS, Python computes them:
+//! Derivations that protocols define. NIST's ACVP server gives the expected values for SP 800-108.
+//! RFCs, the module's own HMAC-SHA256 and the formulas give those for IKE. RFC 4226 gives the HOTP
+//! passwords, and RFC 5114 the Diffie-Hellman secret. For TLS, Python computes most of them:
 //!
 //! ```python
 //! def p(h, s, seed, n):
@@ -229,10 +229,17 @@ fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Fai
 }
 
 /// Checks the MAC of a Finished message of TLS: `prf12(master, b"server finished", b"\4" * 32,
-/// 12)`, or the first bytes of `prf10(master, b"", b"\4" * 32, …)`.
+/// 12)`, or the first bytes of `prf10(master, b"", b"\4" * 32, …)`. The Finished message of the
+/// client is the one of "The Illustrated TLS 1.2 Connection" (tls12.xargs.org).
 fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (mechanism, known) = match kind {
         CKM_TLS12_MAC | CKM_TLS_MAC => {
+            let master = "916abf9da55973e13614ae0a3f5d3f37b023ba129aee02cc9134338127cd7049781c8e19fc1eb2a7387ac06ae237344c";
+            let messages = "061dda04b3c2217ff73bd79b9cf88a2bb6ec505404aac8722db03ef417b54cb4";
+            let key = import(fixture, CKK_GENERIC_SECRET, &hex(master), &[CKA_SIGN])?;
+            let client = Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 2]);
+            let code = signed(fixture, &client, key, &hex(messages))?;
+            ensure("C_Sign", code == hex("cf919626f1360c536aaad73a"))?;
             (Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 1]), "2ceaa84c26e4babf73791019")
         }
         _ => (Mechanism::new(kind), "419b04a2564e83e841832d6e"),
@@ -243,7 +250,8 @@ fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
 }
 
 /// Checks `prf12(master, b"EXPORTER one", client + server + b"\0\7context", 32)`, and the same
-/// without a context.
+/// without a context. The vector for P_SHA256 was published on the list of the TLS working group
+/// ("Test vectors for TLS 1.2 PRF"). Its seed is the random value of the client here.
 fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = || Structure::new().number(CKM_SHA256).bytes(b"EXPORTER one").members(randoms());
     for (parameter, known) in [
@@ -253,7 +261,13 @@ fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
         let made = derived(fixture, &parameter.mechanism(kind), &[7; 48], Some(32))?;
         ensure("C_DeriveKey", made == hex(known))?;
     }
-    Ok(())
+    let seed = Structure::new().bytes(&hex("a0ba9f936cda311827a6f796ffd5198c")).bytes(&[]);
+    let parameter = Structure::new().number(CKM_SHA256).bytes(b"test label").members(seed).null().number(0);
+    let secret = hex("9bbe436ba940f017b17652849a71db35");
+    let made = derived(fixture, &parameter.mechanism(kind), &secret, Some(100))?;
+    let known = "e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a6b301791e90d35c9c9a46b4e14baf9af0fa022\
+                 f7077def17abfd3797c0564bab4fbc91666e9def9b97fce34f796789baa48082d122ee42c5a72e5a5110fff70187347b66";
+    ensure("C_DeriveKey", made == hex(known))
 }
 
 /// Checks the derivations of RFC 7296, 2.13 and 2.14, and of RFC 2409, 5 and appendix B. `f` is the
@@ -269,7 +283,7 @@ fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
                 let parameter = prf().flag(data_as_key).flag(new_key != 0);
                 parameter.bytes(&[1; 16]).bytes(&[2; 16]).number(new_key)
             };
-            xcbc(fixture, kind)?;
+            block_cipher_prfs(fixture, kind)?;
             vec![
                 (of(true, 0), f(&nonces, &[&SECRET])?),
                 (of(false, 0), f(&SECRET, &[&nonces])?),
@@ -315,19 +329,27 @@ fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     })
 }
 
-/// Checks AES-XCBC-PRF-128 with the keys of RFC 4434, 4, of 16, 10 and 18 bytes, which are the
-/// nonces here, if the module has the PRF.
-fn xcbc(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    if !fixture.lists(CKM_AES_XCBC_MAC) {
-        return Ok(());
-    }
+/// Checks AES-XCBC-PRF-128 and AES-CMAC-PRF-128 with the keys of RFC 4434, 4, and of RFC 4615, 4,
+/// of 16, 10 and 18 bytes, which are the nonces here. A PRF that the module does not list is left
+/// out.
+fn block_cipher_prfs(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    const KEYS: [&str; 3] =
+        ["000102030405060708090a0b0c0d0e0f", "00010203040506070809", "000102030405060708090a0b0c0d0e0fedcb"];
+    const XCBC: [&str; 3] = [
+        "47f51b4564966215b8985c63055ed308",
+        "0fa087af7d866e7653434e602fdde835",
+        "8cd3c93ae598a9803006ffb67c40e9e4",
+    ];
+    const CMAC: [&str; 3] = [
+        "980ae87b5f4c9c5214f5b6a8455e4c2d",
+        "290d9e112edb09ee141fcf64c0b72f3d",
+        "84a348a4a45d235babfffc0d2b4da09a",
+    ];
     let message: Vec<u8> = (0..20).collect();
-    for (key, known) in [
-        ("000102030405060708090a0b0c0d0e0f", "47f51b4564966215b8985c63055ed308"),
-        ("00010203040506070809", "0fa087af7d866e7653434e602fdde835"),
-        ("000102030405060708090a0b0c0d0e0fedcb", "8cd3c93ae598a9803006ffb67c40e9e4"),
-    ] {
-        let parameter = Structure::new().number(CKM_AES_XCBC_MAC).flag(true).flag(false);
+    let rows = [(CKM_AES_XCBC_MAC, XCBC), (CKM_AES_CMAC, CMAC)];
+    let rows = rows.into_iter().filter(|(prf, _)| fixture.lists(*prf));
+    for (prf, key, known) in rows.flat_map(|(prf, known)| (0..3).map(move |at| (prf, KEYS[at], known[at]))) {
+        let parameter = Structure::new().number(prf).flag(true).flag(false);
         let mechanism = parameter.bytes(&hex(key)).bytes(&[]).number(0).mechanism(kind);
         ensure("C_DeriveKey", derived(fixture, &mechanism, &message, Some(16))? == hex(known))?;
     }
