@@ -162,8 +162,7 @@ pub trait Keys: Sync {
 
 /// A parsed private key. Several sessions can use it at the same time.
 pub trait PrivateKey: Send + Sync {
-    /// Computes the public key. Fails with `DataInvalid` if the parts do not suffice, such as for
-    /// RSA without a public exponent.
+    /// Computes the public key.
     fn public(&self) -> Result<PublicParts>;
     /// Creates a signer for one session. Fails with `KeyTypeInconsistent` if the scheme does not
     /// fit the key. Fails with `KeySizeRange` if the key is too small for the scheme, such as

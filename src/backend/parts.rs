@@ -178,16 +178,21 @@ pub enum PrivateParts {
     },
 }
 
-/// An RSA private key. It is slower without the primes. Without `e`, `aws-lc` does not blind its
-/// operations, and `rustcrypto` computes `e` from the primes. Without `e` and the primes,
-/// `rustcrypto` tries the usual exponents, and fails with `KeyTypeInconsistent` if none of them
-/// fits.
+/// An RSA private key. It is slower without the primes. Without `e`, `rustcrypto` computes `e` from
+/// the primes. Without the primes, and in `aws-lc`, a backend tries the usual exponents, and fails
+/// with `DataInvalid` if none of them fits.
 #[allow(missing_docs, reason = "the names are the algorithm's own")]
 pub struct RsaPrivate {
     pub n: Vec<u8>,
     pub e: Option<Vec<u8>>,
     pub d: Secret,
     pub crt: Option<RsaCrt>,
+}
+
+impl RsaPrivate {
+    /// The public exponents of common software: the Fermat numbers F4, F0, F1, F3 and F2, and the
+    /// exponents of old OpenSSH (35), PuTTY (37) and GnuPG (41).
+    pub(super) const USUAL_EXPONENTS: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
 }
 
 /// The factors, exponents and coefficient of the Chinese remainder theorem (RFC 8017, 3.2).

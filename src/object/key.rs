@@ -5,7 +5,8 @@ use super::required::{bytes, key_type, put_same};
 use super::value::{Value, unpadded};
 use super::{Attributes, curve, otp};
 use crate::backend::{
-    DsaGroup, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3,
+    DsaGroup, MlDsa, MlKem, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate,
+    des3,
 };
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
@@ -182,7 +183,10 @@ pub(crate) fn check(
     if object_type.is_hidden() {
         with_wiped_frame(|| expand_seed(attributes, object_type, provider))?;
         let parts = private_parts(attributes)?;
-        provider.keys.private(&parts).map_err(refused)?;
+        let key = provider.keys.private(&parts).map_err(refused)?;
+        if let PrivateParts::MlKem { .. } = parts {
+            with_wiped_frame(|| check_decapsulation(&*key, provider)).map_err(refused)?;
+        }
         if let PrivateParts::Dh { value, .. } = parts {
             put_dh_value(attributes, value)?;
         } else if let PrivateParts::Dsa { value, .. } = parts {
@@ -193,6 +197,13 @@ pub(crate) fn check(
     let parts = public_parts(attributes)?;
     provider.keys.public(&parts).map_err(refused)?;
     put_public(attributes, &parts)
+}
+
+/// Checks an ML-KEM key by one encapsulation. FIPS 203, 7.3, compares the parts of the public key
+/// and not the secret vector. The backends prove all other key types when they parse them.
+fn check_decapsulation(key: &dyn PrivateKey, provider: &Provider) -> Result<()> {
+    let (ciphertext, secret) = provider.keys.public(&key.public()?)?.encapsulate()?;
+    if key.decapsulate(&ciphertext)?[..] == secret[..] { Ok(()) } else { Err(Error::DataInvalid) }
 }
 
 /// Returns `CKA_VALUE` of a secret key.

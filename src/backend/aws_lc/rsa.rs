@@ -52,28 +52,38 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
 pub(super) struct Private {
     rsa: ffi::Rsa,
     modulus: Modulus,
-    e: Option<Vec<u8>>,
+    e: Vec<u8>,
     rejection: Rejection,
 }
 
 impl Private {
+    /// Parses a private key. If `e` is unknown, tries the usual exponents: without one, AWS-LC
+    /// could not blind the operations, check them for faults, or find a wrong `d`.
     pub(super) fn parse(parts: &RsaPrivate) -> Result<Self> {
+        if let Some(e) = &parts.e {
+            return Self::with_exponent(parts, e);
+        }
+        for e in RsaPrivate::USUAL_EXPONENTS {
+            match Self::with_exponent(parts, &e.to_be_bytes()) {
+                Err(Error::DataInvalid) => {}
+                done => return done,
+            }
+        }
+        Err(Error::DataInvalid)
+    }
+
+    fn with_exponent(parts: &RsaPrivate, e: &[u8]) -> Result<Self> {
         let (n, modulus) = Modulus::parse(&parts.n)?;
-        let e = parts.e.as_deref().map(exponent).transpose()?;
-        let d = ffi::Bignum::new(&parts.d)?;
-        // For a key without e, no other check would find a private exponent of 0 or 1.
-        if !(2..=n.bits()).contains(&d.bits()) {
+        let (e, d) = (exponent(e)?, ffi::Bignum::new(&parts.d)?);
+        if d.bits() > n.bits() {
             return Err(Error::DataInvalid);
         }
-        let rsa = match (&e, &parts.crt) {
-            (Some(e), Some(crt)) => ffi::Rsa::private(&n, e, &d, &numbers(crt)?)?,
-            (Some(e), None) => ffi::Rsa::private_no_crt(&n, e, &d)?,
-            // Without e, AWS-LC cannot blind the operation, check for faults or use the Chinese
-            // remainder theorem.
-            (None, _) => ffi::Rsa::private_no_e(&n, &d)?,
+        let rsa = match &parts.crt {
+            Some(crt) => ffi::Rsa::private(&n, &e, &d, &numbers(crt)?)?,
+            None => ffi::Rsa::private_no_crt(&n, &e, &d)?,
         };
         let rejection = Rejection::new(PROVIDER.digest, &parts.d, modulus.len())?;
-        let key = Self { rsa, modulus, e: e.map(|e| e.to_bytes()), rejection };
+        let key = Self { rsa, modulus, e: e.to_bytes(), rejection };
         key.warm_up()?;
         Ok(key)
     }
@@ -83,9 +93,6 @@ impl Private {
     /// AWS-LC checks every result against `e`. So this also proves that `d` belongs to `e`, which
     /// no other check does for a key without primes.
     fn warm_up(&self) -> Result<()> {
-        if self.e.is_none() {
-            return Ok(());
-        }
         let mut two = vec![0; self.modulus.len()];
         two[self.modulus.len() - 1] = 2;
         let mut out = Secret::zeroed(self.modulus.len());
@@ -105,8 +112,7 @@ impl Private {
 
 impl PrivateKey for Private {
     fn public(&self) -> Result<PublicParts> {
-        let e = self.e.clone().ok_or(Error::DataInvalid)?;
-        Ok(PublicParts::Rsa { n: self.modulus.0.clone(), e })
+        Ok(PublicParts::Rsa { n: self.modulus.0.clone(), e: self.e.clone() })
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
@@ -563,9 +569,7 @@ mod tests {
         for (e, crt) in [(true, true), (true, false), (false, true), (false, false)] {
             let private = PrivateParts::Rsa(parts(e, crt));
             assert_eq!(sign(&private, &RAW, &[7]).unwrap(), expected);
-            let public = PROVIDER.keys.private(&private).unwrap().public();
-            let expected = if e { Ok(&PAIR.0) } else { Err(Error::DataInvalid) };
-            assert!(public.as_ref().map_err(|error| *error) == expected);
+            assert!(PROVIDER.keys.private(&private).unwrap().public().unwrap() == PAIR.0);
         }
     }
 
@@ -592,6 +596,17 @@ mod tests {
             number[damaged][60] ^= 2;
             assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid));
         }
+    }
+
+    #[test]
+    fn a_wrong_private_exponent_is_refused_without_the_public_one() {
+        for crt in [true, false] {
+            let mut key = parts(false, crt);
+            key.d[100] ^= 1;
+            assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid), "{crt}");
+        }
+        let key = RsaPrivate { n: vec![0xff; 64], ..parts(false, false) };
+        assert_eq!(Private::parse(&key).err(), Some(Error::KeySizeRange));
     }
 
     #[test]

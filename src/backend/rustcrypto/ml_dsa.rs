@@ -92,8 +92,9 @@ fn encode<P: Set>(key: &ExpandedSigningKey<P>) -> Zeroizing<ExpandedSigningKeyBy
 
 /// Parses an expanded key, whose parts depend on each other (FIPS 204, algorithm 6). The library
 /// computes the public key from `rho`, `s1` and `s2`. A test signature must verify under this
-/// public key, which proves that `tr` is its hash. The test finds only large errors in `t0`,
-/// because the library does not expose the correct `t0`.
+/// public key, which proves that `tr` is its hash. The test finds only large errors in `s2` and
+/// `t0`, which change few bits of the public key and of the hints: the library does not expose the
+/// correct `t0`.
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
     let encoded = ExpandedSigningKeyBytes::<P>::try_from(bytes).map_err(|_| Error::DataInvalid)?;

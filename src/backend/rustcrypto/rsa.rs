@@ -104,8 +104,8 @@ fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
 /// Parses a private key from the parts that are known.
 ///
 /// If `e` is unknown, computes it from `p` and `dp`. If these are unknown too, tries the usual
-/// exponents. Fails with `KeyTypeInconsistent` if none of them fits, because without an exponent
-/// the key would work without blinding and checks.
+/// exponents. Fails with `DataInvalid` if none of them fits, because without an exponent the key
+/// would work without blinding and checks.
 pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
     // This checks n first, with an exponent that fits every modulus.
     let any = public_key(&parts.n, &BoxedUint::from(65537u32))?;
@@ -130,8 +130,9 @@ fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPriv
     let key = RsaPrivateKey::from_components(n, e, d, primes).map_err(|_| Error::DataInvalid)?;
     // The crate computes dp, dq and qinv itself. If the caller's values differ, they belong to
     // another key or are faulty.
-    let PrivateParts::Rsa(RsaPrivate { crt: Some(own), .. }) = private_parts(&key)? else {
-        return Err(Error::DeviceError);
+    let Ok(PrivateParts::Rsa(RsaPrivate { crt: Some(own), .. })) = private_parts(&key) else {
+        // Two equal primes have no coefficient.
+        return Err(Error::DataInvalid);
     };
     let agree = same(&own.dp, &crt.dp) & same(&own.dq, &crt.dq) & same(&own.qinv, &crt.qinv);
     if agree { Ok(key) } else { Err(Error::DataInvalid) }
@@ -200,12 +201,10 @@ fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
 }
 
 fn guess_exponent(any: &RsaPublicKey, d: &Secret) -> Result<BoxedUint> {
-    /// The exponents of common software: the Fermat numbers F4, F0, F1, F3 and F2, and the
-    /// exponents of old OpenSSH (35), PuTTY (37) and GnuPG (41).
-    const USUAL: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
     let d = Zeroizing::new(number(d, any.n_bits_precision())?);
     let root = Root::of_two(any, &d);
-    USUAL.map(BoxedUint::from).into_iter().find(|e| root.has_exponent(e)).ok_or(Error::KeyTypeInconsistent)
+    let usual = RsaPrivate::USUAL_EXPONENTS.map(BoxedUint::from);
+    usual.into_iter().find(|e| root.has_exponent(e)).ok_or(Error::DataInvalid)
 }
 
 /// `2^d mod n`. Its `e`-th power is 2 if `e` and `d` belong together.
@@ -439,7 +438,20 @@ mod tests {
         parts.e = None;
         assert!(private(&parts).unwrap().public().unwrap() == public, "from p and dp");
         parts.crt = None;
-        assert_eq!(private(&parts).err(), Some(Error::KeyTypeInconsistent));
+        assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
+    }
+
+    #[test]
+    fn a_modulus_with_two_equal_primes_is_refused() {
+        // d is 1 modulo p - 1, so that every equation between the exponents holds.
+        let (_, mut parts) = key(2048, &[3]);
+        let crt = parts.crt.as_mut().expect("primes");
+        (crt.q, crt.dq) = (crt.p.duplicate(), crt.dp.duplicate());
+        let p = BoxedUint::from_be_slice_vartime(&crt.p);
+        (parts.n, parts.d) = (p.concatenating_mul(&p).to_be_bytes().into_vec(), crt.dp.duplicate());
+        assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
+        parts.crt = None;
+        assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
     }
 
     #[test]

@@ -44,12 +44,7 @@ impl Module {
         if !private.allows(mechanism.info.id) {
             return Err(Error::MechanismInvalid);
         }
-        // With AWS-LC, an RSA key that was imported without its public exponent gives no public
-        // key.
-        let parts = private.private_key(token.provider())?.public().map_err(|error| match error {
-            Error::DataInvalid => Error::KeyFunctionNotPermitted,
-            other => other,
-        })?;
+        let parts = private.private_key(token.provider())?.public()?;
         let public = public_half::attributes(template, private.attributes(), &parts, rights)?;
         token.insert(rights, session, public)
     }

@@ -83,13 +83,6 @@ impl Rsa {
         Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
     }
 
-    /// Creates a private key from the modulus and the private exponent only. AWS-LC neither blinds
-    /// the operations of this key nor checks them for faults.
-    pub(crate) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
-        // SAFETY: the numbers are alive and are copied.
-        Self::parsed(unsafe { aws::RSA_new_private_key_no_e(n.as_ptr(), d.as_ptr()) })
-    }
-
     /// Returns the numbers of a generated key.
     pub(crate) fn numbers(&self) -> Result<Numbers> {
         Ok(Numbers {
