@@ -1,4 +1,4 @@
-//! The command `jeton conformance` as a separate program, with the published vectors.
+//! The command `jeton-driver conformance` as a separate program, with the published vectors.
 
 use std::process::ExitCode;
 

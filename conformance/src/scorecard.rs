@@ -70,7 +70,7 @@ pub fn sums(records: &[Record]) -> Vec<String> {
             count(Section::Mechanisms, |verdict| matches!(verdict, Verdict::Absent(_))),
         ),
     ];
-    // `jeton conformance` has no vectors; the program `conformance` has them.
+    // `jeton-driver conformance` has no vectors; the program `conformance` has them.
     if of(Section::Vectors).next().is_some() {
         sums.push(format!(
             "{executed} vectors in {sets} sets, {unlisted} unexpected results, {listed} more with a listed reason"

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::client::{Failure, LoadError, ModuleError};
+use jeton_client::{Failure, LoadError, ModuleError};
 
 /// An error of the driver. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
@@ -55,14 +55,6 @@ pub enum Error {
     /// The database failed.
     #[error("database: {0}")]
     Database(#[from] rusqlite::Error),
-    /// Work on a token's file failed.
-    #[error("cannot {what}: {reason}")]
-    TokenFile {
-        /// The work that failed.
-        what: &'static str,
-        /// The reason of the core.
-        reason: String,
-    },
     /// Reading or writing a file, or starting a program, failed.
     #[error("{}: {source}", path.display())]
     Io {
@@ -70,20 +62,6 @@ pub enum Error {
         path: PathBuf,
         /// The reason of the operating system.
         source: std::io::Error,
-    },
-    /// An old store could not be read.
-    #[error(transparent)]
-    OldStore(#[from] jeton_migrate::Error),
-    /// A migration failed.
-    #[error("{0}")]
-    Migration(String),
-    /// A file with a key or a certificate could not be read.
-    #[error("{}: {source}", path.display())]
-    KeyFile {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: jeton_formats::Error,
     },
     /// The work could not be done.
     #[error("{0}")]
@@ -139,5 +117,17 @@ impl fmt::Display for Document {
             Self::Crl => "CRL",
             Self::OcspResponse => "OCSP response",
         })
+    }
+}
+
+impl From<jeton_pki::Error> for Error {
+    fn from(error: jeton_pki::Error) -> Self {
+        match error {
+            jeton_pki::Error::Module(failure) => Self::Module(failure),
+            jeton_pki::Error::Der(error) => Self::Der(error),
+            jeton_pki::Error::Asn1(error) => Self::Asn1(error),
+            jeton_pki::Error::Usage(text) => Self::Usage(text),
+            jeton_pki::Error::Failed(text) => Self::Failed(text),
+        }
     }
 }

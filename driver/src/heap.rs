@@ -1,22 +1,20 @@
 //! Counters of the heap: an allocator that counts allocations and bytes, and passes each call to
-//! the allocator that wipes freed memory. The tool links the core, and has PINs of its own.
+//! the allocator of the system.
 //!
 //! It counts the allocations of the tool's own Rust code. A module and the libraries in C have
 //! other allocators; [`Resident`] has the memory of the whole process.
 //!
-//! It counts only after [`start`], which the child processes of `jeton issue` call. In other
+//! It counts only after [`start`], which the child processes of `jeton-driver issue` call. In other
 //! processes the only cost of a call is to read one flag. Each thread collects its counts and adds
 //! them to the totals in steps, because threads that write to one counter at each allocation would
 //! slow each other down.
 
 #![allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
-use std::alloc::{GlobalAlloc, Layout};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-
-use jeton::secret::WipingAllocator;
 
 /// The allocator. The tool names it as its global allocator.
 pub struct Counting;
@@ -153,57 +151,32 @@ impl Resident {
     }
 }
 
-// SAFETY: every function passes its arguments to the wiping allocator unchanged and returns its
+// SAFETY: every function passes its arguments to the system's allocator unchanged and returns its
 // result unchanged. `record` allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         record(layout.size(), 0);
         // SAFETY: the caller keeps the rules of `GlobalAlloc::alloc`.
-        unsafe { WipingAllocator.alloc(layout) }
+        unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         record(0, layout.size());
         // SAFETY: the caller keeps the rules of `GlobalAlloc::dealloc`, and `pointer` is from
-        // the wiping allocator.
-        unsafe { WipingAllocator.dealloc(pointer, layout) }
+        // `System`.
+        unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         record(layout.size(), 0);
         // SAFETY: the caller keeps the rules of `GlobalAlloc::alloc_zeroed`.
-        unsafe { WipingAllocator.alloc_zeroed(layout) }
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         record(size, layout.size());
         // SAFETY: the caller keeps the rules of `GlobalAlloc::realloc`, and `pointer` is from
-        // the wiping allocator.
-        unsafe { WipingAllocator.realloc(pointer, layout, size) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The test relies on the system's allocator, which reuses a block of 64 bytes for the next
-    /// request of that size.
-    #[test]
-    fn freed_memory_is_wiped() {
-        let layout = Layout::from_size_align(64, 8).expect("a layout");
-        // SAFETY: each block is used within its layout and freed with it. The test reads the old
-        // bytes through the next block, which owns them at that time.
-        unsafe {
-            let old = Counting.alloc(layout);
-            old.write_bytes(0xa5, 64);
-            Counting.dealloc(old, layout);
-            let next = Counting.alloc(layout);
-            // The allocator keeps its links in the first 16 bytes of a free block.
-            let left = (16..64)
-                .filter(|at| next.add(*at).cast::<std::mem::MaybeUninit<u8>>().read().assume_init() == 0xa5);
-            assert_eq!(left.count(), 0);
-            Counting.dealloc(next, layout);
-        }
+        // `System`.
+        unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -1,8 +1,8 @@
 //! The page of a measurement: tables and plots, as one HTML or Markdown document without other
 //! files.
 //!
-//! - `contents`, `issuance`, `tls`: the tables and plots of `jeton pipeline`, `jeton issue` and
-//!   `jeton tls`; `plots` draws all plots.
+//! - `contents`, `issuance`, `tls`: the tables and plots of `jeton-driver pipeline`, `jeton-driver issue` and
+//!   `jeton-driver tls`; `plots` draws all plots.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;
@@ -64,7 +64,7 @@ impl Page {
         }
     }
 
-    /// Builds the page of a measurement of `jeton tls`. Fails if it has no case.
+    /// Builds the page of a measurement of `jeton-driver tls`. Fails if it has no case.
     pub fn of_tls(report: &crate::tls::Report) -> Result<Self, Error> {
         tls::page(tls::facts(report), &report.cases)
     }

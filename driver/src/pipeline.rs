@@ -5,7 +5,7 @@
 //! - `engine`: holds the CA key, signs and verifies. `pkcs11` does so through the C interface,
 //!   `in_process` and `openssl` without it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
-//! - `verify`: verifies the stored documents. `jeton verify-db` uses it too.
+//! - `verify`: verifies the stored documents. `jeton-driver verify-db` uses it too.
 //! - `parts`: does parallel work in parts, each with its own time. `undisturbed`: finds the time
 //!   of a stage while no other program disturbs it.
 //! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same

@@ -187,7 +187,7 @@ impl Comparison {
     }
 }
 
-/// Compares the last measurements of `jeton pipeline` in two stores, cell by cell. Cells that only
+/// Compares the last measurements of `jeton-driver pipeline` in two stores, cell by cell. Cells that only
 /// one store has are left out.
 pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
     let before = last(before)?;
@@ -199,7 +199,7 @@ pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
     Ok(pairs.collect())
 }
 
-/// Returns the times of the last measurement of `jeton pipeline` in a store.
+/// Returns the times of the last measurement of `jeton-driver pipeline` in a store.
 fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
     let connection = open(path)?;
     let newest = connection.query_row("SELECT max(measurement) FROM sample", [], |row| row.get(0));
@@ -207,14 +207,14 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
     last.map_err(|error| of_store(path, error))
 }
 
-/// The newest measurement of a store, for `jeton report`.
+/// The newest measurement of a store, for `jeton-driver report`.
 #[derive(Debug)]
 pub enum Newest {
-    /// `jeton pipeline` made it. The older measurements of the pipeline are before it.
+    /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
     Pipeline(Vec<Measurement>),
-    /// `jeton issue` made it.
+    /// `jeton-driver issue` made it.
     Issuance(IssuanceMeasurement),
-    /// `jeton tls` made it.
+    /// `jeton-driver tls` made it.
     Tls(TlsMeasurement),
 }
 

@@ -1,11 +1,11 @@
-//! The roles in which the tool starts itself as a child process.
+//! The roles in which the driver starts itself as a child process.
 
 use std::path::PathBuf;
 
 use jeton_peers::TokenAccess;
 use serde::{Deserialize, Serialize};
 
-/// The work of a child process of the tool. A job that may contain a PIN of the user goes through
+/// The work of a child process of the driver. A job that may contain a PIN of the user goes through
 /// standard input.
 #[derive(Serialize, Deserialize)]
 pub enum Role {
@@ -15,8 +15,6 @@ pub enum Role {
     Issue,
     /// The process of the module of a TLS measurement: it reads a job and writes events.
     Tls,
-    /// The process that writes the token of a migration: it reads a job and writes the outcome.
-    Migrate,
     /// The process that verifies a database through a module with a fresh token.
     VerifyDb(Verify),
     /// The process that loads a file to find out whether it is a module.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Scratch, fails, has, jeton, modules, peer, succeed};
+use common::{Scratch, driver, fails, has, modules, peer, succeed};
 use jeton_peers::Known;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -88,7 +88,7 @@ fn the_algorithms_of_a_ca_and_its_subscribers_may_differ() {
 /// Runs the pipeline and returns its report.
 fn pipeline(scratch: &Scratch, module: &str, algorithms: &str, more: &[&str]) -> Value {
     let (json, db, keep) = (scratch.file("report.json"), scratch.file("db"), scratch.file("keep"));
-    let mut command = jeton(["pipeline", "--min-seconds", "0", "--rsa-key-pool", "1"]);
+    let mut command = driver(["pipeline", "--min-seconds", "0", "--rsa-key-pool", "1"]);
     command.args(["--module", module, "--ca-key-algo", algorithms]).args(more);
     succeed(command.args(["--json", &json, "--db", &db, "--keep", &keep]));
     serde_json::from_str(&fs::read_to_string(json).expect("the report was written")).expect("JSON")
@@ -110,7 +110,7 @@ fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
 
 /// Returns a command that verifies the whole database with a module. Options may follow its name.
 fn verify(scratch: &Scratch, module: &[&str]) -> Command {
-    let mut command = jeton(["verify-db", "--db", &scratch.file("db"), "--module"]);
+    let mut command = driver(["verify-db", "--db", &scratch.file("db"), "--module"]);
     command.args(module);
     command
 }
@@ -159,7 +159,7 @@ fn openssl_verifies_issued_certificates() {
     for (module, options, least) in rows {
         let scratch = Scratch::new();
         let keep = scratch.file("keep");
-        let mut command = jeton(["issue", "--clients", "1", "--requests", "1", "--warm-up", "0"]);
+        let mut command = driver(["issue", "--clients", "1", "--requests", "1", "--warm-up", "0"]);
         succeed(command.args(["--module", module, "--keep", &keep]).args(options));
         if least == 0 || !has("openssl", "version") {
             continue;
@@ -225,7 +225,7 @@ fn cert_verify_verifies_the_bytes_of_the_database_and_names_the_serial() {
         WHERE batch = NEW.batch AND serial = NEW.serial; END";
     let spoiled = Connection::open(scratch.file("db")).and_then(|database| database.execute_batch(trigger));
     spoiled.expect("valid SQL");
-    let mut again = jeton(["pipeline", "--module", "in-process", "--sizes", "4", "--min-seconds", "0"]);
+    let mut again = driver(["pipeline", "--module", "in-process", "--sizes", "4", "--min-seconds", "0"]);
     let text = fails(1, again.args(["--db", &scratch.file("db")]));
     assert!(text.contains("cert_verify: certificate with serial 3"), "{text}");
 }

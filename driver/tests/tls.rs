@@ -1,12 +1,19 @@
-//! `jeton tls --serve`: an independent client makes handshakes with keys of the token.
+//! `jeton-driver tls --serve`: an independent client makes handshakes with keys of the token.
 
 mod common;
 
+use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use common::{Scratch, Tool, has, jeton, peer, run};
-use jeton_peers::Known;
+use common::{Scratch, driver, has, peer, run, succeed};
+use cryptoki_sys::{CKA_ID, CKA_LABEL, CKA_PUBLIC_KEY_INFO, CKA_TOKEN};
+use jeton_client::{Access, Attribute, Module, User};
+use jeton_peers::{Known, Sandbox, TokenAccess};
+use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
+use jeton_pki::key_type::KeyType;
 
 /// A server process. Dropping this value ends it.
 struct Server {
@@ -70,7 +77,7 @@ fn openssl_makes_handshakes_with_keys_of_the_token() {
         ("1_2", "ed25519", "Ed25519"),
         ("1_3", "ed25519", "Ed25519"),
     ];
-    let mut command = jeton(["tls", "--serve", "127.0.0.1:0", "--keys", "rsa2048,p256,p384,ed25519"]);
+    let mut command = driver(["tls", "--serve", "127.0.0.1:0", "--keys", "rsa2048,p256,p384,ed25519"]);
     command.args(["--certificates", &pem, "--connections", "11"]);
     let mut server = Server::start(command);
     for (version, schemes, signature) in CASES {
@@ -88,18 +95,62 @@ fn openssl_makes_handshakes_with_keys_of_the_token() {
     assert!(server.child.wait().is_ok_and(|status| status.success()));
 }
 
+/// Makes a token with two P-256 keys, and a self-signed certificate of the key `www`. Returns the
+/// settings of the module. Returns `None` if the module is not built.
+fn token(scratch: &Scratch) -> Option<Vec<(String, OsString)>> {
+    let library = peer(Known::Jeton)?;
+    let sandbox = Sandbox::fresh(Known::Jeton, scratch.path(), None).expect("a directory");
+    let mut make = jeton_child::of_test("a_token_is_made", &(library, scratch.file("chain.pem")));
+    succeed(make.envs(sandbox.environment.clone()));
+    Some(sandbox.environment)
+}
+
+/// The child of [`token`], whose environment configures the module.
+#[test]
+fn a_token_is_made() {
+    let Some(role) = jeton_child::role::<(PathBuf, PathBuf)>() else { return };
+    let (library, chain) = role.expect("the role");
+    make_token(&library, &chain).expect("a token");
+}
+
+fn make_token(library: &Path, chain: &Path) -> Result<(), jeton_driver::Error> {
+    let module = Module::load(library)?;
+    module.initialize(None)?;
+    let (slot, pin) = jeton_peers::prepare_token(&module, &TokenAccess::Initialise)?;
+    let session = module.open_session(slot, Access::ReadWrite)?;
+    session.login(User::User, Some(&pin))?;
+    let p256 = KeyType::parse("ec:p256")?;
+    for label in ["other", "www"] {
+        let common = [
+            Attribute::flag(CKA_TOKEN, true),
+            Attribute::bytes(CKA_LABEL, label),
+            Attribute::bytes(CKA_ID, label),
+        ];
+        let public = [&common[..], &p256.parameters].concat();
+        let (public, private) = session.generate_key_pair(&p256.mechanism, &public, &common)?;
+        let info = session.bytes(public, CKA_PUBLIC_KEY_INFO);
+        let signer = Signer::of(&info)?;
+        let holder = Holder::parse("CN=localhost", &["dns:localhost".to_owned()])?;
+        let tbs = certificate::self_signed_tbs(&info, &holder, &signer, Role::Leaf, 7, [1; 16])?;
+        let login = Login { pin: &|| Ok(pin.clone().into()) };
+        let signature = signer.sign(&session, private, &login, &tbs)?;
+        let der = certificate::assemble(&tbs, &signer, &signature)?;
+        // The certificate of the last key remains.
+        let pem = der::pem::encode_string("CERTIFICATE", der::pem::LineEnding::LF, &der);
+        fs::write(chain, pem.expect("PEM")).expect("a file");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_server_uses_an_existing_key_and_chain() {
-    let Some(tool) = Tool::new().filter(|_| has("openssl", "version")) else { return };
-    for label in ["www", "other"] {
-        tool.ok(&["key", "generate", "--type", "ec:p256", "--label", label]);
-    }
-    let chain = tool.scratch.file("chain.pem");
-    let make = ["cert", "self-sign", "--label", "www", "--subject", "CN=localhost", "--san", "dns:localhost"];
-    tool.ok(&[&make[..], &["--out", &chain]].concat());
+    let scratch = Scratch::new();
+    let Some(settings) = token(&scratch).filter(|_| has("openssl", "version")) else { return };
+    let chain = scratch.file("chain.pem");
     let serve = |label: &str| {
-        let mut command = tool.command(&["tls", "--serve", "127.0.0.1:0", "--token-label", "mine"]);
+        let mut command = driver(["tls", "--serve", "127.0.0.1:0", "--token-label", "pipeline"]);
         command.args(["--key-label", label, "--chain", &chain, "--connections", "1"]);
+        command.envs(settings.clone()).env("JETON_PIN", jeton_peers::PIN);
         command
     };
     let wanted = ["Verify return code: 0 (ok)", "\nTLSv1_3, "];

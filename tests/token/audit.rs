@@ -1,4 +1,4 @@
-//! The audit log: its records, and the chain of its lines. The tests of `driver/src/audit.rs` show
+//! The audit log: its records, and the chain of its lines. The tests of `tool/src/audit.rs` show
 //! that `jeton audit verify` finds an edit.
 
 use std::fs::File;

@@ -14,12 +14,12 @@ use age::x25519::Recipient;
 use rusqlite::Connection;
 use zeroize::Zeroizing;
 
-use crate::driver::backup::{self, Header, Keys, Opened, Output, Protection};
-use crate::driver::token_file::{self, Login, Pins, Restore, Role};
 use crate::migrate::spliced;
 use crate::source::Source;
 use crate::store;
 use crate::token::{PIN, SO_PIN, Token};
+use crate::tool::backup::{self, Header, Keys, Opened, Output, Protection};
+use crate::tool::token_file::{self, Login, Pins, Restore, Role};
 
 /// The first line of the content.
 const VERSION: &[u8] = b"jeton backup 1\n";

@@ -1,13 +1,7 @@
 //! The functions of the standard, with the methods of [`Run`] that make their arguments. The
 //! methods run in the order of the arguments, so that a length follows its pointer.
 
-use cryptoki_sys::*;
-use jeton_names::ReturnCode;
-
-use crate::run::Run;
-
-/// The name of a function, and the code that calls it.
-type Call = (&'static str, fn(&mut Run<'_>) -> CK_RV);
+use crate::run::{Call, Run};
 
 macro_rules! calls {
     ($($name:ident($($kind:ident),*))*) => {
@@ -33,7 +27,7 @@ macro_rules! arguments {
 pub(crate) use arguments;
 
 /// All functions except `C_GetInterfaceList` and `C_GetInterface`, which tests call.
-pub(crate) const ALL: [Call; 102] = calls! {
+const ALL: [Call; 102] = calls! {
     C_Initialize(start)
     C_Finalize(nothing)
     C_GetInfo(info)
@@ -138,25 +132,9 @@ pub(crate) const ALL: [Call; 102] = calls! {
     C_UnwrapKeyAuthenticated(session, wrapping_mechanism, object, bytes, len, attributes, len, bytes, len, handle)
 };
 
-/// If one of these succeeds, the token must be restored before the next run.
-pub(crate) const CHANGING: [&str; 12] = [
-    "C_Initialize",
-    "C_Finalize",
-    "C_InitToken",
-    "C_InitPIN",
-    "C_SetPIN",
-    "C_CloseSession",
-    "C_CloseAllSessions",
-    "C_Login",
-    "C_LoginUser",
-    "C_Logout",
-    "C_DestroyObject",
-    "C_SetAttributeValue",
-];
-
-/// Returns whether this is a return code of PKCS#11 that the arguments of a caller may cause.
-/// `CKR_GENERAL_ERROR` is a finding: the module returns it after a panic, or in a state that it
-/// does not expect.
-pub(crate) fn is_known(rv: CK_RV) -> bool {
-    rv != CKR_GENERAL_ERROR && ReturnCode(rv).name().is_some()
+/// Makes the calls that `bytes` describe, with the functions named in `wanted`, or with all
+/// functions if it is empty.
+pub fn run(bytes: &[u8], wanted: &[&str]) {
+    let calls: Vec<_> = ALL.iter().filter(|call| wanted.is_empty() || wanted.contains(&call.0)).collect();
+    Run::of(bytes, &calls);
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Has the variants of `driver/src/error.rs` that the files in `driver` use.
+/// Has the variants of `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the tool's error documents them")]
 pub enum Error {

@@ -9,12 +9,13 @@
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 
-mod calls;
+pub mod calls;
 mod error;
 mod memory;
 mod parameters;
 mod policy;
 mod run;
+mod secrets;
 mod source;
 mod templates;
 mod token;
@@ -26,15 +27,14 @@ pub mod store;
 pub mod targets;
 
 /// The files of the tool that read backups. The tool as a whole has many more dependencies.
-#[path = "../../../driver/src"]
-pub mod driver {
+#[path = "../../../tool/src"]
+pub mod tool {
     pub mod backup;
     pub mod output;
     pub mod token_file;
 }
 
 // The names that these files use.
-use driver::{output, token_file};
 pub use error::Error;
 use jeton_client as client;
-pub use run::Run;
+use tool::{output, token_file};

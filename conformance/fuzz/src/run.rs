@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
+use jeton_names::ReturnCode;
 
-use crate::calls;
 use crate::memory::Memory;
-use crate::policy::{Protection, Watch};
+use crate::policy::{Protection, judge};
+use crate::secrets::Watch;
 use crate::source::Source;
 use crate::token::{PIN, SO_PIN, Token};
 
@@ -19,6 +20,25 @@ thread_local! {
     static TOKEN: RefCell<Token> = RefCell::new(Token::new(true));
     static WATCH: Watch = Watch::new();
 }
+
+/// The name of a function, and the code that calls it.
+pub(crate) type Call = (&'static str, fn(&mut Run<'_>) -> CK_RV);
+
+/// If one of these succeeds, the token must be restored before the next run.
+const CHANGING: [&str; 12] = [
+    "C_Initialize",
+    "C_Finalize",
+    "C_InitToken",
+    "C_InitPIN",
+    "C_SetPIN",
+    "C_CloseSession",
+    "C_CloseAllSessions",
+    "C_Login",
+    "C_LoginUser",
+    "C_Logout",
+    "C_DestroyObject",
+    "C_SetAttributeValue",
+];
 
 /// A sequence of calls.
 pub struct Run<'a> {
@@ -51,10 +71,9 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Makes the calls that `bytes` describe, with the functions named in `wanted`, or with all
-    /// functions if it is empty. Creates the token of this thread first if it does not exist, and
-    /// restores it at the end if the run changed it.
-    pub fn of(bytes: &[u8], wanted: &[&str]) {
+    /// Makes the calls that `bytes` describe, with these functions. Creates the token of this thread
+    /// first if it does not exist, and restores it at the end if the run changed it.
+    pub(crate) fn of(bytes: &[u8], calls: &[&Call]) {
         TOKEN.with_borrow_mut(|token| {
             let mut run = Run {
                 source: Source::new(bytes),
@@ -73,14 +92,12 @@ impl Run<'_> {
                 officer: false,
                 knows: WATCH.with(|watch| watch.sees(bytes)),
             };
-            run.calls(wanted);
+            run.calls(calls);
             run.end();
         });
     }
 
-    fn calls(&mut self, wanted: &[&str]) {
-        let calls: Vec<_> =
-            calls::ALL.iter().filter(|call| wanted.is_empty() || wanted.contains(&call.0)).collect();
+    fn calls(&mut self, calls: &[&Call]) {
         let session = self.open();
         self.sessions.push(session);
         for _ in 0..MOST {
@@ -91,7 +108,7 @@ impl Run<'_> {
             let first = self.memory.len();
             self.officer_asked = false;
             let rv = call(self);
-            assert!(calls::is_known(rv), "{name}: {rv:#x}");
+            assert!(is_known(rv), "{name}: {rv:#x}");
             let leaked = WATCH.with(|watch| self.memory.since(first).any(|block| watch.sees(block)));
             assert!(self.knows || !leaked, "{name}: part of a key's value in the call's memory");
             self.learn(name, rv);
@@ -116,14 +133,14 @@ impl Run<'_> {
         match name {
             // These functions return no object handles.
             "C_OpenSession" | "C_InitToken" | "C_Finalize" => {}
-            _ => self.judge(name, &asked, &handles),
+            _ => judge(self.token, self.officer, name, &asked, &handles),
         }
         match name {
             "C_OpenSession" => self.sessions.extend(handles),
             "C_GetOperationState" => self.state = self.state_asked,
             _ => self.made.extend(handles),
         }
-        self.token.changed |= calls::CHANGING.contains(&name);
+        self.token.changed |= CHANGING.contains(&name);
     }
 
     /// Closes the sessions of the run, which destroys their objects. Restores the token if the run
@@ -267,7 +284,7 @@ impl Run<'_> {
             8..15 if !self.made.is_empty() => self.source.one(&self.made),
             _ => self.source.one(&self.token.objects),
         };
-        self.asked.push((object, self.protection(object)));
+        self.asked.push((object, Protection::of(self.token, object)));
         object
     }
 
@@ -356,4 +373,11 @@ struct Arguments {
     callbacks: [usize; 4],
     flags: CK_FLAGS,
     reserved: usize,
+}
+
+/// Returns whether this is a return code of PKCS#11 that the arguments of a caller may cause.
+/// `CKR_GENERAL_ERROR` is a finding: the module returns it after a panic, or in a state that it
+/// does not expect.
+pub(crate) fn is_known(rv: CK_RV) -> bool {
+    rv != CKR_GENERAL_ERROR && ReturnCode(rv).name().is_some()
 }

@@ -181,7 +181,7 @@ impl Token {
     /// Reads the information about each token, and its objects before and after a login. Then
     /// creates an object.
     fn read_all(&mut self) {
-        let call = |rv: CK_RV| assert!(rv == CKR_GENERAL_ERROR || crate::calls::is_known(rv), "{rv:#x}");
+        let call = |rv: CK_RV| assert!(rv == CKR_GENERAL_ERROR || crate::run::is_known(rv), "{rv:#x}");
         let mut slots = [0; 16];
         let mut count = slots.len() as CK_ULONG;
         self.initialize();

@@ -1,7 +1,7 @@
 //! The fuzz targets by name. The programs in `targets/` pass them to the fuzz engine, and the test
 //! `corpus` passes them every file of their corpora.
 
-use crate::{Run, backup, import, migrate, store};
+use crate::{backup, calls, import, migrate, store};
 
 /// A target: its name, which is also the name of its corpus, and the function that reads an input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -65,15 +65,15 @@ const TEMPLATES: [&str; 8] = [
 
 /// Makes calls of all functions in the table `calls::ALL`.
 pub fn abi(bytes: &[u8]) {
-    Run::of(bytes, &[]);
+    calls::run(bytes, &[]);
 }
 
 /// Makes calls with mechanisms and parameters.
 pub fn params(bytes: &[u8]) {
-    Run::of(bytes, &PARAMETERS);
+    calls::run(bytes, &PARAMETERS);
 }
 
 /// Makes calls with templates.
 pub fn template(bytes: &[u8]) {
-    Run::of(bytes, &TEMPLATES);
+    calls::run(bytes, &TEMPLATES);
 }

@@ -10,7 +10,7 @@ use cryptoki_sys::*;
 use jeton::mechanism;
 use tempfile::TempDir;
 
-use crate::policy;
+use crate::secrets;
 
 pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
@@ -169,7 +169,7 @@ impl Token {
         ok!(self, C_Logout(self.session));
         self.login();
         keys::make(self);
-        policy::make(self);
+        secrets::make(self.list, self.session);
         if all {
             keys::make_slow(self);
         }

@@ -25,6 +25,7 @@ mod attribute;
 mod failure;
 mod memory;
 pub mod names;
+pub mod text;
 
 pub use attribute::{Attribute, Mechanism};
 pub use failure::{Doing, Failure};

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_ULONG, CK_UNAVAILABLE_INFORMATION, CKR_ATTRIBUTE_SENSITIVE,
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_TRUE, CK_ULONG, CK_UNAVAILABLE_INFORMATION, CKR_ATTRIBUTE_SENSITIVE,
     CKR_ATTRIBUTE_TYPE_INVALID, CKR_BUFFER_TOO_SMALL,
 };
 
@@ -146,6 +146,24 @@ impl Session {
         }
         tolerant(self.attribute_value(object, &mut raw))?;
         Ok(values.into_iter().zip(&raw).map(|(value, one)| written(value, one)).collect())
+    }
+
+    /// Reads an attribute as a number. Returns `None` if the module returns no number for it.
+    pub fn number(&self, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> Option<CK_ULONG> {
+        let bytes = self.attribute_within(object, kind, size_of::<CK_ULONG>()).ok()?;
+        Some(CK_ULONG::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Reads an attribute as bytes. Returns no bytes if the object lacks it, if it is sensitive, or
+    /// if the call fails.
+    pub fn bytes(&self, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> Vec<u8> {
+        let value = self.attributes(object, &[kind]).ok().and_then(|mut values| values.pop().flatten());
+        value.unwrap_or_default()
+    }
+
+    /// Returns whether an attribute is `CK_TRUE`.
+    pub fn flag(&self, object: ObjectHandle, kind: CK_ATTRIBUTE_TYPE) -> bool {
+        self.bytes(object, kind) == [CK_TRUE]
     }
 
     /// `C_SetAttributeValue`.

@@ -14,10 +14,10 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it. `jeton pipeline` runs it only if `--module` names it or
+    /// Kryoptic. No Debian package has it. `jeton-driver pipeline` runs it only if `--module` names it or
     /// is `all`.
     Kryoptic,
-    /// Craton HSM. No Debian package has it. `jeton pipeline` runs it only if `--module` names it
+    /// Craton HSM. No Debian package has it. `jeton-driver pipeline` runs it only if `--module` names it
     /// or is `all`.
     Craton,
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_driver::{Error, report, results};
 
-/// Compare the last measurements of two result stores of `jeton pipeline --results`.
+/// Compare the last measurements of two result stores of `jeton-driver pipeline --results`.
 ///
 /// A change is significant if the 95 % intervals of the two medians do not overlap.
 #[derive(Args)]

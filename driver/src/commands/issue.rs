@@ -14,10 +14,10 @@ use jeton_driver::issuance::{
     ordinary_tables,
 };
 use jeton_driver::pipeline::{Group, Plan, measure};
-use jeton_driver::pki::Algorithm;
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::Known;
+use jeton_pki::Algorithm;
 
 use super::modules::{self, Modules, Progress, Shared, finish, named, open_output, terminal_columns};
 use super::printing;
@@ -77,7 +77,7 @@ pub struct Issue {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton report` writes a page of the newest measurement.
+    /// may share. `jeton-driver report` writes a page of the newest measurement.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write every measured certificate and the CA's below this directory.

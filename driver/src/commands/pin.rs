@@ -1,166 +1,10 @@
-//! PINs: from the command line, a file, a file descriptor, a systemd credential, the environment,
-//! or a prompt.
+//! The PIN of a module that is given by its path.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::role::Role;
 use zeroize::Zeroizing;
-
-/// The tool warns about a new PIN with fewer bytes.
-const SHORT: usize = 8;
-/// At most this number of bytes is read from a file with a PIN. The file may be an endless device.
-const MAX_FILE: u64 = 64 << 10;
-
-/// The PINs of a token. There is no option for the PIN itself: other users of the machine would see
-/// it. The tool asks for a PIN that neither an option nor an environment variable gives.
-#[derive(Args)]
-pub struct PinFiles {
-    /// A file with the security officer's PIN in its first line, or set JETON_SO_PIN. The tool asks
-    /// for a PIN that is absent.
-    #[arg(long)]
-    so_pin_file: Option<PathBuf>,
-    /// An open file descriptor with the security officer's PIN in its first line.
-    #[arg(long, value_name = "NUMBER", conflicts_with = "so_pin_file")]
-    so_pin_fd: Option<u32>,
-    /// A file with the user's PIN in its first line, or set JETON_PIN. The tool asks for a
-    /// PIN that is absent.
-    #[arg(long)]
-    pin_file: Option<PathBuf>,
-    /// An open file descriptor with the user's PIN in its first line.
-    #[arg(long, value_name = "NUMBER", conflicts_with = "pin_file")]
-    pin_fd: Option<u32>,
-}
-
-impl PinFiles {
-    /// Returns the security officer's PIN, and asks for it if nothing gives it.
-    pub fn so(&self) -> Result<Zeroizing<String>, Error> {
-        ask(self.given_so()?, "SO")
-    }
-
-    /// Returns the user's PIN, and asks for it if nothing gives it.
-    pub fn user(&self) -> Result<Zeroizing<String>, Error> {
-        ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "User")
-    }
-
-    /// Returns a new PIN of the security officer, and asks for it twice if nothing gives it.
-    pub fn new_so(&self) -> Result<Zeroizing<String>, Error> {
-        ask_new(self.given_so()?, "SO")
-    }
-
-    fn given_so(&self) -> Result<Option<Zeroizing<String>>, Error> {
-        given(self.so_pin_file.as_deref(), self.so_pin_fd, "JETON_SO_PIN")
-    }
-}
-
-/// Options for a secret: its file, its file descriptor, its systemd credential, or its value. Other
-/// users of the machine see the value in the list of processes.
-macro_rules! secret_options {
-    ($name:ident, $whose:literal, $variable:literal, $value:ident, $file:ident, $descriptor:ident, $credential:ident) => {
-        #[doc = concat!("The options for ", $whose, ".")]
-        #[derive(Args, Clone)]
-        pub struct $name {
-            #[arg(long, help = concat!("Pass ", $whose, "; other users can see it: prefer ", $variable, " or a file"))]
-            $value: Option<String>,
-            #[arg(long, value_name = "FILE", conflicts_with = stringify!($value),
-                  help = concat!("A file with ", $whose, " in its first line"))]
-            $file: Option<PathBuf>,
-            #[arg(long, value_name = "NUMBER", conflicts_with_all = [stringify!($value), stringify!($file)],
-                  help = concat!("An open file descriptor with ", $whose, " in its first line"))]
-            $descriptor: Option<u32>,
-            #[arg(long, value_name = "NAME",
-                  conflicts_with_all = [stringify!($value), stringify!($file), stringify!($descriptor)],
-                  help = concat!("The systemd credential (LoadCredential=) with ", $whose))]
-            $credential: Option<String>,
-        }
-
-        impl $name {
-            /// Returns the secret that an option or the environment variable gives.
-            pub fn given(&self) -> Result<Option<Zeroizing<String>>, Error> {
-                if let Some(value) = &self.$value {
-                    return Ok(Some(Zeroizing::new(value.clone())));
-                }
-                let credential = self.$credential.as_deref().map(credential).transpose()?;
-                let file = self.$file.as_deref().or(credential.as_deref());
-                given(file, self.$descriptor, $variable)
-            }
-        }
-    };
-}
-
-secret_options!(UserPin, "the user's PIN", "JETON_PIN", pin, pin_file, pin_fd, pin_credential);
-secret_options!(SoPin, "the SO's PIN", "JETON_SO_PIN", so_pin, so_pin_file, so_pin_fd, so_pin_credential);
-secret_options!(
-    NewPin,
-    "the new PIN",
-    "JETON_NEW_PIN",
-    new_pin,
-    new_pin_file,
-    new_pin_fd,
-    new_pin_credential
-);
-secret_options!(
-    FilePin,
-    "the password of the file",
-    "JETON_FILE_PIN",
-    file_pin,
-    file_pin_file,
-    file_pin_fd,
-    file_pin_credential
-);
-secret_options!(
-    Passphrase,
-    "the passphrase of the backup",
-    "JETON_BACKUP_PASSPHRASE",
-    passphrase,
-    passphrase_file,
-    passphrase_fd,
-    passphrase_credential
-);
-
-/// Returns the path of a systemd credential.
-fn credential(name: &str) -> Result<PathBuf, Error> {
-    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
-    let folder = folder.ok_or_else(|| {
-        Error::Failed("systemd gives this process no credentials: CREDENTIALS_DIRECTORY is unset".to_owned())
-    })?;
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
-        return Err(Error::Usage(format!("{name:?} is not the name of a credential")));
-    }
-    Ok(Path::new(&folder).join(name))
-}
-
-/// Returns the PIN from the file, from the file descriptor or from the environment variable. Uses
-/// the first one that is given.
-pub fn given(
-    file: Option<&Path>,
-    descriptor: Option<u32>,
-    variable: &str,
-) -> Result<Option<Zeroizing<String>>, Error> {
-    let descriptor = descriptor.map(|number| PathBuf::from(format!("/dev/fd/{number}")));
-    match read(file.or(descriptor.as_deref()))? {
-        Some(pin) => Ok(Some(pin)),
-        None => Ok(std::env::var(variable).ok().map(Zeroizing::new)),
-    }
-}
-
-/// Returns the first line of a file.
-pub fn read(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Error> {
-    let Some(path) = file else { return Ok(None) };
-    let mut text = Zeroizing::new(String::with_capacity(MAX_FILE as usize));
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
-        .map_err(Error::io(path))?;
-    Ok(Some(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned())))
-}
-
-/// Returns the given PIN, or asks for it.
-pub fn ask(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
-    given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
-}
 
 /// Returns the user's PIN for a module that is given by its path. Checks that the file is a module
 /// before it asks for the PIN.
@@ -169,67 +13,21 @@ pub fn ask_for_module(library: &Path, given: Option<String>) -> Result<Zeroizing
         return Ok(Zeroizing::new(pin));
     }
     loads(library)?;
-    prompt("User PIN: ").map_err(|_| Error::Failed("no PIN: give --pin, JETON_PIN, or a terminal".to_owned()))
+    let absent = |_| Error::Failed("no PIN: give --pin, JETON_PIN, or a terminal".to_owned());
+    rpassword::prompt_password("User PIN: ").map(Zeroizing::new).map_err(absent)
 }
 
 /// Loads a module in a separate process, because a module runs code when it is loaded and may end
 /// the process.
 fn loads(library: &Path) -> Result<(), Error> {
     let mut command = jeton_child::of_role(&Role::LoadModule(library.to_owned()));
-    let output = command.output().map_err(Error::io("the tool"))?;
+    let output = command.output().map_err(Error::io("the driver"))?;
     if output.status.success() {
         return Ok(());
     }
     let reason = String::from_utf8_lossy(&output.stderr);
     Err(Error::Failed(match reason.trim() {
         "" => format!("loading {} ended the process: {}", library.display(), output.status),
-        reason => reason.trim_start_matches("jeton: ").to_owned(),
+        reason => reason.trim_start_matches("jeton-driver: ").to_owned(),
     }))
-}
-
-/// Returns the given new PIN, or asks for it twice. Warns if the PIN is short.
-pub fn ask_new(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
-    let pin = match given {
-        Some(pin) => pin,
-        None => {
-            let pin = prompt(&format!("New {whose} PIN: "))?;
-            if prompt(&format!("New {whose} PIN again: "))? != pin {
-                return Err(Error::Usage(format!("the two {whose} PINs differ")));
-            }
-            pin
-        }
-    };
-    if pin.len() < SHORT {
-        eprintln!(
-            "jeton: the {whose} PIN has fewer than {SHORT} characters: a thief of the token's file can guess it"
-        );
-    }
-    Ok(pin)
-}
-
-/// Asks for the password of a file.
-pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
-    let path = jeton_driver::text::shown(&path.display().to_string());
-    prompt(&format!("Password of {path}: "))
-}
-
-/// Returns the given passphrase of a new backup, or asks for it twice.
-pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<String>, Error> {
-    if let Some(passphrase) = given {
-        return Ok(passphrase);
-    }
-    let passphrase = prompt("New passphrase of the backup: ")?;
-    if prompt("New passphrase again: ")? != passphrase {
-        return Err(Error::Usage("the two passphrases differ".to_owned()));
-    }
-    Ok(passphrase)
-}
-
-fn prompt(text: &str) -> Result<Zeroizing<String>, Error> {
-    rpassword::prompt_password(text).map(Zeroizing::new).map_err(|_| {
-        Error::Failed(format!(
-            "no terminal to ask for the {}; pass it by a file, a file descriptor, a credential or a variable (--help)",
-            text.trim_end().trim_end_matches(':')
-        ))
-    })
 }

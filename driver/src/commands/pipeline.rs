@@ -9,9 +9,9 @@ use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::pipeline::{Database, Plan, Times, Turn, measure};
-use jeton_driver::pki::{ALGORITHMS, Profile};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
+use jeton_pki::{ALGORITHMS, Profile};
 
 use super::modules::{
     self, Modules, Progress, Shared, available, finish, named, open_output, terminal_columns,
@@ -51,7 +51,7 @@ pub struct Pipeline {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton compare` compares two of these files. `jeton report` makes a page from one
+    /// may share. `jeton-driver compare` compares two of these files. `jeton-driver report` makes a page from one
     /// of them.
     #[arg(long)]
     results: Option<PathBuf>,

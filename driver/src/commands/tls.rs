@@ -60,7 +60,7 @@ pub struct Tls {
     #[arg(long)]
     html: Option<PathBuf>,
     /// Write each combination to this file as it is measured: an SQLite database, which later
-    /// measurements may share. `jeton report` writes a page of the newest measurement.
+    /// measurements may share. `jeton-driver report` writes a page of the newest measurement.
     #[arg(long, conflicts_with = "serve")]
     results: Option<PathBuf>,
     #[command(flatten)]

@@ -1,20 +1,20 @@
-//! `verify-db`: verifies the documents in a database that `jeton pipeline` has written.
+//! `verify-db`: verifies the documents in a database that `jeton-driver pipeline` has written.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use jeton_client::text::shown;
 use jeton_driver::Error;
 use jeton_driver::client::Module;
 use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, open_openssl, verify_database};
 use jeton_driver::role::{Role, Verify};
 use jeton_driver::selection::Selection;
-use jeton_driver::text::shown;
 use jeton_peers::{Known, Sandbox, TokenAccess};
 
 use super::backend::Backend;
-use super::out;
-use super::pin;
+use super::{pin, printing};
 
 /// Verify the contents of a database of the pipeline with the keys of the stored CA certificates.
 #[derive(Args)]
@@ -65,7 +65,8 @@ impl VerifyDb {
         let Sandbox { environment, reserved, token } =
             Sandbox::fresh(known, directory.path(), backend.map(Backend::name))?;
         let role = Role::VerifyDb(Verify { db: self.db, library, reserved, token });
-        let status = jeton_child::of_role(&role).envs(environment).status().map_err(Error::io("the tool"))?;
+        let status =
+            jeton_child::of_role(&role).envs(environment).status().map_err(Error::io("the driver"))?;
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -89,6 +90,10 @@ fn verify(db: &Path, engine: &mut dyn Engine) -> Result<ExitCode, Error> {
 fn show(verdict: &Verdict) -> Result<(), Error> {
     let batch = &verdict.batch;
     let name = shown(&format!("{}, {}, batch of {}", batch.module, batch.algorithm, batch.size));
-    out::line(format_args!("{name}: {} verify", verdict.good))?;
-    verdict.failures.iter().try_for_each(|failure| out::line(format_args!("FAILED: {name}: {failure}")))
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{name}: {} verify", verdict.good).map_err(printing)?;
+    for failure in &verdict.failures {
+        writeln!(out, "FAILED: {name}: {failure}").map_err(printing)?;
+    }
+    Ok(())
 }

@@ -1,13 +1,13 @@
 //! The CA: it receives a request and returns a certificate.
 
 use der::Encode;
+use jeton_pki::{Algorithm, Authority, Request, Signed};
 
 use super::load::{Clock, Phase};
 use super::policy::Policy;
 use super::pool::Pool;
 use crate::Error;
 use crate::pipeline::{Engine, PublicKey, Stored};
-use crate::pki::{Algorithm, Authority, Request, Signed};
 
 /// A CA with its key and its database.
 pub(super) struct Ca<'a> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use der::pem::{LineEnding, encode_string};
+use jeton_pki::{Algorithm, Authority};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ca::Ca;
@@ -18,7 +19,6 @@ use crate::heap::{self, Counters, Resident};
 use crate::pipeline::{
     Database, Engine, Job, ModuleDescription, PublicKey, TakesTurns, open_engine, report_stage,
 };
-use crate::pki::{Algorithm, Authority};
 
 /// The engine of a job, ready for turns.
 pub struct LoadChild {

@@ -1,14 +1,14 @@
 //! A client: it makes a key and a certificate request, and verifies the certificate.
 
 use der::Encode;
+use jeton_pki::certificate::{Holder, request_tbs};
+use jeton_pki::{Algorithm, AlternativeName, Content, SUBJECT_ALT_NAME, Signed, alternative_names};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::ca::Ca;
 use super::load::{Clock, Phase};
 use crate::Error;
-use crate::certificate::{Holder, request_tbs};
 use crate::pipeline::{KeyPair, PublicKey};
-use crate::pki::{Algorithm, AlternativeName, Content, SUBJECT_ALT_NAME, Signed, alternative_names};
 
 /// The validity that clients ask for.
 const DAYS: u32 = 7;

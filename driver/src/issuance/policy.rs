@@ -1,6 +1,6 @@
 //! The policy of the CA: the rules that a request must keep.
 
-use crate::pki::{
+use jeton_pki::{
     Algorithm, AlternativeName, EXTENSION_REQUEST, Request, SUBJECT_ALT_NAME, alternative_names, extensions,
 };
 
@@ -106,8 +106,8 @@ mod tests {
     use der::Encode;
 
     use super::*;
-    use crate::certificate::{Holder, request_tbs};
     use crate::pipeline::KeyPair;
+    use jeton_pki::certificate::{Holder, request_tbs};
 
     fn policy() -> Policy {
         let key_types = vec![Algorithm::named("ed25519").expect("it is known")];

@@ -1,4 +1,4 @@
-//! The result of `jeton issue` as text for a terminal and as JSON.
+//! The result of `jeton-driver issue` as text for a terminal and as JSON.
 
 use std::io::{self, Write};
 

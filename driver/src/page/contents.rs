@@ -1,4 +1,4 @@
-//! The tables and plots of the page about a measurement of `jeton pipeline`.
+//! The tables and plots of the page about a measurement of `jeton-driver pipeline`.
 
 use jeton_peers::Interval;
 

@@ -1,4 +1,4 @@
-//! The page of a measurement of `jeton issue`.
+//! The page of a measurement of `jeton-driver issue`.
 
 use super::contents::facts;
 use super::plots::{self, Axis, Series};

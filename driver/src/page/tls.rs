@@ -1,4 +1,4 @@
-//! The page of a measurement of `jeton tls`.
+//! The page of a measurement of `jeton-driver tls`.
 
 use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};

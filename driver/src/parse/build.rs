@@ -3,13 +3,13 @@
 use std::hint::black_box;
 
 use der::{Decode, Encode};
+use jeton_pki::{Algorithm, Authority};
 use synta_certificate::{CertificateListBuilder, OCSPResponseBuilder, SingleResponseSpec};
 use x509_cert::crl::TbsCertList;
 use x509_ocsp::{ResponderId, ResponseData};
 
 use crate::Error;
 use crate::pipeline::{Engine, InProcess};
-use crate::pki::{Algorithm, Authority};
 
 /// The number of certificates that a CRL revokes.
 pub(super) const REVOKED: u64 = 1024;

@@ -7,12 +7,12 @@ use aws_lc_rs::encoding::PublicKeyX509Der;
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::signature::{KeyPair as _, ML_DSA_65, ML_DSA_65_SIGNING, ParsedPublicKey, PqdsaKeyPair};
 use der::{Decode, Encode};
+use jeton_pki::{Algorithm, Authority, Signed};
 use rayon::prelude::*;
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::Certificate;
 
 use crate::Error;
-use crate::pki::{Algorithm, Authority, Signed};
 
 /// The number of certificates at each depth, as in the measurements of source document 001
 /// (docs/seeds.md). The document's table has 6627 at depth 1, which is the number in the database.

@@ -1,4 +1,4 @@
-//! The libraries that read certificates, and their operations that `jeton parse` measures.
+//! The libraries that read certificates, and their operations that `jeton-driver parse` measures.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use der::{Decode, Encode};
 use synta::Encoding;
 use x509_parser::prelude::FromDer;
 
-use crate::pki::Signed;
+use jeton_pki::Signed;
 
 /// A library that reads certificates.
 pub(super) struct Library {

@@ -1,4 +1,4 @@
-//! The results of `jeton parse`, as a table for people and as JSON for scripts.
+//! The results of `jeton-driver parse`, as a table for people and as JSON for scripts.
 
 use std::io::{self, Write};
 

@@ -1,9 +1,10 @@
-//! Makes the sets of certificates that `jeton parse` reads.
+//! Makes the sets of certificates that `jeton-driver parse` reads.
+
+use jeton_pki::{ALGORITHMS, Algorithm, Authority};
 
 use super::hierarchy::{Hierarchy, LEVELS};
 use crate::Error;
 use crate::pipeline::{Engine, InProcess};
-use crate::pki::{ALGORITHMS, Algorithm, Authority};
 
 /// The number of subscribers' certificates for each algorithm.
 const SUBSCRIBERS: u64 = 32;

@@ -1,5 +1,6 @@
 //! One run through the fifteen stages, with a fresh CA and serial numbers from 1.
 
+use jeton_pki::{Authority, Key, Profile};
 use rayon::prelude::*;
 
 use super::database::{Database, Table};
@@ -10,7 +11,6 @@ use super::stage::{Clock, STAGES, Stage, Times};
 use super::verify::verify_all;
 use crate::Error;
 use crate::error::Document;
-use crate::pki::{Authority, Key, Profile};
 
 /// The parameters of a run.
 pub(super) struct Run<'a> {

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use jeton_child::say;
+use jeton_pki::Profile;
 
 use super::batch::Run;
 use super::database::Database;
@@ -14,14 +15,13 @@ use super::pkcs11::Pkcs11;
 use super::stage::Times;
 use crate::Error;
 use crate::client::Module;
-use crate::pki::Profile;
 
 /// The child reports no progress during this time at the start of a turn. The parent that reads a
 /// report would take a core from the measured stage. The warm-up and the first round of a size
 /// report every stage, so that the report of a crash names the stage.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// The child's side of one type of work: batches of the pipeline, or loads of `jeton issue`.
+/// The child's side of one type of work: batches of the pipeline, or loads of `jeton-driver issue`.
 pub trait TakesTurns: Sized {
     /// The work.
     type Work: Work;

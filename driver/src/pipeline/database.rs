@@ -55,7 +55,7 @@ pub struct DocumentSize {
     pub bytes: u64,
 }
 
-/// The result of storing a certificate of `jeton issue`.
+/// The result of storing a certificate of `jeton-driver issue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The certificate is stored.

@@ -20,13 +20,13 @@ use aws_lc_rs::signature::{
 use cryptoki_sys::{CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::asn1::BitString;
 use der::{Decode, Encode};
+use jeton_pki::{Algorithm, Key};
 use slh_dsa::{Sha2_128f, Signature as SlhDsaSignature, SigningKey, VerifyingKey};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::{Engine, Subscriber};
 use super::job::ModuleDescription;
 use crate::Error;
-use crate::pki::{Algorithm, Key};
 
 /// AWS-LC, without PKCS#11.
 #[derive(Default)]

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use der::asn1::OctetString;
 use der::{Decode, Encode, Sequence};
+use jeton_pki::{Algorithm, Key};
 use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
@@ -22,7 +23,6 @@ use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use super::engine::{Engine, Subscriber};
 use super::job::ModuleDescription;
 use crate::Error;
-use crate::pki::{Algorithm, Key};
 
 /// OpenSSL, without PKCS#11.
 #[derive(Default)]

@@ -13,6 +13,10 @@ use cryptoki_sys::{
 };
 use der::asn1::UintRef;
 use der::{Decode, Encode, Sequence};
+use jeton_pki::{
+    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, P384_PARAMS,
+    public_key_attributes, subject_public_key,
+};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::{Engine, Subscriber};
@@ -20,10 +24,6 @@ use super::workers::PerThread;
 use crate::Error;
 use crate::client::{
     Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
-};
-use crate::pki::{
-    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, P384_PARAMS,
-    public_key_attributes, subject_public_key,
 };
 
 /// A module with a token, logged in.
@@ -117,10 +117,11 @@ impl Pkcs11 {
         key: ObjectHandle,
     ) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let session = self.sessions.mine();
-        subject_public_key(algorithm, |kind, capacity| {
+        let info = subject_public_key(algorithm, |kind, capacity| {
             let read = session.attribute_within(key, kind, capacity);
-            Ok(read.doing(|| format!("reading {} of a public key", names::attribute(kind)))?)
-        })
+            read.doing(|| format!("reading {} of a public key", names::attribute(kind)))
+        });
+        Ok(info?)
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, Vec<ObjectHandle>> {

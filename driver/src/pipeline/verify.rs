@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use der::{Decode, Encode};
+use jeton_pki::{Algorithm, Signed, ocsp_payload};
 use rayon::prelude::*;
 use spki::AlgorithmIdentifierRef;
 use x509_cert::Certificate;
@@ -14,9 +15,8 @@ use super::engine::Engine;
 use super::parts::{InParts, in_parts};
 use crate::Error;
 use crate::error::Document;
-use crate::pki::{Algorithm, Signed, ocsp_payload};
 
-/// The result of `jeton verify-db` for a batch.
+/// The result of `jeton-driver verify-db` for a batch.
 #[derive(Debug)]
 pub struct Verdict {
     /// The batch.

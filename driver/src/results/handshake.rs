@@ -1,5 +1,5 @@
-//! The measurements of `jeton tls` in a result store. They have their own table, which the first
-//! measurement of `jeton tls` creates.
+//! The measurements of `jeton-driver tls` in a result store. They have their own table, which the first
+//! measurement of `jeton-driver tls` creates.
 
 use rusqlite::{Connection, params};
 
@@ -21,7 +21,7 @@ const MOST_CASES: usize = 10_000;
 /// The largest number of points of a distribution that a report draws.
 const MOST_POINTS: usize = 1000;
 
-/// A measurement of `jeton tls`.
+/// A measurement of `jeton-driver tls`.
 #[derive(Clone, Debug)]
 pub struct TlsMeasurement {
     /// Machine, command and modules.

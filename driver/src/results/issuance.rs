@@ -1,5 +1,5 @@
-//! The measurements of `jeton issue` in a result store. They have their own table, which the first
-//! measurement of `jeton issue` creates.
+//! The measurements of `jeton-driver issue` in a result store. They have their own table, which the first
+//! measurement of `jeton-driver issue` creates.
 
 use rusqlite::{Connection, params};
 
@@ -58,7 +58,7 @@ impl Results {
     }
 }
 
-/// A measurement of `jeton issue`.
+/// A measurement of `jeton-driver issue`.
 #[derive(Clone, Debug)]
 pub struct IssuanceMeasurement {
     /// Machine, command and modules.

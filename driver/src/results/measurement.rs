@@ -1,4 +1,4 @@
-//! Reads whole measurements of a result store, for `jeton report`.
+//! Reads whole measurements of a result store, for `jeton-driver report`.
 //!
 //! A store may come from another person, so this module does not trust its texts or numbers.
 

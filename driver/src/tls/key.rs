@@ -15,17 +15,17 @@ use cryptoki_sys::{
     CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
     CKA_VERIFY,
 };
+use der::Encode;
+use jeton_pki::certificate::{self, Holder, Role, Signer};
+use jeton_pki::key_type::KeyType;
+use jeton_pki::{Algorithm, ED25519_NAME_PARAMS, subject_public_key};
 use jeton_rustls::{Find, Token};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
 
 use super::case::KeyKind;
 use crate::Error;
-use crate::certificate::{self, Holder, Role, Signer};
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
-use crate::key_type::KeyType;
-use crate::object;
-use crate::pki::ED25519_NAME_PARAMS;
 
 /// The name in the certificates.
 pub(super) const NAME: &str = "localhost";
@@ -89,7 +89,8 @@ impl TokenKeys {
         };
         self.made.extend([public, private]);
         let key = self.token.signing_key_of(private).map_err(token_error)?;
-        let info = object::public_key_info(&self.session, public)?;
+        let read = |kind, most| self.session.attribute_within(public, kind, most);
+        let info = subject_public_key(Algorithm::named(kind.algorithm())?, read)?.to_der()?;
         certified(kind, key, &info)
     }
 

@@ -1,0 +1,344 @@
+//! Certificates and requests that an administrator makes with a key of a token. The module `pki`
+//! builds those of the pipeline, whose contents do not depend on the PKCS#11 module.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
+use cryptoki_sys::*;
+use der::asn1::{BitString, GeneralizedTime, Ia5String, OctetString, SetOfVec, UintRef, UtcTime};
+use der::{Any, DateTime, Decode, Encode, Sequence};
+use jeton_client::{Mechanism, ObjectHandle, Session, User};
+use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
+use x509_cert::TbsCertificate;
+use x509_cert::attr::Attribute as RequestAttribute;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages, SubjectAltName, SubjectKeyIdentifier};
+use x509_cert::ext::{AsExtension, Extension};
+use x509_cert::name::Name;
+use x509_cert::request::{CertReq, CertReqInfo};
+use x509_cert::serial_number::SerialNumber;
+use x509_cert::time::{Time, Validity};
+
+use crate::Error;
+
+/// How a key signs: its mechanism, and the encoding that X.509 uses for the signature and its
+/// algorithm.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    /// The mechanism. Its input is the message, or the digest of the message if `digest` is set.
+    pub mechanism: Mechanism,
+    /// The digest that the tool computes before the mechanism signs.
+    digest: Option<&'static digest::Algorithm>,
+    /// The identifier of the signature's algorithm.
+    algorithm: AlgorithmIdentifierOwned,
+    /// Whether the mechanism returns r and s, which X.509 encodes in DER.
+    ecdsa: bool,
+}
+
+const EC: &str = "1.2.840.10045.2.1";
+const P384: &str = "1.3.132.0.34";
+const P521: &str = "1.3.132.0.35";
+
+impl Signer {
+    /// Returns how the key of a SubjectPublicKeyInfo signs.
+    pub fn of(info: &[u8]) -> Result<Self, Error> {
+        let info = SubjectPublicKeyInfoRef::from_der(info)?;
+        let oid = info.algorithm.oid.to_string();
+        let plain = |mechanism| Self {
+            mechanism: Mechanism::new(mechanism),
+            digest: None,
+            algorithm: AlgorithmIdentifierOwned { oid: info.algorithm.oid, parameters: None },
+            ecdsa: false,
+        };
+        Ok(match oid.as_str() {
+            "1.2.840.113549.1.1.1" => Self {
+                algorithm: AlgorithmIdentifierOwned {
+                    oid: ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11"),
+                    parameters: Some(Any::from(der::asn1::Null)),
+                },
+                ..plain(CKM_SHA256_RSA_PKCS)
+            },
+            EC => {
+                let curve = info.algorithm.parameters_oid().map(|oid| oid.to_string()).unwrap_or_default();
+                // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
+                // hashes.
+                let (digest, number) = match curve.as_str() {
+                    P384 => (&SHA384, "1.2.840.10045.4.3.3"),
+                    P521 => (&SHA512, "1.2.840.10045.4.3.4"),
+                    _ => (&SHA256, "1.2.840.10045.4.3.2"),
+                };
+                let algorithm =
+                    AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
+                Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) }
+            }
+            "1.3.101.112" | "1.3.101.113" => plain(CKM_EDDSA),
+            _ if oid.starts_with("2.16.840.1.101.3.4.3.") => match info.algorithm.oid.arcs().last() {
+                Some(17..=19) => plain(CKM_ML_DSA),
+                Some(20..=31) => plain(CKM_SLH_DSA),
+                _ => return Err(cannot()),
+            },
+            _ => return Err(cannot()),
+        })
+    }
+
+    /// Signs a message. The signature has the form of X.509.
+    pub fn sign(
+        &self,
+        session: &Session,
+        key: ObjectHandle,
+        login: &Login<'_>,
+        message: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        let hashed = self.digest.map(|algorithm| digest::digest(algorithm, message));
+        let input = hashed.as_ref().map_or(message, AsRef::as_ref);
+        let signature = sign(session, key, &self.mechanism, login, input)?;
+        if self.ecdsa { Ok(ecdsa_der(&signature)?) } else { Ok(signature) }
+    }
+
+    /// Verifies a signature in the form of X.509.
+    pub fn verify(
+        &self,
+        session: &Session,
+        key: ObjectHandle,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<bool, Error> {
+        let hashed = self.digest.map(|algorithm| digest::digest(algorithm, message));
+        let input = hashed.as_ref().map_or(message, AsRef::as_ref);
+        let raw = if self.ecdsa {
+            let bytes = 8 * session.bytes(key, CKA_EC_POINT).len();
+            match ecdsa_raw(signature, bytes) {
+                Some(raw) => raw,
+                None => return Ok(false),
+            }
+        } else {
+            signature.to_vec()
+        };
+        session.verify_init(&self.mechanism, key)?;
+        Ok(session.verify(input, &raw)?)
+    }
+}
+
+/// Logs in again for a key that wants the PIN at each use.
+pub struct Login<'a> {
+    /// Returns the user's PIN.
+    pub pin: &'a dyn Fn() -> Result<zeroize::Zeroizing<String>, Error>,
+}
+
+impl Login<'_> {
+    /// Logs in for one operation if the key asks for it.
+    pub fn again(&self, session: &Session, key: ObjectHandle) -> Result<(), Error> {
+        if session.flag(key, CKA_ALWAYS_AUTHENTICATE) {
+            session.login(User::ContextSpecific, Some(&(self.pin)()?))?;
+        }
+        Ok(())
+    }
+}
+
+/// Signs with a mechanism. The signature has the form of PKCS#11.
+pub fn sign(
+    session: &Session,
+    key: ObjectHandle,
+    mechanism: &Mechanism,
+    login: &Login<'_>,
+    input: &[u8],
+) -> Result<Vec<u8>, Error> {
+    session.sign_init(mechanism, key)?;
+    login.again(session, key)?;
+    // The longest signature has 49,856 bytes: SLH-DSA with a parameter set 256f.
+    let mut signature = vec![0; 64 << 10];
+    let length = session.sign(input, &mut signature)?;
+    signature.truncate(length);
+    Ok(signature)
+}
+
+fn cannot() -> Error {
+    Error::Failed("a key of this type cannot sign certificates".to_owned())
+}
+
+#[derive(Sequence)]
+struct EcdsaSignature<'a> {
+    r: UintRef<'a>,
+    s: UintRef<'a>,
+}
+
+/// Converts r and s, one after the other, to the form of RFC 3279.
+pub fn ecdsa_der(raw: &[u8]) -> der::Result<Vec<u8>> {
+    let (r, s) = raw.split_at(raw.len() / 2);
+    EcdsaSignature { r: UintRef::new(r)?, s: UintRef::new(s)? }.to_der()
+}
+
+/// Converts the form of RFC 3279 to r and s. `point_bits` is the length of `CKA_EC_POINT` in bits.
+/// It shows the curve, and so the length of r and of s.
+fn ecdsa_raw(der: &[u8], point_bits: usize) -> Option<Vec<u8>> {
+    let signature = EcdsaSignature::from_der(der).ok()?;
+    let length = [28, 32, 48, 66].into_iter().find(|length| 8 * (2 * length + 1) + 40 >= point_bits)?;
+    let mut raw = vec![0; 2 * length];
+    for (part, at) in [(signature.r.as_bytes(), length), (signature.s.as_bytes(), 2 * length)] {
+        let start = at.checked_sub(part.len()).filter(|start| *start >= at - length)?;
+        raw[start..at].copy_from_slice(part);
+    }
+    Some(raw)
+}
+
+/// Returns the key identifier of RFC 5280, 4.2.1.2, method 1. An import sets `CKA_ID` to it by
+/// default.
+pub fn key_id(info: &[u8]) -> Result<Vec<u8>, Error> {
+    let info = SubjectPublicKeyInfoRef::from_der(info)?;
+    Ok(digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, info.subject_public_key.raw_bytes()).as_ref().to_vec())
+}
+
+/// What a request or a certificate says about its holder.
+pub struct Holder {
+    /// The subject.
+    pub subject: Name,
+    /// The other names: `dns:`, `ip:`, `email:`, `uri:`.
+    pub names: Vec<GeneralName>,
+}
+
+impl Holder {
+    /// Reads the options `--subject` and `--san`.
+    pub fn parse(subject: &str, names: &[String]) -> Result<Self, Error> {
+        let wrong = |_| {
+            Error::Usage(format!(
+                "{subject:?} is not a subject; write it as in \"CN=www.example.org,O=Example\""
+            ))
+        };
+        let subject = subject.parse::<Name>().map_err(wrong)?;
+        if subject.0.is_empty() && names.is_empty() {
+            return Err(Error::Usage("the subject is empty".to_owned()));
+        }
+        Ok(Self { subject, names: names.iter().map(|name| general_name(name)).collect::<Result<_, _>>()? })
+    }
+
+    fn extension(&self) -> Result<Option<Extension>, Error> {
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(SubjectAltName(self.names.clone()).to_extension(&self.subject, &[])?))
+    }
+}
+
+fn general_name(text: &str) -> Result<GeneralName, Error> {
+    let wrong = || Error::Usage(format!("{text:?} is not a name; write dns:, ip:, email: or uri: before it"));
+    let (kind, value) = text.split_once(':').ok_or_else(wrong)?;
+    let ascii = || Ia5String::new(value).map_err(|_| wrong());
+    Ok(match kind.to_ascii_lowercase().as_str() {
+        "dns" => GeneralName::DnsName(ascii()?),
+        "email" => GeneralName::Rfc822Name(ascii()?),
+        "uri" => GeneralName::UniformResourceIdentifier(ascii()?),
+        "ip" => {
+            let bytes = match value.parse().map_err(|_| wrong())? {
+                std::net::IpAddr::V4(address) => address.octets().to_vec(),
+                std::net::IpAddr::V6(address) => address.octets().to_vec(),
+            };
+            GeneralName::IpAddress(OctetString::new(bytes)?)
+        }
+        _ => return Err(wrong()),
+    })
+}
+
+/// Returns a certificate request (PKCS #10) as bytes to sign.
+pub fn request_tbs(info: &[u8], holder: &Holder) -> Result<Vec<u8>, Error> {
+    let mut attributes = SetOfVec::new();
+    if let Some(extension) = holder.extension()? {
+        let values = SetOfVec::try_from(vec![Any::from_der(&vec![extension].to_der()?)?])?;
+        let oid = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
+        attributes.insert(RequestAttribute { oid, values })?;
+    }
+    let request = CertReqInfo {
+        version: x509_cert::request::Version::V1,
+        subject: holder.subject.clone(),
+        public_key: SubjectPublicKeyInfoOwned::from_der(info)?,
+        attributes,
+    };
+    Ok(request.to_der()?)
+}
+
+/// Joins the bytes of a request with their signature, in DER.
+pub fn request(tbs: &[u8], signer: &Signer, signature: &[u8]) -> Result<Vec<u8>, Error> {
+    let request = CertReq {
+        info: CertReqInfo::from_der(tbs)?,
+        algorithm: signer.algorithm.clone(),
+        signature: BitString::from_bytes(signature)?,
+    };
+    Ok(request.to_der()?)
+}
+
+/// Encodes a request in PEM.
+pub fn request_pem(der: &[u8]) -> Result<String, Error> {
+    let pem = der::pem::encode_string("CERTIFICATE REQUEST", der::pem::LineEnding::LF, der);
+    pem.map_err(|error| Error::Failed(error.to_string()))
+}
+
+/// The role of a self-signed certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A certificate authority.
+    Authority,
+    /// A server or a user.
+    Leaf,
+}
+
+/// Returns a self-signed certificate as bytes to sign. The caller passes a random `serial`.
+pub fn self_signed_tbs(
+    info: &[u8],
+    holder: &Holder,
+    signer: &Signer,
+    role: Role,
+    days: u32,
+    serial: [u8; 16],
+) -> Result<Vec<u8>, Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at = |time: Duration| {
+        DateTime::from_unix_duration(Duration::from_secs(time.as_secs())).and_then(encoded_time)
+    };
+    let end = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+    let too_long = |_| Error::Usage("--days leads beyond the year 9999".to_owned());
+    // RFC 5280, 4.1.2.2: a positive integer of at most 20 bytes.
+    let mut serial = serial;
+    serial[0] = serial[0] & 0x7f | 0x40;
+    let ca = role == Role::Authority;
+    let usages = if ca {
+        KeyUsages::KeyCertSign | KeyUsages::CRLSign | KeyUsages::DigitalSignature
+    } else {
+        KeyUsages::DigitalSignature.into()
+    };
+    let key_id = SubjectKeyIdentifier(OctetString::new(key_id(info)?)?);
+    let mut extensions = vec![
+        critical(BasicConstraints { ca, path_len_constraint: None }.to_extension(&holder.subject, &[])?),
+        critical(KeyUsage(usages).to_extension(&holder.subject, &[])?),
+        key_id.to_extension(&holder.subject, &[])?,
+    ];
+    extensions.extend(holder.extension()?);
+    let certificate = TbsCertificate {
+        version: x509_cert::Version::V3,
+        serial_number: SerialNumber::new(&serial)?,
+        signature: signer.algorithm.clone(),
+        issuer: holder.subject.clone(),
+        validity: Validity { not_before: at(now)?, not_after: at(end).map_err(too_long)? },
+        subject: holder.subject.clone(),
+        subject_public_key_info: SubjectPublicKeyInfoOwned::from_der(info)?,
+        issuer_unique_id: None,
+        subject_unique_id: None,
+        extensions: Some(extensions),
+    };
+    Ok(certificate.to_der()?)
+}
+
+/// Joins the bytes of a certificate with their signature, in DER.
+pub fn assemble(tbs: &[u8], signer: &Signer, signature: &[u8]) -> Result<Vec<u8>, Error> {
+    Ok(crate::Signed::assemble(tbs, &signer.algorithm, signature)?)
+}
+
+fn critical(extension: Extension) -> Extension {
+    Extension { critical: true, ..extension }
+}
+
+/// RFC 5280, 4.1.2.5: UTCTime through 2049, then GeneralizedTime.
+fn encoded_time(time: DateTime) -> der::Result<Time> {
+    Ok(match UtcTime::from_date_time(time) {
+        Ok(time) => Time::UtcTime(time),
+        Err(_) => Time::GeneralTime(GeneralizedTime::from_date_time(time)),
+    })
+}

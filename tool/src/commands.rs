@@ -1,0 +1,27 @@
+//! The subcommands. They read the options and print the results; the library does the work.
+
+pub mod audit;
+pub mod backup;
+pub mod cert;
+pub mod compute;
+pub mod config;
+pub mod doctor;
+pub mod key;
+pub mod manual;
+pub mod mechanisms;
+pub mod migrate;
+pub mod object;
+mod out;
+pub mod pin;
+pub mod pins;
+mod target;
+pub mod token;
+pub mod token_file;
+
+use jeton_tool::Error;
+
+/// Returns the error of a write to standard output that failed, for example because the reader of a
+/// pipe has ended.
+fn printing(source: std::io::Error) -> Error {
+    Error::io("standard output")(source)
+}

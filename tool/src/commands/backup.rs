@@ -1,0 +1,349 @@
+//! `backup`: create, verify, restore.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use jeton_tool::Error;
+use jeton_tool::backup::{self, Header, Keys, Opened, Protection};
+use jeton_tool::output::Existing;
+use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use super::out;
+use super::pin::{self, Passphrase, SoPin, UserPin};
+use super::token_file::Which;
+
+/// Back up, verify and restore tokens of Jeton.
+#[derive(Args)]
+pub struct Backup {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Write an encrypted backup of a token, while other programs use it.
+    ///
+    /// The file has the format of age. The tool decrypts it again and compares it before the file
+    /// gets its name. With the user's or the SO's PIN, it also opens every record.
+    Create(Create),
+    /// Check a backup. With a PIN, open every record.
+    Verify(Verify),
+    /// Make a token from a backup, in the token directory of the configuration.
+    ///
+    /// The restored token has the serial number of the original and a later state. So running
+    /// programs and a change counter ([store] counter-dir) detect that the original is older. The
+    /// command needs one PIN.
+    Restore(RestoreCommand),
+    /// Make a file with a new key. `create` needs the recipient of the key. `verify` and `restore`
+    /// need the file.
+    NewKey {
+        /// The file; it must not exist.
+        file: PathBuf,
+    },
+}
+
+impl Backup {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.what {
+            What::Create(command) => command.run(),
+            What::Verify(command) => command.run(),
+            What::Restore(command) => command.run(),
+            What::NewKey { file } => {
+                let recipient = backup::new_identity(&file)?;
+                out::line(format_args!("Recipient: {recipient}"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+#[derive(Args)]
+struct Create {
+    /// The backup. `-` is standard output.
+    file: PathBuf,
+    #[command(flatten)]
+    which: Which,
+    /// A recipient (age1...), who can decrypt the backup. May be repeated.
+    #[arg(long, value_name = "RECIPIENT")]
+    recipient: Vec<String>,
+    /// A file with one recipient in each line. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    recipients_file: Vec<PathBuf>,
+    #[command(flatten)]
+    passphrase: Passphrase,
+    #[command(flatten)]
+    pins: EitherPin,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Create {
+    fn run(self) -> Result<ExitCode, Error> {
+        let stream = self.file == Path::new("-");
+        let mut stdout = std::io::stdout();
+        if stream && stdout.is_terminal() {
+            return Err(Error::Usage("a backup is not text: give a file, or use a pipe".to_owned()));
+        }
+        if stream && self.json {
+            return Err(Error::Usage("standard output cannot have both the backup and JSON".to_owned()));
+        }
+        let protection = self.protection()?;
+        let token = self.which.open()?;
+        let known = self.pins.given()?;
+        let login = known.as_ref().map(KnownPin::login);
+        let existing = if self.force { Existing::Replace } else { Existing::Keep };
+        let output = if stream {
+            backup::Output::Stream(&mut stdout)
+        } else {
+            backup::Output::File(&self.file, existing)
+        };
+        let header = backup::create(&token, login, &protection, output)?;
+        if self.json {
+            out::json(&Report::of(&header, login.is_some()))?;
+        } else if stream {
+            eprintln!("jeton: the backup was not read again; `jeton backup verify` checks it");
+        } else {
+            out::line(format_args!("{} holds {}.", self.file.display(), describe(&header)))?;
+            out::line(depth(login.is_some()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn protection(&self) -> Result<Protection, Error> {
+        let mut recipients = Vec::new();
+        for text in &self.recipient {
+            let recipient = text.parse();
+            recipients.push(recipient.map_err(|reason: &str| Error::Usage(format!("{text:?}: {reason}")))?);
+        }
+        for file in &self.recipients_file {
+            recipients.extend(backup::read_recipients(file)?);
+        }
+        if !recipients.is_empty() {
+            return Ok(Protection::Recipients(recipients));
+        }
+        if !self.recipients_file.is_empty() {
+            return Err(Error::Failed("the files have no recipients".to_owned()));
+        }
+        let passphrase = pin::ask_new_passphrase(self.passphrase.given()?)?;
+        if passphrase.len() < backup::SHORTEST_PASSPHRASE {
+            let least = backup::SHORTEST_PASSPHRASE;
+            return Err(Error::Failed(format!(
+                "the passphrase has {} bytes; at least {least} are needed, because a thief of the backup can guess it",
+                passphrase.len()
+            )));
+        }
+        Ok(Protection::Passphrase(passphrase))
+    }
+}
+
+/// The options that decrypt a backup.
+#[derive(Args)]
+struct Decryption {
+    /// The backup. `-` is standard input.
+    file: PathBuf,
+    /// A file with the private key of a recipient (AGE-SECRET-KEY-...). May be repeated.
+    #[arg(long, value_name = "FILE")]
+    identity: Vec<PathBuf>,
+    #[command(flatten)]
+    passphrase: Passphrase,
+}
+
+impl Decryption {
+    fn open(&self, directory: &Path) -> Result<Opened, Error> {
+        let keys = self.keys()?;
+        let input: Box<dyn Read> = if self.file == Path::new("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(File::open(&self.file).map_err(Error::io(&self.file))?)
+        };
+        Opened::open(&self.file, input, &keys, directory)
+    }
+
+    fn keys(&self) -> Result<Keys, Error> {
+        if self.identity.is_empty() {
+            return Ok(Keys::Passphrase(match self.passphrase.given()? {
+                Some(passphrase) => passphrase,
+                None => pin::ask_file(&self.file)?,
+            }));
+        }
+        let mut all = Vec::new();
+        for file in &self.identity {
+            all.extend(backup::read_identities(file)?);
+        }
+        Ok(Keys::Identities(all))
+    }
+}
+
+#[derive(Args)]
+struct Verify {
+    #[command(flatten)]
+    backup: Decryption,
+    #[command(flatten)]
+    pins: EitherPin,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    fn run(self) -> Result<ExitCode, Error> {
+        // SQLite reads files only. The directory and its file are private, and removed at the end.
+        let folder = tempfile::tempdir().map_err(Error::io(std::env::temp_dir()))?;
+        let known = self.pins.given()?;
+        let opened = self.backup.open(folder.path())?;
+        if let Some(known) = &known {
+            opened.check(known.login())?;
+        }
+        if self.json {
+            out::json(&Report::of(&opened.header, known.is_some()))?;
+        } else {
+            out::line(format_args!("{} holds {}.", self.backup.file.display(), describe(&opened.header)))?;
+            out::line(depth(known.is_some()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct RestoreCommand {
+    #[command(flatten)]
+    backup: Decryption,
+    /// Give the token a new serial number and a new key, so that it can be used beside the
+    /// original. Needs both PINs.
+    #[arg(long, conflicts_with = "as_it_is")]
+    new_serial: bool,
+    /// Keep the state of the backup. Needs no PIN. Fails if the change counter ([store]
+    /// counter-dir) knows a later state.
+    #[arg(long)]
+    as_it_is: bool,
+    #[command(flatten)]
+    pins: EitherPin,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl RestoreCommand {
+    fn run(self) -> Result<ExitCode, Error> {
+        let opened = self.backup.open(&token_file::directory()?)?;
+        let header = opened.header.clone();
+        let (facts, path) = if self.as_it_is {
+            opened.restore(Restore::AsItIs)?
+        } else if self.new_serial {
+            let so = pin::ask(self.pins.so.given()?, "SO")?;
+            let user = match opened.facts.has_user_pin {
+                true => Some(pin::ask(self.pins.user.given()?, "User")?),
+                false => None,
+            };
+            let pins = Pins { so: so.as_bytes(), user: user.as_ref().map(|pin| pin.as_bytes()) };
+            opened.restore(Restore::NewSerial(&pins))?
+        } else {
+            let known = match self.pins.given()? {
+                Some(known) => known,
+                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "User")?),
+                None => KnownPin::so(pin::ask(None, "SO")?),
+            };
+            opened.restore(Restore::NewState(known.login()))?
+        };
+        if self.json {
+            let restored = Header { serial: facts.serial, state: facts.state, ..header };
+            out::json(&Restored { report: Report::of(&restored, !self.as_it_is), file: path })?;
+        } else {
+            out::line(format_args!("Restored {}.", describe(&header)))?;
+            out::line(format_args!("File: {}, serial {}", path.display(), facts.serial))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The options with the PINs that open the records of a token.
+#[derive(Args)]
+struct EitherPin {
+    #[command(flatten)]
+    user: UserPin,
+    #[command(flatten)]
+    so: SoPin,
+}
+
+impl EitherPin {
+    /// Returns the PIN that an option or a variable gives: the user's, or else the SO's.
+    fn given(&self) -> Result<Option<KnownPin>, Error> {
+        if let Some(pin) = self.user.given()? {
+            return Ok(Some(KnownPin::user(pin)));
+        }
+        Ok(self.so.given()?.map(KnownPin::so))
+    }
+}
+
+/// The PIN that opens the records: the user's, or else the SO's.
+struct KnownPin {
+    role: Role,
+    pin: Zeroizing<String>,
+}
+
+impl KnownPin {
+    fn user(pin: Zeroizing<String>) -> Self {
+        Self { role: Role::User, pin }
+    }
+
+    fn so(pin: Zeroizing<String>) -> Self {
+        Self { role: Role::SecurityOfficer, pin }
+    }
+
+    fn login(&self) -> Login<'_> {
+        Login { role: self.role, pin: self.pin.as_bytes() }
+    }
+}
+
+/// A backup in `--json`.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: Header,
+    /// Whether every record was opened with a PIN.
+    every_record_opened: bool,
+}
+
+impl Report {
+    fn of(header: &Header, every_record_opened: bool) -> Self {
+        Self { header: header.clone(), every_record_opened }
+    }
+}
+
+/// A restored token in `--json`.
+#[derive(Serialize)]
+struct Restored {
+    #[serde(flatten)]
+    report: Report,
+    file: PathBuf,
+}
+
+fn describe(header: &Header) -> String {
+    let created = std::time::Duration::from_secs(header.created);
+    let created = der::DateTime::from_unix_duration(created)
+        .map_or("an unknown time".to_owned(), |date| date.to_string());
+    format!(
+        "the token {} with the serial number {}, {} objects, backed up at {created}",
+        jeton_client::text::shown(&header.label),
+        jeton_client::text::shown(&header.serial),
+        header.objects
+    )
+}
+
+fn depth(opened: bool) -> &'static str {
+    if opened {
+        "Every record opens."
+    } else {
+        "The file is complete and unaltered. Without a PIN, encrypted records were not opened."
+    }
+}

@@ -1,0 +1,255 @@
+//! `cert` and `csr`: the certificates of a token, and certificates and requests that its keys sign.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use cryptoki_sys::{CKA_ID, CKA_VALUE};
+use jeton_client::text::{hex, shown};
+use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
+use jeton_tool::Error;
+use jeton_tool::client::{Access, ObjectHandle, Session};
+use jeton_tool::formats::certificate::summary;
+use jeton_tool::formats::certificate_pem;
+use jeton_tool::import::{self, Duplicates, Naming};
+use jeton_tool::object::{describe, public_key_info};
+use serde::Serialize;
+
+use super::key::Import;
+use super::out::{self, Output};
+use super::target::{Chosen, Need, Opened};
+
+/// The certificates of a token.
+#[derive(Args)]
+pub struct Cert {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Import all certificates of a file, for example a chain.
+    Import(Import),
+    /// Write a certificate to a file.
+    Export(Export),
+    /// List the certificates.
+    List(List),
+    /// Make a certificate that the key itself signs.
+    SelfSign(SelfSign),
+}
+
+impl Cert {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.what {
+            What::Import(command) => command.run_certificates(),
+            What::Export(command) => command.run(),
+            What::List(command) => command.run(),
+            What::SelfSign(command) => command.run(),
+        }
+    }
+}
+
+/// The form of a certificate or a request.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// PEM.
+    Pem,
+    /// DER.
+    Der,
+}
+
+#[derive(Args)]
+struct Export {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The format of the output.
+    #[arg(long, value_enum, default_value = "pem")]
+    format: Form,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Export {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = self.chosen.objects.one(&session, &["cert"])?;
+        write(&self.output, self.format, &session.bytes(object, CKA_VALUE))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn write(output: &Output, form: Form, der: &[u8]) -> Result<(), Error> {
+    match form {
+        Form::Pem => output.text(&certificate_pem(der).map_err(|error| Error::Failed(error.to_string()))?),
+        Form::Der => output.binary(der),
+    }
+}
+
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A certificate in `--json`.
+#[derive(Serialize)]
+struct Row {
+    label: String,
+    id: String,
+    subject: String,
+    issuer: String,
+    serial: String,
+    not_after: String,
+    uri: String,
+}
+
+impl List {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let mut rows = Vec::new();
+        for object in self.chosen.objects.find(&session, &["cert"])? {
+            let described = describe(&session, &opened.info, object);
+            let damaged = |_| Error::Failed(format!("the certificate {} is damaged", described.uri));
+            let summary = summary(&session.bytes(object, CKA_VALUE)).map_err(damaged)?;
+            rows.push(Row {
+                label: described.label,
+                id: described.id,
+                subject: summary.subject,
+                issuer: summary.issuer,
+                serial: hex(&summary.serial),
+                not_after: summary.not_after,
+                uri: described.uri,
+            });
+        }
+        if self.json {
+            out::json(&rows)?;
+        } else {
+            rows.iter().try_for_each(Row::show)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Row {
+    fn show(&self) -> Result<(), Error> {
+        out::line(out::heading(&shown(&self.subject)))?;
+        let rows = [
+            ("Label:", shown(&self.label)),
+            ("ID:", self.id.clone()),
+            ("Issuer:", shown(&self.issuer)),
+            ("Serial:", self.serial.clone()),
+            ("Expires:", self.not_after.clone()),
+            ("URI:", self.uri.clone()),
+        ];
+        rows.into_iter().try_for_each(|(name, value)| out::line(format_args!("    {name:<8} {value}")))
+    }
+}
+
+/// The key that signs, and the names of its holder.
+#[derive(Args)]
+struct Subject {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The subject as in RFC 4514: "CN=www.example.org,O=Example".
+    #[arg(long)]
+    subject: String,
+    /// Another name: dns:NAME, ip:ADDRESS, email:ADDRESS or uri:URI. Repeat the option for more.
+    #[arg(long, value_name = "NAME")]
+    san: Vec<String>,
+    /// The format of the output.
+    #[arg(long, value_enum, default_value = "pem")]
+    format: Form,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A key that is ready to sign.
+struct Ready {
+    opened: Opened,
+    session: Session,
+    key: ObjectHandle,
+    info: Vec<u8>,
+    signer: Signer,
+    holder: Holder,
+}
+
+impl Subject {
+    fn open(&self, access: Access) -> Result<Ready, Error> {
+        let holder = Holder::parse(&self.subject, &self.san)?;
+        let (opened, session) = self.chosen.session(access, Need::Login)?;
+        let key = self.chosen.objects.one(&session, &["private"])?;
+        let info = public_key_info(&session, key)?;
+        let signer = Signer::of(&info)?;
+        Ok(Ready { opened, session, key, info, signer, holder })
+    }
+
+    fn sign(&self, ready: &Ready, tbs: &[u8]) -> Result<Vec<u8>, Error> {
+        let login = Login { pin: &|| Ok(ready.opened.pin(&self.chosen.pin)?) };
+        Ok(ready.signer.sign(&ready.session, ready.key, &login, tbs)?)
+    }
+}
+
+/// Make a certificate request (PKCS#10) that a key of the token signs.
+#[derive(Args)]
+pub struct Csr {
+    #[command(flatten)]
+    subject: Subject,
+}
+
+impl Csr {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let ready = self.subject.open(Access::ReadOnly)?;
+        let tbs = certificate::request_tbs(&ready.info, &ready.holder)?;
+        let signature = self.subject.sign(&ready, &tbs)?;
+        let der = certificate::request(&tbs, &ready.signer, &signature)?;
+        match self.subject.format {
+            Form::Der => self.subject.output.binary(&der)?,
+            Form::Pem => self.subject.output.text(certificate::request_pem(&der)?.as_bytes())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct SelfSign {
+    #[command(flatten)]
+    subject: Subject,
+    /// The certificate is valid for this number of days from now.
+    #[arg(long, default_value = "365")]
+    days: u32,
+    /// Make the certificate of a certificate authority (CA).
+    #[arg(long)]
+    ca: bool,
+    /// Also import the certificate into the token, with the label and the ID of its key.
+    #[arg(long)]
+    import: bool,
+}
+
+impl SelfSign {
+    fn run(self) -> Result<ExitCode, Error> {
+        let access = if self.import { Access::ReadWrite } else { Access::ReadOnly };
+        let ready = self.subject.open(access)?;
+        let mut serial = [0; 16];
+        ready.session.random(&mut serial)?;
+        let role = if self.ca { Role::Authority } else { Role::Leaf };
+        let tbs =
+            certificate::self_signed_tbs(&ready.info, &ready.holder, &ready.signer, role, self.days, serial)?;
+        let signature = self.subject.sign(&ready, &tbs)?;
+        let der = certificate::assemble(&tbs, &ready.signer, &signature)?;
+        if self.import {
+            let label = describe(&ready.session, &ready.opened.info, ready.key).label;
+            let id = ready.session.bytes(ready.key, CKA_ID);
+            import::certificate(
+                &ready.session,
+                &der,
+                &Naming { label, id, duplicates: Duplicates::Refused },
+            )?;
+        }
+        write(&self.subject.output, self.subject.format, &der)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

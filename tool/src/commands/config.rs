@@ -1,0 +1,46 @@
+//! `config`: shows and checks the configuration of Jeton.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use jeton_tool::{Error, token_file};
+
+use super::out;
+
+/// The configuration of Jeton.
+#[derive(Args)]
+pub struct Config {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Show the values that the module uses.
+    Show {
+        /// Write JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the configuration files. Exits with 1 and the reason if the module would refuse them.
+    Check,
+}
+
+impl Config {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let values = token_file::configuration()?;
+        match self.what {
+            What::Show { json: true } => out::json(&values.into_iter().collect::<BTreeMap<_, _>>())?,
+            What::Show { json: false } => {
+                values.iter().try_for_each(|(key, value)| out::line(format_args!("{key:<26} {value}")))?;
+            }
+            What::Check => {
+                let files = values.iter().find(|(key, _)| *key == "files").map_or("", |(_, files)| files);
+                out::line(format_args!("The configuration is valid. Files: {files}"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,63 @@
+//! `doctor`: finds what is wrong with a token directory or a database, and mends what is safe.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_client::text::shown;
+use jeton_tool::Error;
+use jeton_tool::doctor::{self, Finding};
+use serde::Serialize;
+
+use super::out;
+
+/// Examine the token directory or the database, and show what is wrong and how to mend it.
+///
+/// Exit status: 0 if nothing is wrong or --repair mended everything, 1 otherwise.
+#[derive(Args)]
+pub struct Doctor {
+    /// Mend what is safe to mend: set the permissions of files, and remove leftover files that no
+    /// process holds.
+    #[arg(long)]
+    repair: bool,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A finding in `--json`.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    finding: Finding,
+    /// Whether `--repair` mended the problem.
+    repaired: bool,
+}
+
+impl Doctor {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut rows = Vec::new();
+        for finding in doctor::examine()? {
+            let repaired = self.repair && finding.repair()?;
+            rows.push(Row { finding, repaired });
+        }
+        if self.json {
+            out::json(&rows)?;
+        } else {
+            rows.iter().try_for_each(show)?;
+            if rows.is_empty() {
+                out::line(format_args!("Nothing is wrong with {}.", shown(&doctor::place()?)))?;
+            }
+        }
+        let mended = rows.iter().all(|row| row.repaired);
+        Ok(if mended { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn show(row: &Row) -> Result<(), Error> {
+    let Finding { check, file, problem, remedy, .. } = &row.finding;
+    let file =
+        file.as_ref().map_or(String::new(), |file| format!(" {}:", shown(&file.display().to_string())));
+    out::line(format_args!("{check}:{file} {}", shown(problem)))?;
+    out::line(format_args!("    {}: {}", if row.repaired { "mended" } else { "mend" }, shown(remedy)))
+}

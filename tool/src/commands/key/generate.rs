@@ -1,0 +1,73 @@
+//! `key generate`: generates a key or a key pair.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use cryptoki_sys::{CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN};
+use jeton_pki::key_type::{self, KeyType, Shape};
+use jeton_tool::Error;
+use jeton_tool::client::{Access, Attribute};
+use jeton_tool::object::describe;
+
+use super::{NewKey, id_or_random};
+use crate::commands::object::show;
+use crate::commands::pin::UserPin;
+use crate::commands::target::{Need, Target};
+
+#[derive(Args)]
+pub(super) struct Generate {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
+    /// The type of the key.
+    #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES)]
+    kind: String,
+    #[command(flatten)]
+    key: NewKey,
+}
+
+impl Generate {
+    /// Runs the command.
+    pub(super) fn run(self) -> Result<ExitCode, Error> {
+        let kind = KeyType::parse(&self.kind)?;
+        let usages = self.key.permissions.usages(kind.usages)?;
+        let opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let id = id_or_random(self.key.id.as_deref(), &session)?;
+        let common = [
+            Attribute::flag(CKA_TOKEN, true),
+            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
+            Attribute::bytes(CKA_ID, id),
+        ];
+        let secret = [
+            Attribute::flag(CKA_PRIVATE, true),
+            Attribute::flag(CKA_SENSITIVE, true),
+            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
+        ];
+        let made = match kind.shape {
+            Shape::Secret => {
+                let mut template = [&common[..], &secret, &kind.parameters].concat();
+                for usage in usages {
+                    let (one, two) = usage.attributes();
+                    template.push(Attribute::flag(one, true));
+                    template.extend((one != two).then(|| Attribute::flag(two, true)));
+                }
+                vec![session.generate_key(&kind.mechanism, &template)?]
+            }
+            Shape::Pair => {
+                let (mut public, mut private) =
+                    ([&common[..], &kind.parameters].concat(), [&common[..], &secret].concat());
+                for usage in usages {
+                    let (of_public, of_private) = usage.attributes();
+                    public.push(Attribute::flag(of_public, true));
+                    private.push(Attribute::flag(of_private, true));
+                }
+                let (public, private) = session.generate_key_pair(&kind.mechanism, &public, &private)?;
+                vec![private, public]
+            }
+        };
+        made.into_iter().try_for_each(|object| show(&describe(&session, &opened.info, object)))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,270 @@
+//! `key import` and `cert import`: import keys and certificates from a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use cryptoki_sys::{
+    CK_ULONG, CKA_KEY_TYPE, CKK_AES, CKK_DH, CKK_EC, CKK_EC_MONTGOMERY, CKK_GENERIC_SECRET, CKK_ML_KEM,
+    CKK_RSA,
+};
+use jeton_pki::certificate::key_id;
+use jeton_pki::key_type::Usage;
+use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
+use jeton_tool::formats::{self, Item, Password};
+use jeton_tool::import::{self, Duplicates, Naming, Protection};
+use jeton_tool::object::describe;
+use jeton_tool::{Error, token_file};
+use zeroize::Zeroizing;
+
+use super::{Permissions, id_or_random};
+use crate::commands::object::show;
+use crate::commands::out;
+use crate::commands::pin::{self, FilePin, UserPin};
+use crate::commands::target::{Need, Target, id_of};
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ImportType {
+    /// Private keys, with their public keys, and certificates.
+    Keypair,
+    /// An AES key: raw bytes, or hexadecimal digits.
+    Aes,
+    /// A generic secret: raw bytes, or hexadecimal digits.
+    Generic,
+    /// Certificates.
+    Cert,
+}
+
+/// Import keys and certificates from a file.
+///
+/// Private keys are read in PKCS#8 (plain or encrypted), PKCS#1, SEC1, PKCS#12, OpenSSH's format
+/// and BIND's `.private` format. Certificates are read in X.509. PEM and DER are accepted.
+/// `key import` refuses a file that has a public key without its private key.
+#[derive(Args)]
+#[command(mut_arg("usage", |arg| {
+    arg.help("What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the type")
+}))]
+pub struct Import {
+    /// The file, or - for standard input.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
+    #[command(flatten)]
+    file_pin: FilePin,
+    /// The label. The default is the name in the file.
+    #[arg(long)]
+    label: Option<String>,
+    /// The ID in hexadecimal digits. The default is the SHA-1 digest of the public key, or 8 random
+    /// bytes for a secret key.
+    #[arg(long, value_name = "HEX")]
+    id: Option<String>,
+    /// What the file holds.
+    #[arg(long = "type", alias = "import-type", value_enum, default_value = "keypair")]
+    kind: ImportType,
+    /// The same as --type aes.
+    #[arg(long)]
+    aes: bool,
+    #[command(flatten)]
+    permissions: Permissions,
+    /// Import the private key without its public key.
+    #[arg(long, alias = "no-public-key")]
+    private_only: bool,
+    /// Import even if the token has an object with this ID.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Import {
+    fn run_with(&self, kind: ImportType) -> Result<ExitCode, Error> {
+        // The file is read before the token is opened: a damaged file changes nothing.
+        let file = Zeroizing::new(out::input(&self.file, formats::MAX_FILE)?);
+        let opened = match kind {
+            ImportType::Aes | ImportType::Generic => return self.secret(&file, kind),
+            ImportType::Keypair | ImportType::Cert => self.read(&file, kind)?,
+        };
+        let target = self.target.open(None)?;
+        let session = target.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let mut made = Vec::new();
+        for found in &opened {
+            match self.import(&session, found) {
+                Ok(object) => made.push(object),
+                Err(error) => {
+                    // A file is imported as a whole or not at all.
+                    made.into_iter().try_for_each(|objects| remove(&session, objects))?;
+                    return Err(error);
+                }
+            }
+        }
+        for object in made.into_iter().flatten() {
+            show(&describe(&session, &target.info, object))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        self.run_with(if self.aes { ImportType::Aes } else { self.kind })
+    }
+
+    /// Runs `cert import`: imports only the certificates of the file.
+    pub fn run_certificates(self) -> Result<ExitCode, Error> {
+        self.run_with(ImportType::Cert)
+    }
+
+    fn read(&self, file: &[u8], kind: ImportType) -> Result<Vec<Found>, Error> {
+        let mut failed = None;
+        let mut ask = || {
+            let password = self.file_pin.given().and_then(|given| match given {
+                Some(password) => Ok(password),
+                None => pin::ask_file(&self.file),
+            });
+            password.map_err(|error| failed = Some(error)).ok()
+        };
+        let entries = formats::read(file, &mut Password::new(&mut ask));
+        let entries = match (entries, failed) {
+            (Err(_), Some(error)) => return Err(error),
+            (entries, _) => entries.map_err(|source| Error::KeyFile { path: self.file.clone(), source })?,
+        };
+        let certificate = |entry: &formats::Entry| matches!(entry.item, Item::Certificate(_));
+        let wanted = entries.into_iter().filter(|entry| kind != ImportType::Cert || certificate(entry));
+        let found = wanted.map(|entry| Found::of(entry.item, entry.name)).collect::<Result<Vec<_>, _>>()?;
+        named(found, self)
+    }
+
+    /// Creates the objects of one item of the file.
+    fn import(&self, session: &Session, found: &Found) -> Result<Vec<ObjectHandle>, Error> {
+        let naming = self.naming(found)?;
+        match &found.contents {
+            Contents::Pair(pair) => {
+                let kind = pair_kind(&pair.public);
+                let usages = self.permissions.usages(kind)?;
+                let public = !self.private_only;
+                let private = import::key_pair(session, pair, &naming, self.protection(), &usages, public)?;
+                let beside = if public { jeton_tool::object::partner(session, private) } else { None };
+                Ok([Some(private), beside].into_iter().flatten().collect())
+            }
+            Contents::Certificate(der) => Ok(vec![import::certificate(session, der, &naming)?]),
+            Contents::PublicKey => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the label and the ID of an item. The options --label and --id apply only to the
+    /// items that `named` chose. Without an option, the label is the name in the file, and the ID
+    /// is the SHA-1 digest of the public key.
+    fn naming(&self, found: &Found) -> Result<Naming, Error> {
+        let own = self.label.as_ref().filter(|_| found.is_first);
+        let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
+        let id = self.id.as_deref().filter(|_| found.is_first).map(id_of).transpose()?;
+        let duplicates = if self.force { Duplicates::Allowed } else { Duplicates::Refused };
+        Ok(Naming { label, id: id.unwrap_or_else(|| found.key_id.clone()), duplicates })
+    }
+
+    fn protection(&self) -> Protection {
+        if self.permissions.extractable { Protection::Extractable } else { Protection::Sensitive }
+    }
+
+    fn secret(&self, file: &[u8], kind: ImportType) -> Result<ExitCode, Error> {
+        let generic: Vec<usize> = (1..=1024).collect();
+        let (lengths, class, default): (&[usize], _, &[Usage]) = match kind {
+            ImportType::Generic => (&generic, CKK_GENERIC_SECRET, &[Usage::Sign, Usage::Derive]),
+            _ => (&[16, 24, 32], CKK_AES, &[Usage::Decrypt, Usage::Wrap]),
+        };
+        let refused = |source| Error::KeyFile { path: self.file.clone(), source };
+        let value = formats::secret_key(file, lengths).map_err(refused)?;
+        let opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let id = id_or_random(self.id.as_deref(), &session)?;
+        let duplicates = if self.force { Duplicates::Allowed } else { Duplicates::Refused };
+        let naming = Naming { label: self.label.clone().unwrap_or_default(), id, duplicates };
+        let usages = self.permissions.usages(default)?;
+        let key = import::secret_key(&session, class, &value, &naming, self.protection(), &usages)?;
+        show(&describe(&session, &opened.info, key))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Chooses the items that --label and --id apply to: the first key and its certificate. If the file
+/// has no key, chooses the first certificate.
+fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
+    let is_alone = |public: &Found| {
+        let of_it = |one: &Found| matches!(one.contents, Contents::Pair(_)) && one.key_id == public.key_id;
+        matches!(public.contents, Contents::PublicKey) && !found.iter().any(of_it)
+    };
+    if found.iter().any(is_alone) {
+        return Err(Error::Failed(
+            "a public key without its private key is not imported: import its private key or its certificate"
+                .to_owned(),
+        ));
+    }
+    let leader = found.iter().find(|one| !one.is_certificate()).or(found.first());
+    let Some(leader) = leader.map(|one| one.key_id.clone()) else {
+        return Err(Error::Failed(format!("{} has no certificate", import.file.display())));
+    };
+    if import.id.is_some() && found.iter().any(|other| other.key_id != leader && !other.is_certificate()) {
+        return Err(Error::Usage("the file has several keys, which cannot share one --id".to_owned()));
+    }
+    for one in &mut found {
+        one.is_first = one.key_id == leader;
+    }
+    Ok(found)
+}
+
+fn remove(session: &Session, objects: Vec<ObjectHandle>) -> Result<(), Error> {
+    objects.into_iter().try_for_each(|object| session.destroy_object(object)).map_err(Error::from)
+}
+
+/// The content of an item of a file.
+enum Contents {
+    Pair(Box<token_file::KeyPair>),
+    Certificate(Vec<u8>),
+    /// The public key of a private key in the same file. The pair includes it.
+    PublicKey,
+}
+
+/// An item of a file with its names.
+struct Found {
+    contents: Contents,
+    name: Option<String>,
+    key_id: Vec<u8>,
+    /// Whether the options --label and --id apply to this item.
+    is_first: bool,
+}
+
+impl Found {
+    fn of(item: Item, name: Option<String>) -> Result<Self, Error> {
+        let (contents, info, title) = match item {
+            Item::PrivateKey(der) => {
+                let pair = token_file::read_private_key(&der)?;
+                let info = pair.public_key_info.clone();
+                (Contents::Pair(Box::new(pair)), info, None)
+            }
+            Item::Certificate(der) => {
+                let info = formats::certificate::public_key_of(&der)?;
+                let title = formats::certificate::names(&der)?.title;
+                (Contents::Certificate(der), info, Some(title))
+            }
+            Item::PublicKey(info) => (Contents::PublicKey, info, None),
+        };
+        Ok(Self { contents, key_id: key_id(&info)?, name: name.or(title), is_first: true })
+    }
+
+    fn is_certificate(&self) -> bool {
+        matches!(self.contents, Contents::Certificate(_))
+    }
+}
+
+/// Returns the default usages of an imported pair.
+fn pair_kind(public: &[Attribute]) -> &'static [Usage] {
+    let kind = public.iter().find(|one| one.kind == CKA_KEY_TYPE);
+    let kind = kind.and_then(|one| Some(CK_ULONG::from_ne_bytes(one.value.clone().try_into().ok()?)));
+    match kind {
+        Some(CKK_RSA) => &[Usage::Sign, Usage::Decrypt],
+        Some(CKK_EC_MONTGOMERY | CKK_DH) => &[Usage::Derive],
+        Some(CKK_ML_KEM) => &[Usage::Decapsulate],
+        Some(CKK_EC) => &[Usage::Sign, Usage::Derive],
+        _ => &[Usage::Sign],
+    }
+}

@@ -1,0 +1,161 @@
+//! `key wrap` and `key unwrap`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use cryptoki_sys::*;
+use jeton_client::text::hex;
+use jeton_pki::key_type::Usage;
+use jeton_tool::Error;
+use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, Structure};
+use jeton_tool::formats;
+use jeton_tool::object::describe;
+
+use super::{NewKey, id_or_random};
+use crate::commands::object::show;
+use crate::commands::out::{self, Output};
+use crate::commands::pin::UserPin;
+use crate::commands::target::{Chosen, Need, Objects, Opened, Target};
+
+/// The options that choose the wrapping key and the method.
+#[derive(Args)]
+struct With {
+    /// The label of the key that wraps or unwraps.
+    #[arg(long, value_name = "LABEL", required_unless_present = "with_id")]
+    with: Option<String>,
+    /// The ID of the key that wraps or unwraps, in hexadecimal digits.
+    #[arg(long, value_name = "HEX", conflicts_with = "with")]
+    with_id: Option<String>,
+    /// The method. By default aes-kwp for an AES key and rsa-oaep for an RSA key.
+    #[arg(long, value_enum)]
+    method: Option<Method>,
+}
+
+/// A method of wrapping.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// AES key wrap with padding (RFC 5649), for keys of every type.
+    AesKwp,
+    /// AES key wrap (RFC 3394), for AES keys.
+    AesKw,
+    /// RSA-OAEP with SHA-256, for secret keys.
+    RsaOaep,
+}
+
+impl With {
+    fn find(&self, session: &Session, classes: &[&str]) -> Result<(ObjectHandle, Mechanism), Error> {
+        let objects = Objects::named(self.with.clone(), self.with_id.clone());
+        let key = objects.one(session, classes)?;
+        let default = match session.number(key, CKA_KEY_TYPE) {
+            Some(CKK_RSA) => Method::RsaOaep,
+            _ => Method::AesKwp,
+        };
+        let mechanism = match self.method.unwrap_or(default) {
+            Method::AesKwp => Mechanism::new(CKM_AES_KEY_WRAP_KWP),
+            Method::AesKw => Mechanism::new(CKM_AES_KEY_WRAP),
+            Method::RsaOaep => rsa_oaep(),
+        };
+        Ok((key, mechanism))
+    }
+}
+
+/// Returns RSA-OAEP with SHA-256 and no label.
+pub fn rsa_oaep() -> Mechanism {
+    let parameter = Structure::new()
+        .number(CKM_SHA256)
+        .number(CKG_MGF1_SHA256)
+        .number(CKZ_DATA_SPECIFIED)
+        .null()
+        .number(0);
+    parameter.mechanism(CKM_RSA_PKCS_OAEP)
+}
+
+#[derive(Args)]
+pub(super) struct Wrap {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    with: With,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Wrap {
+    /// Runs the command.
+    pub(super) fn run(self) -> Result<ExitCode, Error> {
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
+        let key = self.chosen.objects.one(&session, &["private", "secret-key"])?;
+        let (wrapping, mechanism) = self.with.find(&session, &["secret-key", "public"])?;
+        let mut wrapped = vec![0; 128 << 10];
+        let length = session.wrap_key(&mechanism, wrapping, key, &mut wrapped)?;
+        self.output.binary(&wrapped[..length])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+#[command(
+    mut_arg("usage", |arg| arg.help("What the key may do: sign, decrypt, wrap, derive, decapsulate")),
+    mut_arg("extractable", |arg| arg.help("Allow the key to be wrapped again"))
+)]
+pub(super) struct Unwrap {
+    /// The file with the wrapped key.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
+    #[command(flatten)]
+    with: With,
+    /// The type of the key: rsa, ec, ed, x, ml-dsa, ml-kem, slh-dsa, aes or generic.
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: String,
+    #[command(flatten)]
+    key: NewKey,
+}
+
+impl Unwrap {
+    /// Runs the command.
+    pub(super) fn run(self) -> Result<ExitCode, Error> {
+        let wrapped = out::input(&self.file, formats::MAX_FILE)?;
+        let (class, kind, default): (_, _, &[Usage]) = match self.kind.as_str() {
+            "rsa" => (CKO_PRIVATE_KEY, CKK_RSA, &[Usage::Sign, Usage::Decrypt]),
+            "ec" => (CKO_PRIVATE_KEY, CKK_EC, &[Usage::Sign]),
+            "ed" => (CKO_PRIVATE_KEY, CKK_EC_EDWARDS, &[Usage::Sign]),
+            "x" => (CKO_PRIVATE_KEY, CKK_EC_MONTGOMERY, &[Usage::Derive]),
+            "ml-dsa" => (CKO_PRIVATE_KEY, CKK_ML_DSA, &[Usage::Sign]),
+            "ml-kem" => (CKO_PRIVATE_KEY, CKK_ML_KEM, &[Usage::Decapsulate]),
+            "slh-dsa" => (CKO_PRIVATE_KEY, CKK_SLH_DSA, &[Usage::Sign]),
+            "aes" => (CKO_SECRET_KEY, CKK_AES, &[Usage::Decrypt, Usage::Wrap]),
+            "generic" => (CKO_SECRET_KEY, CKK_GENERIC_SECRET, &[Usage::Sign, Usage::Derive]),
+            other => return Err(Error::Usage(format!("unknown key type {other:?}"))),
+        };
+        let usages = self.key.permissions.usages(default)?;
+        let opened: Opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let (unwrapping, mechanism) = self.with.find(&session, &["secret-key", "private"])?;
+        let id = id_or_random(self.key.id.as_deref(), &session)?;
+        let mut template = vec![
+            Attribute::number(CKA_CLASS, class),
+            Attribute::number(CKA_KEY_TYPE, kind),
+            Attribute::flag(CKA_TOKEN, true),
+            Attribute::flag(CKA_PRIVATE, true),
+            Attribute::flag(CKA_SENSITIVE, true),
+            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
+            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
+            Attribute::bytes(CKA_ID, id.clone()),
+        ];
+        for usage in usages {
+            let (of_public, of_private) = usage.attributes();
+            template.push(Attribute::flag(of_private, true));
+            if class == CKO_SECRET_KEY && of_public != of_private {
+                template.push(Attribute::flag(of_public, true));
+            }
+        }
+        let key = session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?;
+        show(&describe(&session, &opened.info, key))?;
+        out::line(format_args!("The key with ID {} is in the token.", hex(&id)))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,79 @@
+//! `mechanisms`: shows the mechanisms that a module lists.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use cryptoki_sys::CK_SLOT_ID;
+use jeton_tool::Error;
+use jeton_tool::client::{SlotId, names};
+
+use serde::Serialize;
+
+use super::out;
+use super::target::ModuleOption;
+
+/// Show the mechanisms of a module.
+#[derive(Args)]
+pub struct Mechanisms {
+    #[command(flatten)]
+    module: ModuleOption,
+    /// The slot. The default is the first one with a token.
+    #[arg(long)]
+    slot: Option<CK_SLOT_ID>,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A mechanism in `--json`.
+#[derive(Serialize)]
+struct Row {
+    mechanism: String,
+    min_key_size: u64,
+    max_key_size: u64,
+    functions: Vec<String>,
+}
+
+impl Mechanisms {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let module = self.module.open(None)?;
+        let slot = match self.slot {
+            Some(slot) => SlotId(slot),
+            None => *module
+                .slots(true)?
+                .first()
+                .ok_or_else(|| Error::Failed("the module has no slot with a token".to_owned()))?,
+        };
+        let mut rows = Vec::new();
+        for kind in module.mechanisms(slot)? {
+            let info = module.mechanism_info(slot, kind)?;
+            let functions = names::mechanism_flags(info.flags);
+            rows.push(Row {
+                mechanism: names::mechanism(kind),
+                min_key_size: info.key_sizes.0,
+                max_key_size: info.key_sizes.1,
+                functions: functions.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            });
+        }
+        if self.json {
+            out::json(&rows)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut table = Table::new();
+        table.load_preset(UTF8_FULL_CONDENSED);
+        table.set_header(["mechanism", "smallest key", "largest key", "functions"]);
+        for row in rows {
+            table.add_row([
+                Cell::new(row.mechanism),
+                Cell::new(row.min_key_size).set_alignment(CellAlignment::Right),
+                Cell::new(row.max_key_size).set_alignment(CellAlignment::Right),
+                Cell::new(row.functions.join(", ")),
+            ]);
+        }
+        out::line(table)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

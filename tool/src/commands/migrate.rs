@@ -1,0 +1,342 @@
+//! `migrate`: makes a token of Jeton from a token of another module.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_child::{Child, Silence, UNLIMITED};
+use jeton_migrate::{Format, Token};
+use jeton_peers::Known;
+use jeton_tool::Error;
+use jeton_tool::migrate::{Job, Line, OldModule, Outcome, Plan, Presence, Stage, presence};
+use jeton_tool::role::Role;
+use jeton_tool::token_file;
+use zeroize::Zeroizing;
+
+use super::out;
+use super::pin::{self, PinFiles};
+
+/// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
+///
+/// Reads the old store with its PIN, including private keys that are not extractable. The old store
+/// is never changed. The new token appears when it is complete, or not at all.
+#[derive(Args)]
+pub struct Migrate {
+    /// The token directory of SoftHSMv2, the directory of one of its tokens, the directory of an
+    /// NSS database, or the database file of Kryoptic.
+    from: PathBuf,
+    /// The label of the old token, if the directory has several.
+    #[arg(long)]
+    token: Option<String>,
+    /// The serial number of the old token.
+    #[arg(long)]
+    serial: Option<String>,
+    /// The label of the new token. The default is the label of the old one.
+    #[arg(long)]
+    label: Option<String>,
+    /// Show which objects would be migrated and which not, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave out the objects that cannot be migrated, instead of failing.
+    #[arg(long)]
+    partial: bool,
+    /// The old module, which helps to prove the keys: a path, or `none`. By default the tool looks
+    /// for the module in the usual places.
+    #[arg(long)]
+    module: Option<String>,
+    #[command(flatten)]
+    pins: PinFiles,
+    /// A file with the user's PIN of the new token, or set JETON_NEW_PIN. The default is the old
+    /// PIN.
+    #[arg(long)]
+    new_pin_file: Option<PathBuf>,
+    /// An open file descriptor with the user's PIN of the new token.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "new_pin_file")]
+    new_pin_fd: Option<u32>,
+}
+
+/// The exit status for wrong usage. clap exits with the same status.
+const USAGE: u8 = 2;
+
+impl Migrate {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.migrate() {
+            Err(Error::Usage(text)) => {
+                eprintln!("jeton: {text}");
+                Ok(ExitCode::from(USAGE))
+            }
+            result => result,
+        }
+    }
+
+    fn migrate(&self) -> Result<ExitCode, Error> {
+        let library = jeton_peers::library_of(Known::Jeton.name())?;
+        let old = self.old_token()?;
+        let label = self.label.as_ref().unwrap_or(&old.label).clone();
+        if label.len() > 32 {
+            return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
+        }
+        let old_pin = self.pins.user()?;
+        let objects = old.read(old_pin.as_bytes())?;
+        out::line(format_args!(
+            "{} token {:?}: {} objects in {}",
+            old.format.name(),
+            old.label,
+            objects.len(),
+            old.path().display()
+        ))?;
+        let (so_pin, pin) =
+            if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
+        let tokens = token_file::directory()?;
+        if !self.dry_run && self.is_done(&objects, &label, &pin)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()?.to_string() };
+        let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
+        // Another migration may have made the token while this one waited for the directory.
+        if !self.dry_run && self.is_done(&objects, &label, &pin)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let old_module = self.old_module(&old, &stage, &old_pin)?;
+        let job = Job { objects, library, label: label.clone(), so_pin, pin, old_module };
+        let outcome = write(&job, &stage)?;
+        self.report(&outcome)?;
+        if self.dry_run {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let left_out = outcome.left_out().count();
+        if left_out > 0 && !self.partial {
+            return Err(Error::Migration(format!(
+                "{left_out} of {} objects cannot be migrated, so nothing was written; --partial leaves them out",
+                outcome.lines.len()
+            )));
+        }
+        let file = stage.publish(&tokens, &outcome.serial)?;
+        out::line(format_args!(
+            "The token {label:?} with serial {} has {} objects: {}",
+            outcome.serial,
+            outcome.migrated(),
+            file.display()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the token that the options name.
+    fn old_token(&self) -> Result<Token, Error> {
+        let fits = |token: &Token| {
+            self.token.as_ref().is_none_or(|label| token.label == *label)
+                && self.serial.as_ref().is_none_or(|serial| token.serial == *serial)
+        };
+        let all = jeton_migrate::tokens(&self.from)?;
+        let names: Vec<_> =
+            all.iter().map(|token| format!("{:?} (serial {})", token.label, token.serial)).collect();
+        let mut fitting: Vec<_> = all.into_iter().filter(fits).collect();
+        match fitting.len() {
+            1 => Ok(fitting.remove(0)),
+            0 => Err(Error::Usage(format!("no such token; there are: {}", names.join(", ")))),
+            _ => Err(Error::Usage(format!("choose a token with --token or --serial: {}", names.join(", ")))),
+        }
+    }
+
+    /// Returns the user's PIN of the new token.
+    fn new_pin(&self, old: &str) -> Result<String, Error> {
+        let given = pin::given(self.new_pin_file.as_deref(), self.new_pin_fd, "JETON_NEW_PIN")?;
+        match given {
+            None if !old.is_empty() => Ok(old.to_owned()),
+            given => pin::ask_new(given, "user").map(|pin| pin.to_string()),
+        }
+    }
+
+    /// Returns whether a token with this label already has all objects that can be migrated. Fails
+    /// if a token with this label lacks one of these objects.
+    fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
+        let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
+        let module = super::target::open(Known::Jeton.name(), None)?;
+        let presence = presence(&module, label, pin, &plans)?;
+        module.finalize()?;
+        match presence {
+            Presence::NoToken => Ok(false),
+            Presence::Token { objects, serial } if objects == plans.len() => {
+                out::line(format_args!(
+                    "The token {label:?} with serial {serial} has all {objects} objects already. Nothing was written."
+                ))?;
+                Ok(true)
+            }
+            Presence::Token { objects, .. } => Err(Error::Migration(format!(
+                "Jeton has a token {label:?} already, with {objects} of the {} objects; nothing was written. --label \
+                 gives the new token another label",
+                plans.len()
+            ))),
+        }
+    }
+
+    /// Returns how to open the old module, or `None` if the module is not used. Makes a copy of the
+    /// old store for the module, because a module may write to the store that it opens.
+    fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
+        let known = match old.format {
+            Format::SoftHsmFiles | Format::SoftHsmDatabase => Known::SoftHsm2,
+            Format::Nss => Known::Nss,
+            Format::Kryoptic => Known::Kryoptic,
+        };
+        let library = match self.module.as_deref() {
+            Some("none") => return Ok(None),
+            Some(module) => Some(jeton_peers::library_of(module)?),
+            None => known.library(),
+        };
+        let Some(library) = library else {
+            out::line(
+                "The old module is not installed: the keys are proved with the old public keys alone.",
+            )?;
+            return Ok(None);
+        };
+        let tokens = stage.path().join("old");
+        let copy = tokens.join("token");
+        copy_files(old.path(), &copy)?;
+        let configure = |backend| {
+            let text = format!(
+                "directories.tokendir = {}\nobjectstore.backend = {backend}\nlog.level = ERROR\n",
+                tokens.display()
+            );
+            write_file(&stage.path().join(SOFTHSM_CONFIGURATION), &text)
+        };
+        let parameters = match old.format {
+            Format::SoftHsmFiles => configure("file").map(|()| None)?,
+            Format::SoftHsmDatabase => configure("db").map(|()| None)?,
+            Format::Nss => Some(format!(
+                "configdir='sql:{}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=readOnly",
+                copy.display()
+            )),
+            Format::Kryoptic => {
+                let text =
+                    format!("[[slots]]\nslot = 1\ndbtype = \"sqlite\"\ndbargs = {:?}\n", copy.display());
+                write_file(&stage.path().join(KRYOPTIC_CONFIGURATION), &text)?;
+                None
+            }
+        };
+        let serial = (old.format != Format::Nss).then(|| old.serial.clone());
+        let required = self.module.is_some();
+        Ok(Some(OldModule { library, parameters, serial, pin: pin.to_owned(), required }))
+    }
+
+    fn report(&self, outcome: &Outcome) -> Result<(), Error> {
+        if let Some(note) = &outcome.note {
+            out::line(format_args!("Note: {note}."))?;
+        }
+        if self.dry_run {
+            for line in outcome.lines.iter().filter(|line| line.result.is_ok()) {
+                out::line(format_args!("migrated      {}", described(line)))?;
+            }
+        }
+        for (line, reason) in outcome.left_out() {
+            out::line(format_args!("not migrated  {}: {reason}", described(line)))?;
+        }
+        let migrated = || outcome.lines.iter().filter_map(|line| line.result.as_ref().ok());
+        let mut differences = std::collections::BTreeMap::<&str, usize>::new();
+        for difference in migrated().flat_map(|object| &object.differences) {
+            *differences.entry(difference).or_default() += 1;
+        }
+        for (difference, count) in differences {
+            out::line(format_args!("differs       {difference} ({count} objects)"))?;
+        }
+        let proved = migrated().filter(|object| object.proved).count();
+        let keys = migrated().filter(|object| !object.proof.is_empty()).count();
+        out::line(format_args!(
+            "{} of {} objects are migrated; {proved} of {keys} private keys are proved.",
+            outcome.migrated(),
+            outcome.lines.len()
+        ))?;
+        for line in &outcome.lines {
+            if let Ok(object) = &line.result
+                && !object.proved
+                && !object.proof.is_empty()
+            {
+                out::line(format_args!("not proved    {}: {}", described(line), object.proof))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts the child process that writes the new token, and returns its result.
+fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
+    let text = serde_json::to_string(job).map_err(|error| Error::Migration(error.to_string()))?;
+    let text = Zeroizing::new(text);
+    let mut command = jeton_child::of_role(&Role::Migrate);
+    command
+        .env("JETON_DIR", stage.path())
+        .env("SOFTHSM2_CONF", stage.path().join(SOFTHSM_CONFIGURATION))
+        .env("KRYOPTIC_CONF", stage.path().join(KRYOPTIC_CONFIGURATION));
+    let mut child = Child::start(&mut command).map_err(Error::io("the tool"))?;
+    child.write(&text);
+    // A child that ended early has printed the reason itself.
+    let outcome = child.hear(UNLIMITED).ok();
+    let written = matches!(child.finish(UNLIMITED), Silence::Ended(status) if status.success());
+    let outcome = outcome.filter(|_| written);
+    outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
+}
+
+/// The names of the old modules' configuration files in the temporary directory ([`Stage`]).
+const SOFTHSM_CONFIGURATION: &str = "softhsm2.conf";
+const KRYOPTIC_CONFIGURATION: &str = "kryoptic.conf";
+
+fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::io(path))
+}
+
+/// Copies a file, or the files of a directory without its subdirectories.
+fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
+    if from.is_file() {
+        fs::create_dir_all(to.parent().unwrap_or(to)).map_err(Error::io(to))?;
+        return copy_file(from, to);
+    }
+    fs::create_dir_all(to).map_err(Error::io(to))?;
+    for entry in fs::read_dir(from).map_err(Error::io(from))? {
+        let entry = entry.map_err(Error::io(from))?;
+        if entry.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            copy_file(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::copy(from, to).map(|_| ()).map_err(|error| match error.kind() {
+        ErrorKind::StorageFull => Error::Migration(format!(
+            "the disk is full: no space for a copy of {} in {}",
+            from.display(),
+            to.parent().unwrap_or(to).display()
+        )),
+        _ => Error::io(from)(error),
+    })
+}
+
+/// Returns random PINs for the temporary token of a dry run.
+fn rehearsal_pins() -> Result<(String, String), Error> {
+    let pin = || {
+        let mut bytes = [0; 16];
+        aws_lc_rs::rand::fill(&mut bytes)
+            .map_err(|_| Error::Failed("AWS-LC made no random PIN".to_owned()))?;
+        Ok::<_, Error>(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    };
+    Ok((pin()?, pin()?))
+}
+
+/// Returns the description of one object.
+fn described(line: &Line) -> String {
+    let mut text = line.what.clone();
+    if !line.label.is_empty() {
+        text += &format!(", label {:?}", line.label);
+    }
+    if !line.id.is_empty() {
+        text += &format!(", ID {}", line.id);
+    }
+    if let Ok(object) = &line.result
+        && object.proved
+    {
+        text += &format!(", proved by a {}", object.proof);
+    }
+    text
+}

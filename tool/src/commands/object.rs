@@ -1,0 +1,243 @@
+//! `object`: list, show, delete, copy and change objects.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use cryptoki_sys::{
+    CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN, CKA_TRUSTED,
+    CKA_WRAP_WITH_TRUSTED,
+};
+use jeton_client::text::{hex, shown};
+use jeton_tool::Error;
+use jeton_tool::client::{Access, Attribute, names};
+use jeton_tool::object::{Description, describe};
+use serde::Serialize;
+
+use super::out;
+use super::target::{Chosen, Need, confirm, id_of};
+
+/// The objects of a token.
+#[derive(Args)]
+pub struct Object {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List the objects of a token. Private ones are listed after a login.
+    List(List),
+    /// Show every readable attribute of an object.
+    Show(Show),
+    /// Delete objects.
+    Delete(Delete),
+    /// Copy an object.
+    Copy(Change),
+    /// Change the label, the ID or the protection of an object.
+    Set(Change),
+}
+
+impl Object {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.what {
+            What::List(command) => command.run(),
+            What::Show(command) => command.run(),
+            What::Delete(command) => command.run(),
+            What::Copy(command) => command.run(Deed::Copy),
+            What::Set(command) => command.run(Deed::Set),
+        }
+    }
+}
+
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Ask for the user's PIN, so that private objects are listed too.
+    #[arg(long)]
+    login: bool,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    fn run(self) -> Result<ExitCode, Error> {
+        let need = if self.login { Need::Login } else { Need::IfGiven };
+        let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
+        let found = self.chosen.objects.find(&session, &[])?;
+        let rows: Vec<_> = found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
+        if self.json {
+            out::json(&rows)?;
+        } else {
+            rows.iter().try_for_each(show)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Writes an object of a listing.
+pub fn show(object: &Description) -> Result<(), Error> {
+    let kind = object.key_type.as_ref().map_or(String::new(), |kind| format!(", {kind}"));
+    out::line(out::heading(&format!("{}{}", shown(&object.class), shown(&kind))))?;
+    let size = object.size.map_or(String::new(), |size| format!("{size} bytes"));
+    let rows = [
+        ("Label:", shown(&object.label)),
+        ("ID:", object.id.clone()),
+        ("Size:", size),
+        ("Usage:", object.usage.join(", ")),
+        ("Access:", object.access.join(", ")),
+        ("URI:", object.uri.clone()),
+    ];
+    for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
+        out::line(format_args!("    {name:<8} {value}"))?;
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+struct Show {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// An attribute in `--json`.
+#[derive(Serialize)]
+struct Value {
+    attribute: String,
+    /// The bytes of the value in hexadecimal digits.
+    value: String,
+}
+
+impl Show {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = self.chosen.objects.one(&session, &[])?;
+        let description = describe(&session, &opened.info, object);
+        let mut values = Vec::new();
+        for kind in names::attributes() {
+            if names::is_template(kind) {
+                continue;
+            }
+            // The secrets of a key are not shown, even if the key is not sensitive.
+            if names::is_secret(kind) {
+                continue;
+            }
+            let Ok(mut found) = session.attributes(object, &[kind]) else { continue };
+            if let Some(value) = found.pop().flatten().filter(|value| !value.is_empty()) {
+                values.push(Value { attribute: names::attribute(kind), value: hex(&value) });
+            }
+        }
+        if self.json {
+            out::json(&values)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        show(&description)?;
+        for value in values {
+            out::line(format_args!("    {} = {}", value.attribute, value.value))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct Delete {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Delete without a question.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Delete {
+    fn run(self) -> Result<ExitCode, Error> {
+        if self.chosen.objects.is_all()? {
+            return Err(Error::Usage(
+                "choose the objects to delete with --label, --id, --class or --uri".to_owned(),
+            ));
+        }
+        let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
+        let found = self.chosen.objects.find(&session, &[])?;
+        if found.is_empty() {
+            return Err(Error::Failed("no such object; `jeton object list` shows the objects".to_owned()));
+        }
+        let mut list = String::new();
+        for object in &found {
+            let one = describe(&session, &opened.info, *object);
+            list += &format!("{} \"{}\" id {}\n", one.class, shown(&one.label), one.id);
+        }
+        confirm(self.yes, &format!("{list}These objects will be deleted. Go on?"))?;
+        for object in &found {
+            session.destroy_object(*object)?;
+        }
+        out::line(format_args!("{} deleted", found.len()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct Change {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The new label.
+    #[arg(long, value_name = "LABEL")]
+    set_label: Option<String>,
+    /// The new ID, in hexadecimal digits.
+    #[arg(long, value_name = "HEX")]
+    set_id: Option<String>,
+    /// Set this property: sensitive, not-extractable, wrap-with-trusted, private or trusted. May be
+    /// repeated.
+    #[arg(long, value_name = "NAME")]
+    set: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Copy,
+    Set,
+}
+
+impl Change {
+    fn run(self, deed: Deed) -> Result<ExitCode, Error> {
+        let mut changes = Vec::new();
+        changes.extend(self.set_label.as_ref().map(|label| Attribute::bytes(CKA_LABEL, label.as_bytes())));
+        changes.extend(self.set_id.as_deref().map(id_of).transpose()?.map(|id| Attribute::bytes(CKA_ID, id)));
+        changes.extend(self.set.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?);
+        if changes.is_empty() && deed == Deed::Set {
+            return Err(Error::Usage("--set-label, --set-id or --set says what to change".to_owned()));
+        }
+        let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
+        let object = self.chosen.objects.one(&session, &[])?;
+        let changed = match deed {
+            Deed::Set => {
+                session.set_attributes(object, &changes)?;
+                object
+            }
+            Deed::Copy => {
+                changes.push(Attribute::flag(CKA_TOKEN, true));
+                session.copy_object(object, &changes)?
+            }
+        };
+        show(&describe(&session, &opened.info, changed))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn named(name: &str) -> Result<Attribute, Error> {
+    Ok(match name {
+        "sensitive" => Attribute::flag(CKA_SENSITIVE, true),
+        "not-extractable" => Attribute::flag(CKA_EXTRACTABLE, false),
+        "wrap-with-trusted" => Attribute::flag(CKA_WRAP_WITH_TRUSTED, true),
+        "private" => Attribute::flag(CKA_PRIVATE, true),
+        "trusted" => Attribute::flag(CKA_TRUSTED, true),
+        _ => {
+            return Err(Error::Usage(format!(
+                "unknown attribute {name:?}; known are sensitive, not-extractable, wrap-with-trusted, private, trusted"
+            )));
+        }
+    })
+}

@@ -1,0 +1,85 @@
+//! Standard output: text, JSON, bytes. If the reader closes the pipe, the command ends without a
+//! message.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jeton_tool::Error;
+use jeton_tool::output::{self, Existing};
+use serde::Serialize;
+
+use super::printing;
+
+/// Writes a line to standard output.
+pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(printing)
+}
+
+/// Writes a value as JSON.
+pub fn json(value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
+    line(text)
+}
+
+/// Returns a heading, bold on a terminal.
+pub fn heading(text: &str) -> String {
+    let colour =
+        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// The destination of a result.
+#[derive(Args, Clone)]
+pub struct Output {
+    /// Write to this file, which only its owner can read, instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Output {
+    /// Writes text to the file of `--out`, or to standard output.
+    pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
+        match &self.out {
+            Some(path) => self.file(path, bytes),
+            None => std::io::stdout().lock().write_all(bytes).map_err(printing),
+        }
+    }
+
+    /// Writes bytes that are not text. Fails if they would go to a terminal.
+    pub fn binary(&self, bytes: &[u8]) -> Result<(), Error> {
+        if self.out.is_none() && std::io::stdout().is_terminal() {
+            return Err(Error::Usage(
+                "the result is not text; give a file with --out, or use a pipe".to_owned(),
+            ));
+        }
+        self.text(bytes)
+    }
+
+    fn file(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let existing = if self.force { Existing::Replace } else { Existing::Keep };
+        output::write(path, bytes, existing)
+    }
+}
+
+/// Reads a file, or standard input for `-`. Fails if it is larger than `most` bytes.
+pub fn input(path: &Path, most: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let limit = most as u64 + 1;
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    };
+    read.map_err(Error::io(path))?;
+    if bytes.len() > most {
+        return Err(Error::Failed(format!("{} is larger than {most} bytes", path.display())));
+    }
+    Ok(bytes)
+}
+
+/// The maximum length of a message in bytes.
+pub const MESSAGE: usize = 256 << 20;

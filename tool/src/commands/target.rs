@@ -1,0 +1,336 @@
+//! The options that choose a module, a token and objects.
+
+use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use clap::Args;
+use cryptoki_sys::{CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED};
+use jeton_client::text::{from_hex, shown};
+use jeton_peers::Known;
+use jeton_tool::Error;
+use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
+use jeton_tool::object::class_named;
+use jeton_tool::token::{self, Choice};
+use jeton_tool::uri::Uri;
+use zeroize::Zeroizing;
+
+use super::pin::{self, UserPin};
+
+/// The options that choose a module.
+#[derive(Args, Clone)]
+pub struct ModuleOption {
+    /// A module: jeton, softhsm2, nss, kryoptic, craton, or the path of a shared object.
+    #[arg(long)]
+    module: Option<String>,
+    /// The library parameters of C_Initialize, which NSS needs: "configdir='sql:DIRECTORY'".
+    #[arg(long, value_name = "TEXT")]
+    parameters: Option<String>,
+}
+
+impl ModuleOption {
+    /// Returns the name or path of the module.
+    pub fn name(&self) -> &str {
+        self.module.as_deref().unwrap_or("jeton")
+    }
+
+    /// Loads and initialises the module. Fails if the URI names a module that --module does not
+    /// name.
+    pub fn open(&self, uri: Option<&Uri>) -> Result<Module, Error> {
+        if let Some(uri) = uri {
+            self.expect_module_of(uri)?;
+        }
+        open(self.name(), self.parameters.as_deref())
+    }
+
+    /// Fails if the URI names a module, unless --module names the same one. A module is a program:
+    /// only the user may choose it, and a URI may come from someone else.
+    fn expect_module_of(&self, uri: &Uri) -> Result<(), Error> {
+        let named = [("module-path", &uri.module_path), ("module-name", &uri.module_name)];
+        for (attribute, module) in named {
+            let Some(module) = module else { continue };
+            if !self.module.as_deref().is_some_and(|own| is_same_module(own, module)) {
+                return Err(Error::Usage(format!(
+                    "the URI names a module ({attribute}={}), which the tool loads only if --module names it too",
+                    shown(module)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether both are names or paths of one module. `module-name` is the name of a file
+/// without its ending, and possibly without "lib".
+fn is_same_module(own: &str, named: &str) -> bool {
+    if own == named {
+        return true;
+    }
+    let Ok(own) = jeton_peers::library_of(own) else { return false };
+    if named.contains('/') {
+        // One file may have several paths.
+        let files = [own.as_path(), Path::new(named)].map(std::fs::metadata);
+        return matches!(files, [Ok(own), Ok(named)] if (own.dev(), own.ino()) == (named.dev(), named.ino()));
+    }
+    let stem = own.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem == named || stem.strip_prefix("lib") == Some(named)
+}
+
+/// Loads and initialises a module by its name or path.
+pub fn open(name: &str, parameters: Option<&str>) -> Result<Module, Error> {
+    let module = Module::load(jeton_peers::library_of(name)?)?;
+    let looking = Known::named(name).and_then(Known::looking_parameters);
+    module.initialize(parameters.or(looking))?;
+    Ok(module)
+}
+
+/// The options that choose a token.
+#[derive(Args, Clone)]
+pub struct Target {
+    #[command(flatten)]
+    pub module: ModuleOption,
+    /// The token with this label or PKCS#11 URI (pkcs11:token=...). If no option chooses a token,
+    /// the module must have only one.
+    #[arg(long, value_name = "LABEL", group = "which")]
+    token: Option<String>,
+    /// The token with this serial number.
+    #[arg(long, group = "which")]
+    serial: Option<String>,
+    /// The slot with this number.
+    #[arg(long, group = "which")]
+    slot: Option<CK_SLOT_ID>,
+}
+
+/// A token that was found, and its module.
+pub struct Opened {
+    /// The module.
+    pub module: Module,
+    /// The slot of the token.
+    pub slot: SlotId,
+    /// The token.
+    pub info: TokenInfo,
+    /// The URI that chose the token.
+    uri: Option<Uri>,
+}
+
+impl Target {
+    /// Finds the token. `object` is the URI of an object, which names its token too.
+    pub fn open(&self, object: Option<&Uri>) -> Result<Opened, Error> {
+        let own = self.token.as_deref().filter(|token| Uri::is(token)).map(Uri::parse).transpose()?;
+        let uri = own.or_else(|| object.cloned());
+        let module = self.module.open(uri.as_ref())?;
+        let choice = self.choice(uri.as_ref());
+        let slot = token::choose(&module, &choice)?;
+        let info = module.token_info(slot)?;
+        Ok(Opened { module, slot, info, uri })
+    }
+
+    fn choice(&self, uri: Option<&Uri>) -> Choice {
+        if let Some(slot) = self.slot {
+            return Choice::Slot(SlotId(slot));
+        }
+        if let Some(serial) = &self.serial {
+            return Choice::Serial(serial.clone());
+        }
+        match (&self.token, uri) {
+            (Some(label), _) if !Uri::is(label) => Choice::Label(label.clone()),
+            (_, Some(uri)) => Choice::Uri(Box::new(uri.clone())),
+            _ => Choice::Only,
+        }
+    }
+}
+
+/// Whether a command needs the user's PIN.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The command logs in. The tool asks for the PIN if nothing gives it.
+    Login,
+    /// The command logs in if the token requires a login, and an option, a variable or the URI
+    /// gives the PIN.
+    IfGiven,
+}
+
+impl Opened {
+    /// Opens a session, and logs the user in as `need` says.
+    pub fn session(&self, pin: &UserPin, access: Access, need: Need) -> Result<Session, Error> {
+        let session = self.module.open_session(self.slot, access)?;
+        if self.info.flags & CKF_LOGIN_REQUIRED == 0 && need == Need::IfGiven {
+            return Ok(session);
+        }
+        let pin = match (self.given(pin)?, need) {
+            (Some(pin), _) => pin,
+            (None, Need::IfGiven) => return Ok(session),
+            (None, Need::Login) => pin::ask(None, "User")?,
+        };
+        session.login(User::User, Some(&pin))?;
+        Ok(session)
+    }
+
+    /// Returns the user's PIN, and asks for it if nothing gives it.
+    pub fn pin(&self, pin: &UserPin) -> Result<Zeroizing<String>, Error> {
+        match self.given(pin)? {
+            Some(pin) => Ok(pin),
+            None => pin::ask(None, "User"),
+        }
+    }
+
+    fn given(&self, pin: &UserPin) -> Result<Option<Zeroizing<String>>, Error> {
+        if let Some(pin) = pin.given()? {
+            return Ok(Some(pin));
+        }
+        let Some(uri) = &self.uri else { return Ok(None) };
+        if let Some(pin) = &uri.pin_value {
+            return Ok(Some(pin.clone()));
+        }
+        let Some(source) = &uri.pin_source else { return Ok(None) };
+        // RFC 7512, 2.4: a "file:" URI or the path of a file.
+        let path = source.strip_prefix("file://").or(source.strip_prefix("file:")).unwrap_or(source);
+        pin::read(Some(Path::new(path)))
+    }
+}
+
+/// The options that choose objects.
+#[derive(Args, Clone)]
+pub struct Objects {
+    /// The objects with this label.
+    #[arg(long)]
+    pub label: Option<String>,
+    /// The objects with this ID, in hexadecimal digits.
+    #[arg(long, value_name = "HEX")]
+    pub id: Option<String>,
+    /// The objects of this class: private, public, secret-key, cert or data.
+    #[arg(long = "class")]
+    class: Option<String>,
+    /// The objects with this PKCS#11 URI. The URI also chooses the token.
+    #[arg(long, conflicts_with_all = ["label", "id", "class"])]
+    uri: Option<String>,
+}
+
+impl Objects {
+    /// Returns a choice by label and ID.
+    pub fn named(label: Option<String>, id: Option<String>) -> Self {
+        Self { label, id, class: None, uri: None }
+    }
+
+    /// Reads the URI.
+    pub fn uri(&self) -> Result<Option<Uri>, Error> {
+        self.uri.as_deref().map(Uri::parse).transpose()
+    }
+
+    /// Returns whether no option restricts the search.
+    pub fn is_all(&self) -> Result<bool, Error> {
+        let named = self.uri()?.is_some_and(|uri| uri.names_an_object());
+        Ok(self.label.is_none() && self.id.is_none() && self.class.is_none() && !named)
+    }
+
+    /// Finds the objects of these classes, or of every class if `classes` is empty.
+    pub fn find(&self, session: &Session, classes: &[&str]) -> Result<Vec<ObjectHandle>, Error> {
+        let uri = self.uri()?.unwrap_or_default();
+        let mut template = Vec::new();
+        template.extend(
+            self.label
+                .as_ref()
+                .or(uri.object.as_ref())
+                .map(|label| Attribute::bytes(CKA_LABEL, label.as_bytes())),
+        );
+        let id = self.id.as_deref().map(id_of).transpose()?.or(uri.id);
+        template.extend(id.map(|id| Attribute::bytes(CKA_ID, id)));
+        let wanted = self.class.as_ref().or(uri.class.as_ref());
+        let Some(wanted) = wanted else {
+            return self.find_classes(session, template, classes);
+        };
+        if !classes.is_empty() && !classes.contains(&wanted.as_str()) {
+            return Err(Error::Usage(format!(
+                "this command works on {}, not on {wanted}",
+                classes.join(", ")
+            )));
+        }
+        self.find_classes(session, template, &[wanted])
+    }
+
+    fn find_classes(
+        &self,
+        session: &Session,
+        template: Vec<Attribute>,
+        classes: &[&str],
+    ) -> Result<Vec<ObjectHandle>, Error> {
+        if classes.is_empty() {
+            return Ok(session.find(&template)?);
+        }
+        let mut found = Vec::new();
+        for name in classes {
+            let class = class_named(name).ok_or_else(|| {
+                Error::Usage(format!(
+                    "unknown class {name:?}; known are private, public, secret-key, cert, data"
+                ))
+            })?;
+            let template: Vec<_> =
+                template.iter().cloned().chain([Attribute::number(CKA_CLASS, class)]).collect();
+            found.extend(session.find(&template)?);
+        }
+        Ok(found)
+    }
+
+    /// Finds an object of one of these classes. Fails unless exactly one fits the options.
+    pub fn one(&self, session: &Session, classes: &[&str]) -> Result<ObjectHandle, Error> {
+        let what = if classes.is_empty() {
+            "object".to_owned()
+        } else {
+            format!("object of class {}", classes.join(" or "))
+        };
+        match self.find(session, classes)?.as_slice() {
+            [object] => Ok(*object),
+            [] => Err(Error::Failed(format!(
+                "no such {what}; `jeton object list` shows the objects, private ones after a login"
+            ))),
+            several => Err(Error::Failed(format!(
+                "{} objects fit; choose one with --label, --id, --class or --uri",
+                several.len()
+            ))),
+        }
+    }
+}
+
+/// The options that choose a token, log in, and choose objects.
+#[derive(Args, Clone)]
+pub struct Chosen {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pub objects: Objects,
+    #[command(flatten)]
+    pub pin: UserPin,
+}
+
+impl Chosen {
+    /// Finds the token, opens a session, and logs the user in as `need` says.
+    pub fn session(&self, access: Access, need: Need) -> Result<(Opened, Session), Error> {
+        let opened = self.target.open(self.objects.uri()?.as_ref())?;
+        let session = opened.session(&self.pin, access, need)?;
+        Ok((opened, session))
+    }
+}
+
+/// Reads an ID in hexadecimal digits.
+pub fn id_of(text: &str) -> Result<Vec<u8>, Error> {
+    from_hex(text).ok_or_else(|| Error::Usage(format!("the ID {text:?} is not pairs of hexadecimal digits")))
+}
+
+/// Asks whether to go on, unless `yes` is set. Fails if the answer is no, or if there is no
+/// terminal.
+pub fn confirm(yes: bool, question: &str) -> Result<(), Error> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Error::Usage(format!("{question} There is no terminal to ask; --yes answers yes")));
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(Error::io("terminal"))?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Error::Failed("nothing was changed".to_owned()))
+    }
+}

@@ -1,0 +1,401 @@
+//! `token`: initialise, list, delete, rename, move and show tokens. The first three commands have
+//! the options of `softhsm2-util`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use cryptoki_sys::{
+    CK_FLAGS, CK_SLOT_ID, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED,
+    CKF_TOKEN_INITIALIZED, CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED,
+    CKF_USER_PIN_LOCKED, CKF_WRITE_PROTECTED,
+};
+use jeton_client::text::shown;
+use jeton_tool::Error;
+use jeton_tool::client::SlotId;
+use jeton_tool::token::{self, Choice, Slot};
+use jeton_tool::token_file::{self, Destination, Moved};
+use serde::Serialize;
+
+use super::out;
+use super::pin::{self, SoPin, UserPin};
+use super::target::{ModuleOption, confirm};
+use super::token_file::{TokenInfo, Which};
+
+/// The tokens of a module.
+#[derive(Args)]
+pub struct Token {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Initialise a token and set its PINs. --slot, --serial and --token choose a token to erase.
+    Init(InitToken),
+    /// List the slots and their tokens.
+    List(ShowSlots),
+    /// Delete a token of Jeton with everything in it.
+    Delete(DeleteToken),
+    /// Give a token of Jeton another label.
+    Rename(Rename),
+    /// Move a token of Jeton between the token directory and the database.
+    Move(MoveToken),
+    /// Show the properties of a Jeton token that can be read without a PIN.
+    Info(TokenInfo),
+}
+
+impl Token {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.what {
+            What::Init(command) => command.run(),
+            What::List(command) => command.run(),
+            What::Delete(command) => command.run(),
+            What::Rename(command) => command.run(),
+            What::Move(command) => command.run(),
+            What::Info(command) => command.run(),
+        }
+    }
+}
+
+/// Initialise a token and set its PINs.
+///
+/// --slot, --serial and --token choose a token, which is erased with all its objects. Without these
+/// options, the command uses the first slot without an initialised token.
+#[derive(Args)]
+pub struct InitToken {
+    #[command(flatten)]
+    module: ModuleOption,
+    /// The first slot whose token is not initialised.
+    #[arg(long, group = "which")]
+    free: bool,
+    /// The slot with this number.
+    #[arg(long, group = "which")]
+    slot: Option<CK_SLOT_ID>,
+    /// The token with this serial. It is erased.
+    #[arg(long, group = "which")]
+    serial: Option<String>,
+    /// The token with this label. It is erased.
+    #[arg(long, group = "which")]
+    token: Option<String>,
+    /// The label of the token, 32 bytes at most.
+    #[arg(long)]
+    label: String,
+    #[command(flatten)]
+    so_pin: SoPin,
+    #[command(flatten)]
+    pin: UserPin,
+    /// Erase an initialised token without a question.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl InitToken {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        check_label(&self.label)?;
+        let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
+        let module = self.module.open(None)?;
+        let slot = token::choose(&module, &choice)?;
+        let found = module.token_info(slot)?;
+        if found.is_initialised() {
+            let label = shown(&found.label);
+            confirm(self.yes, &format!("The token \"{label}\" and all its objects will be erased. Go on?"))?;
+        }
+        let so_pin = pin::ask_new(self.so_pin.given()?, "SO")?;
+        let pin = pin::ask_new(self.pin.given()?, "user")?;
+        let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
+        let serial = module.token_info(slot)?.serial;
+        out::line(format_args!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn check_label(label: &str) -> Result<(), Error> {
+    if label.len() > 32 {
+        return Err(Error::Usage("a label has 32 bytes at most".to_owned()));
+    }
+    Ok(())
+}
+
+/// List the slots of a module and their tokens.
+#[derive(Args)]
+pub struct ShowSlots {
+    #[command(flatten)]
+    module: ModuleOption,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A slot in `--json`.
+#[derive(Serialize)]
+struct Row {
+    slot: u64,
+    description: String,
+    manufacturer: String,
+    token: Option<TokenRow>,
+}
+
+#[derive(Serialize)]
+struct TokenRow {
+    label: String,
+    serial: String,
+    model: String,
+    manufacturer: String,
+    initialised: bool,
+    user_pin_set: bool,
+    write_protected: bool,
+    user_pin: &'static str,
+    so_pin: &'static str,
+    min_pin_bytes: u64,
+    max_pin_bytes: u64,
+}
+
+impl ShowSlots {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let module = self.module.open(None)?;
+        let rows: Vec<_> = token::slots(&module)?.iter().map(Row::of).collect();
+        if self.json {
+            out::json(&rows)?;
+        } else {
+            rows.iter().try_for_each(Row::show)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Row {
+    fn of(slot: &Slot) -> Self {
+        let token = slot.token.as_ref().map(|token| {
+            let state = |low, last, locked| pin_state(token.flags, low, last, locked);
+            TokenRow {
+                label: token.label.clone(),
+                serial: token.serial.clone(),
+                model: token.model.clone(),
+                manufacturer: token.manufacturer.clone(),
+                initialised: token.flags & CKF_TOKEN_INITIALIZED != 0,
+                user_pin_set: token.flags & CKF_USER_PIN_INITIALIZED != 0,
+                write_protected: token.flags & CKF_WRITE_PROTECTED != 0,
+                user_pin: state(CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_LOCKED),
+                so_pin: state(CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED),
+                min_pin_bytes: *token.pin_lengths.start(),
+                max_pin_bytes: *token.pin_lengths.end(),
+            }
+        });
+        Self {
+            slot: slot.id.0,
+            description: slot.slot.description.clone(),
+            manufacturer: slot.slot.manufacturer.clone(),
+            token,
+        }
+    }
+
+    fn show(&self) -> Result<(), Error> {
+        out::line(out::heading(&format!("Slot {}", self.slot)))?;
+        out::line(format_args!("    Description:   {}", shown(&self.description)))?;
+        out::line(format_args!("    Manufacturer:  {}", shown(&self.manufacturer)))?;
+        let Some(token) = &self.token else { return out::line("    No token") };
+        out::line("    Token")?;
+        let rows = [
+            ("Label:", shown(&token.label)),
+            ("Serial:", shown(&token.serial)),
+            ("Model:", shown(&token.model)),
+            ("Manufacturer:", shown(&token.manufacturer)),
+            ("Initialised:", yes_or_no(token.initialised).to_owned()),
+            ("User PIN set:", yes_or_no(token.user_pin_set).to_owned()),
+        ];
+        for (name, value) in rows {
+            out::line(format_args!("        {name:<14} {value}"))?;
+        }
+        for (name, state) in [("User PIN:", token.user_pin), ("SO PIN:", token.so_pin)] {
+            if state != "ok" {
+                out::line(format_args!("        {name:<14} {state}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the state of a PIN in words.
+fn pin_state(flags: CK_FLAGS, low: CK_FLAGS, last: CK_FLAGS, locked: CK_FLAGS) -> &'static str {
+    if flags & locked != 0 {
+        "locked"
+    } else if flags & last != 0 {
+        "one try left"
+    } else if flags & low != 0 {
+        "wrong PINs were tried"
+    } else {
+        "ok"
+    }
+}
+
+fn yes_or_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
+
+/// Delete a token of Jeton with all its objects.
+#[derive(Args)]
+pub struct DeleteToken {
+    #[command(flatten)]
+    module: ModuleOption,
+    /// The token with this serial.
+    #[arg(long, group = "which", required_unless_present = "token")]
+    serial: Option<String>,
+    /// The token with this label.
+    #[arg(long, group = "which")]
+    token: Option<String>,
+    /// Delete the token without a question.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl DeleteToken {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        if self.module.name() != "jeton" {
+            return Err(Error::Usage(
+                "PKCS#11 has no call that deletes a token; this command deletes only tokens of Jeton"
+                    .to_owned(),
+            ));
+        }
+        let Some(choice) = choice(false, None, self.serial, self.token) else {
+            return Err(Error::Usage("choose a token with --serial or --token".to_owned()));
+        };
+        let module = self.module.open(None)?;
+        let token = module.token_info(token::choose(&module, &choice)?)?;
+        let label = shown(&token.label);
+        confirm(
+            self.yes,
+            &format!(
+                "The token \"{label}\" with serial {} and all its objects will be deleted. Go on?",
+                token.serial
+            ),
+        )?;
+        // The module must close the files before they are removed.
+        module.finalize()?;
+        if let Some(place) = token_file::remove_from_database(&token.serial)? {
+            out::line(format_args!("removed {}", shown(&place.display().to_string())))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for file in token::delete_files(&token_file::directory()?, &token.serial)? {
+            out::line(format_args!("removed {}", file.display()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Give a token of Jeton another label. Its objects stay.
+#[derive(Args)]
+struct Rename {
+    #[command(flatten)]
+    which: Which,
+    /// The new label, 32 bytes at most.
+    #[arg(long)]
+    label: String,
+    #[command(flatten)]
+    so_pin: SoPin,
+}
+
+impl Rename {
+    fn run(self) -> Result<ExitCode, Error> {
+        check_label(&self.label)?;
+        let token = self.which.open()?;
+        let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
+        token_file::rename(&token, &so_pin, &self.label)?;
+        out::line(format_args!(
+            "The token is called {:?}. Running programs see the new label after a restart.",
+            self.label
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Move a token of Jeton between the token directory and the database.
+///
+/// The configuration must name both: the token directory, and the database in [store] url. The
+/// token keeps its serial number, its PINs, its counts of wrong PINs and its objects. No PIN is
+/// needed. The command compares the complete copy with the token before it removes the token from
+/// the old store. Applications that are logged in are logged out.
+///
+/// If the command is killed, run it again: it finishes the move or undoes it.
+#[derive(Args)]
+struct MoveToken {
+    #[command(flatten)]
+    which: Which,
+    /// The store that the token moves to.
+    #[arg(long)]
+    to: To,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The values of `--to`.
+#[derive(Clone, Copy, ValueEnum)]
+enum To {
+    /// The database that [store] url names.
+    Database,
+    /// The token directory.
+    Directory,
+}
+
+/// A token that was moved, in `--json`.
+#[derive(Serialize)]
+struct MovedRow {
+    serial: String,
+    label: String,
+    objects: u64,
+    state: i64,
+    /// Absent if the command only finished or undid an earlier move.
+    from: Option<PathBuf>,
+    to: PathBuf,
+    /// Whether the command only finished or undid an earlier move.
+    finished: bool,
+}
+
+impl MoveToken {
+    fn run(self) -> Result<ExitCode, Error> {
+        let to = match self.to {
+            To::Database => Destination::Database,
+            To::Directory => Destination::Directory,
+        };
+        let (serial, label) = self.which.names();
+        let Moved { facts, from, to } = token_file::move_token(serial, label, to)?;
+        let (serial, label) = (facts.serial, facts.label);
+        if self.json {
+            let (objects, state, finished) = (facts.objects, facts.state, from.is_none());
+            out::json(&MovedRow { serial, label, objects, state, from, to, finished })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let place = |path: &Path| shown(&path.display().to_string());
+        let done = if from.is_some() { "Moved" } else { "Finished or undid an earlier move of" };
+        out::line(format_args!(
+            "{done} the token {} with the serial number {serial}, {} objects.",
+            shown(&label),
+            facts.objects
+        ))?;
+        match from {
+            Some(from) => out::line(format_args!("From: {}\nTo:   {}", place(&from), place(&to)))?,
+            None => out::line(format_args!("It is now in {}", place(&to)))?,
+        }
+        out::line(match self.to {
+            To::Database => "Programs use the token if their configuration has this [store] url.",
+            To::Directory => "Programs use the token if their configuration has no [store] url.",
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn choice(
+    free: bool,
+    slot: Option<CK_SLOT_ID>,
+    serial: Option<String>,
+    label: Option<String>,
+) -> Option<Choice> {
+    let free = free.then_some(Choice::Free);
+    let slot = slot.map(|id| Choice::Slot(SlotId(id)));
+    free.or(slot).or(serial.map(Choice::Serial)).or(label.map(Choice::Label))
+}

@@ -1,0 +1,211 @@
+//! Commands for tokens of Jeton that need more than the functions of PKCS#11.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use jeton_client::text::shown;
+use jeton_tool::Error;
+use jeton_tool::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
+
+use super::out;
+use super::pin::{self, PinFiles, SoPin, UserPin};
+
+/// The options that choose a token.
+#[derive(Args)]
+pub struct Which {
+    /// The token with this serial.
+    #[arg(long)]
+    serial: Option<String>,
+    /// The token with this label.
+    #[arg(long)]
+    token: Option<String>,
+}
+
+impl Which {
+    /// Returns the serial number and the label that were given.
+    pub fn names(&self) -> (Option<&str>, Option<&str>) {
+        (self.serial.as_deref(), self.token.as_deref())
+    }
+
+    /// Opens the token. If neither option is given, the token directory or the database must
+    /// contain only one token.
+    pub fn open(&self) -> Result<TokenFile, Error> {
+        let (serial, label) = self.names();
+        token_file::open(serial, label)
+    }
+}
+
+/// Show the properties of a Jeton token that can be read without a PIN.
+#[derive(Args)]
+pub struct TokenInfo {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl TokenInfo {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let token = self.which.open()?;
+        let info = token_file::info(&token)?;
+        out::line(format_args!("File:      {}", shown(&token.path().display().to_string())))?;
+        out::line(format_args!("Serial:    {}", shown(&info.serial)))?;
+        out::line(format_args!("Label:     {}", shown(&info.label)))?;
+        out::line(format_args!("Slot:      {}", info.slot))?;
+        out::line(format_args!("SO PIN:    {}", describe_pin(&info.so)))?;
+        out::line(format_args!(
+            "User PIN:  {}",
+            info.user.as_ref().map_or("not set".to_owned(), describe_pin)
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Set a new SO PIN with the user's PIN, or unlock both PINs.
+#[derive(Args)]
+pub struct Reset {
+    #[command(flatten)]
+    which: Which,
+    /// Set the count of wrong PINs back to 0, for the SO and for the user; the PINs stay as they
+    /// are.
+    #[arg(long, conflicts_with_all = ["so_pin", "pin"])]
+    failures: bool,
+    #[command(flatten)]
+    so_pin: SoPin,
+    #[command(flatten)]
+    pin: UserPin,
+}
+
+impl Reset {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let token = self.which.open()?;
+        if self.failures {
+            token_file::reset_failures(&token)?;
+            out::line("The counts of wrong PINs are 0 again.")?;
+        } else {
+            let user_pin = pin::ask(self.pin.given()?, "User")?;
+            let new = pin::ask_new(self.so_pin.given()?, "SO")?;
+            token_file::reset_so_pin(&token, &user_pin, &new)?;
+            out::line("The SO PIN is set.")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn describe_pin(pin: &PinInfo) -> String {
+    let cost = match pin.cost {
+        Some(cost) => format!("Argon2id with {} KiB, {} passes", cost.memory_kib, cost.passes),
+        None => "damaged record".to_owned(),
+    };
+    let locked = if pin.failures >= pin.limit { ", locked" } else { "" };
+    let sealing = pin.sealing_key.as_ref().map_or(String::new(), |id| format!(", sealing key {id}"));
+    format!("{cost}{sealing}; {} of {} wrong PINs{locked}", pin.failures, pin.limit)
+}
+
+/// A token and its PINs.
+#[derive(Args)]
+struct Opened {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    pins: PinFiles,
+}
+
+impl Opened {
+    /// Opens the token, asks for the PINs that it has, and calls `work` with the token and these
+    /// PINs.
+    fn run(&self, work: impl FnOnce(&TokenFile, &Pins<'_>) -> Result<(), Error>) -> Result<String, Error> {
+        let token = self.which.open()?;
+        let info = token_file::info(&token)?;
+        let so = self.pins.so()?;
+        let user = info.user.is_some().then(|| self.pins.user()).transpose()?;
+        let user = user.as_ref().map(|pin| pin.as_bytes());
+        work(&token, &Pins { so: so.as_bytes(), user })?;
+        Ok(info.serial)
+    }
+}
+
+/// Make a new token key for a Jeton token, and encrypt its objects again.
+///
+/// Needs both PINs, which stay as they are. Every application that is logged in is logged out. If
+/// the command is killed, the token is as it was before or has the new key. An older copy of the
+/// file still has the old key.
+#[derive(Args)]
+pub struct Rekey {
+    #[command(flatten)]
+    opened: Opened,
+}
+
+impl Rekey {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let serial = self.opened.run(token_file::rekey)?;
+        out::line(format_args!("The token with serial {serial} has a new key."))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
+#[derive(Args)]
+pub struct SealingKey {
+    #[command(subcommand)]
+    what: SealingCommand,
+}
+
+#[derive(Subcommand)]
+enum SealingCommand {
+    /// Make a file with a new sealing key of 32 random bytes.
+    New {
+        /// The file; it must not exist.
+        file: PathBuf,
+    },
+    /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the
+    /// token then need it.
+    Set(ChangeSealing),
+    /// Replace the token's sealing key by the configured one; --old names the key that is replaced.
+    Rotate(ChangeSealing),
+    /// Remove the sealing key. The PINs then open the token without it.
+    Remove(ChangeSealing),
+}
+
+#[derive(Args)]
+struct ChangeSealing {
+    #[command(flatten)]
+    opened: Opened,
+    /// The location of the present sealing key, if the configuration does not name it: file:/PATH,
+    /// credential:NAME or keyring:NAME.
+    #[arg(long)]
+    old: Option<String>,
+}
+
+impl SealingKey {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let (command, change, done) = match self.what {
+            SealingCommand::New { file } => {
+                token_file::new_sealing_key(&file)?;
+                out::line(format_args!(
+                    "{} holds a new sealing key. Keep a copy of it apart from the token.",
+                    file.display()
+                ))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            SealingCommand::Set(command) => (command, SealingChange::Set, "needs the configured sealing key"),
+            SealingCommand::Rotate(command) => {
+                (command, SealingChange::Rotate, "needs the configured sealing key")
+            }
+            SealingCommand::Remove(command) => (command, SealingChange::Remove, "needs no sealing key"),
+        };
+        let old = command.old.as_deref();
+        let serial =
+            command.opened.run(|token, pins| token_file::change_sealing_key(token, pins, change, old))?;
+        out::line(format_args!("The token with serial {serial} {done}."))?;
+        if change == SealingChange::Remove {
+            out::line(
+                "Remove sealing-key from the configuration. Otherwise every new PIN needs the key again.",
+            )?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,442 @@
+//! Examines a token directory or a database: finds what is wrong, and names the command that mends
+//! it.
+
+mod database;
+mod processes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use jeton_client::text::shown;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::Error;
+use crate::token_file::{self, Info, PinInfo, TokenFile};
+
+/// How old a file must be to count as left over. A process may still be creating a newer file. A
+/// rollback journal, and a log that has content but no token, count at any age.
+const QUIET: Duration = Duration::from_secs(60);
+/// The least free space in bytes. A token needs space for its log, also to destroy objects.
+const LEAST_FREE: u64 = 16 << 20;
+/// The least limit on locked memory in bytes. The module uses half of it for secrets.
+const LEAST_LOCKED: u64 = 1 << 20;
+/// The least product of memory in KiB and passes of Argon2id: OWASP's choice with the least memory.
+const LEAST_COST: u64 = 7 * 1024 * 5;
+/// 2026-01-01, before this tool was written. In seconds since 1970.
+const WRITTEN: u64 = 1_767_225_600;
+/// How much newer than the clock a file may be. The clock of a network file system may be ahead.
+const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Something that is wrong.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The name of the check. It is the same in all versions.
+    pub check: &'static str,
+    /// The file or directory.
+    pub file: Option<PathBuf>,
+    /// What is wrong.
+    pub problem: String,
+    /// The command or the action that mends it.
+    pub remedy: String,
+    /// Whether `--repair` mends it.
+    pub repairable: bool,
+    #[serde(skip)]
+    repair: Option<Repair>,
+}
+
+#[derive(Clone, Debug)]
+enum Repair {
+    SetMode {
+        mode: u32,
+        /// The device and the inode of the file that was examined.
+        id: (u64, u64),
+    },
+    Remove,
+}
+
+impl Finding {
+    fn new(check: &'static str, file: Option<&Path>, problem: String, remedy: String) -> Self {
+        Self { check, file: file.map(Path::to_owned), problem, remedy, repairable: false, repair: None }
+    }
+
+    fn with_repair(self, repair: Repair) -> Self {
+        Self { repairable: true, repair: Some(repair), ..self }
+    }
+
+    /// Mends the problem if that is safe. Returns whether it is mended.
+    pub fn repair(&self) -> Result<bool, Error> {
+        let (Some(repair), Some(file)) = (&self.repair, &self.file) else { return Ok(false) };
+        match repair {
+            Repair::SetMode { mode, id } => set_mode(file, *mode, *id),
+            Repair::Remove => fs::remove_file(file),
+        }
+        .map_err(Error::io(file))?;
+        Ok(true)
+    }
+}
+
+/// Changes the mode of the file or directory with this ID. Fails if the name leads to another one
+/// now, or if a file has a second name: who may write to the directory may have put another user's
+/// file there.
+fn set_mode(path: &Path, mode: u32, id: (u64, u64)) -> std::io::Result<()> {
+    // This flag opens a file that the user may not read, and waits for no FIFO.
+    let open = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    let data = open.metadata()?;
+    if self::id(&data) != id || !(data.is_dir() || data.is_file() && data.nlink() == 1) {
+        return Err(std::io::Error::new(ErrorKind::ResourceBusy, "this is not the file that was examined"));
+    }
+    // fchmod(2) does not accept such a descriptor. This link leads to the open file itself.
+    let link = format!("/proc/self/fd/{}", open.as_raw_fd());
+    fs::set_permissions(link, Permissions::from_mode(mode))
+}
+
+/// Returns the device and the inode of a file.
+fn id(data: &Metadata) -> (u64, u64) {
+    (data.dev(), data.ino())
+}
+
+/// Returns the place of the tokens: the directory, or the address of the database with the facts
+/// about the server.
+pub fn place() -> Result<String, Error> {
+    let settings = token_file::configuration()?.into_iter().collect();
+    match (url(&settings), database::describe()?) {
+        (Some(url), Some(server)) => Ok(format!("{url} ({server})")),
+        _ => Ok(token_file::directory()?.display().to_string()),
+    }
+}
+
+/// Returns the address of the configured database; `None` if the tokens are in files.
+fn url<'a>(settings: &'a BTreeMap<&str, String>) -> Option<&'a str> {
+    settings.get("store.url").map(String::as_str).filter(|url| *url != "none")
+}
+
+/// Examines the configured token directory or database, and this process.
+pub fn examine() -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    let settings: BTreeMap<_, _> = token_file::configuration()?.into_iter().collect();
+    let directory = token_file::directory()?;
+    findings.extend(memory_lock());
+    if let Some(url) = url(&settings) {
+        findings.extend(interrupted_moves(&directory));
+        findings.extend(database::examine(url, &settings)?);
+        return Ok(findings);
+    }
+    let data = match fs::metadata(&directory) {
+        Ok(data) => data,
+        Err(reason) => {
+            let remedy = "jeton token init --label NAME".to_owned();
+            findings.push(Finding::new("directory", Some(&directory), reason.to_string(), remedy));
+            return Ok(findings);
+        }
+    };
+    findings.extend(directory_permissions(&directory, &data));
+    findings.extend(free_space(&directory)?);
+    findings.extend(interrupted_moves(&directory));
+    let files = Files::read(&directory)?;
+    for (path, file) in &files.0 {
+        findings.extend(file_permissions(path, file, &data));
+        findings.extend(owner(path, file, &data));
+        findings.extend(files.leftover(path, file));
+    }
+    findings.extend(clock(&files));
+    // Opening a token creates files beside it, so this is last.
+    findings.extend(tokens(&files, &settings)?);
+    Ok(findings)
+}
+
+/// Returns a finding for each token whose move to or from a database was interrupted.
+fn interrupted_moves(directory: &Path) -> Vec<Finding> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let moving = files.filter(|path| path.extension().is_some_and(|ending| ending == token_file::MOVING));
+    let found = |path: PathBuf| {
+        let problem = "the move of this token to or from a database was interrupted".to_owned();
+        let serial = path.file_stem().unwrap_or_default().to_string_lossy();
+        let remedy = format!("jeton token move --serial {serial} --to database, or --to directory");
+        Finding::new("interrupted-move", Some(&path), problem, remedy)
+    };
+    moving.map(found).collect()
+}
+
+/// The files of the directory that belong to tokens, by path.
+struct Files(BTreeMap<PathBuf, Metadata>);
+
+impl Files {
+    fn read(directory: &Path) -> Result<Self, Error> {
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(directory).map_err(Error::io(directory))? {
+            let path = entry.map_err(Error::io(directory))?.path();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let known =
+                ending.split('-').next().is_some_and(|ending| ["jeton", "new", "backup"].contains(&ending));
+            // A file may be gone by now.
+            if let (true, Ok(data)) = (known, fs::symlink_metadata(&path)) {
+                files.insert(path, data);
+            }
+        }
+        Ok(Self(files))
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = (&PathBuf, &Metadata)> {
+        self.0.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "jeton"))
+    }
+
+    /// Returns a finding if a killed process left this file, or if its token is gone. A rollback
+    /// journal is always a finding.
+    fn leftover(&self, path: &Path, data: &Metadata) -> Option<Finding> {
+        let ending = path.extension()?.to_str()?;
+        let token = self.0.contains_key(&path.with_extension("jeton"));
+        let problem = match ending {
+            "jeton" => return None,
+            "jeton-journal" => {
+                "a token never has a rollback journal, and the module refuses a token with one"
+            }
+            "jeton-wal" | "jeton-shm" | "jeton-lock" if token => return None,
+            "jeton-wal" if data.len() > 0 => {
+                "the token of this log is gone; the log may hold its last changes"
+            }
+            _ if data.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < QUIET)) => {
+                return None;
+            }
+            "jeton-wal" | "jeton-shm" | "jeton-lock" => "the token of this file is gone",
+            _ => "a process that was killed left this file",
+        };
+        let finding =
+            Finding::new("leftover", Some(path), problem.to_owned(), format!("rm {}", quoted(path)));
+        let safe = ending != "jeton-journal" && (ending != "jeton-wal" || data.len() == 0);
+        Some(if safe && is_free(path) { finding.with_repair(Repair::Remove) } else { finding })
+    }
+}
+
+/// Returns whether no process holds a lock of the file.
+fn is_free(path: &Path) -> bool {
+    let Ok(file) = token_file::open_file(path, OFlags::RDWR, 0) else { return false };
+    // SQLite locks files with fcntl(2). Jeton itself uses flock(2).
+    let sqlite = rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
+    sqlite.is_ok() && file.try_lock().is_ok()
+}
+
+/// Returns whether the directory is shared with a group: the group may write to it, and new files
+/// belong to the group.
+fn is_shared(directory: &Metadata) -> bool {
+    directory.mode() & 0o2020 == 0o2020
+}
+
+fn directory_permissions(path: &Path, data: &Metadata) -> Option<Finding> {
+    let mode = data.mode() & 0o7777;
+    let group = if is_shared(data) { 0 } else { mode & 0o020 };
+    let problem = if mode & 0o002 != 0 {
+        "every user may add files"
+    } else if group != 0 {
+        "a group may replace files, and the directory has no setgid bit, which a shared directory has"
+    } else {
+        return None;
+    };
+    let right = mode & !(0o002 | group);
+    let remedy = format!("chmod {right:o} {}", quoted(path));
+    let finding = Finding::new("permissions", Some(path), format!("mode {mode:o}: {problem}"), remedy);
+    Some(finding.with_repair(Repair::SetMode { mode: right, id: id(data) }))
+}
+
+fn file_permissions(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> {
+    let mode = data.mode() & 0o7777;
+    let right = if is_shared(directory) { mode & 0o660 } else { mode & 0o600 };
+    if !data.is_file() || mode == right {
+        return None;
+    }
+    let problem = format!("mode {mode:o} gives other users rights on this file");
+    let remedy = format!("chmod {right:o} {}", quoted(path));
+    let finding = Finding::new("permissions", Some(path), problem, remedy);
+    Some(finding.with_repair(Repair::SetMode { mode: right, id: id(data) }))
+}
+
+fn owner(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> {
+    // In a shared directory each file belongs to the user who made it.
+    if data.uid() == directory.uid() || is_shared(directory) {
+        return None;
+    }
+    let problem =
+        format!("the file belongs to user {}, the directory to user {}", data.uid(), directory.uid());
+    let remedy = format!("chown {}:{} {}", directory.uid(), directory.gid(), quoted(path));
+    Some(Finding::new("owner", Some(path), problem, remedy))
+}
+
+fn free_space(directory: &Path) -> Result<Option<Finding>, Error> {
+    let space = rustix::fs::statvfs(directory).map_err(|reason| Error::io(directory)(reason.into()))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let problem = format!("{} KiB are free; a token needs {} KiB", free >> 10, LEAST_FREE >> 10);
+    let remedy =
+        "free space on this file system, or move the directory (`token-dir` in the configuration)".to_owned();
+    Ok((free < LEAST_FREE).then(|| Finding::new("free-space", Some(directory), problem, remedy)))
+}
+
+fn memory_lock() -> Option<Finding> {
+    let limit = getrlimit(Resource::Memlock).current?;
+    let problem = format!(
+        "the limit on locked memory is {} KiB, and secrets use half of it; further secrets may be swapped out",
+        limit >> 10
+    );
+    let remedy = format!("ulimit -l {}; for a service: LimitMEMLOCK=8M", LEAST_LOCKED >> 10);
+    (limit < LEAST_LOCKED).then(|| Finding::new("memory-lock", None, problem, remedy))
+}
+
+fn clock(files: &Files) -> Option<Finding> {
+    let remedy = "set the clock: the audit log and the dates of backups need it".to_owned();
+    let now = SystemTime::now();
+    if now < SystemTime::UNIX_EPOCH + Duration::from_secs(WRITTEN) {
+        return Some(Finding::new("clock", None, "the clock is before 2026".to_owned(), remedy));
+    }
+    let newer = |data: &Metadata| data.modified().is_ok_and(|time| time > now + AHEAD);
+    let (path, _) = files.0.iter().find(|(_, data)| newer(data))?;
+    let problem = "this file was changed more than a day after the time of the clock".to_owned();
+    Some(Finding::new("clock", Some(path), problem, remedy))
+}
+
+/// Examines the contents of the tokens, and the processes that use them.
+fn tokens(files: &Files, settings: &BTreeMap<&str, String>) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    let opened = token_file::all()?;
+    let paths: BTreeSet<_> = opened.iter().map(TokenFile::path).collect();
+    for (path, _) in files.tokens().filter(|(path, _)| !paths.contains(path.as_path())) {
+        let problem = "the module cannot open this token; the log says why".to_owned();
+        let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
+        findings.push(Finding::new("damaged", Some(path), problem, remedy));
+    }
+    let mut serials = BTreeSet::new();
+    for token in &opened {
+        let path = token.path();
+        let info = token_file::info(token)?;
+        if !serials.insert(info.serial.clone()) {
+            let problem = format!("another file has the serial number {} too", shown(&info.serial));
+            let remedy = format!("move the older copy away: mv {} ELSEWHERE", quoted(path));
+            findings.push(Finding::new("duplicate", Some(path), problem, remedy));
+        }
+        for problem in token_file::damage(token)? {
+            let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
+            findings.push(Finding::new("damaged", Some(path), problem, remedy));
+        }
+        findings.extend(pins(path, &info, settings));
+        findings.extend(sealing_key(path, &info, settings));
+        findings.extend(
+            processes::of_other_versions(path)
+                .into_iter()
+                .map(|(problem, remedy)| Finding::new("other-versions", Some(path), problem, remedy)),
+        );
+    }
+    Ok(findings)
+}
+
+fn pins(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Vec<Finding> {
+    let serial = &info.serial;
+    let number = |key: &str| settings.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let (memory, passes): (u32, u32) = (number("pin.memory-kib"), number("pin.passes"));
+    let each = [("SO", Some(&info.so)), ("user", info.user.as_ref())];
+    let mut findings = Vec::new();
+    for (whose, pin) in each.into_iter().filter_map(|(whose, pin)| Some((whose, pin?))) {
+        let PinInfo { failures, limit, .. } = *pin;
+        let new_pin = match whose {
+            "SO" => format!("jeton pin reset --serial {serial}"),
+            _ => format!("jeton pin unblock --serial {serial}"),
+        };
+        if failures >= limit {
+            let problem = format!("the {whose} PIN is locked after {failures} wrong PINs");
+            findings.push(Finding::new("locked-pin", Some(path), problem, new_pin));
+        } else if failures * 2 >= limit {
+            let problem = format!("{failures} of {limit} wrong {whose} PINs were tried since the last login");
+            let remedy =
+                format!("a login with the right PIN, or jeton pin reset --failures --serial {serial}");
+            findings.push(Finding::new("wrong-pins", Some(path), problem, remedy));
+        }
+        let Some(cost) = pin.cost else { continue };
+        let weaker = cost.memory_kib < memory || cost.passes < passes;
+        if weaker || u64::from(cost.memory_kib) * u64::from(cost.passes) < LEAST_COST {
+            let problem = format!(
+                "the {whose} PIN is protected by Argon2id with {} KiB and {} passes only",
+                cost.memory_kib, cost.passes
+            );
+            let login = format!("a login of the {whose} makes it as strong as the configuration says");
+            let remedy =
+                if weaker { login } else { format!("[pin] memory-kib = 19456 and passes = 2; then {login}") };
+            findings.push(Finding::new("weak-pin-record", Some(path), problem, remedy));
+        }
+    }
+    findings
+}
+
+fn sealing_key(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Option<Finding> {
+    let id = info.so.sealing_key.as_ref()?;
+    let missing = settings.get("store.sealing-key").is_none_or(|key| key == "none");
+    let problem =
+        format!("no PIN opens the token without the sealing key {id}, and the configuration names no key");
+    let remedy = "[store] sealing-key = \"file:/PATH\"".to_owned();
+    missing.then(|| Finding::new("sealing-key", Some(path), problem, remedy))
+}
+
+/// Returns a path as a word of the shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte)) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_repair_changes_no_file_but_the_one_that_was_examined() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (path, other) = (folder.path().join("a.jeton"), folder.path().join("other"));
+        let set =
+            |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("its owner");
+        let mode = |path: &Path| fs::metadata(path).expect("a file").mode() & 0o777;
+        let directory = fs::metadata(folder.path()).expect("a directory");
+        let examine = || {
+            let data = fs::symlink_metadata(&path).expect("a file");
+            file_permissions(&path, &data, &directory).expect("a finding")
+        };
+        for file in [&path, &other] {
+            fs::write(file, "").expect("a file");
+            set(file, 0o644);
+        }
+        let finding = examine();
+        let swaps: [fn(&Path, &Path); 3] = [
+            |path, other| symlink(other, path).expect("a link"),
+            |path, other| fs::hard_link(other, path).expect("a link"),
+            |path, _| {
+                rustix::fs::mknodat(
+                    rustix::fs::CWD,
+                    path,
+                    rustix::fs::FileType::Fifo,
+                    Mode::from_raw_mode(0o644),
+                    0,
+                )
+                .expect("a FIFO")
+            },
+        ];
+        for swap in swaps {
+            let aside = folder.path().join("aside");
+            fs::rename(&path, &aside).expect("another name");
+            swap(&path, &other);
+            assert!(finding.repair().is_err());
+            assert_eq!((mode(&other), mode(&path)), (0o644, 0o644));
+            fs::rename(&aside, &path).expect("the name");
+        }
+        // A file with a second name may be another user's from the start.
+        fs::hard_link(&path, folder.path().join("second")).expect("a link");
+        assert!(examine().repair().is_err());
+        fs::remove_file(folder.path().join("second")).expect("a link");
+        assert!(finding.repair().expect("the file itself"));
+        assert_eq!(mode(&path), 0o600);
+    }
+}

@@ -1,0 +1,104 @@
+//! The errors of the tool and of the modules that it calls.
+
+use std::path::PathBuf;
+
+use crate::client::{Failure, LoadError, ModuleError};
+
+/// An error of the tool. Its text is the message to the user.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A function of the module failed.
+    #[error(transparent)]
+    Module(#[from] Failure),
+    /// The module could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A structure could not be encoded or decoded.
+    #[error("DER: {0}")]
+    Der(#[from] der::Error),
+    /// Work on a token's file failed.
+    #[error("cannot {what}: {reason}")]
+    TokenFile {
+        /// The work that failed.
+        what: &'static str,
+        /// The reason of the core.
+        reason: String,
+    },
+    /// Reading or writing a file, or starting a program, failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file, directory or program.
+        path: PathBuf,
+        /// The reason of the operating system.
+        source: std::io::Error,
+    },
+    /// An old store could not be read.
+    #[error(transparent)]
+    OldStore(#[from] jeton_migrate::Error),
+    /// A migration failed.
+    #[error("{0}")]
+    Migration(String),
+    /// A file with a key or a certificate could not be read.
+    #[error("{}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: jeton_formats::Error,
+    },
+    /// The work could not be done.
+    #[error("{0}")]
+    Failed(String),
+    /// The command line asks for something impossible.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// Returns a function for `map_err` that adds this path.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+impl From<jeton_peers::Error> for Error {
+    fn from(error: jeton_peers::Error) -> Self {
+        match error {
+            jeton_peers::Error::Module(failure) => Self::Module(failure),
+            jeton_peers::Error::Load(error) => Self::Load(error),
+            jeton_peers::Error::Io { path, source } => Self::Io { path, source },
+            jeton_peers::Error::Message(text) => Self::Failed(text),
+        }
+    }
+}
+
+impl From<ModuleError> for Error {
+    fn from(error: ModuleError) -> Self {
+        match error {
+            ModuleError::Load(error) => Self::Load(error),
+            ModuleError::Call(failure) => Self::Module(failure),
+        }
+    }
+}
+
+/// For the PIN of a signature, which the tool asks for while `jeton-pki` signs.
+impl From<Error> for jeton_pki::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Module(failure) => Self::Module(failure),
+            Error::Usage(text) => Self::Usage(text),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+impl From<jeton_pki::Error> for Error {
+    fn from(error: jeton_pki::Error) -> Self {
+        match error {
+            jeton_pki::Error::Module(failure) => Self::Module(failure),
+            jeton_pki::Error::Usage(text) => Self::Usage(text),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Creates objects from files: key pairs, secret keys, certificates.
+
+use cryptoki_sys::*;
+use jeton_client::text::hex;
+use jeton_pki::key_type::Usage;
+
+use crate::Error;
+use crate::client::{Attribute, ObjectHandle, Session};
+use crate::formats::certificate;
+use crate::token_file::{KeyPair, PrivateTemplate};
+
+/// The label and the ID of imported objects.
+#[derive(Clone, Debug)]
+pub struct Naming {
+    /// `CKA_LABEL`
+    pub label: String,
+    /// `CKA_ID`
+    pub id: Vec<u8>,
+    /// Whether objects with the same ID may exist.
+    pub duplicates: Duplicates,
+}
+
+/// What happens if the token has an object of the same class with the same ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The import fails.
+    Refused,
+    /// The import creates another object with this ID.
+    Allowed,
+}
+
+/// The protection of an imported private or secret key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// It is sensitive and cannot be extracted.
+    Sensitive,
+    /// It is sensitive and can be wrapped.
+    Extractable,
+}
+
+/// Creates a private key and, if `public` is true, its public key. If the public key cannot be
+/// created, the private key is destroyed again.
+pub fn key_pair(
+    session: &Session,
+    pair: &KeyPair,
+    naming: &Naming,
+    protection: Protection,
+    usages: &[Usage],
+    public: bool,
+) -> Result<ObjectHandle, Error> {
+    refuse_duplicate(session, CKO_PRIVATE_KEY, naming)?;
+    let mut template = PrivateTemplate(pair.private.0.clone());
+    template.0.extend(names(naming));
+    template.0.extend(protected(protection));
+    template.0.extend(usages.iter().map(|usage| Attribute::flag(usage.attributes().1, true)));
+    let private = create_private(session, &mut template)?;
+    if public {
+        let mut template = pair.public.clone();
+        template.extend(names(naming));
+        template.extend(usages.iter().map(|usage| Attribute::flag(usage.attributes().0, true)));
+        if let Err(failure) = session.create_object(&template) {
+            session.destroy_object(private)?;
+            return Err(failure.into());
+        }
+    }
+    Ok(private)
+}
+
+/// Creates the private key. If the module does not know `CKA_SEED` of PKCS#11 3.2, tries again
+/// without it.
+fn create_private(session: &Session, template: &mut PrivateTemplate) -> Result<ObjectHandle, Error> {
+    match session.create_object(&template.0) {
+        Err(failure) if failure.code == CKR_ATTRIBUTE_TYPE_INVALID => {
+            let before = template.0.len();
+            template.0.retain(|one| one.kind != CKA_SEED);
+            if template.0.len() == before {
+                Err(failure.into())
+            } else {
+                Ok(session.create_object(&template.0)?)
+            }
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Creates a secret key.
+pub fn secret_key(
+    session: &Session,
+    kind: CK_KEY_TYPE,
+    value: &[u8],
+    naming: &Naming,
+    protection: Protection,
+    usages: &[Usage],
+) -> Result<ObjectHandle, Error> {
+    refuse_duplicate(session, CKO_SECRET_KEY, naming)?;
+    let mut template = PrivateTemplate(vec![
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, kind),
+        Attribute::bytes(CKA_VALUE, value),
+    ]);
+    template.0.extend(names(naming));
+    template.0.extend(protected(protection));
+    for usage in usages {
+        let (one, two) = usage.attributes();
+        template.0.push(Attribute::flag(one, true));
+        if one != two {
+            template.0.push(Attribute::flag(two, true));
+        }
+    }
+    Ok(session.create_object(&template.0)?)
+}
+
+/// Creates a certificate object.
+pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<ObjectHandle, Error> {
+    refuse_duplicate(session, CKO_CERTIFICATE, naming)?;
+    let names_of = certificate::names(der)?;
+    let mut template = vec![
+        Attribute::number(CKA_CLASS, CKO_CERTIFICATE),
+        Attribute::number(CKA_CERTIFICATE_TYPE, CKC_X_509),
+        Attribute::bytes(CKA_VALUE, der),
+        Attribute::bytes(CKA_SUBJECT, names_of.subject),
+        Attribute::bytes(CKA_ISSUER, names_of.issuer),
+        Attribute::bytes(CKA_SERIAL_NUMBER, names_of.serial),
+        Attribute::flag(CKA_PRIVATE, false),
+    ];
+    template.extend(names(naming));
+    Ok(session.create_object(&template)?)
+}
+
+fn names(naming: &Naming) -> Vec<Attribute> {
+    vec![
+        Attribute::flag(CKA_TOKEN, true),
+        Attribute::bytes(CKA_LABEL, naming.label.as_bytes()),
+        Attribute::bytes(CKA_ID, naming.id.clone()),
+    ]
+}
+
+fn protected(protection: Protection) -> [Attribute; 3] {
+    [
+        Attribute::flag(CKA_PRIVATE, true),
+        Attribute::flag(CKA_SENSITIVE, true),
+        Attribute::flag(CKA_EXTRACTABLE, protection == Protection::Extractable),
+    ]
+}
+
+fn refuse_duplicate(session: &Session, class: CK_OBJECT_CLASS, naming: &Naming) -> Result<(), Error> {
+    if naming.duplicates == Duplicates::Allowed || naming.id.is_empty() {
+        return Ok(());
+    }
+    let template = [Attribute::number(CKA_CLASS, class), Attribute::bytes(CKA_ID, naming.id.clone())];
+    if session.find(&template)?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "the token has an object of this class with ID {}; choose another --id, or allow it with --force",
+        hex(&naming.id)
+    )))
+}

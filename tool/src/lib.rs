@@ -1,0 +1,23 @@
+//! The library of the tool `jeton`. It administers the tokens of PKCS#11 modules of any vendor.
+//!
+//! It uses the modules only through their C interface. Only [`token_file`] calls Jeton's core, for
+//! commands that PKCS#11 has no function for.
+
+#![deny(unsafe_code)]
+
+pub mod audit;
+pub mod backup;
+pub mod doctor;
+pub mod error;
+pub mod import;
+pub mod migrate;
+pub mod object;
+pub mod output;
+pub mod role;
+pub mod token;
+pub mod token_file;
+pub mod uri;
+
+pub use error::Error;
+pub use jeton_client as client;
+pub use jeton_formats as formats;

@@ -1,0 +1,154 @@
+//! The tool `jeton`: reads the command line, runs a command, and returns the exit status.
+
+mod commands;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use jeton_client::text::shown;
+use jeton_tool::role::Role;
+use jeton_tool::{Error, migrate};
+
+/// The tool links the core, and has PINs of its own.
+#[global_allocator]
+static ALLOCATOR: jeton_tool::token_file::WipingAllocator = jeton_tool::token_file::WipingAllocator;
+
+const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+
+/// Administer tokens of any PKCS#11 module.
+#[derive(Parser)]
+#[command(name = "jeton", version, about, after_help = EXIT)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Initialise, list, delete, rename, move and show tokens.
+    Token(commands::token::Token),
+    /// Change, unblock and reset PINs.
+    Pin(commands::pins::Pin),
+    /// List, show, delete, copy and change objects.
+    Object(commands::object::Object),
+    /// Generate, import, export, wrap and unwrap keys.
+    Key(commands::key::Key),
+    /// Import, export, list and make certificates.
+    Cert(commands::cert::Cert),
+    /// Make a certificate request.
+    Csr(commands::cert::Csr),
+    /// Sign a file.
+    Sign(commands::compute::Sign),
+    /// Verify the signature of a file.
+    Verify(commands::compute::Verify),
+    /// Encrypt a file.
+    Encrypt(commands::compute::Encrypt),
+    /// Decrypt a file.
+    Decrypt(commands::compute::Decrypt),
+    /// Hash a file.
+    Hash(commands::compute::Hash),
+    /// Write random bytes.
+    Random(commands::compute::Random),
+    /// Show the mechanisms of a module.
+    Mechanisms(commands::mechanisms::Mechanisms),
+    /// Show and check the configuration of Jeton.
+    Config(commands::config::Config),
+    /// Make a new token key for a Jeton token, and encrypt its objects again.
+    Rekey(commands::token_file::Rekey),
+    /// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
+    SealingKey(commands::token_file::SealingKey),
+    /// Back up, verify and restore tokens of Jeton.
+    Backup(commands::backup::Backup),
+    /// Examine the token directory or the database, and show what is wrong and how to mend it.
+    Doctor(commands::doctor::Doctor),
+    /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
+    Migrate(commands::migrate::Migrate),
+    /// Verify an audit log of Jeton.
+    Audit(commands::audit::Audit),
+    /// The same as `token init`.
+    #[command(hide = true)]
+    InitToken(commands::token::InitToken),
+    /// The same as `token list`.
+    #[command(hide = true)]
+    ShowSlots(commands::token::ShowSlots),
+    /// The same as `token delete`.
+    #[command(hide = true)]
+    DeleteToken(commands::token::DeleteToken),
+    /// The same as `token info`.
+    #[command(hide = true)]
+    TokenInfo(commands::token_file::TokenInfo),
+    /// The same as `key import`: the option `--import` of `softhsm2-util`.
+    #[command(hide = true)]
+    Import(commands::key::Import),
+    /// Write the manual pages and the completions of shells to a directory.
+    #[command(hide = true)]
+    Manual(commands::manual::Manual),
+}
+
+impl Command {
+    fn run(self) -> Result<ExitCode, Error> {
+        match self {
+            Self::Token(command) => command.run(),
+            Self::Pin(command) => command.run(),
+            Self::Object(command) => command.run(),
+            Self::Key(command) => command.run(),
+            Self::Cert(command) => command.run(),
+            Self::Csr(command) => command.run(),
+            Self::Sign(command) => command.run(),
+            Self::Verify(command) => command.run(),
+            Self::Encrypt(command) => command.run(),
+            Self::Decrypt(command) => command.run(),
+            Self::Hash(command) => command.run(),
+            Self::Random(command) => command.run(),
+            Self::Mechanisms(command) => command.run(),
+            Self::Config(command) => command.run(),
+            Self::Rekey(command) => command.run(),
+            Self::SealingKey(command) => command.run(),
+            Self::Backup(command) => command.run(),
+            Self::Doctor(command) => command.run(),
+            Self::Migrate(command) => command.run(),
+            Self::Audit(command) => command.run(),
+            Self::InitToken(command) => command.run(),
+            Self::ShowSlots(command) => command.run(),
+            Self::DeleteToken(command) => command.run(),
+            Self::TokenInfo(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::Manual(command) => command.run(Arguments::command()),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(role) = jeton_child::role() {
+        let done = role.map_err(Error::Usage).and_then(|Role::Migrate| migrate::run_child());
+        return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+    }
+    let arguments = as_subcommand(std::env::args_os().collect());
+    Arguments::parse_from(arguments).command.run().unwrap_or_else(|error| report(&error))
+}
+
+/// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
+fn report(error: &Error) -> ExitCode {
+    if !is_closed_pipe(error) {
+        eprintln!("jeton: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
+    }
+    if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Returns whether the reader of standard output has closed the pipe, as `head` does.
+fn is_closed_pipe(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Turns the actions of `softhsm2-util`, which are options, into commands.
+fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    const ACTIONS: [&str; 4] = ["--init-token", "--show-slots", "--delete-token", "--import"];
+    let first_is_option = arguments.get(1).is_some_and(|first| first.to_string_lossy().starts_with("--"));
+    let is_action = |argument: &OsString| ACTIONS.iter().any(|action| argument == action);
+    if first_is_option && let Some(at) = arguments.iter().position(is_action) {
+        let action = arguments.remove(at).to_string_lossy().trim_start_matches('-').to_owned();
+        arguments.insert(1, action.into());
+    }
+    arguments
+}

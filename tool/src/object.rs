@@ -1,0 +1,192 @@
+//! Describes the objects of a token for an administrator, each with its PKCS#11 URI. Also reads
+//! single attributes and public keys.
+
+use cryptoki_sys::*;
+use der::{Decode, Encode};
+use jeton_client::text::hex;
+use jeton_pki::key_type::{CURVES, SLH_DSA};
+use serde::Serialize;
+use x509_cert::Certificate;
+
+use crate::Error;
+use crate::client::{Attribute, ObjectHandle, Session, TokenInfo};
+use crate::token_file;
+use crate::uri::Uri;
+
+/// An object in a listing. The fields have the same names in the output of `--json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    /// `private`, `public`, `secret-key`, `cert` or `data`. For another class: `class` and its
+    /// number. `object` if the module returns no class.
+    pub class: String,
+    /// The type of a key, for example `RSA 2048`, `EC P-256` or `AES 256`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_type: Option<String>,
+    /// `CKA_LABEL`
+    pub label: String,
+    /// `CKA_ID` in hexadecimal digits.
+    pub id: String,
+    /// What the key may be used for.
+    pub usage: Vec<&'static str>,
+    /// How the object is protected.
+    pub access: Vec<&'static str>,
+    /// The size of a data object or a certificate in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<usize>,
+    /// The PKCS#11 URI.
+    pub uri: String,
+}
+
+const USAGES: [(CK_ATTRIBUTE_TYPE, &str); 10] = [
+    (CKA_SIGN, "sign"),
+    (CKA_VERIFY, "verify"),
+    (CKA_ENCRYPT, "encrypt"),
+    (CKA_DECRYPT, "decrypt"),
+    (CKA_WRAP, "wrap"),
+    (CKA_UNWRAP, "unwrap"),
+    (CKA_DERIVE, "derive"),
+    (CKA_ENCAPSULATE, "encapsulate"),
+    (CKA_DECAPSULATE, "decapsulate"),
+    (CKA_SIGN_RECOVER, "sign-recover"),
+];
+
+const ACCESS: [(CK_ATTRIBUTE_TYPE, &str); 7] = [
+    (CKA_PRIVATE, "private"),
+    (CKA_SENSITIVE, "sensitive"),
+    (CKA_EXTRACTABLE, "extractable"),
+    (CKA_NEVER_EXTRACTABLE, "never-extractable"),
+    (CKA_LOCAL, "generated"),
+    (CKA_ALWAYS_AUTHENTICATE, "pin-at-each-use"),
+    (CKA_TRUSTED, "trusted"),
+];
+
+/// The classes of objects, with their names in URIs and listings.
+pub const CLASSES: [(CK_OBJECT_CLASS, &str); 5] = [
+    (CKO_PRIVATE_KEY, "private"),
+    (CKO_PUBLIC_KEY, "public"),
+    (CKO_SECRET_KEY, "secret-key"),
+    (CKO_CERTIFICATE, "cert"),
+    (CKO_DATA, "data"),
+];
+
+/// Returns the class with this name.
+pub fn class_named(name: &str) -> Option<CK_OBJECT_CLASS> {
+    CLASSES.iter().find(|(_, known)| *known == name).map(|(class, _)| *class)
+}
+
+/// Describes an object.
+pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> Description {
+    let class = session.number(object, CKA_CLASS);
+    let known = CLASSES.iter().find(|(number, _)| Some(*number) == class).map(|(_, name)| (*name).to_owned());
+    let set = |table: &[(CK_ATTRIBUTE_TYPE, &'static str)]| {
+        let fits = table.iter().filter(|(kind, _)| session.flag(object, *kind));
+        fits.map(|(_, name)| *name).collect::<Vec<_>>()
+    };
+    let is_key = matches!(class, Some(CKO_PRIVATE_KEY | CKO_PUBLIC_KEY | CKO_SECRET_KEY));
+    let sized = matches!(class, Some(CKO_DATA | CKO_CERTIFICATE));
+    let label = String::from_utf8_lossy(&session.bytes(object, CKA_LABEL)).into_owned();
+    let id = session.bytes(object, CKA_ID);
+    let uri = Uri {
+        model: Some(token.model.clone()),
+        manufacturer: Some(token.manufacturer.clone()),
+        serial: Some(token.serial.clone()),
+        token: Some(token.label.clone()),
+        object: Some(label.clone()).filter(|label| !label.is_empty()),
+        id: Some(id.clone()).filter(|id| !id.is_empty()),
+        class: known.clone(),
+        ..Uri::default()
+    };
+    Description {
+        class: known
+            .unwrap_or_else(|| class.map_or("object".to_owned(), |class| format!("class 0x{class:X}"))),
+        key_type: is_key.then(|| key_type(session, object)),
+        usage: if is_key { set(&USAGES) } else { Vec::new() },
+        access: set(&ACCESS),
+        size: sized.then(|| session.bytes(object, CKA_VALUE).len()),
+        id: hex(&id),
+        uri: uri.to_string(),
+        label,
+    }
+}
+
+/// Returns the type of a key with its size, curve or parameter set, for example `RSA 2048`.
+pub fn key_type(session: &Session, key: ObjectHandle) -> String {
+    let Some(kind) = session.number(key, CKA_KEY_TYPE) else { return "unknown type".to_owned() };
+    let curve = || {
+        let parameters = session.bytes(key, CKA_EC_PARAMS);
+        let row = CURVES.iter().find(|(_, _, der)| *der == parameters);
+        row.map_or_else(|| format!("curve {}", hex(&parameters)), |(_, name, _)| (*name).to_owned())
+    };
+    let set = || session.number(key, CKA_PARAMETER_SET).unwrap_or_default();
+    let bits = || 8 * session.number(key, CKA_VALUE_LEN).unwrap_or_default();
+    match kind {
+        CKK_RSA => {
+            let modulus = session.bytes(key, CKA_MODULUS);
+            format!("RSA {}", 8 * modulus.iter().skip_while(|byte| **byte == 0).count())
+        }
+        CKK_EC => format!("EC {}", curve()),
+        CKK_EC_EDWARDS | CKK_EC_MONTGOMERY => curve(),
+        CKK_ML_DSA => format!("ML-DSA-{}", ["?", "44", "65", "87"].get(set() as usize).unwrap_or(&"?")),
+        CKK_ML_KEM => format!("ML-KEM-{}", ["?", "512", "768", "1024"].get(set() as usize).unwrap_or(&"?")),
+        CKK_SLH_DSA => {
+            let name = (set() as usize).checked_sub(1).and_then(|row| SLH_DSA.get(row));
+            format!("SLH-DSA-{}", name.unwrap_or(&"?").to_uppercase())
+        }
+        CKK_AES => format!("AES {}", bits()),
+        CKK_GENERIC_SECRET => format!("generic {}", bits()),
+        CKK_DES3 => "triple DES".to_owned(),
+        CKK_CHACHA20 => "ChaCha20".to_owned(),
+        CKK_DSA => "DSA".to_owned(),
+        CKK_DH => "DH".to_owned(),
+        other => format!("type 0x{other:X}"),
+    }
+}
+
+/// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. A private key
+/// without `CKA_PUBLIC_KEY_INFO` needs a public key object with the same ID and type.
+pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8>, Error> {
+    let none = || Error::Failed("the module shows no public key for this object".to_owned());
+    let info = session.bytes(object, CKA_PUBLIC_KEY_INFO);
+    if !info.is_empty() {
+        return Ok(info);
+    }
+    if session.number(object, CKA_CLASS) == Some(CKO_CERTIFICATE) {
+        let certificate = Certificate::from_der(&session.bytes(object, CKA_VALUE))?;
+        return Ok(certificate.tbs_certificate.subject_public_key_info.to_der()?);
+    }
+    let public = match session.number(object, CKA_CLASS) {
+        Some(CKO_PRIVATE_KEY) => partner(session, object).ok_or_else(none)?,
+        Some(CKO_PUBLIC_KEY) => object,
+        _ => return Err(none()),
+    };
+    const PARTS: [CK_ATTRIBUTE_TYPE; 9] = [
+        CKA_KEY_TYPE,
+        CKA_MODULUS,
+        CKA_PUBLIC_EXPONENT,
+        CKA_EC_PARAMS,
+        CKA_EC_POINT,
+        CKA_PARAMETER_SET,
+        CKA_VALUE,
+        CKA_PRIME,
+        CKA_BASE,
+    ];
+    let values = session.attributes(public, &PARTS)?.into_iter().zip(PARTS);
+    let parts: Vec<_> =
+        values.filter_map(|(value, kind)| value.map(|value| Attribute::bytes(kind, value))).collect();
+    token_file::public_key_info(&parts).ok_or_else(none)
+}
+
+/// Returns the public key object with the same ID and type as a private key. Returns `None` unless
+/// there is exactly one.
+pub fn partner(session: &Session, private: ObjectHandle) -> Option<ObjectHandle> {
+    let id = session.bytes(private, CKA_ID);
+    let template = [
+        Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY),
+        Attribute::number(CKA_KEY_TYPE, session.number(private, CKA_KEY_TYPE)?),
+        Attribute::bytes(CKA_ID, id),
+    ];
+    match session.find(&template).ok()?.as_slice() {
+        [public] => Some(*public),
+        _ => None,
+    }
+}

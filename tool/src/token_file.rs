@@ -1,0 +1,216 @@
+//! Work on tokens of Jeton that PKCS#11 has no function for. This is the only file of the driver
+//! that calls the core. The rest of the driver sees modules only through their C interface.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cryptoki_sys::CK_ATTRIBUTE_TYPE;
+use zeroize::Zeroize;
+
+use crate::Error;
+use crate::client::Attribute;
+
+use jeton::admin::backup::Problem;
+
+pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
+pub use jeton::admin::transfer::{Destination, MOVING, Moved};
+pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
+pub use jeton::file::open as open_file;
+pub use jeton::secret::WipingAllocator;
+pub use jeton::store::{Remark, Role, ServerState};
+
+/// Opens the token with this serial number or label. Without both, opens the only token.
+pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Error> {
+    let mut found = Vec::new();
+    for token in all()? {
+        let info = token.info().map_err(core("read a token"))?;
+        let fits = serial.is_none_or(|serial| info.serial == serial)
+            && label.is_none_or(|label| info.label == label);
+        if fits {
+            found.push(token);
+        }
+    }
+    match found.len() {
+        0 => Err(Error::Failed("no such token in the configured store".to_owned())),
+        1 => Ok(found.remove(0)),
+        _ => Err(Error::Failed("several tokens fit; choose one with --serial".to_owned())),
+    }
+}
+
+/// Reads the properties of a token that can be read without a PIN.
+pub fn info(token: &TokenFile) -> Result<Info, Error> {
+    token.info().map_err(core("read the token"))
+}
+
+/// Opens all tokens of the configured directory or database that can be opened.
+pub fn all() -> Result<Vec<TokenFile>, Error> {
+    TokenFile::all(None).map_err(core("open the tokens"))
+}
+
+/// Returns one sentence for each damage of a token that can be seen without a PIN.
+pub fn damage(token: &TokenFile) -> Result<Vec<String>, Error> {
+    token.damage().map_err(core("look for damage"))
+}
+
+/// Resets the counts of wrong PINs of the SO and of the user to zero.
+pub fn reset_failures(token: &TokenFile) -> Result<(), Error> {
+    token.reset_failures().map_err(core("unlock the PINs"))
+}
+
+/// Sets a new SO PIN. This needs the user PIN.
+pub fn reset_so_pin(token: &TokenFile, user_pin: &str, new: &str) -> Result<(), Error> {
+    token.reset_so_pin(user_pin.as_bytes(), new.as_bytes()).map_err(core("set the SO PIN"))
+}
+
+/// Replaces the label of a token.
+pub fn rename(token: &TokenFile, so_pin: &str, label: &str) -> Result<(), Error> {
+    token.rename(so_pin.as_bytes(), label).map_err(core("rename the token"))
+}
+
+/// Returns the configured directory of the tokens.
+pub fn directory() -> Result<PathBuf, Error> {
+    jeton::admin::directory().map_err(core("read the configuration"))
+}
+
+/// Copies one state of the token's store. Other processes may write to the token meanwhile.
+pub fn copy(token: &TokenFile) -> Result<Copy, Error> {
+    token.copy().map_err(problem("copy the token"))
+}
+
+/// Writes the store of a backup into a new file of this directory.
+pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Result<Copy, Error> {
+    Copy::receive(directory, serial, input).map_err(problem("decrypt the backup"))
+}
+
+/// Returns the bytes of a copy.
+pub fn contents(copy: &Copy) -> Result<impl Read, Error> {
+    copy.file().map_err(problem("read the copy"))
+}
+
+/// Checks every record of a copy. With a PIN, decrypts each record.
+pub fn check(copy: &Copy, login: Option<Login<'_>>) -> Result<Facts, Error> {
+    copy.check(login).map_err(problem("check the copy"))
+}
+
+/// Restores a token from a copy. Returns the facts about the token and the path of its file.
+pub fn restore(copy: Copy, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
+    copy.restore(how).map_err(problem("restore the token"))
+}
+
+/// Moves a token between the token directory and the database.
+pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) -> Result<Moved, Error> {
+    jeton::admin::transfer::move_token(serial, label, to).map_err(problem("move the token"))
+}
+
+/// Examines the database that has the tokens; `None` if they are in files.
+pub fn examine_database() -> Result<Option<ServerState>, Error> {
+    jeton::admin::examine_database().map_err(core("use the database"))
+}
+
+/// Removes a token from the database that has the tokens. Returns its place; `None` if the tokens
+/// are in files.
+pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
+    jeton::admin::remove_from_database(serial).map_err(core("delete the token"))
+}
+
+fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
+    move |problem| Error::TokenFile { what, reason: problem.to_string() }
+}
+
+/// Returns the files of the configuration, and the names and values of the main settings.
+pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
+    jeton::admin::configuration().map_err(core("read the configuration"))
+}
+
+/// A key pair of a file, as templates of `C_CreateObject` with class and type.
+pub struct KeyPair {
+    /// The private key. Wiped when it is dropped.
+    pub private: PrivateTemplate,
+    /// The public key.
+    pub public: Vec<Attribute>,
+    /// The public key as SubjectPublicKeyInfo.
+    pub public_key_info: Vec<u8>,
+}
+
+/// The attributes of a private key. They are wiped when they are dropped.
+pub struct PrivateTemplate(pub Vec<Attribute>);
+
+impl Drop for PrivateTemplate {
+    fn drop(&mut self) {
+        for attribute in &mut self.0 {
+            attribute.value.zeroize();
+        }
+    }
+}
+
+/// Reads a private key in PKCS #8 and computes its public key.
+pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
+    let pair = jeton::admin::keys::read_private_key(der)
+        .map_err(|_| Error::Failed("not a private key of a known type, or damaged".to_owned()))?;
+    let attributes = |bytes: &jeton::admin::keys::Bytes| {
+        bytes.iter().map(|(id, value)| Attribute::bytes(narrow(*id), value.to_vec())).collect()
+    };
+    Ok(KeyPair {
+        private: PrivateTemplate(attributes(&pair.private)),
+        public: attributes(&pair.public),
+        public_key_info: pair.public_key_info,
+    })
+}
+
+/// Encodes the public key with these attributes as SubjectPublicKeyInfo. Returns `None` if they do
+/// not describe a public key of a known type.
+pub fn public_key_info(attributes: &[Attribute]) -> Option<Vec<u8>> {
+    let bytes: Vec<_> = attributes.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
+    jeton::admin::keys::public_key_info(&bytes).ok()
+}
+
+#[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
+fn wide(id: CK_ATTRIBUTE_TYPE) -> u64 {
+    u64::from(id)
+}
+
+fn narrow(id: u64) -> CK_ATTRIBUTE_TYPE {
+    id as CK_ATTRIBUTE_TYPE
+}
+
+/// Makes a new token key, and encrypts all records again with it.
+pub fn rekey(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
+    token.rekey(pins).map_err(core("make a new token key"))
+}
+
+/// Changes the sealing key. `old` names the source of the current key, if the configuration does
+/// not.
+pub fn change_sealing_key(
+    token: &TokenFile,
+    pins: &Pins<'_>,
+    change: SealingChange,
+    old: Option<&str>,
+) -> Result<(), Error> {
+    let old = old.map(str::parse).transpose();
+    let old = old.map_err(|reason: &str| Error::Usage(format!("--old {reason}")))?;
+    token.change_sealing_key(pins, change, old.as_ref()).map_err(core("change the sealing key"))
+}
+
+/// Makes a file with a new sealing key.
+pub fn new_sealing_key(path: &Path) -> Result<(), Error> {
+    jeton::admin::new_sealing_key(path).map_err(Error::io(path))
+}
+
+/// Converts an error of the core into a message, as in `map_err(core("change the PIN"))`. The
+/// message says what failed, and the reason if the core names it. The log has more. It goes to
+/// standard error unless the configuration names a file.
+fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
+    use jeton::error::Error as Core;
+    move |error| {
+        let reason = match error {
+            Core::PinIncorrect => "the PIN is wrong".to_owned(),
+            Core::PinLocked => "the PIN is locked".to_owned(),
+            Core::PinLenRange => "the PIN is too short or too long".to_owned(),
+            Core::UserPinNotInitialized => "the user's PIN was never set".to_owned(),
+            Core::DeviceMemory => "the disk is full".to_owned(),
+            Core::TokenWriteProtected => "the file is read-only".to_owned(),
+            other => format!("{other:?}; the log says why"),
+        };
+        Error::TokenFile { what, reason }
+    }
+}

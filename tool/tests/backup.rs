@@ -1,0 +1,635 @@
+//! Backups of a token in use, killed runs, wrong keys, a full disk, hostile backups, and conflicts
+//! of a restored token with other files.
+//!
+//! In one test four processes create keys and sign while the token is backed up.
+//! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4. In another
+//! test
+//! `JETON_BACKUP_ROUNDS` backups and as many restores are killed. The default is 12.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use age::x25519::Recipient;
+use common::{PIN, Tool, run, succeed};
+use cryptoki_sys::{
+    CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
+    CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+};
+use jeton_child::{Child, Silence};
+use jeton_peers::Known;
+use jeton_tool::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const PASSPHRASE: &str = "a long passphrase";
+const WORKERS: usize = 4;
+/// The page size of a token file.
+const PAGE: usize = 4096;
+/// The limits of a command that reads a hostile backup: the processor time in seconds, and the
+/// memory in KiB.
+const LIMITS: &str = "ulimit -t 20 -v 4000000";
+/// The DER of the OID of P-256.
+const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+
+/// A token, an identity and its recipient.
+struct Setup {
+    tool: Tool,
+    recipient: String,
+}
+
+impl Deref for Setup {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.tool
+    }
+}
+
+impl Setup {
+    /// Returns `None` if the module is not built.
+    fn new() -> Option<Self> {
+        let tool = Tool::new()?;
+        tool.ok("key generate --type ec:p256 --label first --id 01");
+        let recipient = new_key(&tool, "identity");
+        Some(Self { tool, recipient })
+    }
+
+    /// A command with this token directory, and with the PINs and a passphrase in the environment.
+    fn command_in(&self, tokens: &str, line: &str) -> Command {
+        let mut command = self.tool.command_in(tokens, line);
+        command.env("JETON_BACKUP_PASSPHRASE", PASSPHRASE);
+        command
+    }
+
+    fn ok(&self, line: &str) -> String {
+        succeed(&mut self.command_in("tokens", line))
+    }
+
+    fn fails(&self, line: &str) -> String {
+        fails(&mut self.command_in("tokens", line))
+    }
+
+    /// The command that makes a backup.
+    fn create(&self, file: &str) -> String {
+        format!("backup create {file} --recipient {}", self.recipient)
+    }
+
+    fn back_up(&self, file: &str) {
+        self.ok(&self.create(file));
+    }
+
+    fn restore(&self, file: &str, tokens: &str, more: &str) -> Value {
+        let line = format!("backup restore {file} --identity identity --json {more}");
+        serde_json::from_str(&succeed(&mut self.command_in(tokens, &line))).expect("JSON")
+    }
+
+    fn labels(&self, tokens: &str) -> BTreeSet<String> {
+        let list = succeed(&mut self.command_in(tokens, "object list --json"));
+        let list: Vec<Value> = serde_json::from_str(&list).expect("a list");
+        list.iter().filter_map(|object| Some(object["label"].as_str()?.to_owned())).collect()
+    }
+
+    /// Returns whether a file or a directory exists.
+    fn has(&self, name: &str) -> bool {
+        Path::new(&self.scratch.file(name)).exists()
+    }
+}
+
+/// Makes an identity in a file, and returns its recipient.
+fn new_key(tool: &Tool, file: &str) -> String {
+    let said = tool.ok(&format!("backup new-key {file}"));
+    said.trim().strip_prefix("Recipient: ").expect("a recipient").to_owned()
+}
+
+/// The command that restores `backup`.
+const RESTORE: &str = "backup restore backup --identity identity";
+
+fn fails(command: &mut Command) -> String {
+    common::fails(1, command)
+}
+
+#[test]
+fn a_backup_for_recipients_is_verified_and_restored_by_each_of_them() {
+    let Some(setup) = Setup::new() else { return };
+    let second = new_key(&setup, "second");
+    fs::write(setup.scratch.file("all"), format!("# both\n{}\n{second}\n", setup.recipient)).expect("a file");
+    let text = setup.ok("backup create backup --recipients-file all");
+    assert!(text.contains("Every record opens."), "{text}");
+    let mode = fs::metadata(setup.scratch.file("backup")).expect("a file").mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for identity in ["identity", "second"] {
+        let text = setup.ok(&format!("backup verify backup --identity {identity}"));
+        assert!(text.contains("Every record opens."), "{text}");
+    }
+    let text = succeed(&mut setup.without_pins("backup verify backup --identity second"));
+    assert!(text.contains("were not opened"), "{text}");
+    setup.ok("backup new-key stranger");
+    let text = setup.fails("backup verify backup --identity stranger");
+    assert!(text.contains("for other keys"), "{text}");
+    assert!(setup.fails("backup verify backup").contains("give an --identity"));
+    let restored = setup.restore("backup", "restored", "");
+    assert_eq!(restored["label"], "mine");
+    assert_eq!(setup.labels("restored"), setup.labels("tokens"));
+    assert_eq!(setup.files("tokens").iter().filter(|name| name.ends_with(".backup")).count(), 0);
+}
+
+#[test]
+fn a_backup_with_a_passphrase_is_restored_on_another_file_system() {
+    let Some(setup) = Setup::new() else { return };
+    setup.ok("backup create backup");
+    let mut wrong = setup.command_in("tokens", "backup verify backup");
+    let text = fails(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase"));
+    assert!(text.contains("the passphrase is wrong"), "{text}");
+    let text = setup.fails("backup verify backup --identity identity");
+    assert!(text.contains("has a passphrase"), "{text}");
+    let mut short = setup.command_in("tokens", "backup create other");
+    assert!(fails(short.env("JETON_BACKUP_PASSPHRASE", "short")).contains("at least 12"));
+    assert!(!setup.has("other"));
+    // A file system in memory, if the machine has one.
+    let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let tokens = memory.path().join("tokens");
+    let tokens = tokens.to_str().expect("UTF-8");
+    let mut command = setup.command_in("tokens", "backup restore backup");
+    succeed(command.env("JETON_DIR", tokens));
+    let mut list = setup.command_in("tokens", "object list");
+    assert!(succeed(list.env("JETON_DIR", tokens)).contains("first"));
+}
+
+#[test]
+fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
+    let Some(setup) = Setup::new() else { return };
+    let mut stream = setup.command_in("tokens", &setup.create("-"));
+    let bytes = stream.output().expect("the tool starts").stdout;
+    fs::write(setup.scratch.file("backup"), &bytes).expect("the directory is writable");
+    let mut verify = setup.command_in("tokens", "backup verify - --identity identity");
+    verify.stdin(File::open(setup.scratch.file("backup")).expect("a file"));
+    succeed(&mut verify);
+    let again = setup.create("backup");
+    assert!(setup.fails(&again).contains("--force"));
+    assert_eq!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
+    setup.ok(&format!("{again} --force"));
+    assert_ne!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
+    let (code, text) = run(&mut setup.command_in("tokens", "backup create x --recipient age1x"));
+    assert_eq!(code, 2, "{text}");
+}
+
+#[test]
+fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let whole = fs::read(setup.scratch.file("backup")).expect("a file");
+    let check = |bytes: &[u8], what: &str| {
+        fs::write(setup.scratch.file("bad"), bytes).expect("the directory is writable");
+        for verb in ["verify", "restore"] {
+            let text =
+                fails(&mut setup.command_in("other", &format!("backup {verb} bad --identity identity")));
+            assert!(!text.contains("panicked"), "{what}: {text}");
+        }
+        assert!(setup.files("other").is_empty(), "{what}");
+    };
+    for at in [0, 30, 100, 250, whole.len() / 2, whole.len() - 1] {
+        let mut altered = whole.clone();
+        altered[at] ^= 1;
+        check(&altered, &format!("byte {at}"));
+    }
+    for len in [0, 20, 200, whole.len() / 2, whole.len() - 1] {
+        check(&whole[..len], &format!("cut at {len}"));
+    }
+}
+
+/// Returns a command that runs the tool within [`LIMITS`], with the output of `input` as its
+/// standard input.
+fn limited(setup: &Setup, input: &str, line: &str) -> Command {
+    let command = setup.command_in("other", line);
+    let mut shell = Command::new("bash");
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+        .current_dir(setup.scratch.path())
+        .args(["-c", &format!("{input} | {{ {LIMITS}; exec \"$0\" \"$@\"; }}")]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell
+}
+
+#[test]
+fn a_backup_with_an_endless_header_is_refused() {
+    let Some(setup) = Setup::new() else { return };
+    for endless in ["tr '\\0' a </dev/zero", "yes -- $'-> a\\n'"] {
+        let input = format!("{{ printf 'age-encryption.org/v1\\n-> '; {endless}; }}");
+        let (code, text) = run(&mut limited(&setup, &input, "backup verify - --identity identity"));
+        assert_eq!(code, 1, "{endless}: {text}");
+        assert!(text.contains("its header has more than"), "{endless}: {text}");
+    }
+}
+
+/// Everyone who knows a recipient can make a backup for this recipient.
+#[test]
+fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let header = setup.ok("backup verify backup --identity identity --json");
+    let header: Value = serde_json::from_str(&header).expect("JSON");
+    let token = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    let copy = setup.scratch.file("copy");
+    token.execute("VACUUM INTO ?1", [&copy]).expect("a copy");
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'object'";
+    let objects: usize = token.query_row(root, [], |row| row.get(0)).expect("a table");
+    let store = fs::read(copy).expect("a file");
+    let elsewhere = serde_json::json!({ "serial": "../0123456789abc" });
+    let cases = [
+        (&header, store.clone(), None),
+        (&elsewhere, store.clone(), Some("the header of the backup is malformed")),
+        (&with(&header, "serial", "../0123456789abc"), store.clone(), Some("is not the serial number")),
+        (&with(&header, "label", "other"), store.clone(), Some("does not fit its store")),
+        (&header, with_shared_pages(&store, 1), Some("not a token that this version knows")),
+        (&header, with_shared_pages(&store, objects), Some("the token is damaged: Tree")),
+        (&header, store[..store.len() / 2].to_vec(), Some("")),
+        (&header, Vec::new(), Some("not a token that this version knows")),
+    ];
+    for (header, store, expected) in cases {
+        let content = [b"jeton backup 1\n", header.to_string().as_bytes(), b"\n", &store].concat();
+        fs::write(setup.scratch.file("hostile"), encrypted(&setup.recipient, &content)).expect("a file");
+        for verb in ["verify", "restore"] {
+            let line = format!("backup {verb} hostile --identity identity");
+            let (code, text) = run(&mut limited(&setup, ":", &line));
+            assert_eq!(code, i32::from(expected.is_some()), "{verb}: {text}");
+            assert!(text.contains(expected.unwrap_or_default()), "{verb}: {text}");
+            assert!(!text.contains("panicked"), "{verb}: {text}");
+        }
+        assert!(expected.is_none() || setup.files("other").is_empty());
+        let _ = fs::remove_dir_all(setup.scratch.file("other"));
+    }
+}
+
+/// Returns a copy of the header in which the member `name` has this value.
+fn with(header: &Value, name: &str, value: &str) -> Value {
+    let mut header = header.clone();
+    header[name] = value.into();
+    header
+}
+
+fn encrypted(recipient: &str, content: &[u8]) -> Vec<u8> {
+    let recipient: Recipient = recipient.parse().expect("a recipient");
+    let recipients = std::iter::once(&recipient as &dyn age::Recipient);
+    let encryptor = age::Encryptor::with_recipients(recipients).expect("a recipient");
+    let mut plain = encryptor.wrap_output(Vec::new()).expect("memory");
+    plain.write_all(content).expect("memory");
+    plain.finish().expect("memory")
+}
+
+/// Adds 16 levels of pages between the root page of a table and its rows. Each added page, and the
+/// root page, names the same child 101 times. So the table seems to have 101^17 times as many rows.
+fn with_shared_pages(store: &[u8], root: usize) -> Vec<u8> {
+    const LEVELS: usize = 16;
+    // The header of the file is in the first page.
+    let start = if root == 1 { 100 } else { 0 };
+    let mut store = store.to_vec();
+    let added = store.len() / PAGE + 1;
+    let mut rows = store[(root - 1) * PAGE..root * PAGE].to_vec();
+    assert_eq!(rows[start], 13, "a page without children");
+    rows.copy_within(start..PAGE / 2, 0);
+    let top = page_of_one_child(added, start);
+    store[(root - 1) * PAGE + start..root * PAGE].copy_from_slice(&top[start..]);
+    store.extend((1..=LEVELS).flat_map(|level| page_of_one_child(added + level, 0)));
+    store.extend(rows);
+    let pages = (store.len() / PAGE) as u32;
+    store[28..32].copy_from_slice(&pages.to_be_bytes());
+    store
+}
+
+/// A page that names this child 101 times ("Database File Format" of SQLite's manual).
+fn page_of_one_child(child: usize, start: usize) -> Vec<u8> {
+    const CELLS: usize = 100;
+    let child = (child as u32).to_be_bytes();
+    let content = PAGE - 5 * CELLS;
+    let mut page = vec![0; PAGE];
+    page[start] = 5;
+    page[start + 3..start + 5].copy_from_slice(&(CELLS as u16).to_be_bytes());
+    page[start + 5..start + 7].copy_from_slice(&(content as u16).to_be_bytes());
+    page[start + 8..start + 12].copy_from_slice(&child);
+    for cell in 0..CELLS {
+        let (place, at) = (start + 12 + 2 * cell, content + 5 * cell);
+        page[place..place + 2].copy_from_slice(&(at as u16).to_be_bytes());
+        page[at..at + 4].copy_from_slice(&child);
+        page[at + 4] = cell as u8;
+    }
+    page
+}
+
+#[test]
+fn a_file_with_too_many_recipients_is_refused() {
+    let Some(setup) = Setup::new() else { return };
+    let all = format!("{}\n", setup.recipient).repeat(1041);
+    fs::write(setup.scratch.file("all"), &all).expect("a file");
+    let create = "backup create backup --recipients-file all";
+    assert!(setup.fails(create).contains("the file has more than"));
+    fs::write(setup.scratch.file("all"), &all[..all.len() / 1041 * 1040]).expect("a file");
+    setup.ok(create);
+    setup.ok("backup verify backup --identity identity");
+    let twice = format!("{create} --recipients-file all --force");
+    assert!(setup.fails(&twice).contains("its header has more than"));
+    setup.ok("backup verify backup --identity identity");
+}
+
+#[test]
+fn a_damaged_token_is_not_backed_up() {
+    let Some(setup) = Setup::new() else { return };
+    let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    store.execute("DELETE FROM record WHERE id = (SELECT max(id) FROM record)", []).expect("a row");
+    drop(store);
+    let text = setup.fails(&setup.create("backup"));
+    assert!(text.contains("its record is missing"), "{text}");
+    assert!(!setup.has("backup"));
+}
+
+#[test]
+fn an_altered_record_is_found_only_with_a_pin() {
+    let Some(setup) = Setup::new() else { return };
+    let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    let sql = "UPDATE record SET body = CAST(substr(body, 1, 40) || x'0001' || substr(body, 43) AS BLOB)
+               WHERE id = (SELECT id FROM object WHERE private LIMIT 1)";
+    assert_eq!(store.execute(sql, []), Ok(1));
+    drop(store);
+    let create = setup.create("backup");
+    assert!(setup.fails(&create).contains("its record was altered"));
+    succeed(&mut setup.without_pins(&create));
+}
+
+#[test]
+fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
+    let Some(setup) = Setup::new() else { return };
+    let counters = setup.scratch.file("counters");
+    fs::create_dir(&counters).expect("a directory");
+    setup.configure(&format!("[store]\ncounter-dir = {counters:?}\n"));
+    setup.ok("key generate --type aes:256 --label second");
+    setup.back_up("backup");
+    setup.ok("key generate --type aes:256 --label third");
+    // The original token prevents the restore.
+    let text = setup.fails(RESTORE);
+    assert!(text.contains("move it away first, or restore with a new serial number"), "{text}");
+    fs::rename(setup.scratch.file("tokens"), setup.scratch.file("old")).expect("a directory");
+    // The state of the backup is older than the counter.
+    let text = setup.fails(&format!("{RESTORE} --as-it-is"));
+    assert!(text.contains("the counter knows a later state"), "{text}");
+    let mut wrong = setup.command_in("tokens", RESTORE);
+    assert!(fails(wrong.env("JETON_PIN", "wrong pin")).contains("the PIN is wrong"));
+    setup.ok(RESTORE);
+    assert_eq!(setup.labels("tokens"), ["first", "second"].map(str::to_owned).into());
+    setup.ok("key generate --type aes:256 --label fourth");
+    // The original is now older than the counter.
+    let text = fails(&mut setup.command_in("old", "object list"));
+    assert!(text.contains("older copy"), "{text}");
+}
+
+#[test]
+fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let restored = setup.restore("backup", "tokens", "--new-serial");
+    let serial = restored["serial"].as_str().expect("a serial");
+    let list = setup.rows("token list --json");
+    let serials: BTreeSet<_> = list.iter().map(|slot| slot["token"]["serial"].to_string()).collect();
+    assert_eq!(serials.len(), 3, "{list:?}");
+    let find = format!("object list --serial {serial} --label first --json");
+    assert_eq!(setup.rows(&find).len(), 2);
+    setup.write("message", "message");
+    let name = "--label first --class private --out signature";
+    setup.ok(&format!("sign message --serial {serial} {name}"));
+    let files = setup.files("tokens");
+    let mut serials = files.iter().filter_map(|name| name.strip_suffix(".jeton"));
+    let original = serials.find(|name| *name != serial).expect("the original");
+    setup.ok(&format!("verify message --serial {original} --label first --signature signature"));
+    // Each token has its own token key, so a new key for one token does not change the other token.
+    setup.ok(&format!("rekey --serial {serial}"));
+    setup.ok(&format!("object list --login --serial {original}"));
+}
+
+#[test]
+fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let token = setup.token_file("tokens");
+    fs::remove_file(&token).expect("a file");
+    fs::write(format!("{token}-wal"), "left over").expect("the directory is writable");
+    let text = setup.fails(RESTORE);
+    assert!(text.contains("jeton-wal"), "{text}");
+    assert!(!Path::new(&token).exists());
+}
+
+#[test]
+fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
+    let Some(setup) = Setup::new() else { return };
+    setup.ok("sealing-key new sealing");
+    setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("sealing")));
+    setup.ok("sealing-key set");
+    setup.back_up("backup");
+    setup.restore("backup", "restored", "");
+    assert!(setup.labels("restored").contains("first"));
+    setup.configure("");
+    let text = fails(&mut setup.command_in("third", RESTORE));
+    assert!(text.contains("without the sealing key"), "{text}");
+}
+
+#[test]
+fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
+    let Some(setup) = Setup::new() else { return };
+    for number in 0..20 {
+        setup.ok(&format!("key generate --type aes:256 --label key-{number}"));
+    }
+    setup.back_up("whole");
+    let kill = |mut command: Command, after: u64| {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool starts");
+        std::thread::sleep(Duration::from_millis(after));
+        let _ = child.kill();
+        child.wait().expect("it ends").success()
+    };
+    let rounds = common::number("JETON_BACKUP_ROUNDS", 12);
+    for after in (0..rounds).map(|round| 25 * round / rounds) {
+        kill(setup.command_in("tokens", &format!("{} --force", setup.create("killed"))), after);
+        if setup.has("killed") {
+            setup.ok("backup verify killed --identity identity");
+            fs::remove_file(setup.scratch.file("killed")).expect("a file");
+        }
+        let restore = "backup restore whole --identity identity";
+        let tokens = format!("restored-{after}");
+        let done = kill(setup.command_in(&tokens, restore), after);
+        if !setup.files(&tokens).iter().any(|name| name.ends_with(".jeton")) {
+            assert!(!done);
+            succeed(&mut setup.command_in(&tokens, restore));
+        }
+        assert_eq!(setup.labels(&tokens).len(), 21);
+    }
+    setup.back_up("last");
+    let rest = setup.files("tokens");
+    assert!(!rest.iter().any(|name| name.ends_with(".backup") || name.ends_with(".new")), "{rest:?}");
+    let rest = setup.files(".");
+    assert!(!rest.iter().any(|name| name.starts_with(".tmp")), "{rest:?}");
+}
+
+#[test]
+fn a_full_disk_leaves_no_backup() {
+    let Some(setup) = Setup::new() else { return };
+    // `ulimit -f` makes a write fail, as a full disk does.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 8; exec {} backup create small --recipient {}",
+        env!("CARGO_BIN_EXE_jeton"),
+        setup.recipient
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).current_dir(setup.scratch.path());
+    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file("tokens"));
+    let (code, text) = run(&mut command);
+    assert_eq!(code, 1, "{text}");
+    assert!(!setup.has("small"));
+    assert!(!setup.files("tokens").iter().any(|name| name.ends_with(".backup")));
+}
+
+/// The work of another process of this test, in the directory of the test.
+#[derive(Serialize, Deserialize)]
+enum Role {
+    /// Generates key pairs until the file `stop` exists. Prints the label of each key that has
+    /// signed.
+    Work(usize),
+    /// Checks that the token has these keys, and that all its keys sign.
+    Check(BTreeSet<String>),
+}
+
+fn worker(setup: &Setup, tokens: &str, role: &Role) -> Child {
+    let mut command = jeton_child::of_test("process_of_another_test", role);
+    command.current_dir(setup.scratch.path());
+    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file(tokens));
+    Child::start(&mut command).expect("this test starts")
+}
+
+/// Not a test: [`worker`] starts this function in a process of its own.
+#[test]
+fn process_of_another_test() {
+    match jeton_child::role() {
+        None => {}
+        Some(role) => match role.expect("a role") {
+            Role::Work(number) => generate_keys(number),
+            Role::Check(expected) => check_keys(&expected),
+        },
+    }
+}
+
+/// Each restored backup has every key that was acknowledged before the backup began, and all its
+/// keys sign.
+#[test]
+fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
+    let Some(setup) = Setup::new() else { return };
+    let seconds = common::number("JETON_BACKUP_SECONDS", 4);
+    let mut workers: Vec<_> =
+        (0..WORKERS).map(|number| worker(&setup, "tokens", &Role::Work(number))).collect();
+    let mut acknowledged = BTreeSet::new();
+    let mut hear = |acknowledged: &mut BTreeSet<String>| {
+        for worker in &mut workers {
+            acknowledged.extend(worker.waiting::<String>());
+        }
+    };
+    let (begin, mut backups) = (Instant::now(), Vec::new());
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        // A short test has short pauses.
+        std::thread::sleep(Duration::from_millis(250 * seconds.min(20)));
+        hear(&mut acknowledged);
+        let name = format!("backup-{}", backups.len());
+        let start = Instant::now();
+        setup.back_up(&name);
+        backups.push((name, acknowledged.clone(), start.elapsed()));
+    }
+    setup.write("stop", "");
+    let succeeds = |child: &mut Child| matches!(child.finish(jeton_child::UNLIMITED), Silence::Ended(status) if status.success());
+    assert!(workers.iter_mut().all(succeeds));
+    assert!(backups.iter().any(|(_, acknowledged, _)| !acknowledged.is_empty()));
+    for (name, acknowledged, elapsed) in backups {
+        let tokens = format!("{name}-tokens");
+        let objects = &setup.restore(&name, &tokens, "")["objects"];
+        println!(
+            "{name}: {} keys acknowledged before, {objects} objects, made in {:.2} s",
+            acknowledged.len(),
+            elapsed.as_secs_f64()
+        );
+        assert!(succeeds(&mut worker(&setup, &tokens, &Role::Check(acknowledged))), "{name}");
+    }
+}
+
+fn session() -> (Module, Session) {
+    let module = Module::load(Known::Jeton.library().expect("the module")).expect("the module");
+    module.initialize(None).expect("the configuration");
+    let slot = *module.slots(true).expect("slots").first().expect("a token");
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("the PIN");
+    (module, session)
+}
+
+fn generate_keys(number: usize) {
+    let (_module, session) = session();
+    let mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
+    for count in 0.. {
+        if Path::new("stop").exists() {
+            break;
+        }
+        let label = format!("{number}-{count}");
+        let name = |more: Vec<Attribute>| {
+            let both = [
+                Attribute::flag(CKA_TOKEN, true),
+                Attribute::bytes(CKA_LABEL, label.as_bytes()),
+                Attribute::bytes(CKA_ID, label.as_bytes()),
+            ];
+            [&both[..], &more[..]].concat()
+        };
+        let public = name(vec![Attribute::bytes(CKA_EC_PARAMS, P256), Attribute::flag(CKA_VERIFY, true)]);
+        let private = name(vec![Attribute::flag(CKA_SIGN, true)]);
+        let (public, private) = session.generate_key_pair(&mechanism, &public, &private).expect("a pair");
+        assert!(signs(&session, private, public));
+        jeton_child::say(&label);
+    }
+}
+
+fn check_keys(expected: &BTreeSet<String>) {
+    let (_module, session) = session();
+    let mut missing: BTreeSet<_> = expected.iter().map(String::as_str).collect();
+    let labels: Vec<_> = of_class(&session, CKO_PRIVATE_KEY, None)
+        .into_iter()
+        .map(|key| (key, session.attribute(key, CKA_ID).expect("an ID")))
+        .collect();
+    for (private, id) in &labels {
+        let public = of_class(&session, CKO_PUBLIC_KEY, Some(id));
+        assert_eq!(public.len(), 1, "{id:?}");
+        assert!(signs(&session, *private, public[0]), "{id:?}");
+        missing.remove(str::from_utf8(id).expect("a label"));
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn of_class(session: &Session, class: u64, id: Option<&[u8]>) -> Vec<ObjectHandle> {
+    let mut template = vec![Attribute::number(CKA_CLASS, class)];
+    template.extend(id.map(|id| Attribute::bytes(CKA_ID, id)));
+    session.find(&template).expect("a search")
+}
+
+fn signs(session: &Session, private: ObjectHandle, public: ObjectHandle) -> bool {
+    let (mechanism, mut signature) = (Mechanism::new(CKM_ECDSA_SHA256), [0; 64]);
+    session.sign_init(&mechanism, private).expect("a key that signs");
+    let len = session.sign(b"data", &mut signature).expect("a signature");
+    session.verify_init(&mechanism, public).expect("a key that verifies");
+    session.verify(b"data", &signature[..len]).expect("a verification")
+}
+
+#[test]
+fn a_token_directory_that_everybody_may_change_gets_no_token() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let open = setup.scratch.file("open");
+    fs::create_dir(&open).expect("a directory");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("its owner");
+    fails(&mut setup.command_in("open", RESTORE));
+    assert!(setup.files("open").is_empty());
+}

@@ -1,0 +1,181 @@
+//! Runs the tool as a process, and finds other programs and modules of the machine.
+
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
+
+pub mod migration;
+pub mod old_store;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use jeton_peers::Known;
+pub use jeton_programs::{Scratch, fails, has, number, peer, run, succeed};
+use serde_json::Value;
+
+/// The PINs of the tokens, in the environment of the tool.
+pub const PIN: &str = "87654321";
+pub const SO_PIN: &str = "12345678";
+/// The cheapest key derivation, which makes the logins fast.
+pub const CHEAP: &str = "[pin]\nmemory-kib = 8\npasses = 1\n";
+
+/// Returns a command that runs the tool with these arguments.
+pub fn jeton<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jeton"));
+    command.args(arguments);
+    command
+}
+
+/// Copies the tool to this path, with `cp`. If the test itself wrote the file, a child that another
+/// thread forks meanwhile could hold it open, and the file could not be executed.
+pub fn copy_tool(to: impl AsRef<Path>) {
+    succeed(Command::new("cp").arg(env!("CARGO_BIN_EXE_jeton")).arg(to.as_ref()));
+}
+
+/// A command line of the tool: words with spaces between them, or a list of words.
+pub trait Line {
+    /// Returns the words.
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Line for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Line for String {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl<const N: usize> Line for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Line for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Line for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+/// A directory with a token directory, a configuration and other files, in which the tool runs.
+pub struct Tool {
+    /// The directory.
+    pub scratch: Scratch,
+}
+
+impl Tool {
+    /// Makes a directory without tokens. Returns `None` if the module is not built.
+    pub fn empty() -> Option<Self> {
+        peer(Known::Jeton)?;
+        let tool = Self { scratch: Scratch::new() };
+        tool.configure("");
+        Some(tool)
+    }
+
+    /// Makes a directory with a token labelled `mine`. Returns `None` if the module is not built.
+    pub fn new() -> Option<Self> {
+        let tool = Self::empty()?;
+        tool.ok(&["token", "init", "--label", "mine"]);
+        Some(tool)
+    }
+
+    /// Writes the configuration.
+    pub fn configure(&self, more: &str) {
+        self.write("conf", format!("{CHEAP}{more}"));
+    }
+
+    /// Returns a command with the PINs in the environment.
+    pub fn command(&self, line: &(impl Line + ?Sized)) -> Command {
+        self.command_in("tokens", line)
+    }
+
+    /// Like [`command`](Self::command), with another token directory.
+    pub fn command_in(&self, tokens: &str, line: &(impl Line + ?Sized)) -> Command {
+        let mut command = self.without_pins(line);
+        command.env("JETON_DIR", self.scratch.file(tokens)).env("JETON_PIN", PIN);
+        command.env("JETON_SO_PIN", SO_PIN);
+        command
+    }
+
+    /// Returns a command without PINs.
+    pub fn without_pins(&self, line: &(impl Line + ?Sized)) -> Command {
+        let mut command = jeton(line.words());
+        command.current_dir(self.scratch.path()).stdin(Stdio::null());
+        command.env("JETON_DIR", self.scratch.file("tokens")).env("JETON_CONF", self.scratch.file("conf"));
+        command
+    }
+
+    /// Runs a command that must succeed. Returns its output.
+    pub fn ok(&self, line: &(impl Line + ?Sized)) -> String {
+        succeed(&mut self.command(line))
+    }
+
+    /// Runs a command that must fail with this exit status. Returns its output.
+    pub fn fails(&self, status: i32, line: &(impl Line + ?Sized)) -> String {
+        fails(status, &mut self.command(line))
+    }
+
+    /// Runs a command that must succeed. Returns its JSON.
+    pub fn json(&self, line: &(impl Line + ?Sized)) -> Value {
+        serde_json::from_str(&self.ok(line)).expect("JSON")
+    }
+
+    /// Returns the rows of the list that a command prints as JSON.
+    pub fn rows(&self, line: &(impl Line + ?Sized)) -> Vec<Value> {
+        serde_json::from_value(self.json(line)).expect("a list")
+    }
+
+    /// Runs a script of the shell, which must succeed.
+    pub fn shell(&self, script: &str) -> String {
+        let mut command = Command::new("sh");
+        succeed(command.args(["-ec", script]).current_dir(self.scratch.path()).stdin(Stdio::null()))
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.scratch.file(name), bytes).expect("the directory is writable");
+    }
+
+    /// Reads a file.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.scratch.file(name)).expect("the file was written")
+    }
+
+    /// Returns the names in a directory, or nothing if there is no such directory.
+    pub fn files(&self, folder: &str) -> BTreeSet<String> {
+        let Ok(entries) = fs::read_dir(self.scratch.file(folder)) else { return BTreeSet::new() };
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+    }
+
+    /// Returns the path of a token in a directory.
+    pub fn token_file(&self, tokens: &str) -> String {
+        let files = self.files(tokens);
+        let name = files.iter().find(|name| name.ends_with(".jeton")).expect("a token");
+        format!("{}/{name}", self.scratch.file(tokens))
+    }
+
+    /// Returns the serial number of the token in the token directory.
+    pub fn serial(&self) -> String {
+        let file = self.token_file("tokens");
+        file.rsplit('/').next().and_then(|name| name.strip_suffix(".jeton")).expect("a serial").to_owned()
+    }
+
+    /// Signs a message with the private key of a label, and verifies the signature.
+    pub fn signs(&self, label: &str) {
+        self.write("message", "hello");
+        self.ok(&["sign", "message", "--label", label, "--out", "signature", "--force"]);
+        self.ok(&["verify", "message", "--label", label, "--signature", "signature"]);
+    }
+}
