@@ -142,9 +142,9 @@ fn every_module_of_the_core_has_a_layer() {
     }
 }
 
-/// The tool, the driver and the conformance suite call a module through its C interface, as every client
-/// does. PKCS#11 has no functions for token files. The tool's commands for them call the core,
-/// through one file only.
+/// The tool, the driver and the conformance suite call a module through its C interface, as every
+/// client does. PKCS#11 has no functions for token files. The tool's commands for them call the
+/// core, through one file only.
 #[test]
 fn one_file_of_the_tool_calls_the_core() {
     const ONLY: &str = "tool/src/token_file.rs";

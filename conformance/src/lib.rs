@@ -6,8 +6,8 @@
 //! the exit status is an error. A deviation from the expected result of a vector is not a failure
 //! if its reason is known.
 //!
-//! The program `conformance` of this package and the command `jeton-driver conformance` have the same
-//! options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool
+//! The program `conformance` of this package and the command `jeton-driver conformance` have the
+//! same options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool
 //! `jeton` is built without the feature `vectors`.
 
 mod attacks;

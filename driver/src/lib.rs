@@ -1,6 +1,6 @@
 //! The library of the program `jeton-driver`. It runs workloads through PKCS#11 modules of any
-//! vendor, side by side, and measures them: an X.509 PKI pipeline, the issuance of certificates under
-//! load, and TLS handshakes.
+//! vendor, side by side, and measures them: an X.509 PKI pipeline, the issuance of certificates
+//! under load, and TLS handshakes.
 //!
 //! It uses the modules only through their C interface.
 

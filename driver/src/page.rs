@@ -1,8 +1,8 @@
 //! The page of a measurement: tables and plots, as one HTML or Markdown document without other
 //! files.
 //!
-//! - `contents`, `issuance`, `tls`: the tables and plots of `jeton-driver pipeline`, `jeton-driver issue` and
-//!   `jeton-driver tls`; `plots` draws all plots.
+//! - `contents`, `issuance`, `tls`: the tables and plots of `jeton-driver pipeline`, `jeton-driver
+//!   issue` and `jeton-driver tls`; `plots` draws all plots.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;

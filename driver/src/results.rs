@@ -187,8 +187,8 @@ impl Comparison {
     }
 }
 
-/// Compares the last measurements of `jeton-driver pipeline` in two stores, cell by cell. Cells that only
-/// one store has are left out.
+/// Compares the last measurements of `jeton-driver pipeline` in two stores, cell by cell. Cells
+/// that only one store has are left out.
 pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
     let before = last(before)?;
     let after: HashMap<Cell, Interval> = last(after)?.into_iter().collect();

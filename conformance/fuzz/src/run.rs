@@ -71,8 +71,8 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Makes the calls that `bytes` describe, with these functions. Creates the token of this thread
-    /// first if it does not exist, and restores it at the end if the run changed it.
+    /// Makes the calls that `bytes` describe, with these functions. Creates the token of this
+    /// thread first if it does not exist, and restores it at the end if the run changed it.
     pub(crate) fn of(bytes: &[u8], calls: &[&Call]) {
         TOKEN.with_borrow_mut(|token| {
             let mut run = Run {

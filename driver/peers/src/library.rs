@@ -14,11 +14,11 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it. `jeton-driver pipeline` runs it only if `--module` names it or
-    /// is `all`.
+    /// Kryoptic. No Debian package has it. `jeton-driver pipeline` runs it only if `--module` names
+    /// it or is `all`.
     Kryoptic,
-    /// Craton HSM. No Debian package has it. `jeton-driver pipeline` runs it only if `--module` names it
-    /// or is `all`.
+    /// Craton HSM. No Debian package has it. `jeton-driver pipeline` runs it only if `--module`
+    /// names it or is `all`.
     Craton,
 }
 

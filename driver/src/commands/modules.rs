@@ -45,7 +45,8 @@ pub struct TokenOptions {
     #[arg(long, value_enum)]
     backend: Option<Backend>,
     /// The label of an existing token, for a module that is given by its path. A module that is
-    /// given by its name gets a temporary token. Only `jeton-driver tls` uses this option with a name too.
+    /// given by its name gets a temporary token. Only `jeton-driver tls` uses this option with a
+    /// name too.
     #[arg(long)]
     pub token_label: Option<String>,
     /// The user PIN of the existing token. Default: a prompt.

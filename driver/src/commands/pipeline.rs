@@ -51,8 +51,8 @@ pub struct Pipeline {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton-driver compare` compares two of these files. `jeton-driver report` makes a page from one
-    /// of them.
+    /// may share. `jeton-driver compare` compares two of these files. `jeton-driver report` makes a
+    /// page from one of them.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this

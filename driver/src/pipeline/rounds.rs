@@ -1,6 +1,6 @@
 //! Measures all modules in turns: in each round the baseline and every module that needs more runs
-//! do one run of the same work (a batch, or a load of `jeton-driver issue`). A disturbance of a shared
-//! machine then affects all of them, and a ratio compares runs of the same rounds.
+//! do one run of the same work (a batch, or a load of `jeton-driver issue`). A disturbance of a
+//! shared machine then affects all of them, and a ratio compares runs of the same rounds.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The measurements of `jeton-driver tls` in a result store. They have their own table, which the first
-//! measurement of `jeton-driver tls` creates.
+//! The measurements of `jeton-driver tls` in a result store. They have their own table, which the
+//! first measurement of `jeton-driver tls` creates.
 
 use rusqlite::{Connection, params};
 

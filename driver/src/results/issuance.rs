@@ -1,5 +1,5 @@
-//! The measurements of `jeton-driver issue` in a result store. They have their own table, which the first
-//! measurement of `jeton-driver issue` creates.
+//! The measurements of `jeton-driver issue` in a result store. They have their own table, which the
+//! first measurement of `jeton-driver issue` creates.
 
 use rusqlite::{Connection, params};
 
