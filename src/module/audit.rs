@@ -5,6 +5,8 @@
 //! a record of each message, because it processes any number of them. Closing a session is not
 //! recorded, although it destroys the session's objects and may end the login.
 
+use std::sync::Arc;
+
 use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
@@ -20,6 +22,9 @@ const SUCCESS: &str = "Ok";
 
 /// The result of a function. It may contain the handles of new objects.
 pub(super) trait Makes {
+    /// Whether the function makes objects.
+    const OBJECTS: bool = true;
+
     fn handles(&self) -> Vec<ObjectHandle> {
         Vec::new()
     }
@@ -30,8 +35,13 @@ pub(super) trait Makes {
     }
 }
 
-impl Makes for () {}
-impl Makes for usize {}
+impl Makes for () {
+    const OBJECTS: bool = false;
+}
+
+impl Makes for usize {
+    const OBJECTS: bool = false;
+}
 
 impl Makes for ObjectHandle {
     fn handles(&self) -> Vec<ObjectHandle> {
@@ -101,10 +111,17 @@ impl Module {
         call: Call<'_>,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
+        let needed = |session: &mut Session| {
+            let is_needed = T::OBJECTS || session.token.settings.audit.is_some();
+            Ok(is_needed.then(|| (Arc::clone(&session.token), session.rights())))
+        };
         // The work itself fails if the session handle is invalid.
-        let Ok((token, rights)) = self.access(session) else { return work() };
+        let Ok(Some((token, rights))) = self.sessions.with(session, needed) else { return work() };
         let work = || {
             let made = work()?;
+            if !T::OBJECTS {
+                return Ok(made);
+            }
             // The session may have been closed before its new objects were listed. They would never
             // be destroyed.
             if !self.sessions.is_open(session) && token.forget_session(session) {
