@@ -59,7 +59,10 @@ pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
     let directory = tempfile::Builder::new().prefix("timing-").tempdir_in(target_directory());
     let directory = directory.map_err(|error| error.to_string())?;
     let module = Module::load(library).map_err(|error| error.to_string())?;
-    let reserved = format!("{}, mechanisms = {{ legacy = true }}", parameters(directory.path(), backend));
+    // Wrong PINs never lock the token.
+    let reserved = parameters(directory.path(), backend)
+        .replace("passes = 1", "passes = 1, retries = 4000000000")
+        + ", mechanisms = { legacy = true }";
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
     let prepared = prepare_token(&module, &TokenAccess::Initialise).map_err(|error| error.to_string())?;
     let run = || -> Result<(), Failure> {
@@ -73,7 +76,9 @@ pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
             bench.cbc_decryption(backend, time, cipher)?;
             bench.cbc_unwrapping(backend, time, cipher)?;
         }
-        Ok(())
+        bench.hmac_verification(backend, time)?;
+        // Last, because it logs the user out.
+        bench.login(backend, time)
     };
     run().map_err(|failure| failure.to_string())
 }
@@ -281,6 +286,64 @@ impl<'a> Bench<'a> {
         let call = |input: &[u8]| self.unwrap(&with, key, input, &template);
         let name = format!("C_UnwrapKey {}: bad padding, impossible key length", cipher.name);
         report(backend, &name, &inputs, time, call);
+        Ok(())
+    }
+
+    /// Both classes are wrong MACs: one in the first byte, one in the last.
+    fn hmac_verification(&self, backend: &str, time: Duration) -> Result<(), Failure> {
+        let mut template = secret(CKK_SHA256_HMAC);
+        template.push(Attribute::bytes(CKA_VALUE, [7; 32]));
+        template.extend([CKA_SIGN, CKA_VERIFY].map(|id| Attribute::flag(id, true)));
+        let key = self.session.create_object(&template)?;
+        let with = Mechanism::new(CKM_SHA256_HMAC);
+        let data = [1; 64];
+        let mut mac = [0; 32];
+        self.session.sign_init(&with, key)?;
+        self.session.sign(&data, &mut mac)?;
+        let class = |wrong: usize| -> Vec<Vec<u8>> {
+            let changed = |change: usize| {
+                let mut mac = mac.to_vec();
+                mac[wrong] ^= change as u8;
+                mac
+            };
+            (1..=INPUTS).map(changed).collect()
+        };
+        let call = |mac: &[u8]| {
+            let _ = self.session.verify_init(&with, key);
+            let start = Instant::now();
+            let _ = self.session.verify(&data, mac);
+            start.elapsed()
+        };
+        report(
+            backend,
+            "C_Verify SHA256_HMAC: wrong first byte, wrong last byte",
+            &[class(0), class(31)],
+            time,
+            call,
+        );
+        Ok(())
+    }
+
+    /// Both classes are wrong PINs of the right length: one differs from the PIN in the first byte,
+    /// one in the last.
+    fn login(&self, backend: &str, time: Duration) -> Result<(), Failure> {
+        self.session.logout()?;
+        let class = |wrong: usize| -> Vec<Vec<u8>> {
+            let changed = |letter: u8| {
+                let mut pin = PIN.as_bytes().to_vec();
+                pin[wrong] = letter;
+                pin
+            };
+            (b'A'..=b'Z').map(changed).collect()
+        };
+        let call = |pin: &[u8]| {
+            let pin = std::str::from_utf8(pin).expect("letters and digits");
+            let start = Instant::now();
+            let _ = self.session.login(User::User, Some(pin));
+            start.elapsed()
+        };
+        let inputs = [class(0), class(PIN.len() - 1)];
+        report(backend, "C_Login: PIN with a wrong first letter, wrong last letter", &inputs, time, call);
         Ok(())
     }
 }

@@ -122,10 +122,13 @@ impl Module {
             if !T::OBJECTS {
                 return Ok(made);
             }
-            // The session may have been closed before its new objects were listed. They would never
-            // be destroyed.
-            if !self.sessions.is_open(session) && token.forget_session(session) {
-                return Err(Error::SessionHandleInvalid);
+            // The session may have been closed before its new objects or its pending function were
+            // listed. They would never be removed.
+            if !self.sessions.is_open(session) {
+                self.jobs.close_session(session);
+                if token.forget_session(session) {
+                    return Err(Error::SessionHandleInvalid);
+                }
             }
             Ok(made)
         };
