@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::file;
 use crate::id::SlotId;
 use crate::secret::Secret;
+use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, PinCost, pin_cost};
-use crate::store::sealing::{self, SealingKey};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{self, Header, PinState, ServerState, Store};
 use crate::token::{Sealing, Token};
@@ -123,7 +123,7 @@ impl TokenFile {
             failures: state.failures,
             limit,
             cost: pin_cost(&state.record),
-            sealing_key: seal::sealing_id(&state.record).map(sealing::text),
+            sealing_key: seal::sealing_id(&state.record).map(sealing_key::text),
         };
         Ok(Info {
             label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
@@ -281,7 +281,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
 /// Creates a file with a new sealing key, which only its owner may read. Fails if the file exists.
 pub fn new_sealing_key(path: &Path) -> std::io::Result<()> {
     let key =
-        seal::random::<{ sealing::SHORTEST }>().map_err(|_| std::io::Error::other("no random bytes"))?;
+        seal::random::<{ sealing_key::SHORTEST }>().map_err(|_| std::io::Error::other("no random bytes"))?;
     let key = Secret::new(key.to_vec());
     let mut file = file::open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, 0o600)?;
     file.write_all(&key)?;

@@ -21,8 +21,8 @@ use crate::audit::Threads;
 use crate::config::Settings;
 use crate::error::Error;
 use crate::store::counter::Counter;
+use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, TokenKey};
-use crate::store::sealing::{self, SealingKey};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
 use crate::store::{Change, Header, NewPins, Role, Store};
@@ -209,7 +209,7 @@ pub(super) fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -
         objects: found.objects,
         state: header.change.0,
         has_user_pin: !header.user.record.is_empty(),
-        sealing_key: seal::sealing_id(&header.so.record).map(sealing::text),
+        sealing_key: seal::sealing_id(&header.so.record).map(sealing_key::text),
     })
 }
 
@@ -227,7 +227,7 @@ fn unwrap(header: &Header, login: Login<'_>, settings: &Settings) -> Outcome<Tok
             Some(key.ok_or_else(|| {
                 Problem(format!(
                     "no PIN opens this token without the sealing key {}; [store] sealing-key must name it",
-                    sealing::text(needed)
+                    sealing_key::text(needed)
                 ))
             })?)
         }

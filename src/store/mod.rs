@@ -12,28 +12,18 @@ use self::sqlite::detached::Detached;
 use crate::config::Settings;
 use crate::error::Result;
 
-pub(crate) mod attempt_lock;
 pub mod counter;
 mod descriptors;
 #[cfg(feature = "postgresql")]
 mod fingerprint;
 pub mod fork;
-mod gate;
-pub(crate) mod index;
-mod inspection;
 #[cfg(target_os = "linux")]
 mod locks;
 pub(crate) mod place;
 #[cfg(feature = "postgresql")]
 mod postgresql;
-mod probe;
-mod reserve;
-mod schema;
 pub mod seal;
-pub(crate) mod sealing;
 pub mod sqlite;
-mod still;
-pub mod summary;
 
 /// A PIN attempt that is counted. It ends when this value is dropped: after its failure was
 /// forgiven, or when the PIN was wrong.
@@ -347,7 +337,7 @@ pub struct Row {
     /// The tag of its record.
     pub(crate) tag: Tag,
     /// The hashes that a search finds the object by: see [`index`].
-    pub(crate) index_keys: index::IndexKeys,
+    pub(crate) index_keys: seal::index::IndexKeys,
 }
 
 /// The facts about a token, without its objects.

@@ -14,8 +14,8 @@ use super::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
+use crate::store::seal::summary::{RowHash, Summary};
 use crate::store::seal::{self, TokenKey};
-use crate::store::summary::{RowHash, Summary};
 use crate::store::{Again, Change, Committed, Rewrite, Role, Row, Snapshot, Summarise, Tag, Write};
 
 /// The jobs of the threads that create objects.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::counter::Counter;
 use crate::store::seal::TokenKey;
-use crate::store::summary::Summary;
+use crate::store::seal::summary::Summary;
 use crate::store::{Change, Header, Row, Snapshot};
 
 /// If a login sees at most this number of objects, it reads and verifies all of their records. So

@@ -21,10 +21,10 @@ use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in, computed, key, strict};
 use crate::store::counter::Counter;
-use crate::store::index::{INDEXER_KEY, Indexer};
+use crate::store::seal::index::{INDEXER_KEY, Indexer};
+use crate::store::seal::sealing_key::SealingKey;
+use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
-use crate::store::sealing::SealingKey;
-use crate::store::summary::Summary;
 use crate::store::{Change, Header, PinState, Role, Store, Tag};
 
 mod commit;

@@ -15,7 +15,7 @@ use super::search::{Plan, WantedKeys};
 use super::walk::{Place, Storage, Visibility, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
-use crate::store::index::IndexKeys;
+use crate::store::seal::index::IndexKeys;
 use crate::store::{Row, Tag};
 
 /// The largest handle of a built-in object.

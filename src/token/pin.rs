@@ -14,8 +14,8 @@ use super::Token;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
+use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, TokenKey};
-use crate::store::sealing::{self, SealingKey};
 use crate::store::{Attempt, PinState, Role};
 
 /// An attempt is refused if its turn begins later than this.
@@ -278,13 +278,13 @@ impl Token {
             return Ok(Some(other.duplicate()));
         }
         let key = self.sealing_key()?;
-        let found = key.as_ref().map_or("none".to_owned(), |key| sealing::text(key.id()));
+        let found = key.as_ref().map_or("none".to_owned(), |key| sealing_key::text(key.id()));
         if let Some(key) = key.filter(|key| key.id() == needed) {
             return Ok(Some(key));
         }
         error!(
             token = self.serial,
-            needed = sealing::text(needed),
+            needed = sealing_key::text(needed),
             found,
             "no PIN opens the token without its sealing key; [store] sealing-key must name it"
         );

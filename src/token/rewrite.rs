@@ -8,10 +8,10 @@ use super::objects::Cached;
 use super::{Token, public_indexer};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
-use crate::store::index::Indexer;
+use crate::store::seal::index::Indexer;
+use crate::store::seal::sealing_key::SealingKey;
+use crate::store::seal::summary::{RowHash, Summary};
 use crate::store::seal::{self, TokenKey};
-use crate::store::sealing::SealingKey;
-use crate::store::summary::{RowHash, Summary};
 use crate::store::{Change, NewPins, Rewriter, Rewritten, Role, Row, Snapshot};
 
 /// The sealing key that a token needs after [`Token::rekey`].

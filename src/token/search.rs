@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::id::AttributeType as A;
 use crate::object::Object;
 use crate::object::value::Value;
-use crate::store::index::Indexer;
+use crate::store::seal::index::Indexer;
 
 /// The index keys of one wanted value: in public objects, in private session objects, and in
 /// private token objects.

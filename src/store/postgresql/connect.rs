@@ -19,7 +19,7 @@ use super::wire::{Pending, Wire, drive};
 use crate::config::{CommitLevel, DatabaseRules, SealingSource};
 use crate::error::Error;
 use crate::store::fork::Socket;
-use crate::store::sealing::read_secret;
+use crate::store::seal::sealing_key::read_secret;
 
 /// The port of a server if the address names none.
 const PORT: u16 = 5432;

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Row};
 use super::failure::Outcome;
 use super::rows;
 use super::transaction::read_header;
-use crate::store::inspection::Inspector;
+use crate::store::seal::inspection::Inspector;
 use crate::store::{Inspection, Remark, ServerState};
 
 /// The rights that a host needs, as a list of SQL values.

@@ -3,7 +3,7 @@
 use tokio_postgres::Row as Columns;
 
 use super::failure::{Fault, Outcome};
-use crate::store::index::decode;
+use crate::store::seal::index::decode;
 use crate::store::{Change, Header, PinState, Row, Snapshot};
 
 /// The columns of a header, in the order in which `header` reads them.

@@ -17,7 +17,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
 use crate::config::{DatabaseRules, SealingSource};
-use crate::store::sealing::read_secret;
+use crate::store::seal::sealing_key::read_secret;
 
 /// The certificates and keys of the connections.
 #[derive(Clone)]

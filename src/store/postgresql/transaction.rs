@@ -20,7 +20,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::failure::{Fault, Outcome};
 use super::rows::{self, HEADER};
 use crate::error::Error;
-use crate::store::index::encode;
+use crate::store::seal::index::encode;
 use crate::store::{
     Again, Change, Committed, Header, Rewrite, Rewriter, Role, Row, Snapshot, Summarise, Write,
 };

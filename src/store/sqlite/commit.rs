@@ -7,11 +7,13 @@ use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params};
 use tracing::{error, warn};
 
 use super::failure::log_failure;
+use super::reserve;
 use super::rows::{index_keys, snapshot};
+use super::schema;
 use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
-use crate::store::index::encode;
-use crate::store::{Change, Committed, Header, Rewriter, Row, Snapshot, Summarise, Write, reserve, schema};
+use crate::store::seal::index::encode;
+use crate::store::{Change, Committed, Header, Rewriter, Row, Snapshot, Summarise, Write};
 
 /// The number of records that [`rewrite_records`] reads at a time.
 const BATCH: usize = 256;

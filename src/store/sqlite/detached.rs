@@ -12,9 +12,10 @@ use super::direct::expect_token;
 use super::failure::{log_failure, log_not_a_token};
 use super::inspect::inspect;
 use super::rows::read_header;
+use super::schema;
 use crate::error::{Error, Result};
 use crate::store::seal::TokenKey;
-use crate::store::{Change, Header, Inspection, Rewriter, schema};
+use crate::store::{Change, Header, Inspection, Rewriter};
 
 #[cfg(feature = "postgresql")]
 mod whole;

@@ -15,10 +15,11 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::open_files::read_unopened;
+use super::schema;
 use super::{FORMAT, OLDEST};
 use crate::file;
 use crate::store::place::Stamp;
-use crate::store::{Change, Header, PinState, schema};
+use crate::store::{Change, Header, PinState};
 
 /// SQLite's default page size, which token files have.
 const PAGE: usize = 4096;

@@ -5,9 +5,9 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 use tracing::error;
 
+use super::still::is_out_of_room;
 use crate::error::Error;
 use crate::store::descriptors;
-use crate::store::still::is_out_of_room;
 
 pub(super) fn log_failure(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
     if is_shortage(reason) {

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::rows::{index_keys, read_header};
-use crate::store::inspection::{Inspector, MOST};
 use crate::store::seal::TokenKey;
+use crate::store::seal::inspection::{Inspector, MOST};
 use crate::store::{Inspection, Row};
 
 /// The start of the answer in which SQLite lists the damage of pages.

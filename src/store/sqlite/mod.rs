@@ -1,6 +1,7 @@
 //! The store in an SQLite file, which several processes share. It has a write-ahead log, and syncs
 //! before it acknowledges a commit.
 
+pub(crate) mod attempt_lock;
 mod changes;
 mod commit;
 pub(crate) mod detached;
@@ -12,8 +13,12 @@ mod inspect;
 mod open;
 mod open_files;
 mod pool;
+mod probe;
 mod removal;
+mod reserve;
 mod rows;
+mod schema;
+mod still;
 mod stored;
 
 pub(crate) use direct::{Found, Reader};
@@ -34,11 +39,11 @@ use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes
 use self::failure::log_failure;
 use self::inspect::inspect;
 use self::open_files::Registered;
+use self::probe::Probe;
 use self::removal::SCRUB_WAIT;
 use self::rows::{change, index_keys, read_header, snapshot};
+use self::still::Still;
 use super::place::{FileId, Place};
-use super::probe::Probe;
-use super::still::Still;
 use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Summarise, Write};
 use crate::error::{Error, Result};
 use crate::file_lock;

@@ -16,13 +16,15 @@ use super::commit::replace_content;
 use super::direct::expect_token;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
 use super::open_files::Registered;
+use super::probe::Probe;
+use super::reserve;
+use super::schema;
+use super::still::{Still, is_out_of_room};
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::store::place::{self, FileId, JOURNAL, Place};
-use crate::store::probe::Probe;
-use crate::store::still::{Still, is_out_of_room};
-use crate::store::{Header, descriptors, reserve, schema};
+use crate::store::{Header, descriptors};
 
 /// The extension of a token file.
 pub(super) const EXTENSION: &str = "jeton";

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::{FORMAT, OLDEST};
-use crate::store::index::{IndexKeys, decode};
+use crate::store::seal::index::{IndexKeys, decode};
 use crate::store::{Change, Header, PinState, Snapshot};
 
 /// Reads the header; `None` if the file has no token. If this version of Jeton does not know the

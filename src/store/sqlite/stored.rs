@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tracing::error;
 
+use super::attempt_lock::AttemptLock;
 use super::changes::is_rested;
 use super::failure::{log_failure, log_io_failure};
 use super::handle::{Closed, Handle, State};
@@ -17,7 +18,6 @@ use super::pool::Pool;
 use super::{Kept, OpenFile, lock};
 use crate::error::{Error, Result};
 use crate::file_lock::Mode;
-use crate::store::attempt_lock::AttemptLock;
 use crate::store::descriptors;
 use crate::store::place::FileId;
 use crate::store::{

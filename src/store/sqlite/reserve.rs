@@ -13,8 +13,9 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{attempt_lock, place};
+use super::attempt_lock;
 use crate::file;
+use crate::store::place;
 
 /// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
 /// when some objects are removed.

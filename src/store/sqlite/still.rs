@@ -12,9 +12,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::place::Stamp;
 use super::schema;
 use crate::error::Error;
+use crate::store::place::Stamp;
 
 /// The state of a file that is open read-only.
 pub(super) struct Still {

@@ -19,16 +19,16 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// The gate of this process.
-pub(super) static GATE: Gate = Gate::new(LIMIT_KIB);
+pub(in crate::store) static GATE: Gate = Gate::new(LIMIT_KIB);
 
 /// Counts the memory in use. The upper half of `used` is the process ID, the lower half the KiB.
-pub(super) struct Gate {
+pub(in crate::store) struct Gate {
     limit: u32,
     used: AtomicU64,
 }
 
 /// Memory that is counted as in use until this value is dropped.
-pub(super) struct Permit {
+pub(in crate::store) struct Permit {
     gate: &'static Gate,
     kib: u32,
 }
@@ -39,7 +39,7 @@ impl Gate {
     }
 
     /// Waits until there is room for this number of KiB, and counts them.
-    pub(super) fn enter(&'static self, kib: u32) -> Permit {
+    pub(in crate::store) fn enter(&'static self, kib: u32) -> Permit {
         let kib = kib.min(self.limit);
         let mut pause = FIRST_PAUSE;
         while !self.count(kib) {

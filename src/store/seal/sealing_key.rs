@@ -66,7 +66,7 @@ impl SealingKey {
     }
 
     /// Returns the key.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in crate::store) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn text(id: SealingId) -> String {
 }
 
 /// Reads a secret from its configured location.
-pub(super) fn read_secret(source: &SealingSource) -> std::result::Result<Secret, String> {
+pub(in crate::store) fn read_secret(source: &SealingSource) -> std::result::Result<Secret, String> {
     match source {
         SealingSource::File(path) => read_private(path),
         SealingSource::Credential(name) => match credentials() {

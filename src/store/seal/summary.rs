@@ -15,9 +15,9 @@ use std::hash::Hasher;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::{Change, Row};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
+use crate::store::{Change, Row};
 
 /// The number of sums. Each commit writes all of them, and a wrong one makes all rows of its
 /// group suspect.
@@ -42,7 +42,7 @@ impl RowHasher {
     }
 
     /// Returns the key.
-    pub(super) fn key(&self) -> &[u8; ROW_HASH_KEY] {
+    pub(in crate::store) fn key(&self) -> &[u8; ROW_HASH_KEY] {
         self.0.as_array().expect("the length that it was made with")
     }
 

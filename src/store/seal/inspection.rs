@@ -1,15 +1,15 @@
 //! Looks for damage in the rows and records of a token: all that can be seen without a PIN, and
 //! with the token key every altered record.
 
-use super::seal::{self, Kind, TokenKey};
 use super::summary::Summary;
-use super::{Change, Header, Inspection, Row};
+use super::{self as seal, Kind, TokenKey};
+use crate::store::{Change, Header, Inspection, Row};
 
 /// After this number of findings, further damaged objects are only counted.
-pub(super) const MOST: usize = 100;
+pub(in crate::store) const MOST: usize = 100;
 
 /// Takes the objects of a token one after the other.
-pub(super) struct Inspector<'a> {
+pub(in crate::store) struct Inspector<'a> {
     header: &'a Header,
     key: Option<&'a TokenKey>,
     objects: u64,
@@ -22,7 +22,11 @@ pub(super) struct Inspector<'a> {
 
 impl<'a> Inspector<'a> {
     /// Begins with the PIN records of a token, and with damage that is already known.
-    pub(super) fn new(header: &'a Header, key: Option<&'a TokenKey>, mut damage: Vec<String>) -> Self {
+    pub(in crate::store) fn new(
+        header: &'a Header,
+        key: Option<&'a TokenKey>,
+        mut damage: Vec<String>,
+    ) -> Self {
         let pins = [("SO PIN", &header.so.record), ("user PIN", &header.user.record)];
         for (whose, record) in pins.into_iter().filter(|(_, record)| !record.is_empty()) {
             if seal::pin_cost(record).is_none() {
@@ -33,7 +37,7 @@ impl<'a> Inspector<'a> {
     }
 
     /// Takes an object; its record is `None` if it is missing.
-    pub(super) fn object(&mut self, row: &Row, record: Option<&[u8]>) {
+    pub(in crate::store) fn object(&mut self, row: &Row, record: Option<&[u8]>) {
         self.objects += 1;
         if let Some(wrong) = self.wrong_with(row, record) {
             if self.damage.len() < MOST {
@@ -65,7 +69,7 @@ impl<'a> Inspector<'a> {
     }
 
     /// Takes the sealed summary, after the last object.
-    pub(super) fn finish(mut self, summary: &[u8]) -> Inspection {
+    pub(in crate::store) fn finish(mut self, summary: &[u8]) -> Inspection {
         if let Some(key) = self.key {
             let known = key.open_summary(&self.header.serial, self.header.change, summary);
             match known {

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::fork;
+use crate::store::fork;
 
 /// The settings of a connection to an untrusted file ("Defense Against The Dark Arts" of SQLite's
 /// manual).

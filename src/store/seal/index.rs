@@ -26,12 +26,12 @@ pub(crate) const INDEXER_KEY: usize = 16;
 pub(crate) type IndexKeys = SmallVec<[u64; 6]>;
 
 /// Encodes index keys for a store: 8 bytes each, least significant byte first.
-pub(super) fn encode(index_keys: &[u64]) -> Vec<u8> {
+pub(in crate::store) fn encode(index_keys: &[u64]) -> Vec<u8> {
     index_keys.iter().flat_map(|key| key.to_le_bytes()).collect()
 }
 
 /// Decodes index keys. Ignores a remainder that is too short for an index key.
-pub(super) fn decode(bytes: &[u8]) -> IndexKeys {
+pub(in crate::store) fn decode(bytes: &[u8]) -> IndexKeys {
     bytes.as_chunks().0.iter().map(|key| u64::from_le_bytes(*key)).collect()
 }
 
@@ -45,7 +45,7 @@ impl Indexer {
     }
 
     /// Returns the key.
-    pub(super) fn key(&self) -> &[u8; INDEXER_KEY] {
+    pub(in crate::store) fn key(&self) -> &[u8; INDEXER_KEY] {
         self.0.as_array().expect("the length that it was made with")
     }
 

@@ -12,6 +12,12 @@
 //! The token key is wrapped under the SO PIN and, if it is set, under the user PIN. Each wrapping
 //! uses Argon2id with its own salt and parameters.
 
+mod gate;
+pub(crate) mod index;
+pub(in crate::store) mod inspection;
+pub(crate) mod sealing_key;
+pub mod summary;
+
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -19,11 +25,10 @@ use serde::{Deserialize, Serialize};
 use tracing::error;
 use zeroize::Zeroize;
 
-use super::gate::{GATE, Permit};
-use super::index::{INDEXER_KEY, Indexer};
-use super::sealing::{SealingId, SealingKey};
-use super::summary::{ROW_HASH_KEY, RowHasher, Summary};
-use super::{Change, Role, Row, Tag};
+use self::gate::{GATE, Permit};
+use self::index::{INDEXER_KEY, Indexer};
+use self::sealing_key::{SealingId, SealingKey};
+use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
@@ -31,6 +36,7 @@ use crate::object::Attributes;
 use crate::object::attribute::{ObjectRules, ObjectTypes};
 use crate::object::value::Value;
 use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
+use crate::store::{Change, Role, Row, Tag};
 
 const FORMAT: u8 = 1;
 const NONCE: usize = 24;

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::place;
 use crate::file;
 use crate::file_lock::{self, Mode};
+use crate::store::place;
 
 /// The lock of an attempt. The attempt holds it until it has reset the count of failures or has
 /// failed. The lock has no file if the file cannot be created because the disk is full or
