@@ -10,7 +10,8 @@ use super::wrap_aes::kwp;
 use crate::backend::{CipherScheme, Direction, PrivateKey};
 use crate::error::{Error, Result};
 use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm};
-use crate::object::{Attributes, Object, curve, key};
+use crate::object::key_type::ec;
+use crate::object::{Attributes, Object, key};
 use crate::secret::{Secret, with_wiped_frame};
 use crate::token::Token;
 
@@ -59,9 +60,9 @@ impl<'a> Agreement<'a> {
         let provider = token.provider();
         let spec = key::pair_spec(wrapping.attributes(), &Attributes::default())?;
         let (fresh, private) = provider.keys.generate(&spec)?;
-        let head = self.encode(curve::point_of(&fresh)?)?;
+        let head = self.encode(ec::point_of(&fresh)?)?;
         let peer = key::public_parts(wrapping.attributes())?;
-        let aes = self.aes_key(token, &*provider.keys.private(&private)?, curve::point_of(&peer)?).map_err(
+        let aes = self.aes_key(token, &*provider.keys.private(&private)?, ec::point_of(&peer)?).map_err(
             |error| match error {
                 // The wrapping key is a point of small order, which gives no shared secret.
                 Error::DataInvalid => Error::KeyFunctionNotPermitted,
@@ -83,7 +84,7 @@ impl<'a> Agreement<'a> {
     ) -> Result<usize> {
         let len = self.head_len(unwrapping.attributes())?;
         let (head, rest) = wrapped.split_at_checked(len).ok_or(Error::WrappedKeyLenRange)?;
-        let bare = head.len() - curve::point_len(unwrapping.attributes())?;
+        let bare = head.len() - ec::point_len(unwrapping.attributes())?;
         if self.encode(&head[bare..])? != head {
             return Err(Error::WrappedKeyInvalid);
         }
@@ -107,7 +108,7 @@ impl<'a> Agreement<'a> {
     }
 
     fn head_len(&self, attributes: &Attributes) -> Result<usize> {
-        let point = vec![0; curve::point_len(attributes)?];
+        let point = vec![0; ec::point_len(attributes)?];
         self.encode(&point).map(|head| head.len())
     }
 

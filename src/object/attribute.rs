@@ -7,143 +7,14 @@ use super::value::Kind;
 use crate::error::Error;
 use crate::id::{AttributeType as A, value};
 
+pub use super::rule::{Change, Default, Need, ObjectTypes, Rule};
 pub(crate) use by_type::ObjectRules;
-pub use object_types::{ObjectTypes, secret_class};
+pub use object_types::secret_class;
 
 mod by_type;
 mod classes;
 mod keys;
 mod object_types;
-
-/// Whether a template may or must contain an attribute.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// Required: `TemplateIncomplete` if it is absent.
-    Must,
-    /// Optional.
-    May,
-    /// Forbidden: `AttributeReadOnly`, because the token sets it.
-    Never,
-    /// The mechanism sets it. A template may repeat it with the same value; another value fails
-    /// with `TemplateInconsistent`.
-    Same,
-}
-
-/// How an attribute may change after creation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
-    /// `C_SetAttributeValue` and `C_CopyObject` may change it.
-    Free,
-    /// Only `C_CopyObject` may change it.
-    Copy,
-    /// Only `C_CopyObject` may change it, and only from false to true.
-    CopyRaise,
-    /// Only `C_CopyObject` may change it, and only from true to false.
-    CopyLower,
-    /// `C_SetAttributeValue` may change it. `C_CopyObject` may only set it to false.
-    Usage,
-    /// `C_SetAttributeValue` and `C_CopyObject` may change it from false to true.
-    Raise,
-    /// `C_SetAttributeValue` and `C_CopyObject` may change it from true to false.
-    Lower,
-    /// Only the SO may change it. At creation, too, only the SO may set it to true.
-    SecurityOfficer,
-    /// It may only become empty.
-    Clear,
-    /// It never changes.
-    Fixed,
-}
-
-/// The value if the template does not have the attribute.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Default {
-    /// The object does not have the attribute.
-    Absent,
-    /// True for these classes and types, false for the others.
-    TrueFor(ObjectTypes),
-    /// An empty value.
-    Empty,
-    /// This number.
-    Number(u64),
-    /// The token computes it when a caller reads it (`computed.rs`), unless the object stores a
-    /// value.
-    Computed,
-}
-
-/// One row of the table.
-pub struct Rule {
-    /// The attribute.
-    pub id: A,
-    /// The form of its value.
-    pub kind: Kind,
-    /// The classes and types of the objects that have it.
-    pub on: ObjectTypes,
-    /// Whether the template of `C_CreateObject` may or must contain it.
-    pub create: Need,
-    /// Whether the template of `C_GenerateKey` or `C_GenerateKeyPair` may or must contain it.
-    pub generate: Need,
-    /// How it changes after creation.
-    pub change: Change,
-    /// Whether it is hidden if `CKA_SENSITIVE` is true or `CKA_EXTRACTABLE` is false.
-    pub secret: bool,
-    /// Its value if the template does not have it.
-    pub default: Default,
-    /// The largest valid number.
-    pub most: u64,
-}
-
-impl Rule {
-    const fn new(id: A, kind: Kind, on: ObjectTypes) -> Self {
-        Self {
-            id,
-            kind,
-            on,
-            create: Need::May,
-            generate: Need::May,
-            change: Change::Free,
-            secret: false,
-            default: Default::Absent,
-            most: u64::MAX,
-        }
-    }
-
-    const fn needs(mut self, create: Need, generate: Need) -> Self {
-        self.create = create;
-        self.generate = generate;
-        self
-    }
-
-    const fn changes(mut self, change: Change) -> Self {
-        self.change = change;
-        self
-    }
-
-    const fn or(mut self, default: Default) -> Self {
-        self.default = default;
-        self
-    }
-
-    const fn secret(mut self) -> Self {
-        self.secret = true;
-        self
-    }
-
-    const fn up_to(mut self, most: u64) -> Self {
-        self.most = most;
-        self
-    }
-
-    /// Returns whether the template of a function that makes a key from another key may or must
-    /// contain the attribute.
-    pub fn receive(&self) -> Need {
-        match self.generate {
-            // For example, `C_GenerateKey` needs `CKA_VALUE_LEN`. The template of an unwrapped key
-            // may leave it out, because the wrapped key already has a length.
-            Need::Must => Need::May,
-            need => need,
-        }
-    }
-}
 
 /// Returns all rules.
 pub fn table() -> impl Iterator<Item = &'static Rule> {

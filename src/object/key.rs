@@ -1,9 +1,10 @@
 //! Converts between a key's attributes and the parts of a key that a backend takes.
 
+use super::Attributes;
 use super::attribute::ObjectTypes;
+use super::key_type::{ec as curve, otp};
 use super::required::{bytes, key_type, put_same};
 use super::value::{Value, unpadded};
-use super::{Attributes, curve, otp};
 use crate::backend::{
     DsaGroup, MlDsa, MlKem, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate,
     des3,

@@ -6,11 +6,12 @@
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
+use super::key_type::otp;
 use super::policy::{Login, Rights};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
-use super::{Attributes, Object, key, kind_of, otp, parameters};
+use super::{Attributes, Object, key, kind_of, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts, des3};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};

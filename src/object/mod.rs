@@ -3,7 +3,7 @@
 //!
 //! `attribute` holds the attribute rules as a table. `template` holds the caller's input.
 //! `make` builds the attributes of new objects. `key` converts between attributes and the parts
-//! of a key, and `curve` does this for keys on curves. `computed` computes attributes from
+//! of a key, and `key_type` has the rules of each key type. `computed` computes attributes from
 //! other attributes. `built_in` makes the objects that describe the token itself. `policy`
 //! decides which session may write an object. `strict` applies the policy *strict*.
 
@@ -18,15 +18,15 @@ pub(crate) mod bits;
 pub(crate) mod built_in;
 pub(crate) mod clock;
 pub(crate) mod computed;
-pub(crate) mod curve;
 pub(crate) mod key;
+pub(crate) mod key_type;
 pub(crate) mod make;
-pub(crate) mod otp;
 pub(crate) mod parameters;
 pub(crate) mod pkcs8;
 pub(crate) mod policy;
 pub(crate) mod public_half;
 mod required;
+mod rule;
 pub(crate) mod spki;
 pub(crate) mod strict;
 pub mod template;

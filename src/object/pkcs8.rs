@@ -11,8 +11,8 @@ use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
 use sec1::EcPrivateKey;
 
 use super::Attributes;
-use super::curve::{named_curve, point_of};
 use super::key::{dsa_group, private_parts};
+use super::key_type::ec::{named_curve, point_of};
 use super::value::Value;
 use crate::backend::{DsaGroup, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};

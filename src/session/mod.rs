@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params};
 use crate::object::bits::Flag;
+use crate::object::key_type::ec;
 use crate::object::policy::{Access, Rights};
-use crate::object::{Object, curve, key, strict};
+use crate::object::{Object, key, strict};
 use crate::secret::try_boxed;
 use crate::token::Token;
 
@@ -490,7 +491,7 @@ fn signature<A: ?Sized>(
     if let Action::Mac(_) = mechanism.info.action {
         return Ok(Signature::Mac(mac(token, mechanism, object)?));
     }
-    let (scheme, hash) = mechanism.scheme(curve::edwards_curve(object.attributes()))?;
+    let (scheme, hash) = mechanism.scheme(ec::edwards_curve(object.attributes()))?;
     Ok(Signature::Pair(Message::new(token.provider(), hash), algorithm(&scheme)?))
 }
 

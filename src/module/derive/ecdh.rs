@@ -4,7 +4,7 @@ use super::{Work, digest};
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::mechanism::AgreementKdf;
-use crate::object::curve;
+use crate::object::key_type::ec;
 use crate::object::make::Cut;
 use crate::secret::Secret;
 
@@ -28,7 +28,7 @@ impl Work<'_> {
         // both forms are tried.
         let secret = private
             .agree(peer)
-            .or_else(|_| curve::octets(peer).and_then(|peer| private.agree(peer)))
+            .or_else(|_| ec::octets(peer).and_then(|peer| private.agree(peer)))
             .map_err(bare)?;
         match kdf {
             None if shared.is_empty() => Ok((secret, Cut::Leading)),

@@ -1,6 +1,7 @@
 //! The rules of the attributes that only some key types have, and of domain parameters.
 
 use super::{A, Change, Default, Kind, Need, ObjectTypes, Rule, flag, text, value};
+use crate::object::rule::{hidden, made};
 
 pub(super) const RULES: &[Rule] = &[
     // RSA.
@@ -114,18 +115,6 @@ pub(super) const RULES: &[Rule] = &[
     text(A::OTP_SERVICE_LOGO, ObjectTypes::HOTP),
     text(A::OTP_SERVICE_LOGO_TYPE, ObjectTypes::HOTP),
 ];
-
-/// Returns the rule of a public part of a key. `C_CreateObject` requires it. If the token generates
-/// the key, the mechanism sets it.
-const fn made(id: A, kind: Kind, on: ObjectTypes) -> Rule {
-    Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
-}
-
-/// Returns the rule of a secret part of a key. `create` is the need in `C_CreateObject`. If the
-/// token generates the key, the mechanism computes it.
-const fn hidden(id: A, kind: Kind, on: ObjectTypes, create: Need) -> Rule {
-    Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
-}
 
 /// Returns the rule of a parameter of one-time passwords.
 const fn otp(id: A, default: u64) -> Rule {

@@ -1,54 +1,50 @@
 //! The object types that the token knows: each class together with a key, certificate or hardware
 //! feature type.
 
+use super::ObjectTypes;
 use crate::id::{KeyType as K, ObjectClass, value};
-
-/// A set of object types. Each one is a class together with a key, certificate or hardware feature
-/// type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ObjectTypes(u64);
 
 #[allow(missing_docs, reason = "the names are the specification's")]
 impl ObjectTypes {
-    pub const DATA: Self = Self(1);
-    pub const X_509: Self = Self(1 << 1);
-    pub(crate) const RSA_PUBLIC: Self = Self(1 << 2);
-    pub(crate) const EC_PUBLIC: Self = Self(1 << 3);
-    pub(crate) const EDWARDS_PUBLIC: Self = Self(1 << 4);
-    pub(crate) const MONTGOMERY_PUBLIC: Self = Self(1 << 5);
-    pub(crate) const ML_DSA_PUBLIC: Self = Self(1 << 6);
-    pub(crate) const SLH_DSA_PUBLIC: Self = Self(1 << 7);
-    pub(crate) const ML_KEM_PUBLIC: Self = Self(1 << 8);
-    pub(crate) const RSA_PRIVATE: Self = Self(1 << 10);
-    pub(crate) const EC_PRIVATE: Self = Self(1 << 11);
-    pub(crate) const EDWARDS_PRIVATE: Self = Self(1 << 12);
-    pub(crate) const MONTGOMERY_PRIVATE: Self = Self(1 << 13);
-    pub(crate) const ML_DSA_PRIVATE: Self = Self(1 << 14);
-    pub(crate) const SLH_DSA_PRIVATE: Self = Self(1 << 15);
-    pub(crate) const ML_KEM_PRIVATE: Self = Self(1 << 16);
-    pub(crate) const AES: Self = Self(1 << 20);
-    pub(crate) const GENERIC_SECRET: Self = Self(1 << 21);
-    pub(crate) const AES_XTS: Self = Self(1 << 22);
-    pub(crate) const CHACHA20: Self = Self(1 << 23);
-    pub(crate) const HKDF: Self = Self(1 << 24);
+    pub const DATA: Self = Self::member(0);
+    pub const X_509: Self = Self::member(1);
+    pub(crate) const RSA_PUBLIC: Self = Self::member(2);
+    pub(crate) const EC_PUBLIC: Self = Self::member(3);
+    pub(crate) const EDWARDS_PUBLIC: Self = Self::member(4);
+    pub(crate) const MONTGOMERY_PUBLIC: Self = Self::member(5);
+    pub(crate) const ML_DSA_PUBLIC: Self = Self::member(6);
+    pub(crate) const SLH_DSA_PUBLIC: Self = Self::member(7);
+    pub(crate) const ML_KEM_PUBLIC: Self = Self::member(8);
+    pub(crate) const RSA_PRIVATE: Self = Self::member(10);
+    pub(crate) const EC_PRIVATE: Self = Self::member(11);
+    pub(crate) const EDWARDS_PRIVATE: Self = Self::member(12);
+    pub(crate) const MONTGOMERY_PRIVATE: Self = Self::member(13);
+    pub(crate) const ML_DSA_PRIVATE: Self = Self::member(14);
+    pub(crate) const SLH_DSA_PRIVATE: Self = Self::member(15);
+    pub(crate) const ML_KEM_PRIVATE: Self = Self::member(16);
+    pub(crate) const AES: Self = Self::member(20);
+    pub(crate) const GENERIC_SECRET: Self = Self::member(21);
+    pub(crate) const AES_XTS: Self = Self::member(22);
+    pub(crate) const CHACHA20: Self = Self::member(23);
+    pub(crate) const HKDF: Self = Self::member(24);
     /// The key types of the HMACs.
-    pub(crate) const HMAC: Self = Self(1 << 25);
-    pub(crate) const DH_PUBLIC: Self = Self(1 << 40);
-    pub(crate) const DH_PRIVATE: Self = Self(1 << 41);
-    pub const DH_PARAMETERS: Self = Self(1 << 42);
-    pub(crate) const HOTP: Self = Self(1 << 43);
-    pub const X_509_ATTRIBUTE: Self = Self(1 << 44);
-    pub const WTLS: Self = Self(1 << 45);
-    pub const TRUST: Self = Self(1 << 46);
-    pub(crate) const PROFILE: Self = Self(1 << 47);
-    pub(crate) const MECHANISM: Self = Self(1 << 48);
+    pub(crate) const HMAC: Self = Self::member(25);
+    pub(crate) const DH_PUBLIC: Self = Self::member(40);
+    pub(crate) const DH_PRIVATE: Self = Self::member(41);
+    pub const DH_PARAMETERS: Self = Self::member(42);
+    pub(crate) const HOTP: Self = Self::member(43);
+    pub const X_509_ATTRIBUTE: Self = Self::member(44);
+    pub const WTLS: Self = Self::member(45);
+    pub const TRUST: Self = Self::member(46);
+    pub(crate) const PROFILE: Self = Self::member(47);
+    pub(crate) const MECHANISM: Self = Self::member(48);
     /// The clock, the only hardware feature.
-    pub(crate) const CLOCK: Self = Self(1 << 49);
-    pub(crate) const VALIDATION: Self = Self(1 << 50);
-    pub(crate) const DES3: Self = Self(1 << 51);
-    pub(crate) const DSA_PUBLIC: Self = Self(1 << 52);
-    pub(crate) const DSA_PRIVATE: Self = Self(1 << 53);
-    pub const DSA_PARAMETERS: Self = Self(1 << 54);
+    pub(crate) const CLOCK: Self = Self::member(49);
+    pub(crate) const VALIDATION: Self = Self::member(50);
+    pub(crate) const DES3: Self = Self::member(51);
+    pub(crate) const DSA_PUBLIC: Self = Self::member(52);
+    pub(crate) const DSA_PRIVATE: Self = Self::member(53);
+    pub const DSA_PARAMETERS: Self = Self::member(54);
 
     pub(crate) const RSA: Self = Self::RSA_PUBLIC.or(Self::RSA_PRIVATE);
     pub(super) const CURVE_PUBLIC: Self =
@@ -72,7 +68,7 @@ impl ObjectTypes {
     pub(super) const SECRET: Self =
         Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC).or(Self::HOTP);
     /// Secret keys whose template contains the length, because their type has more than one length.
-    pub(super) const LENGTHS: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0 & !Self::DES3.0);
+    pub(super) const LENGTHS: Self = Self::SECRET.without(Self::CHACHA20.or(Self::DES3));
     pub(super) const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20).or(Self::DES3);
     pub(super) const SIGNS: Self = Self::RSA_PRIVATE
         .or(Self::DSA_PRIVATE)
@@ -97,11 +93,10 @@ impl ObjectTypes {
     pub(super) const STORAGE: Self =
         Self::KEYS.or(Self::DATA).or(Self::CERTIFICATES).or(Self::TRUST).or(Self::PARAMETERS);
     /// Those objects that applications create and that have no secret part.
-    pub(super) const OPEN: Self = Self(Self::STORAGE.0 & !Self::HIDDEN.0);
+    pub(super) const OPEN: Self = Self::STORAGE.without(Self::HIDDEN);
     /// The built-in objects, which applications cannot create.
     pub(super) const BUILT_IN: Self = Self::PROFILE.or(Self::MECHANISM).or(Self::CLOCK).or(Self::VALIDATION);
     pub(super) const ALL: Self = Self::STORAGE.or(Self::BUILT_IN);
-    pub(super) const NONE: Self = Self(0);
 
     /// Returns every class with its key, certificate or feature type, and the corresponding set.
     pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, ObjectTypes)> {
@@ -115,22 +110,6 @@ impl ObjectTypes {
             .iter()
             .find(|(known, sub, _)| *known == class && *sub == kind)
             .map(|(_, _, object_type)| *object_type)
-    }
-
-    /// Returns the bit number of a set that has one member.
-    pub(super) fn place(self) -> usize {
-        debug_assert_eq!(self.0.count_ones(), 1);
-        self.0.trailing_zeros() as usize % 64
-    }
-
-    /// Returns the union of two sets.
-    pub(crate) const fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Returns whether the sets have a common member.
-    pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
     }
 
     /// Returns whether it is a key of a key pair.

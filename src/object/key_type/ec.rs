@@ -4,18 +4,18 @@
 use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
 
-use super::Attributes;
-use super::required::{bytes, key_type, put_same};
-use super::value::{Value, unpadded};
 use crate::backend::{PrivateParts, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::scheme::EdwardsCurve;
+use crate::object::Attributes;
+use crate::object::required::{bytes, key_type, put_same};
+use crate::object::value::{Value, unpadded};
 use crate::secret::Secret;
 
 /// Returns the parts of a public key on a curve.
-pub(super) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
+pub(in crate::object) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     let group = named_curve(attributes)?.group;
     let point = point(group, bytes(attributes, A::EC_POINT)?)?;
     Ok(match group {
@@ -28,7 +28,7 @@ pub(super) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
 }
 
 /// Returns the parts of a private key on a curve.
-pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
+pub(in crate::object) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     let scalar = bytes(attributes, A::VALUE)?;
     Ok(match named_curve(attributes)?.group {
         Group::Ec(curve) => PrivateParts::Ec { curve, scalar: padded(scalar, curve.len())? },
@@ -42,7 +42,7 @@ pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 /// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string (PKCS#11
 /// 3.2, "Elliptic Curve"). Fails with `CurveNotSupported` if the token does not support the curve
 /// for this key type. Fails with `DomainParamsInvalid` for parameters in another form.
-pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
+pub(in crate::object) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();
     if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
@@ -88,7 +88,7 @@ pub(crate) fn point_of(parts: &PublicParts) -> Result<&[u8]> {
 
 /// Sets the curve and the point of a public key. Fails with `TemplateInconsistent` if the template
 /// has another curve or another point.
-pub(super) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
+pub(in crate::object) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
     if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
         return Err(Error::TemplateInconsistent);
     }
@@ -109,7 +109,7 @@ fn written_point(point: &[u8]) -> Result<Secret> {
 }
 
 /// Sets the curve and the scalar or seed of a private key.
-pub(super) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
+pub(in crate::object) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
     put_same(attributes, A::EC_PARAMS, oid(group)?)?;
     attributes.put(A::VALUE, Value::Bytes(scalar));
     Ok(())

@@ -1,9 +1,9 @@
 //! Keys for one-time passwords (PKCS#11 3.2, "OTP key objects").
 
-use super::Attributes;
-use super::value::Value;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, value as number};
+use crate::object::Attributes;
+use crate::object::value::Value;
 use crate::secret::Secret;
 
 /// Checks that a HOTP key follows RFC 4226: 6 to 8 digits (5.3), and no input but the counter. The

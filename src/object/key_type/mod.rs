@@ -1,0 +1,4 @@
+//! The key types, one file per family.
+
+pub(crate) mod ec;
+pub(crate) mod otp;
