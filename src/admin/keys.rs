@@ -37,7 +37,7 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair> {
     let parts = key::public_half(&private, object_type, provider).map_err(|_| Error::WrappedKeyInvalid)?;
     Ok(KeyPair {
         public: public_key(&private, &parts)?,
-        public_key_info: spki::encode(&parts)?,
+        public_key_info: spki::encode(&private, &parts)?,
         private: bytes(&private, |_| true),
     })
 }
@@ -52,7 +52,7 @@ pub fn public_key_info(attributes: &[(u64, Vec<u8>)]) -> Result<Vec<u8>> {
         let raw = crate::object::template::Raw::Bytes(value);
         public.put(id, Value::read(kind, &raw, &attribute::kind)?);
     }
-    spki::encode(&key::public_parts(&public)?)
+    spki::encode(&public, &key::public_parts(&public)?)
 }
 
 /// Returns the attributes of the public key that belongs to `private`.

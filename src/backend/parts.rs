@@ -123,6 +123,20 @@ pub enum PublicParts {
     },
 }
 
+impl PublicParts {
+    /// Returns the bytes of a key that is not made of integers.
+    pub(crate) fn encoded(&self) -> Option<&[u8]> {
+        match self {
+            Self::Ec { point, .. } => Some(point),
+            Self::Ed25519 { point } | Self::X25519 { point } => Some(point),
+            Self::Ed448 { point } => Some(point),
+            Self::X448 { point } => Some(point),
+            Self::MlDsa { key, .. } | Self::MlKem { key, .. } | Self::SlhDsa { key, .. } => Some(key),
+            Self::Rsa { .. } | Self::Dsa { .. } | Self::Dh { .. } => None,
+        }
+    }
+}
+
 /// The numbers of a private key. Integers are unsigned and big-endian.
 #[allow(missing_docs, reason = "the names are the algorithms' own")]
 pub enum PrivateParts {

@@ -6,7 +6,6 @@ use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::GENERATE_KEY_PAIR;
-use crate::id::value::{ML_DSA_44, ML_DSA_65, ML_DSA_87};
 
 /// PKCS#11 3.2, "ML-DSA mechanisms": sizes are those of the public key in bytes.
 const PUBLIC_BYTES: (u64, u64) = (MlDsa::MlDsa44.public_len() as u64, MlDsa::MlDsa87.public_len() as u64);
@@ -46,14 +45,5 @@ const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) ->
         flow: KeyFlow::Signs(Flow::OneWay),
         action: Action::Sign(primitive, hash),
         ..MechanismRow::BASE
-    }
-}
-
-/// Returns the `CKP_ML_DSA_*` value of a parameter set.
-pub(super) const fn number(set: MlDsa) -> u64 {
-    match set {
-        MlDsa::MlDsa44 => ML_DSA_44,
-        MlDsa::MlDsa65 => ML_DSA_65,
-        MlDsa::MlDsa87 => ML_DSA_87,
     }
 }

@@ -5,7 +5,6 @@ use crate::backend::MlKem;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE, GENERATE_KEY_PAIR};
-use crate::id::value::{ML_KEM_512, ML_KEM_768, ML_KEM_1024};
 
 pub(super) const ROWS: &[MechanismRow] = &[
     row(M::ML_KEM_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Action::GeneratePair),
@@ -23,14 +22,5 @@ const fn row(id: M, flags: u64, action: Action) -> MechanismRow {
         shape: Shape::None,
         action,
         ..MechanismRow::BASE
-    }
-}
-
-/// Returns the `CKP_ML_KEM_*` value of a parameter set.
-pub(super) const fn number(set: MlKem) -> u64 {
-    match set {
-        MlKem::MlKem512 => ML_KEM_512,
-        MlKem::MlKem768 => ML_KEM_768,
-        MlKem::MlKem1024 => ML_KEM_1024,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use crate::backend::{Hash, MlDsa, MlKem, SlhDsa};
+use crate::backend::Hash;
 use crate::id::{KeyType, MechanismType};
 
 mod aes;
@@ -131,36 +131,6 @@ pub fn mac_named(id: MechanismType) -> Option<MacFunction> {
         Action::Mac(function) if row.shape == Shape::None => Some(function),
         _ => None,
     }
-}
-
-/// Returns the ML-DSA parameter set with this `CKA_PARAMETER_SET` value.
-pub fn ml_dsa_set(number: u64) -> Option<MlDsa> {
-    MlDsa::ALL.into_iter().find(|set| ml_dsa_number(*set) == number)
-}
-
-/// Returns the ML-KEM parameter set with this `CKA_PARAMETER_SET` value.
-pub fn ml_kem_set(number: u64) -> Option<MlKem> {
-    MlKem::ALL.into_iter().find(|set| ml_kem_number(*set) == number)
-}
-
-/// Returns the SLH-DSA parameter set with this `CKA_PARAMETER_SET` value.
-pub fn slh_dsa_set(number: u64) -> Option<SlhDsa> {
-    SlhDsa::ALL.into_iter().find(|set| slh_dsa_number(*set) == number)
-}
-
-/// Returns the `CKA_PARAMETER_SET` value of an ML-DSA parameter set.
-pub fn ml_dsa_number(set: MlDsa) -> u64 {
-    ml_dsa::number(set)
-}
-
-/// Returns the `CKA_PARAMETER_SET` value of an ML-KEM parameter set.
-pub fn ml_kem_number(set: MlKem) -> u64 {
-    ml_kem::number(set)
-}
-
-/// Returns the `CKA_PARAMETER_SET` value of an SLH-DSA parameter set.
-pub fn slh_dsa_number(set: SlhDsa) -> u64 {
-    slh_dsa::number(set)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::flow::{Flow, KeyFlow};
 use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
-use crate::backend::{Hash, SlhDsa};
+use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::GENERATE_KEY_PAIR;
@@ -85,24 +85,5 @@ const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
         shape,
         action,
         ..MechanismRow::BASE
-    }
-}
-
-/// Returns the `CKP_SLH_DSA_*` value of a parameter set. The values start at 1, in the order of
-/// [`SlhDsa::ALL`].
-pub(super) fn number(set: SlhDsa) -> u64 {
-    SlhDsa::ALL.iter().take_while(|known| **known != set).count() as u64 + 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::value;
-
-    #[test]
-    fn parameter_sets_have_the_numbers_of_the_specification() {
-        assert_eq!(number(SlhDsa::Sha2_128s), value::SLH_DSA_SHA2_128S);
-        assert_eq!(number(SlhDsa::Shake192f), value::SLH_DSA_SHAKE_192F);
-        assert_eq!(number(SlhDsa::Shake256f), value::SLH_DSA_SHAKE_256F);
     }
 }

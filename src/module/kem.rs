@@ -7,7 +7,8 @@ use super::wrap::DEFAULT_TYPE;
 use crate::backend::MlKem;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Mechanism, ml_kem_set};
+use crate::mechanism::Mechanism;
+use crate::object::key_type::set;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -107,6 +108,6 @@ fn make_received(
 }
 
 fn ciphertext_len(public: &Object) -> Result<usize> {
-    let set = public.attributes().number(A::PARAMETER_SET).and_then(ml_kem_set);
-    set.map(MlKem::ciphertext_len).ok_or(Error::KeyTypeInconsistent)
+    let set = set::named(public.attributes(), &MlKem::ALL);
+    set.map(MlKem::ciphertext_len).map_err(|_| Error::KeyTypeInconsistent)
 }

@@ -11,11 +11,10 @@ use tracing::warn;
 use super::asynchronous::{AsyncFunction, Made, Started};
 use super::audit::Call;
 use super::{Module, password};
-use crate::backend::{PairSpec, Provider, des3};
+use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
-use crate::object::attribute::{ObjectTypes, secret_class};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
@@ -157,19 +156,16 @@ fn makes(token: &Token, mechanism: &Mechanism, action: Action) -> Result<KeyType
 /// Generates a random secret key of `len` bytes.
 fn secret(provider: &Provider, mechanism: &MechanismRow, len: u64) -> Result<Secret> {
     let key_type = mechanism.key_type.ok_or(Error::MechanismInvalid)?;
-    let object_type = ObjectTypes::of(secret_class(key_type), Some(key_type.0));
     if key_type == KeyType::HOTP {
         in_range(mechanism, len)?;
     }
     let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
-    if !object_type.is_some_and(|object_type| key::secret_len_fits(object_type, len)) {
+    if !key::secret_len_fits(key_type, len) {
         return Err(Error::KeySizeRange);
     }
-    let mut key = provider.random.secret(len)?;
-    if key_type == KeyType::DES3 {
-        des3::set_parity(&mut key);
-    }
-    Ok(key)
+    let mut secret = provider.random.secret(len)?;
+    key::form_secret(key_type, &mut secret);
+    Ok(secret)
 }
 
 /// Generates a pre-master secret (PKCS#11 3.2, "SSL", "Pre-master key generation"). It has 48

@@ -26,12 +26,10 @@ pub(super) fn generate(
 ) -> Result<Attributes> {
     let key_type = template.bytes(A::KEY_TYPE).ok_or(Error::TemplateIncomplete)?;
     let key_type = KeyType(number(key_type)?);
-    let object_type =
-        ObjectTypes::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
+    ObjectTypes::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
     let value = |len| {
-        let len = usize::try_from(len)
-            .ok()
-            .filter(|len| *len <= MAX_LEN && key::secret_len_fits(object_type, *len));
+        let len =
+            usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && key::secret_len_fits(key_type, *len));
         stretch(token, &mechanism.params, len.ok_or(Error::KeySizeRange)?)
     };
     // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted". The

@@ -3,6 +3,8 @@
 //! PKCS#11 3.2, "Common attributes" to "Secret key objects", and the tables of each mechanism's key
 //! objects. The columns express the footnotes of PKCS#11's attribute tables.
 
+use super::key_type::{self, FAMILIES};
+use super::rule::{fixed, flag, hidden, text};
 use super::value::Kind;
 use crate::error::Error;
 use crate::id::{AttributeType as A, value};
@@ -13,12 +15,12 @@ pub use object_types::secret_class;
 
 mod by_type;
 mod classes;
-mod keys;
 mod object_types;
 
 /// Returns all rules.
 pub fn table() -> impl Iterator<Item = &'static Rule> {
-    RULES.iter().chain(keys::RULES).chain(classes::RULES)
+    let of_key_types = FAMILIES.iter().flat_map(|family| family.rules);
+    RULES.iter().chain(of_key_types).chain(classes::RULES)
 }
 
 /// Returns the rule of an attribute for an object's class and type.
@@ -51,14 +53,9 @@ pub(crate) fn kind(id: A) -> Option<Kind> {
     table().find(|rule| rule.id == id).map(|rule| rule.kind)
 }
 
-/// A flag that is true by default for the types in `default`, and false for the other types.
-const fn flag(id: A, on: ObjectTypes, default: ObjectTypes) -> Rule {
-    Rule::new(id, Kind::Flag, on).or(Default::TrueFor(default))
-}
-
 /// A flag that allows a use of a key.
-const fn usage(id: A, on: ObjectTypes, default: ObjectTypes) -> Rule {
-    flag(id, on, default).changes(Change::Usage)
+const fn usage(id: A, on: ObjectTypes) -> Rule {
+    flag(id, on, key_type::with_use(id)).changes(Change::Usage)
 }
 
 /// A flag that only the token sets.
@@ -66,14 +63,9 @@ const fn record(id: A, on: ObjectTypes) -> Rule {
     flag(id, on, ObjectTypes::NONE).needs(Need::Never, Need::Never).changes(Change::Fixed)
 }
 
-/// Bytes that are empty by default.
-const fn text(id: A, on: ObjectTypes) -> Rule {
-    Rule::new(id, Kind::Bytes, on).or(Default::Empty)
-}
-
 const RULES: &[Rule] = &[
     // The attribute of every object.
-    Rule::new(A::CLASS, Kind::Number, ObjectTypes::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
+    fixed(A::CLASS, Kind::Number, ObjectTypes::ALL, Need::Must, Need::Same),
     // PKCS#11 3.2, "Storage Objects", "Copying objects".
     flag(A::TOKEN, ObjectTypes::STORAGE, ObjectTypes::NONE).changes(Change::Copy),
     // Sessions without a login could read a public copy of a private object. SoftHSM refuses such a
@@ -92,9 +84,7 @@ const RULES: &[Rule] = &[
     text(A::VALUE, ObjectTypes::DATA),
     // The attributes of certificates. PKCS#11 3.2, "X.509 public key certificate objects": of their
     // own attributes, only ID, ISSUER and SERIAL_NUMBER change.
-    Rule::new(A::CERTIFICATE_TYPE, Kind::Number, ObjectTypes::CERTIFICATES)
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
+    fixed(A::CERTIFICATE_TYPE, Kind::Number, ObjectTypes::CERTIFICATES, Need::Must, Need::Never),
     flag(
         A::TRUSTED,
         ObjectTypes::CERTIFICATES.or(ObjectTypes::PUBLIC).or(ObjectTypes::SECRET),
@@ -118,9 +108,7 @@ const RULES: &[Rule] = &[
     Rule::new(A::CHECK_VALUE, Kind::Bytes, ObjectTypes::CERTIFICATES)
         .changes(Change::Fixed)
         .or(Default::Computed),
-    Rule::new(A::SUBJECT, Kind::Bytes, ObjectTypes::X_509.or(ObjectTypes::WTLS))
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
+    fixed(A::SUBJECT, Kind::Bytes, ObjectTypes::X_509.or(ObjectTypes::WTLS), Need::Must, Need::Never),
     text(A::ISSUER, ObjectTypes::X_509.or(ObjectTypes::WTLS)),
     text(A::SERIAL_NUMBER, ObjectTypes::X_509.or(ObjectTypes::X_509_ATTRIBUTE)),
     text(A::VALUE, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
@@ -128,9 +116,7 @@ const RULES: &[Rule] = &[
     text(A::HASH_OF_SUBJECT_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
     text(A::HASH_OF_ISSUER_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
     // The attributes of keys and domain parameters.
-    Rule::new(A::KEY_TYPE, Kind::Number, ObjectTypes::KEYS.or(ObjectTypes::PARAMETERS))
-        .needs(Need::Must, Need::Same)
-        .changes(Change::Fixed),
+    fixed(A::KEY_TYPE, Kind::Number, ObjectTypes::KEYS.or(ObjectTypes::PARAMETERS), Need::Must, Need::Same),
     text(A::ID, ObjectTypes::KEYS.or(ObjectTypes::X_509)),
     Rule::new(A::START_DATE, Kind::Date, ObjectTypes::KEYS).or(Default::Empty),
     Rule::new(A::END_DATE, Kind::Date, ObjectTypes::KEYS).or(Default::Empty),
@@ -138,15 +124,10 @@ const RULES: &[Rule] = &[
     Rule::new(A::END_DATE, Kind::Date, ObjectTypes::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
     // PKCS#11 3.2, "Common key attributes", has CK_FALSE as the default. Private keys for key
     // agreement deviate: Java generates them without the attribute and derives with them.
-    usage(
-        A::DERIVE,
-        ObjectTypes::KEYS,
-        ObjectTypes::EC_PRIVATE.or(ObjectTypes::MONTGOMERY_PRIVATE).or(ObjectTypes::DH_PRIVATE),
-    ),
+    flag(A::DERIVE, ObjectTypes::KEYS, key_type::with_use(A::DERIVE).and(ObjectTypes::PRIVATE))
+        .changes(Change::Usage),
     record(A::LOCAL, ObjectTypes::KEYS.or(ObjectTypes::PARAMETERS)),
-    Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, ObjectTypes::KEYS)
-        .needs(Need::Never, Need::Never)
-        .changes(Change::Fixed),
+    fixed(A::KEY_GEN_MECHANISM, Kind::Number, ObjectTypes::KEYS, Need::Never, Need::Never),
     Rule::new(A::ALLOWED_MECHANISMS, Kind::Numbers, ObjectTypes::KEYS).changes(Change::Fixed),
     text(A::SUBJECT, ObjectTypes::PUBLIC.or(ObjectTypes::PRIVATE)),
     Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, ObjectTypes::PUBLIC.or(ObjectTypes::CERTIFICATES))
@@ -154,35 +135,29 @@ const RULES: &[Rule] = &[
         .or(Default::Computed),
     Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, ObjectTypes::PRIVATE).or(Default::Computed),
     // The token has no validation, so no flag is ever set.
-    Rule::new(A::OBJECT_VALIDATION_FLAGS, Kind::Number, ObjectTypes::KEYS)
-        .needs(Need::Never, Need::Never)
-        .changes(Change::Fixed)
+    fixed(A::OBJECT_VALIDATION_FLAGS, Kind::Number, ObjectTypes::KEYS, Need::Never, Need::Never)
         .or(Default::Computed),
-    // The uses of a key, with the key types that have them by default.
-    usage(
-        A::ENCRYPT,
-        ObjectTypes::PUBLIC.or(ObjectTypes::SECRET),
-        ObjectTypes::RSA_PUBLIC.or(ObjectTypes::CIPHER),
-    ),
-    usage(A::DECRYPT, ObjectTypes::HIDDEN, ObjectTypes::RSA_PRIVATE.or(ObjectTypes::CIPHER)),
-    usage(A::SIGN, ObjectTypes::HIDDEN, ObjectTypes::SIGNS),
-    usage(A::VERIFY, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET), ObjectTypes::VERIFIES),
-    usage(A::SIGN_RECOVER, ObjectTypes::PRIVATE, ObjectTypes::RSA_PRIVATE),
-    usage(A::VERIFY_RECOVER, ObjectTypes::PUBLIC, ObjectTypes::RSA_PUBLIC),
-    usage(
-        A::WRAP,
-        ObjectTypes::PUBLIC.or(ObjectTypes::SECRET),
-        ObjectTypes::RSA_PUBLIC.or(ObjectTypes::CIPHER),
-    ),
-    usage(A::UNWRAP, ObjectTypes::HIDDEN, ObjectTypes::RSA_PRIVATE.or(ObjectTypes::CIPHER)),
-    usage(A::ENCAPSULATE, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET), ObjectTypes::ML_KEM_PUBLIC),
-    usage(A::DECAPSULATE, ObjectTypes::HIDDEN, ObjectTypes::ML_KEM_PRIVATE),
+    // The uses of a key. The row of its type has those that it has by default.
+    usage(A::ENCRYPT, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET)),
+    usage(A::DECRYPT, ObjectTypes::HIDDEN),
+    usage(A::SIGN, ObjectTypes::HIDDEN),
+    usage(A::VERIFY, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET)),
+    usage(A::SIGN_RECOVER, ObjectTypes::PRIVATE),
+    usage(A::VERIFY_RECOVER, ObjectTypes::PUBLIC),
+    usage(A::WRAP, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET)),
+    usage(A::UNWRAP, ObjectTypes::HIDDEN),
+    usage(A::ENCAPSULATE, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET)),
+    usage(A::DECAPSULATE, ObjectTypes::HIDDEN),
     Rule::new(A::WRAP_TEMPLATE, Kind::Template, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET))
         .changes(Change::Fixed),
     Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, ObjectTypes::HIDDEN).changes(Change::Fixed),
     Rule::new(A::ENCAPSULATE_TEMPLATE, Kind::Template, ObjectTypes::PUBLIC).changes(Change::Fixed),
     Rule::new(A::DECAPSULATE_TEMPLATE, Kind::Template, ObjectTypes::PRIVATE).changes(Change::Fixed),
     Rule::new(A::DERIVE_TEMPLATE, Kind::Template, ObjectTypes::HIDDEN).changes(Change::Fixed),
+    // PKCS#11 3.2, "Secret key objects".
+    hidden(A::VALUE, Kind::Bytes, ObjectTypes::SECRET, Need::Must),
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, ObjectTypes::SECRET).changes(Change::Clear).or(Default::Computed),
+    fixed(A::JETON_COPIED, Kind::Number, ObjectTypes::SECRET, Need::Never, Need::Never),
     // The protection of a key.
     flag(A::SENSITIVE, ObjectTypes::HIDDEN, ObjectTypes::PRIVATE).changes(Change::Raise),
     flag(A::EXTRACTABLE, ObjectTypes::HIDDEN, ObjectTypes::NONE).changes(Change::Lower),

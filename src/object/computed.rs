@@ -4,9 +4,10 @@
 //! them too.
 
 use super::attribute::{self, Default, ObjectTypes};
+use super::key_type::KeyTypeRow;
 use super::value::Value;
 use super::{Attributes, clock, key, spki};
-use crate::backend::{CipherScheme, Direction, Hash, Provider};
+use crate::backend::{Direction, Hash, Provider};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::secret::Secret;
@@ -32,7 +33,7 @@ pub(crate) fn value(
     provider: &Provider,
 ) -> Option<Value> {
     match id {
-        A::CHECK_VALUE => check_value(attributes, object_type, provider).map(Value::Bytes),
+        A::CHECK_VALUE => check_value(attributes, provider).map(Value::Bytes),
         A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, object_type, provider))),
         A::OBJECT_VALIDATION_FLAGS => Some(Value::Number(0)),
         A::VALUE if object_type == ObjectTypes::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
@@ -60,24 +61,14 @@ pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider
 
 /// Returns the check value: the first bytes of an encrypted block of zeros, or of the SHA-1 digest
 /// of the value.
-fn check_value(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Option<Secret> {
+fn check_value(attributes: &Attributes, provider: &Provider) -> Option<Secret> {
     let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
     let mut out = [0; Hash::Sha1.len()];
-    let mut zeros = &[0; 16][..];
-    let scheme = match object_type {
-        ObjectTypes::AES => Some(CipherScheme::AesEcb),
-        ObjectTypes::DES3 => {
-            zeros = &zeros[..8];
-            Some(CipherScheme::Des3Ecb)
-        }
-        // The default mode of an XTS key is XTS.
-        ObjectTypes::AES_XTS => Some(CipherScheme::AesXts { tweak: [0; 16] }),
-        _ => None,
-    };
-    match scheme {
-        Some(scheme) => {
+    match KeyTypeRow::of_object(attributes).ok().and_then(|row| row.check_cipher) {
+        Some(cipher) => {
+            let (scheme, block) = cipher();
             let mut cipher = provider.ciphers.cipher(&scheme, Direction::Encrypt, value).ok()?;
-            let written = cipher.update(zeros, &mut out).ok()?;
+            let written = cipher.update(&[0; 16][..block], &mut out).ok()?;
             cipher.finish(&mut out[written..]).ok()?;
         }
         None => provider.digest.hash(Hash::Sha1, value, &mut out).ok()?,
@@ -91,7 +82,9 @@ fn public_key_info(attributes: &Attributes, object_type: ObjectTypes, provider: 
     let info = if object_type.is_certificate() {
         attributes.bytes(A::VALUE).and_then(|value| spki::of_certificate(value).ok())
     } else {
-        key::public_half(attributes, object_type, provider).and_then(|parts| spki::encode(&parts)).ok()
+        key::public_half(attributes, object_type, provider)
+            .and_then(|parts| spki::encode(attributes, &parts))
+            .ok()
     };
     info.map(Secret::new).unwrap_or_default()
 }

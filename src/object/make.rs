@@ -6,13 +6,13 @@
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
-use super::key_type::otp;
+use super::key_type::KeyTypeRow;
 use super::policy::{Login, Rights};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
 use super::{Attributes, Object, key, kind_of, parameters};
-use crate::backend::{PrivateParts, Provider, PublicParts, des3};
+use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
 use crate::secret::Secret;
@@ -54,7 +54,7 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
     let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
     // PKCS#11 3.2, "Secret key objects": the token chooses the default of CKA_EXTRACTABLE. It is
     // true here, because the caller of C_CreateObject knows the value.
-    let is_secret_key = object_type.is_secret() && object_type != ObjectTypes::HOTP;
+    let is_secret_key = attributes.number(A::CLASS) == Some(ObjectClass::SECRET_KEY.0);
     if is_secret_key && !attributes.has(A::EXTRACTABLE) {
         attributes.put(A::EXTRACTABLE, Value::Flag(true));
     }
@@ -81,7 +81,7 @@ pub(crate) fn generate_secret(
 ) -> Result<Attributes> {
     let identity = [(A::CLASS, attribute::secret_class(key_type).0), (A::KEY_TYPE, key_type.0)];
     let mut attributes = generated(template, &identity, rights)?;
-    otp::check(&mut attributes, key_type)?;
+    (KeyTypeRow::of(key_type).check_secret)(&mut attributes)?;
     let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
     attributes.put(A::VALUE, Value::Bytes(value(len)?));
     finish(attributes, mechanism)
@@ -251,7 +251,7 @@ fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
 /// by its type and its template.
 pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
     attributes.number(A::VALUE_LEN).is_none_or(|wanted| wanted == len as u64)
-        && attributes.object_type().is_some_and(|object_type| key::secret_len_fits(object_type, len))
+        && KeyTypeRow::of_object(attributes).is_ok_and(|row| (row.len_fits)(len))
 }
 
 /// Sets the value of a secret key that is unwrapped, derived, encapsulated or decapsulated. If the
@@ -259,7 +259,7 @@ pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
 /// the secret. Fails with `TemplateInconsistent` if the secret is too short or must not be cut.
 /// Fails with `KeySizeRange` if the key type does not permit this length.
 pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
-    let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
+    let row = KeyTypeRow::of_object(&attributes).map_err(|_| Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
     let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
     let (value, rest) = match cut {
@@ -275,18 +275,14 @@ pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) 
     if !padding {
         return Err(Error::TemplateInconsistent);
     }
-    if !key::secret_len_fits(object_type, value.len()) {
+    if !(row.len_fits)(value.len()) {
         return Err(Error::KeySizeRange);
     }
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     let mut value = Secret::from(value);
-    if object_type == ObjectTypes::DES3 {
-        des3::set_parity(&mut value);
-    }
+    (row.form)(&mut value);
     attributes.put(A::VALUE, Value::Bytes(value));
-    if object_type == ObjectTypes::HOTP {
-        otp::check(&mut attributes, KeyType::HOTP)?;
-    }
+    (row.check_secret)(&mut attributes)?;
     Ok(attributes)
 }
 

@@ -24,3 +24,8 @@ pub(super) fn key_type(attributes: &Attributes) -> Result<KeyType> {
 pub(super) fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
     attributes.bytes(id).ok_or(Error::TemplateIncomplete)
 }
+
+/// Returns `CKA_VALUE`. Fails with `TemplateIncomplete` if it is absent.
+pub(super) fn value(attributes: &Attributes) -> Result<&[u8]> {
+    bytes(attributes, A::VALUE)
+}

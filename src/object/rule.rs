@@ -32,6 +32,11 @@ impl ObjectTypes {
         Self(self.0 & !other.0)
     }
 
+    /// Returns the common members of two sets.
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Returns whether the sets have a common member.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -168,14 +173,29 @@ impl Rule {
     }
 }
 
+/// Returns the rule of an attribute that never changes.
+pub(super) const fn fixed(id: A, kind: Kind, on: ObjectTypes, create: Need, generate: Need) -> Rule {
+    Rule::new(id, kind, on).needs(create, generate).changes(Change::Fixed)
+}
+
 /// Returns the rule of a public part of a key. `C_CreateObject` requires it. If the token generates
 /// the key, the mechanism sets it.
 pub(super) const fn made(id: A, kind: Kind, on: ObjectTypes) -> Rule {
-    Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
+    fixed(id, kind, on, Need::Must, Need::Same)
 }
 
 /// Returns the rule of a secret part of a key. `create` is the need in `C_CreateObject`. If the
 /// token generates the key, the mechanism computes it.
 pub(super) const fn hidden(id: A, kind: Kind, on: ObjectTypes, create: Need) -> Rule {
-    Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
+    fixed(id, kind, on, create, Need::Never).secret()
+}
+
+/// A flag that is true by default for the types in `default`, and false for the other types.
+pub(super) const fn flag(id: A, on: ObjectTypes, default: ObjectTypes) -> Rule {
+    Rule::new(id, Kind::Flag, on).or(Default::TrueFor(default))
+}
+
+/// Bytes that are empty by default.
+pub(super) const fn text(id: A, on: ObjectTypes) -> Rule {
+    Rule::new(id, Kind::Bytes, on).or(Default::Empty)
 }

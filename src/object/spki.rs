@@ -1,52 +1,23 @@
-//! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`.
-//!
-//! The key inside is encoded as in RFC 3279 (RSA, DSA), PKCS #3 (Diffie-Hellman), RFC 5480 (EC) and
-//! RFC 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC 9881 (ML-DSA),
-//! RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
+//! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`. The
+//! row of its key type encodes the key inside.
 
-use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, UintRef};
+use der::asn1::{AnyRef, BitStringRef};
 use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
-use pkcs1::RsaPublicKey;
 use pkcs8::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
-use super::pkcs8::{DH, DSA, EC, RSA, dh_group, dss_parms, set_identifier};
+use super::Attributes;
+use super::key_type::KeyTypeRow;
 use crate::backend::PublicParts;
 use crate::error::{Error, Result};
-use crate::id::KeyType;
-use crate::mechanism::curve::{Group, named_group};
-use crate::mechanism::{ml_dsa_number, ml_kem_number, slh_dsa_number};
 
-/// Returns the DER of a public key.
-pub(crate) fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
-    match parts {
-        PublicParts::Rsa { n, e } => {
-            let (modulus, public_exponent) =
-                (UintRef::new(n).map_err(wrong)?, UintRef::new(e).map_err(wrong)?);
-            let key = RsaPublicKey { modulus, public_exponent }.to_der().map_err(wrong)?;
-            info(RSA, Some(AnyRef::NULL), &key)
-        }
-        PublicParts::Ec { curve, point } => {
-            let name = AnyRef::from_der(identifier(Group::Ec(*curve))?).map_err(wrong)?;
-            info(EC, Some(name), point)
-        }
-        PublicParts::Dsa { group, value } => {
-            let group = dss_parms(group)?;
-            let key = UintRef::new(value).and_then(|value| value.to_der()).map_err(wrong)?;
-            info(DSA, Some(AnyRef::from_der(&group).map_err(wrong)?), &key)
-        }
-        PublicParts::Dh { prime, base, value } => {
-            let group = dh_group(prime, base, None)?;
-            let key = UintRef::new(value).and_then(|value| value.to_der()).map_err(wrong)?;
-            info(DH, Some(AnyRef::from_der(&group).map_err(wrong)?), &key)
-        }
-        PublicParts::Ed25519 { point } => on_curve(Group::Ed25519, point),
-        PublicParts::Ed448 { point } => on_curve(Group::Ed448, point),
-        PublicParts::X25519 { point } => on_curve(Group::X25519, point),
-        PublicParts::X448 { point } => on_curve(Group::X448, point),
-        PublicParts::MlDsa { set, key } => of_set(KeyType::ML_DSA, ml_dsa_number(*set), key),
-        PublicParts::MlKem { set, key } => of_set(KeyType::ML_KEM, ml_kem_number(*set), key),
-        PublicParts::SlhDsa { set, key } => of_set(KeyType::SLH_DSA, slh_dsa_number(*set), key),
-    }
+/// Returns the DER of a public key. `attributes` are those of the public or private key.
+pub(crate) fn encode(attributes: &Attributes, parts: &PublicParts) -> Result<Vec<u8>> {
+    let row = KeyTypeRow::of_object(attributes)?;
+    let (oid, parameters, key) = (row.encode_public)(parts).map_err(wrong)?;
+    let parameters = parameters.as_deref().map(AnyRef::from_der).transpose().map_err(wrong)?;
+    let algorithm = AlgorithmIdentifierRef { oid, parameters };
+    let subject_public_key = BitStringRef::from_bytes(&key).map_err(wrong)?;
+    SubjectPublicKeyInfoRef { algorithm, subject_public_key }.to_der().map_err(wrong)
 }
 
 /// Returns the DER of the public key in an X.509 certificate (RFC 5280, 4.1). It is the seventh
@@ -67,24 +38,6 @@ pub(crate) fn of_certificate(certificate: &[u8]) -> Result<Vec<u8>> {
 
 fn sequence<'a>(any: &AnyRef<'a>) -> Result<&'a [u8]> {
     if any.tag() == Tag::Sequence { Ok(any.value()) } else { Err(Error::AttributeValueInvalid) }
-}
-
-fn on_curve(group: Group, point: &[u8]) -> Result<Vec<u8>> {
-    info(ObjectIdentifier::from_der(identifier(group)?).map_err(wrong)?, None, point)
-}
-
-fn of_set(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<u8>> {
-    info(set_identifier(key_type, set)?, None, key)
-}
-
-fn identifier(group: Group) -> Result<&'static [u8]> {
-    named_group(group).map(|named| named.oid).ok_or(Error::GeneralError)
-}
-
-fn info(oid: ObjectIdentifier, parameters: Option<AnyRef<'_>>, key: &[u8]) -> Result<Vec<u8>> {
-    let algorithm = AlgorithmIdentifierRef { oid, parameters };
-    let subject_public_key = BitStringRef::from_bytes(key).map_err(wrong)?;
-    SubjectPublicKeyInfoRef { algorithm, subject_public_key }.to_der().map_err(wrong)
 }
 
 fn wrong<E>(_: E) -> Error {

@@ -2,12 +2,13 @@
 
 use tracing::warn;
 
+use super::key_type::KeyTypeRow;
 use super::template::Template;
 use super::value::{self, Value};
 use super::{Attributes, Object, key};
-use crate::config::strict::{DH_BITS, PAIRS, ROLES, RSA_BITS, RSA_EXPONENT, SECRET_LEN};
+use crate::config::strict::{PAIRS, ROLES};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::id::{AttributeType as A, ObjectClass};
 
 /// Returns the template with each missing usage added as false, so that no usage is true by
 /// default. A usage is missing if neither the template nor `forced`, the template of the base key,
@@ -77,40 +78,17 @@ fn roles(has: impl Fn(A) -> bool) -> usize {
 }
 
 fn sized(attributes: &Attributes) -> Result<()> {
-    let Some(object_type) = attributes.object_type().filter(|object_type| object_type.is_key()) else {
-        return Ok(());
-    };
-    let bits = |id| attributes.bytes(id).map(bits_of);
-    let good = match attributes.number(A::KEY_TYPE).map(KeyType) {
-        Some(KeyType::RSA) => {
-            let exponent = bits(A::PUBLIC_EXPONENT);
-            if exponent.is_some_and(|bits| bits < bits_of(&RSA_EXPONENT.to_be_bytes())) {
-                return Err(Error::AttributeValueInvalid);
-            }
-            bits(A::MODULUS).is_none_or(|bits| bits >= RSA_BITS)
+    match attributes.object_type() {
+        Some(object_type) if object_type.is_key() => {
+            (KeyTypeRow::of_object(attributes)?.check_strict)(attributes)
         }
-        Some(KeyType::DH) => bits(A::PRIME).is_none_or(|bits| bits >= DH_BITS),
-        _ if object_type.is_secret() => key::secret(attributes).is_ok_and(|value| value.len() >= SECRET_LEN),
-        _ => true,
-    };
-    if good { Ok(()) } else { Err(Error::KeySizeRange) }
-}
-
-/// Returns the size in bits of a big-endian number.
-fn bits_of(number: &[u8]) -> u64 {
-    let digits = number.iter().skip_while(|byte| **byte == 0);
-    let (first, rest) = (digits.clone().next().copied().unwrap_or(0), digits.count());
-    (rest as u64 * 8).saturating_sub(u64::from(first.leading_zeros()))
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_size_in_bits_ignores_leading_zeros() {
-        assert_eq!([bits_of(&[]), bits_of(&[0, 0]), bits_of(&[0, 1]), bits_of(&[1, 0, 1])], [0, 0, 1, 17]);
-    }
 
     #[test]
     fn no_usage_has_two_roles() {

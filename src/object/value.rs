@@ -222,6 +222,12 @@ pub(crate) fn unpadded(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..]
 }
 
+/// Returns the size of a big-endian integer in bits.
+pub(crate) fn bit_size(number: &[u8]) -> u64 {
+    let digits = unpadded(number);
+    digits.len() as u64 * 8 - u64::from(digits.first().map_or(0, |digit| digit.leading_zeros()))
+}
+
 /// Reads a `CK_ULONG` in the caller's byte order. Fails with `AttributeValueInvalid` if the length
 /// is wrong.
 pub(crate) fn number(bytes: &[u8]) -> Result<u64> {
@@ -260,6 +266,11 @@ mod tests {
         ] {
             assert_eq!(read(kind, bytes).err(), Some(Error::AttributeValueInvalid), "{kind:?} {bytes:?}");
         }
+    }
+
+    #[test]
+    fn the_size_in_bits_ignores_leading_zeros() {
+        assert_eq!([&[][..], &[0, 0], &[0, 1], &[1, 0, 1]].map(bit_size), [0, 0, 1, 17]);
     }
 
     #[test]

@@ -14,12 +14,12 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::mechanism::rule::Policy;
-use crate::object::attribute::ObjectTypes;
 use crate::object::bits::Flag;
+use crate::object::key_type::rsa;
 use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::template::Template;
-use crate::object::value::Value;
-use crate::object::{Attributes, Home, Object, built_in, computed, key, strict};
+use crate::object::value::{Value, bit_size};
+use crate::object::{Attributes, Home, Object, built_in, computed, strict};
 use crate::store::counter::Counter;
 use crate::store::seal::index::{INDEXER_KEY, Indexer};
 use crate::store::seal::sealing_key::SealingKey;
@@ -400,11 +400,11 @@ impl Token {
     /// Fails with `KeySizeRange` if the object is an RSA key with fewer bits than `[mechanisms]
     /// min-rsa-bits`.
     pub(crate) fn check_rsa_size(&self, object: &Object) -> Result<()> {
-        if !object.object_type().has(ObjectTypes::RSA) {
+        if !object.object_type().has(rsa::OBJECTS) {
             return Ok(());
         }
         let modulus = object.attributes().bytes(A::MODULUS);
-        modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(key::bit_size(modulus)))
+        modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(bit_size(modulus)))
     }
 
     /// Returns a template for a new key. Under the policy *strict*, the function adds each usage

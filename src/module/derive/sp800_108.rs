@@ -9,7 +9,7 @@ use crate::mechanism::sp800_108::{Field, Kdf};
 use crate::mechanism::{MacFunction, Params};
 use crate::object::make::Cut;
 use crate::object::template::Template;
-use crate::object::{Attributes, key, make};
+use crate::object::{Attributes, make};
 use crate::secret::Secret;
 
 impl Work<'_> {
@@ -63,8 +63,7 @@ impl Work<'_> {
         let mut attributes = self.receive(&template, guard, KeyType::GENERIC_SECRET)?;
         guard.bind(&mut attributes)?;
         let len = parse_len(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;
-        let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
-        if key::secret_len_fits(object_type, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
+        if make::fits(&attributes, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
     }
 }
 

@@ -1,25 +1,18 @@
 //! The rules of less common classes that are not keys: trust, attribute certificates, and the
 //! built-in objects.
 
-use super::{A, Change, Default, Kind, Need, ObjectTypes, Rule, text, value};
+use super::{A, Change, Default, Kind, Need, ObjectTypes, Rule, value};
+use crate::object::rule::{fixed, text};
 
 pub(super) const RULES: &[Rule] = &[
     // PKCS#11 3.2, "X.509 attribute certificate objects".
-    Rule::new(A::OWNER, Kind::Bytes, ObjectTypes::X_509_ATTRIBUTE)
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
+    fixed(A::OWNER, Kind::Bytes, ObjectTypes::X_509_ATTRIBUTE, Need::Must, Need::Never),
     text(A::AC_ISSUER, ObjectTypes::X_509_ATTRIBUTE),
     text(A::ATTR_TYPES, ObjectTypes::X_509_ATTRIBUTE),
-    Rule::new(A::VALUE, Kind::Bytes, ObjectTypes::X_509_ATTRIBUTE)
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
+    fixed(A::VALUE, Kind::Bytes, ObjectTypes::X_509_ATTRIBUTE, Need::Must, Need::Never),
     // PKCS#11 3.2, "Trust objects".
-    Rule::new(A::ISSUER, Kind::Bytes, ObjectTypes::TRUST)
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
-    Rule::new(A::SERIAL_NUMBER, Kind::Bytes, ObjectTypes::TRUST)
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
+    fixed(A::ISSUER, Kind::Bytes, ObjectTypes::TRUST, Need::Must, Need::Never),
+    fixed(A::SERIAL_NUMBER, Kind::Bytes, ObjectTypes::TRUST, Need::Must, Need::Never),
     text(A::HASH_OF_CERTIFICATE, ObjectTypes::TRUST).changes(Change::Fixed),
     trust(A::TRUST_SERVER_AUTH),
     trust(A::TRUST_CLIENT_AUTH),
@@ -56,5 +49,5 @@ const fn trust(id: A) -> Rule {
 
 /// An attribute that only the token sets.
 const fn built_in(id: A, kind: Kind, on: ObjectTypes) -> Rule {
-    Rule::new(id, kind, on).needs(Need::Never, Need::Never).changes(Change::Fixed)
+    fixed(id, kind, on, Need::Never, Need::Never)
 }

@@ -1,21 +1,131 @@
-//! The attributes of keys on curves: `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar or seed in
-//! `CKA_VALUE`.
+//! Keys on curves (PKCS#11 3.2, "Elliptic Curve"): `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar or
+//! seed in `CKA_VALUE`. Their DER is that of RFC 5480 and RFC 5915 (EC) and RFC 8410 (Edwards and
+//! Montgomery curves).
 
 use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
+use pkcs8::PrivateKeyInfoRef;
+use sec1::EcPrivateKey;
 
-use crate::backend::{PrivateParts, PublicParts};
+use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
+use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
-use crate::id::AttributeType as A;
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::scheme::EdwardsCurve;
 use crate::object::Attributes;
 use crate::object::required::{bytes, key_type, put_same};
-use crate::object::value::{Value, unpadded};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, unpadded};
 use crate::secret::Secret;
 
-/// Returns the parts of a public key on a curve.
-pub(in crate::object) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
+const EC_PUBLIC: ObjectTypes = ObjectTypes::member(3);
+const EDWARDS_PUBLIC: ObjectTypes = ObjectTypes::member(4);
+const MONTGOMERY_PUBLIC: ObjectTypes = ObjectTypes::member(5);
+const EC_PRIVATE: ObjectTypes = ObjectTypes::member(11);
+const EDWARDS_PRIVATE: ObjectTypes = ObjectTypes::member(12);
+const MONTGOMERY_PRIVATE: ObjectTypes = ObjectTypes::member(13);
+const PUBLIC: ObjectTypes = EC_PUBLIC.or(EDWARDS_PUBLIC).or(MONTGOMERY_PUBLIC);
+const PRIVATE: ObjectTypes = EC_PRIVATE.or(EDWARDS_PRIVATE).or(MONTGOMERY_PRIVATE);
+/// RFC 5480, 2.1.1: `id-ecPublicKey`.
+pub(in crate::object) const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+
+pub(super) const FAMILY: Family = Family {
+    rows: &[
+        KeyTypeRow {
+            key_type: KeyType::EC,
+            objects: &[(ObjectClass::PUBLIC_KEY, EC_PUBLIC), (ObjectClass::PRIVATE_KEY, EC_PRIVATE)],
+            uses: &[A::SIGN, A::VERIFY, A::DERIVE],
+            identifiers: &[IDENTIFIER],
+            encode_public: |parts| {
+                let (group, point) = public_point(parts)?;
+                Ok((IDENTIFIER, Some(oid(group)?.into()), point.into()))
+            },
+            encode_private,
+            decode_private,
+            ..ON_CURVE
+        },
+        KeyTypeRow {
+            key_type: KeyType::EC_EDWARDS,
+            objects: &[
+                (ObjectClass::PUBLIC_KEY, EDWARDS_PUBLIC),
+                (ObjectClass::PRIVATE_KEY, EDWARDS_PRIVATE),
+            ],
+            uses: &[A::SIGN, A::VERIFY],
+            identifiers: &[
+                ObjectIdentifier::new_unwrap("1.3.101.112"),
+                ObjectIdentifier::new_unwrap("1.3.101.113"),
+            ],
+            ..ON_CURVE
+        },
+        KeyTypeRow {
+            key_type: KeyType::EC_MONTGOMERY,
+            objects: &[
+                (ObjectClass::PUBLIC_KEY, MONTGOMERY_PUBLIC),
+                (ObjectClass::PRIVATE_KEY, MONTGOMERY_PRIVATE),
+            ],
+            uses: &[A::DERIVE],
+            identifiers: &[
+                ObjectIdentifier::new_unwrap("1.3.101.110"),
+                ObjectIdentifier::new_unwrap("1.3.101.111"),
+            ],
+            ..ON_CURVE
+        },
+    ],
+    rules: &[
+        fixed(A::EC_PARAMS, Kind::Bytes, PUBLIC, Need::Must, Need::Must),
+        made(A::EC_POINT, Kind::Bytes, PUBLIC),
+        made(A::EC_PARAMS, Kind::Bytes, PRIVATE),
+        hidden(A::VALUE, Kind::Bytes, PRIVATE, Need::Must),
+    ],
+};
+
+/// The columns that the key types have in common, with the DER of RFC 8410.
+const ON_CURVE: KeyTypeRow = KeyTypeRow {
+    pair_spec: |public, _| {
+        Ok(match named_curve(public)?.group {
+            Group::Ec(curve) => PairSpec::Ec(curve),
+            Group::Ed25519 => PairSpec::Ed25519,
+            Group::Ed448 => PairSpec::Ed448,
+            Group::X25519 => PairSpec::X25519,
+            Group::X448 => PairSpec::X448,
+        })
+    },
+    public_parts,
+    private_parts,
+    put_public,
+    put_private: |attributes, _, parts| {
+        let (group, scalar) = private_scalar(parts)?;
+        put_same(attributes, A::EC_PARAMS, oid(group)?)?;
+        attributes.put(A::VALUE, Value::Bytes(scalar));
+        Ok(())
+    },
+    prepare: |attributes, _| {
+        let oid = named_curve(attributes)?.oid;
+        attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
+        Ok(())
+    },
+    encode_public: |parts| {
+        let (group, point) = public_point(parts)?;
+        Ok((identifier(oid(group)?)?, None, point.into()))
+    },
+    encode_private: |attributes, _| {
+        let identifier = identifier(named_curve(attributes)?.oid)?;
+        let (_, scalar) = private_scalar(private_parts(attributes)?)?;
+        Ok((identifier, None, encoding::encoded(&encoding::octets(&scalar)?)?))
+    },
+    decode_private: |info, _| {
+        let oid = info.algorithm.oid.to_der().map_err(encoding::invalid)?;
+        let scalar: &OctetStringRef = encoding::decoded(info.private_key.as_bytes())?;
+        Ok(vec![
+            (A::EC_PARAMS, Value::Bytes(Secret::new(oid))),
+            (A::VALUE, Value::Bytes(scalar.as_bytes().into())),
+        ])
+    },
+    ..KeyTypeRow::BASE
+};
+
+fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     let group = named_curve(attributes)?.group;
     let point = point(group, bytes(attributes, A::EC_POINT)?)?;
     Ok(match group {
@@ -27,22 +137,21 @@ pub(in crate::object) fn public_parts(attributes: &Attributes) -> Result<PublicP
     })
 }
 
-/// Returns the parts of a private key on a curve.
-pub(in crate::object) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
+fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     let scalar = bytes(attributes, A::VALUE)?;
     Ok(match named_curve(attributes)?.group {
         Group::Ec(curve) => PrivateParts::Ec { curve, scalar: padded(scalar, curve.len())? },
-        Group::Ed25519 => PrivateParts::Ed25519 { seed: fixed(scalar, 32)? },
-        Group::Ed448 => PrivateParts::Ed448 { seed: fixed(scalar, 57)? },
-        Group::X25519 => PrivateParts::X25519 { scalar: fixed(scalar, 32)? },
-        Group::X448 => PrivateParts::X448 { scalar: fixed(scalar, 56)? },
+        Group::Ed25519 => PrivateParts::Ed25519 { seed: of_len(scalar, 32)? },
+        Group::Ed448 => PrivateParts::Ed448 { seed: of_len(scalar, 57)? },
+        Group::X25519 => PrivateParts::X25519 { scalar: of_len(scalar, 32)? },
+        Group::X448 => PrivateParts::X448 { scalar: of_len(scalar, 56)? },
     })
 }
 
 /// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string (PKCS#11
 /// 3.2, "Elliptic Curve"). Fails with `CurveNotSupported` if the token does not support the curve
 /// for this key type. Fails with `DomainParamsInvalid` for parameters in another form.
-pub(in crate::object) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
+fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();
     if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
@@ -86,9 +195,34 @@ pub(crate) fn point_of(parts: &PublicParts) -> Result<&[u8]> {
     }
 }
 
+/// Returns the curve and the point of a public key.
+fn public_point(parts: &PublicParts) -> Result<(Group, &[u8])> {
+    Ok(match parts {
+        PublicParts::Ec { curve, point } => (Group::Ec(*curve), &point[..]),
+        PublicParts::Ed25519 { point } => (Group::Ed25519, &point[..]),
+        PublicParts::Ed448 { point } => (Group::Ed448, &point[..]),
+        PublicParts::X25519 { point } => (Group::X25519, &point[..]),
+        PublicParts::X448 { point } => (Group::X448, &point[..]),
+        _ => return Err(Error::KeyTypeInconsistent),
+    })
+}
+
+/// Returns the curve and the scalar or seed of a private key.
+fn private_scalar(parts: PrivateParts) -> Result<(Group, Secret)> {
+    Ok(match parts {
+        PrivateParts::Ec { curve, scalar } => (Group::Ec(curve), scalar),
+        PrivateParts::Ed25519 { seed } => (Group::Ed25519, seed),
+        PrivateParts::Ed448 { seed } => (Group::Ed448, seed),
+        PrivateParts::X25519 { scalar } => (Group::X25519, scalar),
+        PrivateParts::X448 { scalar } => (Group::X448, scalar),
+        _ => return Err(Error::KeyTypeInconsistent),
+    })
+}
+
 /// Sets the curve and the point of a public key. Fails with `TemplateInconsistent` if the template
 /// has another curve or another point.
-pub(in crate::object) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
+fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
+    let (group, point) = public_point(parts)?;
     if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
         return Err(Error::TemplateInconsistent);
     }
@@ -108,11 +242,28 @@ fn written_point(point: &[u8]) -> Result<Secret> {
     der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
-/// Sets the curve and the scalar or seed of a private key.
-pub(in crate::object) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
-    put_same(attributes, A::EC_PARAMS, oid(group)?)?;
-    attributes.put(A::VALUE, Value::Bytes(scalar));
-    Ok(())
+/// Encodes a private key with its public key, as clients expect it.
+fn encode_private(attributes: &Attributes, provider: &Provider) -> Result<Encoded<Secret>> {
+    let curve = named_curve(attributes)?.oid;
+    let parts = private_parts(attributes)?;
+    let public = provider.keys.private(&parts)?.public()?;
+    let (_, scalar) = private_scalar(parts)?;
+    let key = EcPrivateKey { private_key: &scalar, parameters: None, public_key: Some(point_of(&public)?) };
+    Ok((IDENTIFIER, Some(curve.into()), encoding::encoded(&key)?))
+}
+
+fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
+    let curve = info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?;
+    let curve = curve.to_der().map_err(encoding::invalid)?;
+    let key: EcPrivateKey<'_> = encoding::decoded(info.private_key.as_bytes())?;
+    Ok(vec![
+        (A::EC_PARAMS, Value::Bytes(Secret::new(curve))),
+        (A::VALUE, Value::Bytes(key.private_key.into())),
+    ])
+}
+
+fn identifier(oid: &[u8]) -> Result<ObjectIdentifier> {
+    ObjectIdentifier::from_der(oid).map_err(encoding::wrong)
 }
 
 /// Returns a scalar with leading zeros up to `len` bytes. Fails with `AttributeValueInvalid` if the
@@ -127,7 +278,7 @@ fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
 
 /// Returns a private key of `len` bytes. Also accepts the key in a DER octet string (RFC 8410).
 /// Fails with `AttributeValueInvalid` if the length is wrong.
-fn fixed(bytes: &[u8], len: usize) -> Result<Secret> {
+fn of_len(bytes: &[u8], len: usize) -> Result<Secret> {
     let inner = if bytes.len() == len { bytes } else { octets(bytes)? };
     if inner.len() == len { Ok(inner.into()) } else { Err(Error::AttributeValueInvalid) }
 }

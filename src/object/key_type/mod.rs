@@ -1,4 +1,236 @@
-//! The key types, one file per family.
+//! The key types: one row per key type, and one file per family, as in `mechanism/`. A row names
+//! the object types of a key type. It converts between the attributes of its objects, the parts
+//! that a backend takes, and DER. It also checks the keys that callers supply.
+//!
+//! A new key type is a row in a family, and a new family is a line in [`FAMILIES`].
 
+use der::asn1::ObjectIdentifier;
+use pkcs8::PrivateKeyInfoRef;
+
+use super::Attributes;
+use super::required::key_type;
+use super::rule::{ObjectTypes, Rule};
+use super::value::Value;
+use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::secret::Secret;
+
+mod dh;
+mod dsa;
 pub(crate) mod ec;
-pub(crate) mod otp;
+pub(super) mod encoding;
+mod hotp;
+mod ml_dsa;
+mod ml_kem;
+pub(crate) mod rsa;
+mod secret;
+pub(crate) mod set;
+mod slh_dsa;
+
+/// The families.
+pub(super) const FAMILIES: &[Family] = &[
+    rsa::FAMILY,
+    ec::FAMILY,
+    ml_dsa::FAMILY,
+    ml_kem::FAMILY,
+    slh_dsa::FAMILY,
+    secret::FAMILY,
+    dh::FAMILY,
+    dsa::FAMILY,
+    hotp::FAMILY,
+];
+
+/// Key types that have a file in common.
+pub(super) struct Family {
+    pub(super) rows: &'static [KeyTypeRow],
+    /// The rules of the attributes that only these key types have.
+    pub(super) rules: &'static [Rule],
+}
+
+/// A key as DER: the algorithm with its parameters in DER, and the content of the bit string or
+/// octet string.
+pub(super) type Encoded<K> = (ObjectIdentifier, Option<Vec<u8>>, K);
+
+/// The attributes of a key that was decoded, without `CKA_KEY_TYPE`.
+pub(super) type Decoded = Vec<(A, Value)>;
+
+/// A row of the table of key types. `attributes` are those of an object of this key type.
+pub(crate) struct KeyTypeRow {
+    /// Its `CKK_*` number.
+    pub(super) key_type: KeyType,
+    /// Its objects.
+    pub(super) objects: &'static [(ObjectClass, ObjectTypes)],
+    /// The usage attributes that are true by default.
+    pub(super) uses: &'static [A],
+    /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
+    pub(super) pair_spec: for<'a> fn(&'a Attributes, &Attributes) -> Result<PairSpec<'a>>,
+    /// Returns the parts of a public key.
+    pub(super) public_parts: fn(&Attributes) -> Result<PublicParts>,
+    /// Returns the parts of a private key.
+    pub(super) private_parts: fn(&Attributes) -> Result<PrivateParts>,
+    /// Whether a private key object has all attributes that `public_parts` reads.
+    pub(super) has_public_half: bool,
+    /// Sets the attributes that hold a public key. Fails with `TemplateInconsistent` if the
+    /// template has other values for them.
+    pub(super) put_public: fn(&mut Attributes, &PublicParts) -> Result<()>,
+    /// Sets the attributes that hold a private key, and those of the public key that a private key
+    /// object also has.
+    pub(super) put_private: fn(&mut Attributes, &PublicParts, PrivateParts) -> Result<()>,
+    /// Checks and normalises the attributes of a created key, before a backend parses the key.
+    pub(super) prepare: fn(&mut Attributes, &Provider) -> Result<()>,
+    /// Normalises the attributes of a created private key, after a backend accepted it.
+    pub(super) normalise: fn(&mut Attributes, PrivateParts) -> Result<()>,
+    /// The object identifiers of its keys. If it has parameter sets, these are in the order of
+    /// their numbers.
+    pub(super) identifiers: &'static [ObjectIdentifier],
+    /// Encodes a public key for SubjectPublicKeyInfo.
+    pub(super) encode_public: fn(&PublicParts) -> Result<Encoded<Vec<u8>>>,
+    /// Encodes a private key for PKCS #8. Fails with `KeyNotWrappable` if the object lacks a part
+    /// of the encoding.
+    pub(super) encode_private: fn(&Attributes, &Provider) -> Result<Encoded<Secret>>,
+    /// Decodes a private key in PKCS #8 to attributes. The number is the index of its object
+    /// identifier. Fails with `WrappedKeyInvalid` if the DER is invalid.
+    pub(super) decode_private: fn(&PrivateKeyInfoRef<'_>, usize) -> Result<Decoded>,
+    /// Generates domain parameters with a prime of this size in bits, and sets them.
+    pub(super) generate_parameters: fn(&mut Attributes, usize, &Provider) -> Result<()>,
+    /// Checks created domain parameters.
+    pub(super) check_parameters: fn(&mut Attributes, &Provider) -> Result<()>,
+    /// Returns whether a secret key may have this number of bytes.
+    pub(super) len_fits: fn(usize) -> bool,
+    /// Changes random or derived bytes so that they are a secret key.
+    pub(super) form: fn(&mut [u8]),
+    /// Checks a secret key. Its value may be absent.
+    pub(super) check_secret: fn(&mut Attributes) -> Result<()>,
+    /// The cipher that computes `CKA_CHECK_VALUE`, and its block length. Without one, the check
+    /// value is a digest.
+    pub(super) check_cipher: Option<fn() -> (CipherScheme, usize)>,
+    /// Fails if the policy *strict* does not allow a key of this size.
+    pub(super) check_strict: fn(&Attributes) -> Result<()>,
+}
+
+impl KeyTypeRow {
+    /// A row without a function, and the row of unknown key types. The other rows set only some
+    /// columns.
+    const BASE: Self = Self {
+        key_type: KeyType(u64::MAX),
+        objects: &[],
+        uses: &[],
+        pair_spec: |_, _| Err(Error::MechanismInvalid),
+        public_parts: |_| Err(Error::KeyTypeInconsistent),
+        private_parts: |_| Err(Error::KeyTypeInconsistent),
+        has_public_half: false,
+        put_public: |_, _| Err(Error::KeyTypeInconsistent),
+        put_private: |_, _, _| Err(Error::KeyTypeInconsistent),
+        prepare: |_, _| Ok(()),
+        normalise: |_, _| Ok(()),
+        identifiers: &[],
+        encode_public: |_| Err(Error::KeyTypeInconsistent),
+        encode_private: |_, _| Err(Error::GeneralError),
+        decode_private: |_, _| Err(Error::WrappedKeyInvalid),
+        generate_parameters: |_, _, _| Err(Error::MechanismInvalid),
+        check_parameters: |_, _| Err(Error::KeyTypeInconsistent),
+        len_fits: |_| false,
+        form: |_| {},
+        check_secret: |_| Ok(()),
+        check_cipher: None,
+        check_strict: |_| Ok(()),
+    };
+
+    /// Returns the row of a key type.
+    pub(super) fn of(key_type: KeyType) -> &'static Self {
+        static BY_NUMBER: [&KeyTypeRow; 0x50] = {
+            let (mut rows, mut at) = ([&KeyTypeRow::BASE; 0x50], 0);
+            while at < ROWS.len() {
+                rows[ROWS[at].key_type.0 as usize] = ROWS[at];
+                at += 1;
+            }
+            rows
+        };
+        let row = usize::try_from(key_type.0).ok().and_then(|number| BY_NUMBER.get(number));
+        row.copied().unwrap_or(&Self::BASE)
+    }
+
+    /// Returns the row of an object's key type. Fails with `TemplateIncomplete` if the object has
+    /// none.
+    pub(super) fn of_object(attributes: &Attributes) -> Result<&'static Self> {
+        key_type(attributes).map(Self::of)
+    }
+
+    /// Returns the row of a key in DER, and the index of the identifier.
+    pub(super) fn identified(identifier: ObjectIdentifier) -> Option<(&'static Self, usize)> {
+        ROWS.iter().find_map(|row| {
+            let at = row.identifiers.iter().position(|known| *known == identifier)?;
+            Some((*row, at))
+        })
+    }
+
+    const fn all_objects(&self) -> ObjectTypes {
+        let (mut all, mut at) = (ObjectTypes::NONE, 0);
+        while at < self.objects.len() {
+            all = all.or(self.objects[at].1);
+            at += 1;
+        }
+        all
+    }
+
+    /// Returns the object type of a class.
+    pub(super) fn object(&self, class: ObjectClass) -> Option<ObjectTypes> {
+        self.objects.iter().find(|(known, _)| *known == class).map(|(_, object_type)| *object_type)
+    }
+}
+
+/// The rows of all families.
+pub(super) const ROWS: [&KeyTypeRow; count()] = {
+    let (mut rows, mut at, mut family) = ([&KeyTypeRow::BASE; count()], 0, 0);
+    while family < FAMILIES.len() {
+        let mut row = 0;
+        while row < FAMILIES[family].rows.len() {
+            rows[at] = &FAMILIES[family].rows[row];
+            (at, row) = (at + 1, row + 1);
+        }
+        family += 1;
+    }
+    rows
+};
+
+const fn count() -> usize {
+    let (mut count, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        count += FAMILIES[family].rows.len();
+        family += 1;
+    }
+    count
+}
+
+/// Returns the objects of a class.
+pub(super) const fn of_class(class: ObjectClass) -> ObjectTypes {
+    let (mut all, mut at) = (ObjectTypes::NONE, 0);
+    while at < ROWS.len() {
+        let (objects, mut object) = (ROWS[at].objects, 0);
+        while object < objects.len() {
+            if objects[object].0.0 == class.0 {
+                all = all.or(objects[object].1);
+            }
+            object += 1;
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Returns the objects of the key types that have this use by default.
+pub(super) const fn with_use(usage: A) -> ObjectTypes {
+    let (mut all, mut at) = (ObjectTypes::NONE, 0);
+    while at < ROWS.len() {
+        let (row, mut place) = (ROWS[at], 0);
+        while place < row.uses.len() {
+            if row.uses[place].0 == usage.0 {
+                all = all.or(row.all_objects());
+            }
+            place += 1;
+        }
+        at += 1;
+    }
+    all
+}

@@ -1,0 +1,176 @@
+//! Diffie-Hellman keys and domain parameters (PKCS#11 3.2, "Diffie-Hellman"). Their DER is that of
+//! PKCS #3.
+
+use der::Sequence;
+use der::asn1::{ObjectIdentifier, UintRef};
+use pkcs8::PrivateKeyInfoRef;
+
+use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
+use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts};
+use crate::config::strict::DH_BITS;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::object::Attributes;
+use crate::object::required::{bytes, put_same, value};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, bit_size, unpadded};
+use crate::secret::Secret;
+
+const PUBLIC: ObjectTypes = ObjectTypes::member(40);
+const PRIVATE: ObjectTypes = ObjectTypes::member(41);
+const PARAMETERS: ObjectTypes = ObjectTypes::member(42);
+/// PKCS #3, 9: `dhKeyAgreement`.
+const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
+
+pub(super) const FAMILY: Family = Family {
+    rows: &[KeyTypeRow {
+        key_type: KeyType::DH,
+        objects: &[
+            (ObjectClass::PUBLIC_KEY, PUBLIC),
+            (ObjectClass::PRIVATE_KEY, PRIVATE),
+            (ObjectClass::DOMAIN_PARAMETERS, PARAMETERS),
+        ],
+        uses: &[A::DERIVE],
+        pair_spec,
+        public_parts,
+        private_parts,
+        put_public,
+        put_private,
+        normalise: |attributes, parts| match parts {
+            PrivateParts::Dh { value, .. } => put_value(attributes, value),
+            _ => Err(Error::KeyTypeInconsistent),
+        },
+        identifiers: &[IDENTIFIER],
+        encode_public,
+        encode_private,
+        decode_private,
+        generate_parameters,
+        check_parameters: |attributes, provider| {
+            provider.keys.check_group(bytes(attributes, A::PRIME)?, bytes(attributes, A::BASE)?)
+        },
+        check_strict,
+        ..KeyTypeRow::BASE
+    }],
+    rules: &[
+        fixed(A::PRIME, Kind::Integer, PUBLIC, Need::Must, Need::Must),
+        fixed(A::BASE, Kind::Integer, PUBLIC, Need::Must, Need::Must),
+        made(A::VALUE, Kind::Bytes, PUBLIC),
+        made(A::PRIME, Kind::Integer, PRIVATE),
+        made(A::BASE, Kind::Integer, PRIVATE),
+        hidden(A::VALUE, Kind::Bytes, PRIVATE, Need::Must),
+        fixed(A::VALUE_BITS, Kind::Number, PRIVATE, Need::Never, Need::May),
+        fixed(A::PRIME, Kind::Integer, PARAMETERS, Need::Must, Need::Never),
+        fixed(A::BASE, Kind::Integer, PARAMETERS, Need::Must, Need::Never),
+        fixed(A::PRIME_BITS, Kind::Number, PARAMETERS, Need::Never, Need::Must),
+    ],
+};
+
+/// PKCS #3, 9: `DHParameter`.
+#[derive(Sequence)]
+struct DhParameter<'a> {
+    prime: UintRef<'a>,
+    base: UintRef<'a>,
+    #[asn1(optional = "true")]
+    private_value_length: Option<u32>,
+}
+
+fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {
+    let bits = private.number(A::VALUE_BITS).map(usize::try_from);
+    Ok(PairSpec::Dh {
+        prime: bytes(public, A::PRIME)?,
+        base: bytes(public, A::BASE)?,
+        private_bits: bits.transpose().map_err(|_| Error::KeySizeRange)?,
+    })
+}
+
+fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
+    Ok(PublicParts::Dh {
+        prime: bytes(attributes, A::PRIME)?.to_vec(),
+        base: bytes(attributes, A::BASE)?.to_vec(),
+        value: unpadded(value(attributes)?).to_vec(),
+    })
+}
+
+fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
+    Ok(PrivateParts::Dh {
+        prime: bytes(attributes, A::PRIME)?.to_vec(),
+        base: bytes(attributes, A::BASE)?.to_vec(),
+        value: unpadded(value(attributes)?).into(),
+    })
+}
+
+fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
+    let PublicParts::Dh { prime, base, value } = parts else { return Err(Error::KeyTypeInconsistent) };
+    put_same(attributes, A::PRIME, prime)?;
+    put_same(attributes, A::BASE, base)?;
+    put_public_value(attributes, value)
+}
+
+fn put_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts) -> Result<()> {
+    let PrivateParts::Dh { prime, base, value } = parts else { return Err(Error::KeyTypeInconsistent) };
+    put_same(attributes, A::PRIME, &prime)?;
+    put_same(attributes, A::BASE, &base)?;
+    put_value(attributes, value)
+}
+
+/// Sets a public value without leading zeros. Fails with `TemplateInconsistent` if the template has
+/// another number.
+pub(super) fn put_public_value(attributes: &mut Attributes, made: &[u8]) -> Result<()> {
+    if attributes.bytes(A::VALUE).is_some_and(|given| unpadded(given) != made) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::VALUE, Value::Bytes(made.into()));
+    Ok(())
+}
+
+/// Sets a private value without leading zeros, and its size in bits. Fails with
+/// `TemplateInconsistent` if the template has another size.
+fn put_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
+    let bits = bit_size(&value);
+    if attributes.number(A::VALUE_BITS).is_some_and(|given| given != bits) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::VALUE_BITS, Value::Number(bits));
+    attributes.put(A::VALUE, Value::Bytes(value));
+    Ok(())
+}
+
+fn encode_public(parts: &PublicParts) -> Result<Encoded<Vec<u8>>> {
+    let PublicParts::Dh { prime, base, value } = parts else { return Err(Error::KeyTypeInconsistent) };
+    Ok((IDENTIFIER, Some(group(prime, base, None)?), encoding::public(&encoding::integer(value)?)?))
+}
+
+fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded<Secret>> {
+    let part = |id| encoding::part(attributes, id);
+    let bits = attributes.number(A::VALUE_BITS).and_then(|bits| u32::try_from(bits).ok());
+    let group = group(part(A::PRIME)?, part(A::BASE)?, bits)?;
+    Ok((IDENTIFIER, Some(group), encoding::encoded(&encoding::integer(part(A::VALUE)?)?)?))
+}
+
+/// Encodes a group, with the length of its private values if `bits` has one.
+fn group(prime: &[u8], base: &[u8], bits: Option<u32>) -> Result<Vec<u8>> {
+    let (prime, base) = (encoding::integer(prime)?, encoding::integer(base)?);
+    encoding::public(&DhParameter { prime, base, private_value_length: bits })
+}
+
+fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
+    let group: DhParameter<'_> = encoding::parameters(info)?;
+    Ok(vec![
+        encoding::number(A::PRIME, group.prime),
+        encoding::number(A::BASE, group.base),
+        encoding::number(A::VALUE, encoding::decoded(info.private_key.as_bytes())?),
+    ])
+}
+
+fn generate_parameters(attributes: &mut Attributes, bits: usize, provider: &Provider) -> Result<()> {
+    let prime = provider.keys.safe_prime(bits)?;
+    attributes.put(A::PRIME, Value::Bytes(Secret::new(prime)));
+    // 4 is a square modulo every safe prime, so it generates the large subgroup of prime order.
+    attributes.put(A::BASE, Value::Bytes([4][..].into()));
+    Ok(())
+}
+
+fn check_strict(attributes: &Attributes) -> Result<()> {
+    let good = attributes.bytes(A::PRIME).is_none_or(|prime| bit_size(prime) >= DH_BITS);
+    if good { Ok(()) } else { Err(Error::KeySizeRange) }
+}

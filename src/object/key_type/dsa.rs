@@ -1,0 +1,157 @@
+//! DSA keys and domain parameters (PKCS#11 3.2, "DSA"). Their DER is that of RFC 3279.
+
+use der::Sequence;
+use der::asn1::{ObjectIdentifier, UintRef};
+use pkcs8::PrivateKeyInfoRef;
+
+use super::dh::put_public_value;
+use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
+use crate::backend::{DsaGroup, PairSpec, PrivateParts, Provider, PublicParts};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::object::Attributes;
+use crate::object::required::{bytes, put_same, value};
+use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
+use crate::object::value::{Kind, Value, bit_size, unpadded};
+use crate::secret::Secret;
+
+const PUBLIC: ObjectTypes = ObjectTypes::member(52);
+const PRIVATE: ObjectTypes = ObjectTypes::member(53);
+const PARAMETERS: ObjectTypes = ObjectTypes::member(54);
+/// RFC 3279, 2.3.2: `id-dsa`.
+const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
+
+pub(super) const FAMILY: Family = Family {
+    rows: &[KeyTypeRow {
+        key_type: KeyType::DSA,
+        objects: &[
+            (ObjectClass::PUBLIC_KEY, PUBLIC),
+            (ObjectClass::PRIVATE_KEY, PRIVATE),
+            (ObjectClass::DOMAIN_PARAMETERS, PARAMETERS),
+        ],
+        uses: &[A::SIGN, A::VERIFY],
+        pair_spec: |public, _| Ok(PairSpec::Dsa(group(public)?)),
+        public_parts: |attributes| {
+            let value = unpadded(value(attributes)?).to_vec();
+            Ok(PublicParts::Dsa { group: group(attributes)?, value })
+        },
+        private_parts: |attributes| {
+            let group = group(attributes)?;
+            Ok(PrivateParts::Dsa { group, value: unpadded(value(attributes)?).into() })
+        },
+        put_public,
+        put_private,
+        prepare: |attributes, provider| provider.keys.check_dsa_group(&group(attributes)?),
+        normalise: put_value,
+        identifiers: &[IDENTIFIER],
+        encode_public,
+        encode_private,
+        decode_private,
+        generate_parameters,
+        check_parameters,
+        ..KeyTypeRow::BASE
+    }],
+    rules: &[
+        fixed(A::PRIME, Kind::Integer, PUBLIC, Need::Must, Need::Must),
+        fixed(A::SUBPRIME, Kind::Integer, PUBLIC, Need::Must, Need::Must),
+        fixed(A::BASE, Kind::Integer, PUBLIC, Need::Must, Need::Must),
+        made(A::VALUE, Kind::Bytes, PUBLIC),
+        made(A::PRIME, Kind::Integer, PRIVATE),
+        made(A::SUBPRIME, Kind::Integer, PRIVATE),
+        made(A::BASE, Kind::Integer, PRIVATE),
+        hidden(A::VALUE, Kind::Bytes, PRIVATE, Need::Must),
+        fixed(A::PRIME, Kind::Integer, PARAMETERS, Need::Must, Need::Never),
+        fixed(A::SUBPRIME, Kind::Integer, PARAMETERS, Need::Must, Need::Never),
+        fixed(A::BASE, Kind::Integer, PARAMETERS, Need::Must, Need::Never),
+        fixed(A::PRIME_BITS, Kind::Number, PARAMETERS, Need::Never, Need::Must),
+        // Without this attribute, the size of the prime decides the size of the subprime.
+        fixed(A::SUBPRIME_BITS, Kind::Number, PARAMETERS, Need::Never, Need::May),
+    ],
+};
+
+/// RFC 3279, 2.3.2: `Dss-Parms`.
+#[derive(Sequence)]
+struct DssParms<'a> {
+    prime: UintRef<'a>,
+    subprime: UintRef<'a>,
+    base: UintRef<'a>,
+}
+
+/// Returns the domain parameters of a key or of a domain parameters object.
+fn group(attributes: &Attributes) -> Result<DsaGroup> {
+    let part = |id| bytes(attributes, id).map(<[u8]>::to_vec);
+    Ok(DsaGroup { prime: part(A::PRIME)?, subprime: part(A::SUBPRIME)?, base: part(A::BASE)? })
+}
+
+fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
+    let PublicParts::Dsa { group, value } = parts else { return Err(Error::KeyTypeInconsistent) };
+    put_group(attributes, group)?;
+    put_public_value(attributes, value)
+}
+
+fn put_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts) -> Result<()> {
+    let PrivateParts::Dsa { group, .. } = &parts else { return Err(Error::KeyTypeInconsistent) };
+    put_group(attributes, group)?;
+    put_value(attributes, parts)
+}
+
+fn put_group(attributes: &mut Attributes, group: &DsaGroup) -> Result<()> {
+    put_same(attributes, A::PRIME, &group.prime)?;
+    put_same(attributes, A::SUBPRIME, &group.subprime)?;
+    put_same(attributes, A::BASE, &group.base)
+}
+
+fn put_value(attributes: &mut Attributes, parts: PrivateParts) -> Result<()> {
+    let PrivateParts::Dsa { value, .. } = parts else { return Err(Error::KeyTypeInconsistent) };
+    attributes.put(A::VALUE, Value::Bytes(value));
+    Ok(())
+}
+
+fn encode_public(parts: &PublicParts) -> Result<Encoded<Vec<u8>>> {
+    let PublicParts::Dsa { group, value } = parts else { return Err(Error::KeyTypeInconsistent) };
+    Ok((IDENTIFIER, Some(parms(group)?), encoding::public(&encoding::integer(value)?)?))
+}
+
+fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded<Secret>> {
+    let group = group(attributes).map_err(encoding::wrong)?;
+    let value = encoding::integer(encoding::part(attributes, A::VALUE)?)?;
+    Ok((IDENTIFIER, Some(parms(&group)?), encoding::encoded(&value)?))
+}
+
+fn parms(group: &DsaGroup) -> Result<Vec<u8>> {
+    encoding::public(&DssParms {
+        prime: encoding::integer(&group.prime)?,
+        subprime: encoding::integer(&group.subprime)?,
+        base: encoding::integer(&group.base)?,
+    })
+}
+
+fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
+    let group: DssParms<'_> = encoding::parameters(info)?;
+    Ok(vec![
+        encoding::number(A::PRIME, group.prime),
+        encoding::number(A::SUBPRIME, group.subprime),
+        encoding::number(A::BASE, group.base),
+        encoding::number(A::VALUE, encoding::decoded(info.private_key.as_bytes())?),
+    ])
+}
+
+fn generate_parameters(attributes: &mut Attributes, bits: usize, provider: &Provider) -> Result<()> {
+    // Without a size of the subprime, it is the largest that FIPS 186-4, 4.2 has for the prime.
+    let subprime_bits = match attributes.number(A::SUBPRIME_BITS) {
+        Some(given) => usize::try_from(given).map_err(|_| Error::KeySizeRange)?,
+        None if bits < 2048 => 160,
+        None => 256,
+    };
+    let group = provider.keys.dsa_group(bits, subprime_bits)?;
+    put_group(attributes, &group)?;
+    attributes.put(A::SUBPRIME_BITS, Value::Number(subprime_bits as u64));
+    Ok(())
+}
+
+fn check_parameters(attributes: &mut Attributes, provider: &Provider) -> Result<()> {
+    let group = group(attributes)?;
+    provider.keys.check_dsa_group(&group)?;
+    attributes.put(A::SUBPRIME_BITS, Value::Number(bit_size(&group.subprime)));
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Keys with a parameter set: ML-DSA, ML-KEM and SLH-DSA. `CKA_PARAMETER_SET` numbers the sets of
+//! an algorithm from 1, in the order of its `ALL`.
+
+use der::asn1::{ContextSpecific, ObjectIdentifier, OctetStringRef};
+use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
+use pkcs8::PrivateKeyInfoRef;
+
+use super::encoding::{decoded, encoded, invalid, octets, part};
+use super::{Decoded, Encoded};
+use crate::backend::{PairSpec, PrivateParts, Provider};
+use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
+use crate::object::Attributes;
+use crate::object::rule::{Need, ObjectTypes, Rule, fixed, hidden, made};
+use crate::object::value::{Kind, Value};
+use crate::secret::{Secret, with_wiped_frame};
+
+/// Returns the parameter set of a key.
+pub(crate) fn named<S: Copy>(attributes: &Attributes, all: &[S]) -> Result<S> {
+    let number = attributes.number(A::PARAMETER_SET).ok_or(Error::TemplateIncomplete)?;
+    let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    at.and_then(|at| all.get(at)).copied().ok_or(Error::AttributeValueInvalid)
+}
+
+/// Returns the index of a parameter set.
+pub(super) fn place<S: PartialEq>(all: &[S], set: S) -> usize {
+    all.iter().take_while(|known| **known != set).count()
+}
+
+/// Returns the rules of keys that can be expanded from a seed. PKCS#11 3.2, "ML-DSA private key
+/// objects", "ML-KEM private key objects": C_CreateObject needs the seed, the value or both.
+pub(super) const fn seeded(public: ObjectTypes, private: ObjectTypes) -> [Rule; 5] {
+    let [set, key, private_set, _] = rules(public, private);
+    let value = hidden(A::VALUE, Kind::Bytes, private, Need::May);
+    [set, key, private_set, value, hidden(A::SEED, Kind::Bytes, private, Need::May)]
+}
+
+/// Returns the rules of the other keys.
+pub(super) const fn rules(public: ObjectTypes, private: ObjectTypes) -> [Rule; 4] {
+    [
+        fixed(A::PARAMETER_SET, Kind::Number, public, Need::Must, Need::Must),
+        made(A::VALUE, Kind::Bytes, public),
+        made(A::PARAMETER_SET, Kind::Number, private),
+        hidden(A::VALUE, Kind::Bytes, private, Need::Must),
+    ]
+}
+
+/// Sets the attributes of a private key with the parameter set at this index.
+pub(super) fn put_private(
+    attributes: &mut Attributes,
+    place: usize,
+    seed: Option<Secret>,
+    key: Secret,
+) -> Result<()> {
+    let number = place as u64 + 1;
+    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != number) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::PARAMETER_SET, Value::Number(number));
+    attributes.put(A::VALUE, Value::Bytes(key));
+    if let Some(seed) = seed {
+        attributes.put(A::SEED, Value::Bytes(seed));
+    }
+    Ok(())
+}
+
+/// Computes a private key from its seed. PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private
+/// key objects": a seed alone is enough. If the template has seed and value, they must agree.
+pub(super) fn expand_seed(
+    attributes: &mut Attributes,
+    provider: &Provider,
+    len: usize,
+    spec: for<'s> fn(&Attributes, Option<&'s Secret>) -> Result<PairSpec<'s>>,
+) -> Result<()> {
+    let Some(seed) = attributes.bytes(A::SEED).map(Secret::from) else {
+        return if attributes.has(A::VALUE) { Ok(()) } else { Err(Error::TemplateIncomplete) };
+    };
+    let spec = spec(attributes, Some(&seed))?;
+    if seed.len() != len {
+        return Err(Error::AttributeValueInvalid);
+    }
+    let (PrivateParts::MlDsa { key, .. } | PrivateParts::MlKem { key, .. }) =
+        with_wiped_frame(|| provider.keys.generate(&spec))?.1
+    else {
+        return Err(Error::GeneralError);
+    };
+    match attributes.bytes(A::VALUE) {
+        Some(given) if *given != key[..] => Err(Error::TemplateInconsistent),
+        _ => {
+            attributes.put(A::VALUE, Value::Bytes(key));
+            Ok(())
+        }
+    }
+}
+
+/// The seed and the expanded key of ML-DSA and ML-KEM: the choice `both` of RFC 9881 and RFC 9935.
+#[derive(Sequence)]
+struct Both<'a> {
+    seed: &'a OctetStringRef,
+    expanded: &'a OctetStringRef,
+}
+
+/// Returns the object identifier of a key.
+pub(super) fn identifier(attributes: &Attributes, all: &[ObjectIdentifier]) -> Result<ObjectIdentifier> {
+    named(attributes, all).map_err(|_| Error::GeneralError)
+}
+
+/// Encodes a private key as an ASN.1 choice: the expanded key, or the seed and the expanded key.
+pub(super) fn encode_private(attributes: &Attributes, all: &[ObjectIdentifier]) -> Result<Encoded<Secret>> {
+    let (identifier, expanded) = (identifier(attributes, all)?, octets(part(attributes, A::VALUE)?)?);
+    let key = match attributes.bytes(A::SEED) {
+        Some(seed) => encoded(&Both { seed: octets(seed)?, expanded })?,
+        None => encoded(&expanded)?,
+    };
+    Ok((identifier, None, key))
+}
+
+/// Decodes a private key that is an ASN.1 choice of seed, expanded key, or both. `place` is the
+/// index of its parameter set.
+pub(super) fn decode_private(info: &PrivateKeyInfoRef<'_>, place: usize) -> Result<Decoded> {
+    let key = info.private_key.as_bytes();
+    let tag = Tag::peek(&SliceReader::new(key).map_err(invalid)?).map_err(invalid)?;
+    let (seed, expanded) = match tag {
+        Tag::Sequence => {
+            let both: Both<'_> = decoded(key)?;
+            (Some(both.seed), Some(both.expanded))
+        }
+        Tag::OctetString => (None, Some(decoded::<&OctetStringRef>(key)?)),
+        _ => (Some(bare_seed(key)?), None),
+    };
+    let put = |id, octets: &OctetStringRef| (id, Value::Bytes(octets.as_bytes().into()));
+    let mut attributes = vec![(A::PARAMETER_SET, Value::Number(place as u64 + 1))];
+    attributes.extend(seed.map(|seed| put(A::SEED, seed)));
+    attributes.extend(expanded.map(|expanded| put(A::VALUE, expanded)));
+    Ok(attributes)
+}
+
+/// Decodes `seed [0] IMPLICIT OCTET STRING`.
+fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
+    let mut reader = SliceReader::new(key).map_err(invalid)?;
+    let seed =
+        ContextSpecific::<&OctetStringRef>::decode_implicit(&mut reader, TagNumber(0)).map_err(invalid)?;
+    match seed {
+        Some(seed) if reader.is_finished() && seed.tag_mode == TagMode::Implicit => Ok(seed.value),
+        _ => Err(Error::WrappedKeyInvalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{MlDsa, MlKem, SlhDsa};
+    use crate::id::value;
+
+    #[test]
+    fn parameter_sets_have_the_numbers_of_the_specification() {
+        let number = |place| place as u64 + 1;
+        assert_eq!(number(place(&MlDsa::ALL, MlDsa::MlDsa44)), value::ML_DSA_44);
+        assert_eq!(number(place(&MlDsa::ALL, MlDsa::MlDsa65)), value::ML_DSA_65);
+        assert_eq!(number(place(&MlDsa::ALL, MlDsa::MlDsa87)), value::ML_DSA_87);
+        assert_eq!(number(place(&MlKem::ALL, MlKem::MlKem512)), value::ML_KEM_512);
+        assert_eq!(number(place(&MlKem::ALL, MlKem::MlKem768)), value::ML_KEM_768);
+        assert_eq!(number(place(&MlKem::ALL, MlKem::MlKem1024)), value::ML_KEM_1024);
+        assert_eq!(number(place(&SlhDsa::ALL, SlhDsa::Sha2_128s)), value::SLH_DSA_SHA2_128S);
+        assert_eq!(number(place(&SlhDsa::ALL, SlhDsa::Shake192f)), value::SLH_DSA_SHAKE_192F);
+        assert_eq!(number(place(&SlhDsa::ALL, SlhDsa::Shake256f)), value::SLH_DSA_SHAKE_256F);
+    }
+}

@@ -1,0 +1,74 @@
+//! SLH-DSA keys (PKCS#11 3.2, "SLH-DSA"). Their DER is that of RFC 9909.
+
+use der::asn1::ObjectIdentifier;
+
+use super::{Family, KeyTypeRow, encoding, set};
+use crate::backend::{PairSpec, PrivateParts, PublicParts, SlhDsa};
+use crate::error::Error;
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::object::required::{put_same, value};
+use crate::object::rule::ObjectTypes;
+use crate::object::value::Value;
+
+const PUBLIC: ObjectTypes = ObjectTypes::member(7);
+const PRIVATE: ObjectTypes = ObjectTypes::member(15);
+/// RFC 9909 numbers the SHA2 sets before the SHAKE sets. PKCS#11 alternates between them.
+const IDENTIFIERS: &[ObjectIdentifier] = &[
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.20"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.26"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.21"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.27"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.22"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.28"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.23"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.29"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.24"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.30"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.25"),
+    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.31"),
+];
+
+pub(super) const FAMILY: Family = Family {
+    rows: &[KeyTypeRow {
+        key_type: KeyType::SLH_DSA,
+        objects: &[(ObjectClass::PUBLIC_KEY, PUBLIC), (ObjectClass::PRIVATE_KEY, PRIVATE)],
+        uses: &[A::SIGN, A::VERIFY],
+        pair_spec: |public, _| Ok(PairSpec::SlhDsa { set: set::named(public, &SlhDsa::ALL)?, seed: None }),
+        public_parts: |attributes| {
+            let set = set::named(attributes, &SlhDsa::ALL)?;
+            Ok(PublicParts::SlhDsa { set, key: value(attributes)?.to_vec() })
+        },
+        private_parts: |attributes| {
+            let set = set::named(attributes, &SlhDsa::ALL)?;
+            Ok(PrivateParts::SlhDsa { set, key: value(attributes)?.into() })
+        },
+        put_public: |attributes, parts| match parts {
+            PublicParts::SlhDsa { key, .. } => put_same(attributes, A::VALUE, key),
+            _ => Err(Error::KeyTypeInconsistent),
+        },
+        put_private: |attributes, _, parts| match parts {
+            PrivateParts::SlhDsa { set, key } => {
+                set::put_private(attributes, set::place(&SlhDsa::ALL, set), None, key)
+            }
+            _ => Err(Error::KeyTypeInconsistent),
+        },
+        identifiers: IDENTIFIERS,
+        encode_public: |parts| match parts {
+            PublicParts::SlhDsa { set, key } => {
+                Ok((IDENTIFIERS[set::place(&SlhDsa::ALL, *set)], None, key.clone()))
+            }
+            _ => Err(Error::KeyTypeInconsistent),
+        },
+        encode_private: |attributes, _| {
+            let identifier = set::identifier(attributes, IDENTIFIERS)?;
+            Ok((identifier, None, encoding::part(attributes, A::VALUE)?.into()))
+        },
+        // The key has no DER header.
+        decode_private: |info, place| {
+            let key = Value::Bytes(info.private_key.as_bytes().into());
+            Ok(vec![(A::PARAMETER_SET, Value::Number(place as u64 + 1)), (A::VALUE, key)])
+        },
+        ..KeyTypeRow::BASE
+    }],
+    rules: &set::rules(PUBLIC, PRIVATE),
+};
