@@ -61,8 +61,7 @@ impl Module {
         })
     }
 
-    /// Generates domain parameters (PKCS#11 3.2, "PKCS #3 Diffie-Hellman domain parameter
-    /// generation", "DSA domain parameter generation").
+    /// Generates domain parameters (PKCS#11 3.2, "C_GenerateKey").
     fn generate_parameters(
         &self,
         session: SessionHandle,
@@ -71,7 +70,7 @@ impl Module {
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         let key_type = makes(&token, mechanism, Action::GenerateParameters)?;
-        let attributes = make::generate_parameters(template, key_type, rights)?;
+        let attributes = make::generate(template, ObjectClass::DOMAIN_PARAMETERS, key_type, rights)?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
         in_range(mechanism.info, bits)?;
@@ -92,8 +91,8 @@ impl Module {
             let key_type = makes(&token, mechanism, Action::GeneratePair)?;
             let public = token.named_usages(public, ObjectClass::PUBLIC_KEY, None);
             let private = token.named_usages(private, ObjectClass::PRIVATE_KEY, None);
-            let public = make::generate_public(&public, key_type, rights)?;
-            let private = make::generate_private(&private, key_type, rights)?;
+            let public = make::generate(&public, ObjectClass::PUBLIC_KEY, key_type, rights)?;
+            let private = make::generate(&private, ObjectClass::PRIVATE_KEY, key_type, rights)?;
             token.check_pair(&public, &private)?;
             for half in [&public, &private] {
                 rights.write(half)?;

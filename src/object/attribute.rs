@@ -12,6 +12,7 @@ use crate::id::{AttributeType as A, value};
 pub use super::rule::{Change, Default, Need, ObjectTypes, Rule};
 pub(crate) use by_type::ObjectRules;
 pub use object_types::secret_class;
+pub(crate) use object_types::type_of;
 
 mod by_type;
 mod classes;

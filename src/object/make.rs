@@ -11,7 +11,7 @@ use super::policy::{Login, Rights};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
-use super::{Attributes, Object, key, kind_of, parameters};
+use super::{Attributes, Object, built_in, key, kind_of, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
@@ -79,44 +79,31 @@ pub(crate) fn generate_secret(
     rights: Rights,
     value: impl FnOnce(u64) -> Result<Secret>,
 ) -> Result<Attributes> {
-    let identity = [(A::CLASS, attribute::secret_class(key_type).0), (A::KEY_TYPE, key_type.0)];
-    let mut attributes = generated(template, &identity, rights)?;
+    let mut attributes = generate(template, attribute::secret_class(key_type), key_type, rights)?;
     (KeyTypeRow::of(key_type).check_secret)(&mut attributes)?;
     let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
     attributes.put(A::VALUE, Value::Bytes(value(len)?));
     finish(attributes, mechanism)
 }
 
-/// Returns the attributes of the public key of `C_GenerateKeyPair`, before the pair exists. They
-/// say which pair to generate.
-pub(crate) fn generate_public(
+/// Returns the attributes of a key or of domain parameters before they are generated, without those
+/// that the mechanism computes. They say what to generate.
+pub(crate) fn generate(
     template: &Template<'_>,
+    class: ObjectClass,
     key_type: KeyType,
     rights: Rights,
 ) -> Result<Attributes> {
-    let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type.0)];
-    generated(template, &identity, rights)
-}
-
-/// Returns the attributes of the private key of `C_GenerateKeyPair`, before the pair exists.
-pub(crate) fn generate_private(
-    template: &Template<'_>,
-    key_type: KeyType,
-    rights: Rights,
-) -> Result<Attributes> {
-    let identity = [(A::CLASS, ObjectClass::PRIVATE_KEY.0), (A::KEY_TYPE, key_type.0)];
-    generated(template, &identity, rights)
-}
-
-/// Returns the attributes of domain parameters of `C_GenerateKey`, before the prime exists. They
-/// say which size of prime to generate.
-pub(crate) fn generate_parameters(
-    template: &Template<'_>,
-    key_type: KeyType,
-    rights: Rights,
-) -> Result<Attributes> {
-    let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
-    generated(template, &identity, rights)
+    let object_type = ObjectTypes::of(class, Some(key_type.0)).ok_or(Error::MechanismInvalid)?;
+    let mut attributes = read(&template.0, object_type, Use::Generate, rights)?;
+    for (id, number) in [(A::CLASS, class.0), (A::KEY_TYPE, key_type.0)] {
+        if attributes.number(id).is_some_and(|given| given != number) {
+            return Err(Error::TemplateInconsistent);
+        }
+        attributes.put(id, Value::Number(number));
+    }
+    complete(&mut attributes, object_type, Use::Generate, rights)?;
+    Ok(attributes)
 }
 
 /// Sets the key attributes of a new pair in the attributes of its two objects.
@@ -353,37 +340,13 @@ fn object_type(template: &Template<'_>) -> Result<ObjectTypes> {
         None => Ok(None),
     };
     let class = number(A::CLASS)?.map(ObjectClass).ok_or(Error::TemplateIncomplete)?;
-    let kind = match class {
-        ObjectClass::DATA => None,
-        ObjectClass::CERTIFICATE => Some(number(A::CERTIFICATE_TYPE)?.ok_or(Error::TemplateIncomplete)?),
-        ObjectClass::PUBLIC_KEY
-        | ObjectClass::PRIVATE_KEY
-        | ObjectClass::SECRET_KEY
-        | ObjectClass::DOMAIN_PARAMETERS
-        | ObjectClass::OTP_KEY => Some(number(A::KEY_TYPE)?.ok_or(Error::TemplateIncomplete)?),
-        ObjectClass::TRUST => None,
-        // PKCS#11 3.2, "Creating objects": applications cannot create objects of these classes.
-        ObjectClass::HW_FEATURE | ObjectClass::MECHANISM | ObjectClass::PROFILE | ObjectClass::VALIDATION => {
-            return Err(Error::TemplateInconsistent);
-        }
-        _ => return Err(Error::AttributeValueInvalid),
-    };
-    ObjectTypes::of(class, kind).ok_or(Error::AttributeValueInvalid)
-}
-
-/// Returns a generated key's attributes, without those that the mechanism computes.
-fn generated(template: &Template<'_>, identity: &[(A, u64); 2], rights: Rights) -> Result<Attributes> {
-    let [(_, class), (_, kind)] = *identity;
-    let object_type = ObjectTypes::of(ObjectClass(class), Some(kind)).ok_or(Error::MechanismInvalid)?;
-    let mut attributes = read(&template.0, object_type, Use::Generate, rights)?;
-    for (id, number) in identity {
-        if attributes.number(*id).is_some_and(|given| given != *number) {
-            return Err(Error::TemplateInconsistent);
-        }
-        attributes.put(*id, Value::Number(*number));
+    // PKCS#11 3.2, "Creating objects": applications cannot create objects of these classes.
+    if built_in::CLASSES.contains(&class) {
+        return Err(Error::TemplateInconsistent);
     }
-    complete(&mut attributes, object_type, Use::Generate, rights)?;
-    Ok(attributes)
+    let kind =
+        attribute::type_of(class).map(|id| number(id)?.ok_or(Error::TemplateIncomplete)).transpose()?;
+    ObjectTypes::of(class, kind).ok_or(Error::AttributeValueInvalid)
 }
 
 /// Sets the attributes that record the origin of a key which the token generated.

@@ -335,16 +335,7 @@ impl Attributes {
     /// unknown.
     pub(crate) fn object_type(&self) -> Option<ObjectTypes> {
         let class = ObjectClass(self.number(A::CLASS)?);
-        let kind = match class {
-            ObjectClass::CERTIFICATE => self.number(A::CERTIFICATE_TYPE),
-            ObjectClass::PUBLIC_KEY
-            | ObjectClass::PRIVATE_KEY
-            | ObjectClass::SECRET_KEY
-            | ObjectClass::DOMAIN_PARAMETERS
-            | ObjectClass::OTP_KEY => self.number(A::KEY_TYPE),
-            ObjectClass::HW_FEATURE => self.number(A::HW_FEATURE_TYPE),
-            _ => None,
-        };
+        let kind = attribute::type_of(class).and_then(|id| self.number(id));
         ObjectTypes::of(class, kind)
     }
 }

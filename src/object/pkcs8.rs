@@ -8,8 +8,9 @@ use sec1::EcPrivateKey;
 
 use super::Attributes;
 use super::key::private_parts;
+use super::key_type::KeyTypeRow;
+use super::key_type::ec::EC_PUBLIC_KEY;
 use super::key_type::encoding::{encoded, invalid, octets, wrong};
-use super::key_type::{KeyTypeRow, ec};
 use super::value::Value;
 use crate::backend::Provider;
 use crate::error::{Error, Result};
@@ -20,7 +21,8 @@ use crate::secret::Secret;
 /// `KeyNotWrappable` if the object lacks a part of the encoding.
 pub(crate) fn encode(attributes: &Attributes, provider: &Provider) -> Result<Secret> {
     let row = KeyTypeRow::of_object(attributes).map_err(|_| Error::GeneralError)?;
-    let (oid, parameters, key) = (row.encode_private)(attributes, provider)?;
+    let oid = *row.identifiers.get((row.place)(attributes)?).ok_or(Error::GeneralError)?;
+    let (parameters, key) = (row.encode_private)(attributes, provider)?;
     let parameters = parameters.as_deref().map(AnyRef::from_der).transpose().map_err(wrong)?;
     encoded(&PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, octets(&key)?))
 }
@@ -36,12 +38,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
 }
 
 /// Fails with `WrappedKeyInvalid` if the DER of a private key names a public key, and it belongs to
-/// another private key than these attributes. RSA, DSA and Diffie-Hellman have their public numbers
-/// among the private ones.
+/// another private key than these attributes. Keys that are made of integers have their public
+/// numbers among the private ones.
 pub(crate) fn check_public(bytes: &[u8], attributes: &Attributes, provider: &Provider) -> Result<()> {
     let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
     let of_curve = match info.algorithm.oid {
-        ec::IDENTIFIER => EcPrivateKey::from_der(info.private_key.as_bytes()).map_err(invalid)?.public_key,
+        EC_PUBLIC_KEY => EcPrivateKey::from_der(info.private_key.as_bytes()).map_err(invalid)?.public_key,
         _ => None,
     };
     let named: Vec<_> = of_curve.into_iter().chain(info.public_key.map(|key| key.raw_bytes())).collect();

@@ -25,6 +25,12 @@ pub(super) fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
     attributes.bytes(id).ok_or(Error::TemplateIncomplete)
 }
 
+/// Returns several attributes that the key must have.
+pub(super) fn all_bytes<const N: usize>(attributes: &Attributes, ids: [A; N]) -> Result<[Vec<u8>; N]> {
+    ids.iter().try_for_each(|id| bytes(attributes, *id).map(drop))?;
+    Ok(ids.map(|id| attributes.bytes(id).unwrap_or_default().to_vec()))
+}
+
 /// Returns `CKA_VALUE`. Fails with `TemplateIncomplete` if it is absent.
 pub(super) fn value(attributes: &Attributes) -> Result<&[u8]> {
     bytes(attributes, A::VALUE)

@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 /// Returns the DER of a public key. `attributes` are those of the public or private key.
 pub(crate) fn encode(attributes: &Attributes, parts: &PublicParts) -> Result<Vec<u8>> {
     let row = KeyTypeRow::of_object(attributes)?;
-    let (oid, parameters, key) = (row.encode_public)(parts).map_err(wrong)?;
+    let place = (row.place)(attributes).map_err(wrong)?;
+    let oid = *row.identifiers.get(place).ok_or(Error::AttributeValueInvalid)?;
+    let (parameters, key) = (row.encode_public)(attributes, parts).map_err(wrong)?;
     let parameters = parameters.as_deref().map(AnyRef::from_der).transpose().map_err(wrong)?;
     let algorithm = AlgorithmIdentifierRef { oid, parameters };
     let subject_public_key = BitStringRef::from_bytes(&key).map_err(wrong)?;

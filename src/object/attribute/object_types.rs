@@ -2,8 +2,8 @@
 //! feature type.
 
 use super::ObjectTypes;
-use crate::id::{KeyType as K, ObjectClass, value};
-use crate::object::key_type::{KeyTypeRow, ROWS, of_class};
+use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
+use crate::object::key_type::{CLASSES, KeyTypeRow, ROWS, of_class};
 
 #[allow(missing_docs, reason = "the names are the specification's")]
 impl ObjectTypes {
@@ -36,21 +36,22 @@ impl ObjectTypes {
 
     /// Returns every class with its key, certificate or feature type, and the corresponding set.
     pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, ObjectTypes)> {
-        let objects = |row: &&'static KeyTypeRow| {
-            let kind = Some(row.key_type.0);
-            row.objects.iter().map(move |(class, object_type)| (*class, kind, *object_type))
+        let objects = |row: &'static KeyTypeRow| {
+            CLASSES.map(|class| (class, Some(row.key_type.0), row.object(class))).into_iter()
         };
-        ROWS.iter().flat_map(objects).chain(OTHERS.iter().copied())
+        let of_key_types = ROWS.into_iter().flat_map(objects).filter(|(_, _, object)| *object != Self::NONE);
+        of_key_types.chain(OTHERS.iter().copied())
     }
 
     /// Returns the set that contains only this class and type. `kind` is the key, certificate or
     /// feature type.
     pub fn of(class: ObjectClass, kind: Option<u64>) -> Option<Self> {
-        let of_key_type = kind.and_then(|kind| KeyTypeRow::of(K(kind)).object(class));
-        of_key_type.or_else(|| {
-            let other = OTHERS.iter().find(|(known, sub, _)| *known == class && *sub == kind);
-            other.map(|(_, _, object_type)| *object_type)
-        })
+        match kind.map_or(Self::NONE, |kind| KeyTypeRow::of(K(kind)).object(class)) {
+            Self::NONE => {
+                OTHERS.iter().find(|(known, sub, _)| *known == class && *sub == kind).map(|row| row.2)
+            }
+            of_key_type => Some(of_key_type),
+        }
     }
 
     /// Returns whether it is a key of a key pair.
@@ -108,9 +109,19 @@ const OTHERS: &[(ObjectClass, Option<u64>, ObjectTypes)] = &[
     (ObjectClass::VALIDATION, None, ObjectTypes::VALIDATION),
 ];
 
+/// Returns the attribute that holds the key, certificate or feature type; `None` if the class has
+/// no types.
+pub(crate) fn type_of(class: ObjectClass) -> Option<A> {
+    match class {
+        ObjectClass::CERTIFICATE => Some(A::CERTIFICATE_TYPE),
+        ObjectClass::HW_FEATURE => Some(A::HW_FEATURE_TYPE),
+        class => CLASSES.contains(&class).then_some(A::KEY_TYPE),
+    }
+}
+
 /// Returns the class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": keys for
 /// one-time passwords have their own class.
 pub fn secret_class(key_type: K) -> ObjectClass {
-    let object = KeyTypeRow::of(key_type).objects.first();
-    object.map_or(ObjectClass::SECRET_KEY, |(class, _)| *class)
+    let is_otp = KeyTypeRow::of(key_type).otp != ObjectTypes::NONE;
+    if is_otp { ObjectClass::OTP_KEY } else { ObjectClass::SECRET_KEY }
 }

@@ -2,46 +2,48 @@
 //! PKCS #3.
 
 use der::Sequence;
-use der::asn1::{ObjectIdentifier, UintRef};
-use pkcs8::PrivateKeyInfoRef;
 
-use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
-use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts};
+use super::encoding::{decoded, encoded, integer, named, parameters, part, wrong};
+use super::{
+    A, Attributes, Decoded, Encoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier,
+    ObjectTypes, PairSpec, PrivateKeyInfoRef, PrivateParts, Provider, PublicParts, Result, Secret, UintRef,
+    Value, all_bytes, bit_size, bytes, fixed, hidden, made, put_same, unpadded, value,
+};
 use crate::config::strict::DH_BITS;
-use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::object::Attributes;
-use crate::object::required::{bytes, put_same, value};
-use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
-use crate::object::value::{Kind, Value, bit_size, unpadded};
-use crate::secret::Secret;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(40);
 const PRIVATE: ObjectTypes = ObjectTypes::member(41);
 const PARAMETERS: ObjectTypes = ObjectTypes::member(42);
-/// PKCS #3, 9: `dhKeyAgreement`.
-const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
+const GROUP: [A; 2] = [A::PRIME, A::BASE];
 
 pub(super) const FAMILY: Family = Family {
     rows: &[KeyTypeRow {
         key_type: KeyType::DH,
-        objects: &[
-            (ObjectClass::PUBLIC_KEY, PUBLIC),
-            (ObjectClass::PRIVATE_KEY, PRIVATE),
-            (ObjectClass::DOMAIN_PARAMETERS, PARAMETERS),
-        ],
+        public: PUBLIC,
+        private: PRIVATE,
+        parameters: PARAMETERS,
         uses: &[A::DERIVE],
         pair_spec,
-        public_parts,
-        private_parts,
+        public_parts: |attributes| {
+            let [prime, base] = all_bytes(attributes, GROUP)?;
+            Ok(PublicParts::Dh { prime, base, value: unpadded(value(attributes)?).to_vec() })
+        },
+        private_parts: |attributes| {
+            let [prime, base] = all_bytes(attributes, GROUP)?;
+            Ok(PrivateParts::Dh { prime, base, value: unpadded(value(attributes)?).into() })
+        },
         put_public,
         put_private,
         normalise: |attributes, parts| match parts {
             PrivateParts::Dh { value, .. } => put_value(attributes, value),
             _ => Err(Error::KeyTypeInconsistent),
         },
-        identifiers: &[IDENTIFIER],
-        encode_public,
+        // PKCS #3, 9: `dhKeyAgreement`.
+        identifiers: &[ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1")],
+        encode_public: |_, parts| match parts {
+            PublicParts::Dh { prime, base, value } => Ok((Some(group(prime, base, None)?), integer(value)?)),
+            _ => Err(Error::KeyTypeInconsistent),
+        },
         encode_private,
         decode_private,
         generate_parameters,
@@ -83,22 +85,6 @@ fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpe
     })
 }
 
-fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
-    Ok(PublicParts::Dh {
-        prime: bytes(attributes, A::PRIME)?.to_vec(),
-        base: bytes(attributes, A::BASE)?.to_vec(),
-        value: unpadded(value(attributes)?).to_vec(),
-    })
-}
-
-fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
-    Ok(PrivateParts::Dh {
-        prime: bytes(attributes, A::PRIME)?.to_vec(),
-        base: bytes(attributes, A::BASE)?.to_vec(),
-        value: unpadded(value(attributes)?).into(),
-    })
-}
-
 fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     let PublicParts::Dh { prime, base, value } = parts else { return Err(Error::KeyTypeInconsistent) };
     put_same(attributes, A::PRIME, prime)?;
@@ -135,31 +121,21 @@ fn put_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
     Ok(())
 }
 
-fn encode_public(parts: &PublicParts) -> Result<Encoded<Vec<u8>>> {
-    let PublicParts::Dh { prime, base, value } = parts else { return Err(Error::KeyTypeInconsistent) };
-    Ok((IDENTIFIER, Some(group(prime, base, None)?), encoding::public(&encoding::integer(value)?)?))
-}
-
-fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded<Secret>> {
-    let part = |id| encoding::part(attributes, id);
+fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded> {
     let bits = attributes.number(A::VALUE_BITS).and_then(|bits| u32::try_from(bits).ok());
-    let group = group(part(A::PRIME)?, part(A::BASE)?, bits)?;
-    Ok((IDENTIFIER, Some(group), encoding::encoded(&encoding::integer(part(A::VALUE)?)?)?))
+    let group = group(part(attributes, A::PRIME)?, part(attributes, A::BASE)?, bits)?;
+    Ok((Some(group), integer(part(attributes, A::VALUE)?)?))
 }
 
 /// Encodes a group, with the length of its private values if `bits` has one.
-fn group(prime: &[u8], base: &[u8], bits: Option<u32>) -> Result<Vec<u8>> {
-    let (prime, base) = (encoding::integer(prime)?, encoding::integer(base)?);
-    encoding::public(&DhParameter { prime, base, private_value_length: bits })
+fn group(prime: &[u8], base: &[u8], bits: Option<u32>) -> Result<Secret> {
+    let [prime, base] = [prime, base].map(|number| UintRef::new(number).map_err(wrong));
+    encoded(&DhParameter { prime: prime?, base: base?, private_value_length: bits })
 }
 
 fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
-    let group: DhParameter<'_> = encoding::parameters(info)?;
-    Ok(vec![
-        encoding::number(A::PRIME, group.prime),
-        encoding::number(A::BASE, group.base),
-        encoding::number(A::VALUE, encoding::decoded(info.private_key.as_bytes())?),
-    ])
+    let (group, value) = (parameters::<DhParameter<'_>>(info)?, decoded(info.private_key.as_bytes())?);
+    Ok(named([A::PRIME, A::BASE, A::VALUE], [group.prime, group.base, value]))
 }
 
 fn generate_parameters(attributes: &mut Attributes, bits: usize, provider: &Provider) -> Result<()> {

@@ -1,34 +1,24 @@
 //! DSA keys and domain parameters (PKCS#11 3.2, "DSA"). Their DER is that of RFC 3279.
 
-use der::Sequence;
-use der::asn1::{ObjectIdentifier, UintRef};
-use pkcs8::PrivateKeyInfoRef;
-
 use super::dh::put_public_value;
-use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
-use crate::backend::{DsaGroup, PairSpec, PrivateParts, Provider, PublicParts};
-use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::object::Attributes;
-use crate::object::required::{bytes, put_same, value};
-use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
-use crate::object::value::{Kind, Value, bit_size, unpadded};
-use crate::secret::Secret;
+use super::encoding::{decoded, integer, integers, named, parameters, part, wrong};
+use super::{
+    A, Attributes, Decoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
+    PairSpec, PrivateKeyInfoRef, PrivateParts, Provider, PublicParts, Result, Secret, UintRef, Value,
+    all_bytes, bit_size, fixed, hidden, made, put_same, unpadded, value,
+};
+use crate::backend::DsaGroup;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(52);
 const PRIVATE: ObjectTypes = ObjectTypes::member(53);
 const PARAMETERS: ObjectTypes = ObjectTypes::member(54);
-/// RFC 3279, 2.3.2: `id-dsa`.
-const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 
 pub(super) const FAMILY: Family = Family {
     rows: &[KeyTypeRow {
         key_type: KeyType::DSA,
-        objects: &[
-            (ObjectClass::PUBLIC_KEY, PUBLIC),
-            (ObjectClass::PRIVATE_KEY, PRIVATE),
-            (ObjectClass::DOMAIN_PARAMETERS, PARAMETERS),
-        ],
+        public: PUBLIC,
+        private: PRIVATE,
+        parameters: PARAMETERS,
         uses: &[A::SIGN, A::VERIFY],
         pair_spec: |public, _| Ok(PairSpec::Dsa(group(public)?)),
         public_parts: |attributes| {
@@ -43,9 +33,16 @@ pub(super) const FAMILY: Family = Family {
         put_private,
         prepare: |attributes, provider| provider.keys.check_dsa_group(&group(attributes)?),
         normalise: put_value,
-        identifiers: &[IDENTIFIER],
-        encode_public,
-        encode_private,
+        // RFC 3279, 2.3.2: `id-dsa`.
+        identifiers: &[ObjectIdentifier::new_unwrap("1.2.840.10040.4.1")],
+        encode_public: |_, parts| match parts {
+            PublicParts::Dsa { group, value } => Ok((Some(parms(group)?), integer(value)?)),
+            _ => Err(Error::KeyTypeInconsistent),
+        },
+        encode_private: |attributes, _| {
+            let group = parms(&group(attributes).map_err(wrong)?)?;
+            Ok((Some(group), integer(part(attributes, A::VALUE)?)?))
+        },
         decode_private,
         generate_parameters,
         check_parameters,
@@ -69,18 +66,10 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// RFC 3279, 2.3.2: `Dss-Parms`.
-#[derive(Sequence)]
-struct DssParms<'a> {
-    prime: UintRef<'a>,
-    subprime: UintRef<'a>,
-    base: UintRef<'a>,
-}
-
 /// Returns the domain parameters of a key or of a domain parameters object.
 fn group(attributes: &Attributes) -> Result<DsaGroup> {
-    let part = |id| bytes(attributes, id).map(<[u8]>::to_vec);
-    Ok(DsaGroup { prime: part(A::PRIME)?, subprime: part(A::SUBPRIME)?, base: part(A::BASE)? })
+    let [prime, subprime, base] = all_bytes(attributes, [A::PRIME, A::SUBPRIME, A::BASE])?;
+    Ok(DsaGroup { prime, subprime, base })
 }
 
 fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
@@ -107,33 +96,19 @@ fn put_value(attributes: &mut Attributes, parts: PrivateParts) -> Result<()> {
     Ok(())
 }
 
-fn encode_public(parts: &PublicParts) -> Result<Encoded<Vec<u8>>> {
-    let PublicParts::Dsa { group, value } = parts else { return Err(Error::KeyTypeInconsistent) };
-    Ok((IDENTIFIER, Some(parms(group)?), encoding::public(&encoding::integer(value)?)?))
-}
-
-fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded<Secret>> {
-    let group = group(attributes).map_err(encoding::wrong)?;
-    let value = encoding::integer(encoding::part(attributes, A::VALUE)?)?;
-    Ok((IDENTIFIER, Some(parms(&group)?), encoding::encoded(&value)?))
-}
-
-fn parms(group: &DsaGroup) -> Result<Vec<u8>> {
-    encoding::public(&DssParms {
-        prime: encoding::integer(&group.prime)?,
-        subprime: encoding::integer(&group.subprime)?,
-        base: encoding::integer(&group.base)?,
-    })
+/// RFC 3279, 2.3.2: `Dss-Parms`.
+fn parms(group: &DsaGroup) -> Result<Secret> {
+    integers([&group.prime[..], &group.subprime, &group.base])
 }
 
 fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
-    let group: DssParms<'_> = encoding::parameters(info)?;
-    Ok(vec![
-        encoding::number(A::PRIME, group.prime),
-        encoding::number(A::SUBPRIME, group.subprime),
-        encoding::number(A::BASE, group.base),
-        encoding::number(A::VALUE, encoding::decoded(info.private_key.as_bytes())?),
-    ])
+    let value = decoded(info.private_key.as_bytes())?;
+    match parameters::<Vec<UintRef<'_>>>(info)?[..] {
+        [prime, subprime, base] => {
+            Ok(named([A::PRIME, A::SUBPRIME, A::BASE, A::VALUE], [prime, subprime, base, value]))
+        }
+        _ => Err(Error::WrappedKeyInvalid),
+    }
 }
 
 fn generate_parameters(attributes: &mut Attributes, bits: usize, provider: &Provider) -> Result<()> {

@@ -2,22 +2,18 @@
 //! seed in `CKA_VALUE`. Their DER is that of RFC 5480 and RFC 5915 (EC) and RFC 8410 (Edwards and
 //! Montgomery curves).
 
-use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
+use der::asn1::{BitStringRef, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
-use pkcs8::PrivateKeyInfoRef;
 use sec1::EcPrivateKey;
 
-use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
-use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts};
-use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use super::encoding::{self, decoded, encoded, invalid};
+use super::{
+    A, Attributes, Decoded, Encoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier,
+    ObjectTypes, PairSpec, PrivateKeyInfoRef, PrivateParts, Provider, PublicParts, Result, Secret, Value,
+    bytes, fixed, hidden, key_type, made, put_same, unpadded,
+};
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::scheme::EdwardsCurve;
-use crate::object::Attributes;
-use crate::object::required::{bytes, key_type, put_same};
-use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
-use crate::object::value::{Kind, Value, unpadded};
-use crate::secret::Secret;
 
 const EC_PUBLIC: ObjectTypes = ObjectTypes::member(3);
 const EDWARDS_PUBLIC: ObjectTypes = ObjectTypes::member(4);
@@ -28,18 +24,21 @@ const MONTGOMERY_PRIVATE: ObjectTypes = ObjectTypes::member(13);
 const PUBLIC: ObjectTypes = EC_PUBLIC.or(EDWARDS_PUBLIC).or(MONTGOMERY_PUBLIC);
 const PRIVATE: ObjectTypes = EC_PRIVATE.or(EDWARDS_PRIVATE).or(MONTGOMERY_PRIVATE);
 /// RFC 5480, 2.1.1: `id-ecPublicKey`.
-pub(in crate::object) const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+pub(in crate::object) const EC_PUBLIC_KEY: ObjectIdentifier =
+    ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
 pub(super) const FAMILY: Family = Family {
     rows: &[
         KeyTypeRow {
             key_type: KeyType::EC,
-            objects: &[(ObjectClass::PUBLIC_KEY, EC_PUBLIC), (ObjectClass::PRIVATE_KEY, EC_PRIVATE)],
+            public: EC_PUBLIC,
+            private: EC_PRIVATE,
             uses: &[A::SIGN, A::VERIFY, A::DERIVE],
-            identifiers: &[IDENTIFIER],
-            encode_public: |parts| {
-                let (group, point) = public_point(parts)?;
-                Ok((IDENTIFIER, Some(oid(group)?.into()), point.into()))
+            identifiers: &[EC_PUBLIC_KEY],
+            place: |_| Ok(0),
+            encode_public: |attributes, parts| {
+                let curve = named_curve(attributes)?.oid;
+                Ok((Some(curve.into()), parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into()))
             },
             encode_private,
             decode_private,
@@ -47,10 +46,8 @@ pub(super) const FAMILY: Family = Family {
         },
         KeyTypeRow {
             key_type: KeyType::EC_EDWARDS,
-            objects: &[
-                (ObjectClass::PUBLIC_KEY, EDWARDS_PUBLIC),
-                (ObjectClass::PRIVATE_KEY, EDWARDS_PRIVATE),
-            ],
+            public: EDWARDS_PUBLIC,
+            private: EDWARDS_PRIVATE,
             uses: &[A::SIGN, A::VERIFY],
             identifiers: &[
                 ObjectIdentifier::new_unwrap("1.3.101.112"),
@@ -60,10 +57,8 @@ pub(super) const FAMILY: Family = Family {
         },
         KeyTypeRow {
             key_type: KeyType::EC_MONTGOMERY,
-            objects: &[
-                (ObjectClass::PUBLIC_KEY, MONTGOMERY_PUBLIC),
-                (ObjectClass::PRIVATE_KEY, MONTGOMERY_PRIVATE),
-            ],
+            public: MONTGOMERY_PUBLIC,
+            private: MONTGOMERY_PRIVATE,
             uses: &[A::DERIVE],
             identifiers: &[
                 ObjectIdentifier::new_unwrap("1.3.101.110"),
@@ -105,18 +100,15 @@ const ON_CURVE: KeyTypeRow = KeyTypeRow {
         attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
         Ok(())
     },
-    encode_public: |parts| {
-        let (group, point) = public_point(parts)?;
-        Ok((identifier(oid(group)?)?, None, point.into()))
-    },
+    place: |attributes| Ok(usize::from(matches!(named_curve(attributes)?.group, Group::Ed448 | Group::X448))),
+    encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
     encode_private: |attributes, _| {
-        let identifier = identifier(named_curve(attributes)?.oid)?;
         let (_, scalar) = private_scalar(private_parts(attributes)?)?;
-        Ok((identifier, None, encoding::encoded(&encoding::octets(&scalar)?)?))
+        Ok((None, encoded(&encoding::octets(&scalar)?)?))
     },
     decode_private: |info, _| {
-        let oid = info.algorithm.oid.to_der().map_err(encoding::invalid)?;
-        let scalar: &OctetStringRef = encoding::decoded(info.private_key.as_bytes())?;
+        let oid = info.algorithm.oid.to_der().map_err(invalid)?;
+        let scalar: &OctetStringRef = decoded(info.private_key.as_bytes())?;
         Ok(vec![
             (A::EC_PARAMS, Value::Bytes(Secret::new(oid))),
             (A::VALUE, Value::Bytes(scalar.as_bytes().into())),
@@ -242,28 +234,23 @@ fn written_point(point: &[u8]) -> Result<Secret> {
     der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
-/// Encodes a private key with its public key, as clients expect it.
-fn encode_private(attributes: &Attributes, provider: &Provider) -> Result<Encoded<Secret>> {
+/// Encodes a private key with its public key.
+fn encode_private(attributes: &Attributes, provider: &Provider) -> Result<Encoded> {
     let curve = named_curve(attributes)?.oid;
     let parts = private_parts(attributes)?;
     let public = provider.keys.private(&parts)?.public()?;
     let (_, scalar) = private_scalar(parts)?;
     let key = EcPrivateKey { private_key: &scalar, parameters: None, public_key: Some(point_of(&public)?) };
-    Ok((IDENTIFIER, Some(curve.into()), encoding::encoded(&key)?))
+    Ok((Some(curve.into()), encoded(&key)?))
 }
 
 fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
-    let curve = info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?;
-    let curve = curve.to_der().map_err(encoding::invalid)?;
-    let key: EcPrivateKey<'_> = encoding::decoded(info.private_key.as_bytes())?;
+    let curve = info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?.to_der().map_err(invalid)?;
+    let key: EcPrivateKey<'_> = decoded(info.private_key.as_bytes())?;
     Ok(vec![
         (A::EC_PARAMS, Value::Bytes(Secret::new(curve))),
         (A::VALUE, Value::Bytes(key.private_key.into())),
     ])
-}
-
-fn identifier(oid: &[u8]) -> Result<ObjectIdentifier> {
-    ObjectIdentifier::from_der(oid).map_err(encoding::wrong)
 }
 
 /// Returns a scalar with leading zeros up to `len` bytes. Fails with `AttributeValueInvalid` if the

@@ -1,15 +1,10 @@
 //! Parts of keys in DER. Encoding fails with `KeyNotWrappable`, and decoding with
 //! `WrappedKeyInvalid`.
 
-use der::asn1::{OctetStringRef, UintRef};
+use der::asn1::OctetStringRef;
 use der::{Choice, Decode, DecodeValue, Encode};
-use pkcs8::PrivateKeyInfoRef;
 
-use crate::error::{Error, Result};
-use crate::id::AttributeType as A;
-use crate::object::Attributes;
-use crate::object::value::Value;
-use crate::secret::Secret;
+use super::{A, Attributes, Decoded, Error, PrivateKeyInfoRef, Result, Secret, UintRef, Value};
 
 /// `NULL`, the parameters of an algorithm that has none.
 pub(super) const NULL: [u8; 2] = [5, 0];
@@ -19,8 +14,15 @@ pub(super) fn part(attributes: &Attributes, id: A) -> Result<&[u8]> {
     attributes.bytes(id).ok_or(Error::KeyNotWrappable)
 }
 
-pub(super) fn integer(bytes: &[u8]) -> Result<UintRef<'_>> {
-    UintRef::new(bytes).map_err(wrong)
+/// Encodes an integer.
+pub(super) fn integer(number: &[u8]) -> Result<Secret> {
+    encoded(&UintRef::new(number).map_err(wrong)?)
+}
+
+/// Encodes a sequence of integers.
+pub(super) fn integers<'a>(numbers: impl IntoIterator<Item = &'a [u8]>) -> Result<Secret> {
+    let numbers: der::Result<Vec<_>> = numbers.into_iter().map(UintRef::new).collect();
+    encoded(&numbers.map_err(wrong)?)
 }
 
 pub(in crate::object) fn octets(bytes: &[u8]) -> Result<&OctetStringRef> {
@@ -36,11 +38,6 @@ pub(in crate::object) fn encoded(value: &impl Encode) -> Result<Secret> {
     Ok(out)
 }
 
-/// Encodes a value that is not secret.
-pub(super) fn public(value: &impl Encode) -> Result<Vec<u8>> {
-    value.to_der().map_err(wrong)
-}
-
 pub(super) fn decoded<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T> {
     T::from_der(bytes).map_err(invalid)
 }
@@ -53,9 +50,10 @@ where
     info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?.decode_as().map_err(invalid)
 }
 
-/// Returns an attribute whose value is an integer.
-pub(super) fn number(id: A, integer: UintRef<'_>) -> (A, Value) {
-    (id, Value::Bytes(integer.as_bytes().into()))
+/// Returns attributes that have these integers as values.
+pub(super) fn named<const N: usize>(ids: [A; N], numbers: [UintRef<'_>; N]) -> Decoded {
+    let value = |number: UintRef<'_>| Value::Bytes(number.as_bytes().into());
+    ids.into_iter().zip(numbers.map(value)).collect()
 }
 
 pub(in crate::object) fn wrong<E>(_: E) -> Error {

@@ -1,19 +1,17 @@
 //! Keys for one-time passwords (PKCS#11 3.2, "OTP key objects").
 
-use super::{Family, KeyTypeRow, secret};
-use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass, value as number};
-use crate::object::Attributes;
-use crate::object::rule::{Change, Default, Need, ObjectTypes, Rule, fixed, flag, text};
-use crate::object::value::{Kind, Value};
-use crate::secret::Secret;
+use super::{
+    A, Attributes, Change, Default, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectTypes, Result,
+    Rule, Secret, Value, fixed, flag, secret, text,
+};
+use crate::id::value as number;
 
 const HOTP: ObjectTypes = ObjectTypes::member(43);
 
 pub(super) const FAMILY: Family = Family {
     rows: &[KeyTypeRow {
         key_type: KeyType::HOTP,
-        objects: &[(ObjectClass::OTP_KEY, HOTP)],
+        otp: HOTP,
         uses: &[A::SIGN, A::VERIFY],
         check_secret,
         ..secret::BASE

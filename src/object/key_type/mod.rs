@@ -4,13 +4,13 @@
 //!
 //! A new key type is a row in a family, and a new family is a line in [`FAMILIES`].
 
-use der::asn1::ObjectIdentifier;
+use der::asn1::{ObjectIdentifier, UintRef};
 use pkcs8::PrivateKeyInfoRef;
 
 use super::Attributes;
-use super::required::key_type;
-use super::rule::{ObjectTypes, Rule};
-use super::value::Value;
+use super::required::{all_bytes, bytes, key_type, put_same, value};
+use super::rule::{Change, Default, Need, ObjectTypes, Rule, fixed, flag, hidden, made, text};
+use super::value::{Kind, Value, bit_size, unpadded};
 use crate::backend::{CipherScheme, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
@@ -48,19 +48,21 @@ pub(super) struct Family {
     pub(super) rules: &'static [Rule],
 }
 
-/// A key as DER: the algorithm with its parameters in DER, and the content of the bit string or
-/// octet string.
-pub(super) type Encoded<K> = (ObjectIdentifier, Option<Vec<u8>>, K);
-
-/// The attributes of a key that was decoded, without `CKA_KEY_TYPE`.
+/// A key as DER: the parameters of its algorithm, and the content of the bit string or octet string.
+pub(super) type Encoded = (Option<Secret>, Secret);
+/// The attributes of a decoded key, without `CKA_KEY_TYPE`.
 pub(super) type Decoded = Vec<(A, Value)>;
 
 /// A row of the table of key types. `attributes` are those of an object of this key type.
 pub(crate) struct KeyTypeRow {
     /// Its `CKK_*` number.
     pub(super) key_type: KeyType,
-    /// Its objects.
-    pub(super) objects: &'static [(ObjectClass, ObjectTypes)],
+    // Its objects, by their class.
+    pub(super) public: ObjectTypes,
+    pub(super) private: ObjectTypes,
+    pub(super) secret: ObjectTypes,
+    pub(super) otp: ObjectTypes,
+    pub(super) parameters: ObjectTypes,
     /// The usage attributes that are true by default.
     pub(super) uses: &'static [A],
     /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
@@ -81,16 +83,17 @@ pub(crate) struct KeyTypeRow {
     pub(super) prepare: fn(&mut Attributes, &Provider) -> Result<()>,
     /// Normalises the attributes of a created private key, after a backend accepted it.
     pub(super) normalise: fn(&mut Attributes, PrivateParts) -> Result<()>,
-    /// The object identifiers of its keys. If it has parameter sets, these are in the order of
-    /// their numbers.
+    /// The object identifiers of its keys, one for each curve or parameter set if these differ.
     pub(super) identifiers: &'static [ObjectIdentifier],
+    /// Returns the index of a key's object identifier.
+    pub(super) place: fn(&Attributes) -> Result<usize>,
     /// Encodes a public key for SubjectPublicKeyInfo.
-    pub(super) encode_public: fn(&PublicParts) -> Result<Encoded<Vec<u8>>>,
+    pub(super) encode_public: fn(&Attributes, &PublicParts) -> Result<Encoded>,
     /// Encodes a private key for PKCS #8. Fails with `KeyNotWrappable` if the object lacks a part
     /// of the encoding.
-    pub(super) encode_private: fn(&Attributes, &Provider) -> Result<Encoded<Secret>>,
-    /// Decodes a private key in PKCS #8 to attributes. The number is the index of its object
-    /// identifier. Fails with `WrappedKeyInvalid` if the DER is invalid.
+    pub(super) encode_private: fn(&Attributes, &Provider) -> Result<Encoded>,
+    /// Decodes a private key in PKCS #8. The number is the index of its object identifier. Fails
+    /// with `WrappedKeyInvalid` if the DER is invalid.
     pub(super) decode_private: fn(&PrivateKeyInfoRef<'_>, usize) -> Result<Decoded>,
     /// Generates domain parameters with a prime of this size in bits, and sets them.
     pub(super) generate_parameters: fn(&mut Attributes, usize, &Provider) -> Result<()>,
@@ -114,7 +117,11 @@ impl KeyTypeRow {
     /// columns.
     const BASE: Self = Self {
         key_type: KeyType(u64::MAX),
-        objects: &[],
+        public: ObjectTypes::NONE,
+        private: ObjectTypes::NONE,
+        secret: ObjectTypes::NONE,
+        otp: ObjectTypes::NONE,
+        parameters: ObjectTypes::NONE,
         uses: &[],
         pair_spec: |_, _| Err(Error::MechanismInvalid),
         public_parts: |_| Err(Error::KeyTypeInconsistent),
@@ -125,7 +132,8 @@ impl KeyTypeRow {
         prepare: |_, _| Ok(()),
         normalise: |_, _| Ok(()),
         identifiers: &[],
-        encode_public: |_| Err(Error::KeyTypeInconsistent),
+        place: |_| Ok(0),
+        encode_public: |_, _| Err(Error::KeyTypeInconsistent),
         encode_private: |_, _| Err(Error::GeneralError),
         decode_private: |_, _| Err(Error::WrappedKeyInvalid),
         generate_parameters: |_, _, _| Err(Error::MechanismInvalid),
@@ -165,20 +173,27 @@ impl KeyTypeRow {
         })
     }
 
-    const fn all_objects(&self) -> ObjectTypes {
-        let (mut all, mut at) = (ObjectTypes::NONE, 0);
-        while at < self.objects.len() {
-            all = all.or(self.objects[at].1);
-            at += 1;
+    /// Returns the object type of a class; an empty set if this key type does not have the class.
+    pub(super) const fn object(&self, class: ObjectClass) -> ObjectTypes {
+        match class {
+            ObjectClass::PUBLIC_KEY => self.public,
+            ObjectClass::PRIVATE_KEY => self.private,
+            ObjectClass::SECRET_KEY => self.secret,
+            ObjectClass::OTP_KEY => self.otp,
+            ObjectClass::DOMAIN_PARAMETERS => self.parameters,
+            _ => ObjectTypes::NONE,
         }
-        all
-    }
-
-    /// Returns the object type of a class.
-    pub(super) fn object(&self, class: ObjectClass) -> Option<ObjectTypes> {
-        self.objects.iter().find(|(known, _)| *known == class).map(|(_, object_type)| *object_type)
     }
 }
+
+/// The classes of objects that have a key type.
+pub(super) const CLASSES: [ObjectClass; 5] = [
+    ObjectClass::PUBLIC_KEY,
+    ObjectClass::PRIVATE_KEY,
+    ObjectClass::SECRET_KEY,
+    ObjectClass::OTP_KEY,
+    ObjectClass::DOMAIN_PARAMETERS,
+];
 
 /// The rows of all families.
 pub(super) const ROWS: [&KeyTypeRow; count()] = {
@@ -207,26 +222,20 @@ const fn count() -> usize {
 pub(super) const fn of_class(class: ObjectClass) -> ObjectTypes {
     let (mut all, mut at) = (ObjectTypes::NONE, 0);
     while at < ROWS.len() {
-        let (objects, mut object) = (ROWS[at].objects, 0);
-        while object < objects.len() {
-            if objects[object].0.0 == class.0 {
-                all = all.or(objects[object].1);
-            }
-            object += 1;
-        }
+        all = all.or(ROWS[at].object(class));
         at += 1;
     }
     all
 }
 
-/// Returns the objects of the key types that have this use by default.
+/// Returns the keys of the types that have this use by default.
 pub(super) const fn with_use(usage: A) -> ObjectTypes {
     let (mut all, mut at) = (ObjectTypes::NONE, 0);
     while at < ROWS.len() {
         let (row, mut place) = (ROWS[at], 0);
         while place < row.uses.len() {
             if row.uses[place].0 == usage.0 {
-                all = all.or(row.all_objects());
+                all = all.or(row.public).or(row.private).or(row.secret).or(row.otp);
             }
             place += 1;
         }

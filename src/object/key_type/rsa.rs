@@ -1,32 +1,37 @@
 //! RSA keys (PKCS#11 3.2, "RSA"). Their DER is that of RFC 8017.
 
-use der::asn1::ObjectIdentifier;
-use pkcs1::{RsaPrivateKeyRef, RsaPublicKey};
-use pkcs8::PrivateKeyInfoRef;
-
-use super::{Decoded, Encoded, Family, KeyTypeRow, encoding};
-use crate::backend::{PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
+use super::encoding::{NULL, decoded, integers, named, part};
+use super::{
+    A, Attributes, Decoded, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
+    PairSpec, PrivateKeyInfoRef, PrivateParts, PublicParts, Result, Secret, UintRef, Value, all_bytes,
+    bit_size, bytes, fixed, hidden, made, put_same,
+};
+use crate::backend::{RsaCrt, RsaPrivate};
 use crate::config::strict::{RSA_BITS, RSA_EXPONENT};
-use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::object::Attributes;
-use crate::object::required::{bytes, put_same};
-use crate::object::rule::{Need, ObjectTypes, fixed, hidden, made};
-use crate::object::value::{Kind, Value, bit_size};
-use crate::secret::Secret;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(2);
 const PRIVATE: ObjectTypes = ObjectTypes::member(10);
 /// The public and private keys.
 pub(crate) const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
-const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+/// The numbers of a private key in the order of RFC 8017, A.1.2, after the version.
+const NUMBERS: [A; 8] = [
+    A::MODULUS,
+    A::PUBLIC_EXPONENT,
+    A::PRIVATE_EXPONENT,
+    A::PRIME_1,
+    A::PRIME_2,
+    A::EXPONENT_1,
+    A::EXPONENT_2,
+    A::COEFFICIENT,
+];
 /// The public exponent of a pair if the template has none: 65537.
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
 
 pub(super) const FAMILY: Family = Family {
     rows: &[KeyTypeRow {
         key_type: KeyType::RSA,
-        objects: &[(ObjectClass::PUBLIC_KEY, PUBLIC), (ObjectClass::PRIVATE_KEY, PRIVATE)],
+        public: PUBLIC,
+        private: PRIVATE,
         uses: &[
             A::ENCRYPT,
             A::DECRYPT,
@@ -38,14 +43,26 @@ pub(super) const FAMILY: Family = Family {
             A::UNWRAP,
         ],
         pair_spec,
-        public_parts,
+        public_parts: |attributes| {
+            let [n, e] = all_bytes(attributes, [A::MODULUS, A::PUBLIC_EXPONENT])?;
+            Ok(PublicParts::Rsa { n, e })
+        },
         private_parts,
         has_public_half: true,
         put_public,
         put_private,
-        identifiers: &[IDENTIFIER],
-        encode_public,
-        encode_private,
+        identifiers: &[ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1")],
+        encode_public: |_, parts| match parts {
+            PublicParts::Rsa { n, e } => Ok((Some(NULL[..].into()), integers([&n[..], e])?)),
+            _ => Err(Error::KeyTypeInconsistent),
+        },
+        encode_private: |attributes, _| {
+            let mut numbers = vec![&[0][..]];
+            for id in NUMBERS {
+                numbers.push(part(attributes, id)?);
+            }
+            Ok((Some(NULL[..].into()), integers(numbers)?))
+        },
         decode_private,
         check_strict,
         ..KeyTypeRow::BASE
@@ -68,11 +85,6 @@ fn pair_spec<'a>(public: &'a Attributes, _: &Attributes) -> Result<PairSpec<'a>>
     let bits = public.number(A::MODULUS_BITS).and_then(|bits| bits.try_into().ok());
     let public_exponent = public.bytes(A::PUBLIC_EXPONENT).unwrap_or(DEFAULT_EXPONENT);
     Ok(PairSpec::Rsa { bits: bits.ok_or(Error::TemplateIncomplete)?, public_exponent })
-}
-
-fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
-    let part = |id| bytes(attributes, id).map(<[u8]>::to_vec);
-    Ok(PublicParts::Rsa { n: part(A::MODULUS)?, e: part(A::PUBLIC_EXPONENT)? })
 }
 
 fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
@@ -120,40 +132,14 @@ fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Private
     Ok(())
 }
 
-fn encode_public(parts: &PublicParts) -> Result<Encoded<Vec<u8>>> {
-    let PublicParts::Rsa { n, e } = parts else { return Err(Error::KeyTypeInconsistent) };
-    let key = RsaPublicKey { modulus: encoding::integer(n)?, public_exponent: encoding::integer(e)? };
-    Ok((IDENTIFIER, Some(encoding::NULL.into()), encoding::public(&key)?))
-}
-
-fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded<Secret>> {
-    let part = |id| encoding::part(attributes, id).and_then(encoding::integer);
-    let key = encoding::encoded(&RsaPrivateKeyRef {
-        modulus: part(A::MODULUS)?,
-        public_exponent: part(A::PUBLIC_EXPONENT)?,
-        private_exponent: part(A::PRIVATE_EXPONENT)?,
-        prime1: part(A::PRIME_1)?,
-        prime2: part(A::PRIME_2)?,
-        exponent1: part(A::EXPONENT_1)?,
-        exponent2: part(A::EXPONENT_2)?,
-        coefficient: part(A::COEFFICIENT)?,
-        other_prime_infos: None,
-    })?;
-    Ok((IDENTIFIER, Some(encoding::NULL.into()), key))
-}
-
 fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
-    let key: RsaPrivateKeyRef<'_> = encoding::decoded(info.private_key.as_bytes())?;
-    Ok(vec![
-        encoding::number(A::MODULUS, key.modulus),
-        encoding::number(A::PUBLIC_EXPONENT, key.public_exponent),
-        encoding::number(A::PRIVATE_EXPONENT, key.private_exponent),
-        encoding::number(A::PRIME_1, key.prime1),
-        encoding::number(A::PRIME_2, key.prime2),
-        encoding::number(A::EXPONENT_1, key.exponent1),
-        encoding::number(A::EXPONENT_2, key.exponent2),
-        encoding::number(A::COEFFICIENT, key.coefficient),
-    ])
+    match decoded::<Vec<UintRef<'_>>>(info.private_key.as_bytes())?[..] {
+        // Version 0: the modulus has two primes.
+        [version, n, e, d, p, q, dp, dq, qinv] if version.as_bytes() == [0] => {
+            Ok(named(NUMBERS, [n, e, d, p, q, dp, dq, qinv]))
+        }
+        _ => Err(Error::WrappedKeyInvalid),
+    }
 }
 
 fn check_strict(attributes: &Attributes) -> Result<()> {

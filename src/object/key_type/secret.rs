@@ -1,13 +1,10 @@
 //! Secret keys (PKCS#11 3.2, "Secret key objects").
 
-use super::{Family, KeyTypeRow};
-use crate::backend::{CipherScheme, des3};
+use super::{
+    A, CipherScheme, Default, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectTypes, fixed, value,
+};
+use crate::backend::des3;
 use crate::config::strict::SECRET_LEN;
-use crate::error::Error;
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::object::required::value;
-use crate::object::rule::{Default, Need, ObjectTypes, fixed};
-use crate::object::value::Kind;
 
 const AES: ObjectTypes = ObjectTypes::member(20);
 const GENERIC_SECRET: ObjectTypes = ObjectTypes::member(21);
@@ -26,24 +23,17 @@ pub(super) const FAMILY: Family = Family {
             uses: &[A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY],
             len_fits: |len| matches!(len, 16 | 24 | 32),
             check_cipher: Some(|| (CipherScheme::AesEcb, 16)),
-            ..row(KeyType::AES, &[(ObjectClass::SECRET_KEY, AES)])
+            ..row(KeyType::AES, AES)
         },
-        KeyTypeRow {
-            uses: &[A::SIGN, A::VERIFY],
-            ..row(KeyType::GENERIC_SECRET, &[(ObjectClass::SECRET_KEY, GENERIC_SECRET)])
-        },
+        KeyTypeRow { uses: &[A::SIGN, A::VERIFY], ..row(KeyType::GENERIC_SECRET, GENERIC_SECRET) },
         KeyTypeRow {
             uses: CIPHER,
             len_fits: |len| matches!(len, 32 | 64),
             // The default mode of an XTS key is XTS.
             check_cipher: Some(|| (CipherScheme::AesXts { tweak: [0; 16] }, 16)),
-            ..row(KeyType::AES_XTS, &[(ObjectClass::SECRET_KEY, AES_XTS)])
+            ..row(KeyType::AES_XTS, AES_XTS)
         },
-        KeyTypeRow {
-            uses: CIPHER,
-            len_fits: |len| len == 32,
-            ..row(KeyType::CHACHA20, &[(ObjectClass::SECRET_KEY, CHACHA20)])
-        },
+        KeyTypeRow { uses: CIPHER, len_fits: |len| len == 32, ..row(KeyType::CHACHA20, CHACHA20) },
         KeyTypeRow {
             uses: CIPHER,
             len_fits: |len| len == des3::KEY,
@@ -54,9 +44,9 @@ pub(super) const FAMILY: Family = Family {
                 false => Err(Error::AttributeValueInvalid),
             },
             check_cipher: Some(|| (CipherScheme::Des3Ecb, 8)),
-            ..row(KeyType::DES3, &[(ObjectClass::SECRET_KEY, DES3)])
+            ..row(KeyType::DES3, DES3)
         },
-        row(KeyType::HKDF, &[(ObjectClass::SECRET_KEY, HKDF)]),
+        row(KeyType::HKDF, HKDF),
         hmac(KeyType::SHA_1_HMAC),
         hmac(KeyType::SHA224_HMAC),
         hmac(KeyType::SHA256_HMAC),
@@ -91,10 +81,10 @@ pub(super) const BASE: KeyTypeRow = KeyTypeRow {
     ..KeyTypeRow::BASE
 };
 
-const fn row(key_type: KeyType, objects: &'static [(ObjectClass, ObjectTypes)]) -> KeyTypeRow {
-    KeyTypeRow { key_type, objects, ..BASE }
+const fn row(key_type: KeyType, secret: ObjectTypes) -> KeyTypeRow {
+    KeyTypeRow { key_type, secret, ..BASE }
 }
 
 const fn hmac(key_type: KeyType) -> KeyTypeRow {
-    KeyTypeRow { uses: &[A::SIGN, A::VERIFY], ..row(key_type, &[(ObjectClass::SECRET_KEY, HMAC)]) }
+    KeyTypeRow { uses: &[A::SIGN, A::VERIFY], ..row(key_type, HMAC) }
 }

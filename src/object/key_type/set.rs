@@ -1,19 +1,30 @@
 //! Keys with a parameter set: ML-DSA, ML-KEM and SLH-DSA. `CKA_PARAMETER_SET` numbers the sets of
 //! an algorithm from 1, in the order of its `ALL`.
 
-use der::asn1::{ContextSpecific, ObjectIdentifier, OctetStringRef};
+use der::asn1::{ContextSpecific, OctetStringRef};
 use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
-use pkcs8::PrivateKeyInfoRef;
 
 use super::encoding::{decoded, encoded, invalid, octets, part};
-use super::{Decoded, Encoded};
-use crate::backend::{PairSpec, PrivateParts, Provider};
-use crate::error::{Error, Result};
-use crate::id::AttributeType as A;
-use crate::object::Attributes;
-use crate::object::rule::{Need, ObjectTypes, Rule, fixed, hidden, made};
-use crate::object::value::{Kind, Value};
-use crate::secret::{Secret, with_wiped_frame};
+use super::{
+    A, Attributes, Decoded, Encoded, Error, KeyTypeRow, Kind, Need, ObjectTypes, PairSpec, PrivateKeyInfoRef,
+    PrivateParts, Provider, Result, Rule, Secret, Value, fixed, hidden, made, put_same,
+};
+use crate::secret::with_wiped_frame;
+
+/// The columns that the key types have in common.
+pub(super) const BASE: KeyTypeRow = KeyTypeRow {
+    put_public: |attributes, parts| {
+        put_same(attributes, A::VALUE, parts.encoded().ok_or(Error::KeyTypeInconsistent)?)
+    },
+    place: |attributes| {
+        let number = attributes.number(A::PARAMETER_SET).and_then(|number| usize::try_from(number).ok());
+        number.and_then(|number| number.checked_sub(1)).ok_or(Error::GeneralError)
+    },
+    encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
+    encode_private: |attributes, _| encode_private(attributes),
+    decode_private,
+    ..KeyTypeRow::BASE
+};
 
 /// Returns the parameter set of a key.
 pub(crate) fn named<S: Copy>(attributes: &Attributes, all: &[S]) -> Result<S> {
@@ -22,9 +33,9 @@ pub(crate) fn named<S: Copy>(attributes: &Attributes, all: &[S]) -> Result<S> {
     at.and_then(|at| all.get(at)).copied().ok_or(Error::AttributeValueInvalid)
 }
 
-/// Returns the index of a parameter set.
-pub(super) fn place<S: PartialEq>(all: &[S], set: S) -> usize {
-    all.iter().take_while(|known| **known != set).count()
+/// Returns the number of a parameter set.
+pub(super) fn number<S: PartialEq>(all: &[S], set: S) -> u64 {
+    all.iter().take_while(|known| **known != set).count() as u64 + 1
 }
 
 /// Returns the rules of keys that can be expanded from a seed. PKCS#11 3.2, "ML-DSA private key
@@ -45,14 +56,13 @@ pub(super) const fn rules(public: ObjectTypes, private: ObjectTypes) -> [Rule; 4
     ]
 }
 
-/// Sets the attributes of a private key with the parameter set at this index.
+/// Sets the attributes of a private key. `number` is that of its parameter set.
 pub(super) fn put_private(
     attributes: &mut Attributes,
-    place: usize,
+    number: u64,
     seed: Option<Secret>,
     key: Secret,
 ) -> Result<()> {
-    let number = place as u64 + 1;
     if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != number) {
         return Err(Error::TemplateInconsistent);
     }
@@ -100,24 +110,19 @@ struct Both<'a> {
     expanded: &'a OctetStringRef,
 }
 
-/// Returns the object identifier of a key.
-pub(super) fn identifier(attributes: &Attributes, all: &[ObjectIdentifier]) -> Result<ObjectIdentifier> {
-    named(attributes, all).map_err(|_| Error::GeneralError)
-}
-
 /// Encodes a private key as an ASN.1 choice: the expanded key, or the seed and the expanded key.
-pub(super) fn encode_private(attributes: &Attributes, all: &[ObjectIdentifier]) -> Result<Encoded<Secret>> {
-    let (identifier, expanded) = (identifier(attributes, all)?, octets(part(attributes, A::VALUE)?)?);
+fn encode_private(attributes: &Attributes) -> Result<Encoded> {
+    let expanded = octets(part(attributes, A::VALUE)?)?;
     let key = match attributes.bytes(A::SEED) {
         Some(seed) => encoded(&Both { seed: octets(seed)?, expanded })?,
         None => encoded(&expanded)?,
     };
-    Ok((identifier, None, key))
+    Ok((None, key))
 }
 
 /// Decodes a private key that is an ASN.1 choice of seed, expanded key, or both. `place` is the
 /// index of its parameter set.
-pub(super) fn decode_private(info: &PrivateKeyInfoRef<'_>, place: usize) -> Result<Decoded> {
+fn decode_private(info: &PrivateKeyInfoRef<'_>, place: usize) -> Result<Decoded> {
     let key = info.private_key.as_bytes();
     let tag = Tag::peek(&SliceReader::new(key).map_err(invalid)?).map_err(invalid)?;
     let (seed, expanded) = match tag {
@@ -150,19 +155,14 @@ fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
 mod tests {
     use super::*;
     use crate::backend::{MlDsa, MlKem, SlhDsa};
-    use crate::id::value;
+    use crate::id::value::*;
 
     #[test]
     fn parameter_sets_have_the_numbers_of_the_specification() {
-        let number = |place| place as u64 + 1;
-        assert_eq!(number(place(&MlDsa::ALL, MlDsa::MlDsa44)), value::ML_DSA_44);
-        assert_eq!(number(place(&MlDsa::ALL, MlDsa::MlDsa65)), value::ML_DSA_65);
-        assert_eq!(number(place(&MlDsa::ALL, MlDsa::MlDsa87)), value::ML_DSA_87);
-        assert_eq!(number(place(&MlKem::ALL, MlKem::MlKem512)), value::ML_KEM_512);
-        assert_eq!(number(place(&MlKem::ALL, MlKem::MlKem768)), value::ML_KEM_768);
-        assert_eq!(number(place(&MlKem::ALL, MlKem::MlKem1024)), value::ML_KEM_1024);
-        assert_eq!(number(place(&SlhDsa::ALL, SlhDsa::Sha2_128s)), value::SLH_DSA_SHA2_128S);
-        assert_eq!(number(place(&SlhDsa::ALL, SlhDsa::Shake192f)), value::SLH_DSA_SHAKE_192F);
-        assert_eq!(number(place(&SlhDsa::ALL, SlhDsa::Shake256f)), value::SLH_DSA_SHAKE_256F);
+        assert_eq!(MlDsa::ALL.map(|set| number(&MlDsa::ALL, set)), [ML_DSA_44, ML_DSA_65, ML_DSA_87]);
+        assert_eq!(MlKem::ALL.map(|set| number(&MlKem::ALL, set)), [ML_KEM_512, ML_KEM_768, ML_KEM_1024]);
+        let sets = [SlhDsa::Sha2_128s, SlhDsa::Shake192f, SlhDsa::Shake256f];
+        let numbers = [SLH_DSA_SHA2_128S, SLH_DSA_SHAKE_192F, SLH_DSA_SHAKE_256F];
+        assert_eq!(sets.map(|set| number(&SlhDsa::ALL, set)), numbers);
     }
 }

@@ -1,14 +1,11 @@
 //! SLH-DSA keys (PKCS#11 3.2, "SLH-DSA"). Their DER is that of RFC 9909.
 
-use der::asn1::ObjectIdentifier;
-
-use super::{Family, KeyTypeRow, encoding, set};
-use crate::backend::{PairSpec, PrivateParts, PublicParts, SlhDsa};
-use crate::error::Error;
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::object::required::{put_same, value};
-use crate::object::rule::ObjectTypes;
-use crate::object::value::Value;
+use super::encoding::part;
+use super::{
+    A, Error, Family, KeyType, KeyTypeRow, ObjectIdentifier, ObjectTypes, PairSpec, PrivateParts,
+    PublicParts, Value, set, value,
+};
+use crate::backend::SlhDsa;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(7);
 const PRIVATE: ObjectTypes = ObjectTypes::member(15);
@@ -31,7 +28,8 @@ const IDENTIFIERS: &[ObjectIdentifier] = &[
 pub(super) const FAMILY: Family = Family {
     rows: &[KeyTypeRow {
         key_type: KeyType::SLH_DSA,
-        objects: &[(ObjectClass::PUBLIC_KEY, PUBLIC), (ObjectClass::PRIVATE_KEY, PRIVATE)],
+        public: PUBLIC,
+        private: PRIVATE,
         uses: &[A::SIGN, A::VERIFY],
         pair_spec: |public, _| Ok(PairSpec::SlhDsa { set: set::named(public, &SlhDsa::ALL)?, seed: None }),
         public_parts: |attributes| {
@@ -42,33 +40,20 @@ pub(super) const FAMILY: Family = Family {
             let set = set::named(attributes, &SlhDsa::ALL)?;
             Ok(PrivateParts::SlhDsa { set, key: value(attributes)?.into() })
         },
-        put_public: |attributes, parts| match parts {
-            PublicParts::SlhDsa { key, .. } => put_same(attributes, A::VALUE, key),
-            _ => Err(Error::KeyTypeInconsistent),
-        },
         put_private: |attributes, _, parts| match parts {
             PrivateParts::SlhDsa { set, key } => {
-                set::put_private(attributes, set::place(&SlhDsa::ALL, set), None, key)
+                set::put_private(attributes, set::number(&SlhDsa::ALL, set), None, key)
             }
             _ => Err(Error::KeyTypeInconsistent),
         },
         identifiers: IDENTIFIERS,
-        encode_public: |parts| match parts {
-            PublicParts::SlhDsa { set, key } => {
-                Ok((IDENTIFIERS[set::place(&SlhDsa::ALL, *set)], None, key.clone()))
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        },
-        encode_private: |attributes, _| {
-            let identifier = set::identifier(attributes, IDENTIFIERS)?;
-            Ok((identifier, None, encoding::part(attributes, A::VALUE)?.into()))
-        },
         // The key has no DER header.
+        encode_private: |attributes, _| Ok((None, part(attributes, A::VALUE)?.into())),
         decode_private: |info, place| {
             let key = Value::Bytes(info.private_key.as_bytes().into());
             Ok(vec![(A::PARAMETER_SET, Value::Number(place as u64 + 1)), (A::VALUE, key)])
         },
-        ..KeyTypeRow::BASE
+        ..set::BASE
     }],
     rules: &set::rules(PUBLIC, PRIVATE),
 };
