@@ -12,7 +12,7 @@ use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
 use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping};
-use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive};
+use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive, Standing};
 
 /// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
 /// 5.2: a key has one purpose). Each pair of roles allows an attack:
@@ -68,9 +68,7 @@ pub struct Role {
 pub fn refused(mechanism: &MechanismRow) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
-    // FIPS 186-5 approves no new DSA signatures. A nonce that repeats, or is known in part, reveals
-    // the key.
-    if mechanism.key_type == Some(KeyType::DSA) {
+    if mechanism.standing == Standing::Disallowed {
         return ALL;
     }
     // These reveal parts of keys, or make related keys (Clulow).

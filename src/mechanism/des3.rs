@@ -1,7 +1,7 @@
 //! Triple DES (PKCS#11 3.2, "Double and Triple-length DES"), with triple-length keys only.
 
 use super::flow::{KeyFlow, Wrapping};
-use super::{Action, MechanismRow, Shape, Wraps};
+use super::{Action, MechanismRow, Shape, Standing, Wraps};
 use crate::backend::CipherMode as Mode;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -28,6 +28,7 @@ const fn row(id: M, flags: u64, flow: KeyFlow, wraps: Wraps, shape: Shape, actio
         id,
         flags,
         key_type: Some(KeyType::DES3),
+        standing: Standing::Obsolete,
         flow,
         wraps,
         shape,

@@ -1,19 +1,28 @@
-//! DSA (PKCS#11 3.2, "DSA"; FIPS 186-4), for keys that come from older tokens. FIPS 186-5 approves
-//! DSA only for the verification of old signatures.
+//! DSA (PKCS#11 3.2, "DSA"; FIPS 186-4), for keys that come from older tokens.
 //!
 //! Generated domain parameters have the sizes of FIPS 186-4. Imported domain parameters may have a
 //! prime of any size from 1024 to 3072 bits.
 
-use super::flow::{Flow, KeyFlow};
-use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
-use crate::backend::Hash;
+use super::{Action, KeyFlow, MechanismRow, Primitive, Shape, Standing};
+use crate::backend::{Hash, Scheme};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{GENERATE, GENERATE_KEY_PAIR};
+use crate::id::mechanism_flag::GENERATE;
+
+/// The sizes of the prime in bits.
+const BITS: (u64, u64) = (1024, 3072);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    row(M::DSA_PARAMETER_GEN, GENERATE, KeyFlow::Nothing, Action::GenerateParameters),
-    row(M::DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, KeyFlow::Nothing, Action::GeneratePair),
+    disallowed(MechanismRow {
+        id: M::DSA_PARAMETER_GEN,
+        flags: GENERATE,
+        sizes: BITS,
+        key_type: Some(KeyType::DSA),
+        flow: KeyFlow::Nothing,
+        action: Action::GenerateParameters,
+        ..MechanismRow::BASE
+    }),
+    disallowed(MechanismRow::generates_pair(M::DSA_KEY_PAIR_GEN, KeyType::DSA, BITS)),
     signature(M::DSA, None),
     signature(M::DSA_SHA1, Some(Hash::Sha1)),
     signature(M::DSA_SHA224, Some(Hash::Sha224)),
@@ -27,11 +36,12 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signature(id: M, hash: Option<Hash>) -> MechanismRow {
-    row(id, SIGNS, KeyFlow::Signs(Flow::OneWay), Action::Sign(Primitive::Dsa, hash))
+    let primitive = Primitive::Digest(&Scheme::Dsa);
+    disallowed(MechanismRow::signs(id, KeyType::DSA, BITS, Shape::None, primitive, hash))
 }
 
-/// Builds a row. The sizes are those of the prime in bits.
-const fn row(id: M, flags: u64, flow: KeyFlow, action: Action) -> MechanismRow {
-    let (sizes, shape) = ((1024, 3072), Shape::None);
-    MechanismRow { id, flags, sizes, key_type: Some(KeyType::DSA), flow, shape, action, ..MechanismRow::BASE }
+/// FIPS 186-5 approves DSA only for the verification of old signatures. A nonce that repeats, or is
+/// known in part, reveals the key.
+const fn disallowed(row: MechanismRow) -> MechanismRow {
+    MechanismRow { standing: Standing::Disallowed, ..row }
 }

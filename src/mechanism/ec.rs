@@ -1,10 +1,10 @@
 //! EC key pairs, ECDSA, EdDSA and ECDH (PKCS#11 3.2, "Elliptic Curve").
 
-use super::flow::{Extent, Flow, Inputs, KeyFlow, Sizes};
-use super::{Action, Derivation, MechanismRow, Params, Primitive, SIGNS, Shape};
-use crate::backend::Hash;
+use super::flow::{Extent, Inputs, KeyFlow, Sizes};
+use super::{Action, Derivation, MechanismRow, Params, Primitive, Shape};
+use crate::backend::{Hash, Scheme};
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, GENERATE_KEY_PAIR};
+use crate::id::mechanism_flag::{DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a curve's order in bits.
@@ -12,18 +12,11 @@ const BITS: (u64, u64) = (224, 521);
 /// Sizes of the field of Edwards and Montgomery curves in bits (PKCS#11 3.2, "EC mechanism key
 /// sizes").
 const FIELD_BITS: (u64, u64) = (255, 448);
+/// The forms of `CKA_EC_PARAMS` that every mechanism accepts.
+const CURVES: u64 = EC_F_P | EC_OID | EC_CURVENAME;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow {
-        id: M::EC_KEY_PAIR_GEN,
-        flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
-        sizes: BITS,
-        key_type: Some(KeyType::EC),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::GeneratePair,
-        ..MechanismRow::BASE
-    },
+    MechanismRow::generates_pair(M::EC_KEY_PAIR_GEN, KeyType::EC, BITS).also(CURVES | EC_UNCOMPRESS),
     ecdsa(M::ECDSA, None),
     ecdsa(M::ECDSA_SHA1, Some(Hash::Sha1)),
     ecdsa(M::ECDSA_SHA224, Some(Hash::Sha224)),
@@ -36,49 +29,16 @@ pub(super) const ROWS: &[MechanismRow] = &[
     ecdsa(M::ECDSA_SHA3_512, Some(Hash::Sha3_512)),
     ecdh(M::ECDH1_DERIVE),
     ecdh(M::ECDH1_COFACTOR_DERIVE),
-    MechanismRow {
-        id: M::EC_MONTGOMERY_KEY_PAIR_GEN,
-        flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME,
-        sizes: FIELD_BITS,
-        key_type: Some(KeyType::EC_MONTGOMERY),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::GeneratePair,
-        ..MechanismRow::BASE
-    },
-    MechanismRow {
-        id: M::EC_EDWARDS_KEY_PAIR_GEN,
-        flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME,
-        sizes: FIELD_BITS,
-        key_type: Some(KeyType::EC_EDWARDS),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::GeneratePair,
-        ..MechanismRow::BASE
-    },
-    MechanismRow {
-        id: M::EDDSA,
-        flags: SIGNS | EC_F_P | EC_OID | EC_CURVENAME,
-        sizes: FIELD_BITS,
-        key_type: Some(KeyType::EC_EDWARDS),
-        shape: Shape::Eddsa,
-        flow: KeyFlow::Signs(Flow::OneWay),
-        action: Action::Sign(Primitive::Eddsa, None),
-        ..MechanismRow::BASE
-    },
+    MechanismRow::generates_pair(M::EC_MONTGOMERY_KEY_PAIR_GEN, KeyType::EC_MONTGOMERY, FIELD_BITS)
+        .also(CURVES),
+    MechanismRow::generates_pair(M::EC_EDWARDS_KEY_PAIR_GEN, KeyType::EC_EDWARDS, FIELD_BITS).also(CURVES),
+    MechanismRow::signs(M::EDDSA, KeyType::EC_EDWARDS, FIELD_BITS, Shape::Eddsa, Primitive::Eddsa, None)
+        .also(CURVES),
 ];
 
 const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: SIGNS | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
-        sizes: BITS,
-        key_type: Some(KeyType::EC),
-        shape: Shape::None,
-        flow: KeyFlow::Signs(Flow::OneWay),
-        action: Action::Sign(Primitive::Ecdsa, hash),
-        ..MechanismRow::BASE
-    }
+    MechanismRow::signs(id, KeyType::EC, BITS, Shape::None, Primitive::Digest(&Scheme::Ecdsa), hash)
+        .also(CURVES | EC_UNCOMPRESS)
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
@@ -86,7 +46,7 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
 const fn ecdh(id: MechanismType) -> MechanismRow {
     MechanismRow {
         id,
-        flags: DERIVE | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
+        flags: DERIVE | CURVES | EC_UNCOMPRESS,
         sizes: BITS,
         key_type: Some(KeyType::EC),
         other_key_type: Some(KeyType::EC_MONTGOMERY),

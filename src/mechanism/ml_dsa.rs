@@ -1,26 +1,15 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
-use super::flow::{Flow, KeyFlow};
-use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
+use super::{MechanismRow, Primitive, Shape};
 use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::GENERATE_KEY_PAIR;
 
 /// PKCS#11 3.2, "ML-DSA mechanisms": sizes are those of the public key in bytes.
 const PUBLIC_BYTES: (u64, u64) = (MlDsa::MlDsa44.public_len() as u64, MlDsa::MlDsa87.public_len() as u64);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow {
-        id: M::ML_DSA_KEY_PAIR_GEN,
-        flags: GENERATE_KEY_PAIR,
-        sizes: PUBLIC_BYTES,
-        key_type: Some(KeyType::ML_DSA),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::GeneratePair,
-        ..MechanismRow::BASE
-    },
+    MechanismRow::generates_pair(M::ML_DSA_KEY_PAIR_GEN, KeyType::ML_DSA, PUBLIC_BYTES),
     signs(M::ML_DSA, Shape::SignContext, Primitive::MlDsa, None),
     signs(M::HASH_ML_DSA, Shape::HashSignContext, Primitive::HashMlDsa, None),
     signs(M::HASH_ML_DSA_SHA224, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha224)),
@@ -36,14 +25,5 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: SIGNS,
-        sizes: PUBLIC_BYTES,
-        key_type: Some(KeyType::ML_DSA),
-        shape,
-        flow: KeyFlow::Signs(Flow::OneWay),
-        action: Action::Sign(primitive, hash),
-        ..MechanismRow::BASE
-    }
+    MechanismRow::signs(id, KeyType::ML_DSA, PUBLIC_BYTES, shape, primitive, hash)
 }

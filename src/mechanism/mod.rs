@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use crate::backend::Hash;
-use crate::id::{KeyType, MechanismType};
+use crate::id::MechanismType;
 
 mod aes;
 mod chacha20;
@@ -40,7 +40,7 @@ pub use flow::KeyFlow;
 pub use params::{AgreementKdf, HkdfSalt, Mechanism, Params};
 pub use row::{
     Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
-    Wraps,
+    Standing, Wraps,
 };
 use row::{CRYPTS_MESSAGES, SIGNS};
 
@@ -89,7 +89,7 @@ pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
 /// Checks whether a mechanism is obsolete. The token offers obsolete mechanisms only if the
 /// configuration enables them.
 pub fn is_legacy(mechanism: &MechanismRow) -> bool {
-    matches!(mechanism.key_type, Some(KeyType::DES3 | KeyType::DSA))
+    mechanism.standing != Standing::Current
 }
 
 /// Returns the mechanism with this number.

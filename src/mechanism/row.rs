@@ -1,8 +1,8 @@
 //! The columns of the mechanism table.
 
-use super::flow::KeyFlow;
+use super::flow::{Flow, KeyFlow};
 use super::sp800_108::Kdf;
-use crate::backend::{CipherMode, Hash};
+use crate::backend::{CipherMode, Hash, Scheme};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 
 /// A row of the mechanism table.
@@ -20,6 +20,8 @@ pub struct MechanismRow {
     pub key_type: Option<KeyType>,
     /// A second type of keys that it uses, besides `key_type`.
     pub other_key_type: Option<KeyType>,
+    /// Whether the token offers it.
+    pub standing: Standing,
     /// The keys that it wraps.
     pub wraps: Wraps,
     /// How its uses take the bytes of keys. Each row says it: [`KeyFlow::Unsaid`] does not compile.
@@ -39,11 +41,36 @@ impl MechanismRow {
         sizes: (0, 0),
         key_type: None,
         other_key_type: None,
+        standing: Standing::Current,
         wraps: Wraps::Nothing,
         flow: KeyFlow::Unsaid,
         shape: Shape::None,
         action: Action::Encapsulate,
     };
+
+    /// Builds the row of a mechanism that generates key pairs.
+    pub(super) const fn generates_pair(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> Self {
+        let (flags, flow, action) = (does::GENERATE_KEY_PAIR, KeyFlow::Nothing, Action::GeneratePair);
+        Self { id, flags, sizes, key_type: Some(key_type), flow, action, ..Self::BASE }
+    }
+
+    /// Builds the row of a mechanism that signs with a private key.
+    pub(super) const fn signs(
+        id: MechanismType,
+        key_type: KeyType,
+        sizes: (u64, u64),
+        shape: Shape,
+        primitive: Primitive,
+        hash: Option<Hash>,
+    ) -> Self {
+        let (flow, action) = (KeyFlow::Signs(Flow::OneWay), Action::Sign(primitive, hash));
+        Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE }
+    }
+
+    /// Adds flags.
+    pub(super) const fn also(self, flags: u64) -> Self {
+        Self { flags: self.flags | flags, ..self }
+    }
 
     /// Returns whether the mechanism uses keys of this type. A row without `key_type` accepts every
     /// secret key.
@@ -62,7 +89,7 @@ impl MechanismRow {
             self.action,
             Action::Encrypt(_)
                 | Action::Sign(
-                    P::RsaRaw | P::RsaPkcs1 | P::RsaPss | P::Dsa | P::Ecdsa | P::HashMlDsa | P::HashSlhDsa,
+                    P::RsaRaw | P::RsaPkcs1 | P::RsaPss | P::Digest(_) | P::HashMlDsa | P::HashSlhDsa,
                     None
                 )
         )
@@ -75,6 +102,17 @@ pub(super) const SIGNS: u64 =
 
 /// `CKF_*` of an authenticated cipher in the message-based functions.
 pub(super) const CRYPTS_MESSAGES: u64 = does::MESSAGE_ENCRYPT | does::MESSAGE_DECRYPT | does::MULTI_MESSAGE;
+
+/// Whether the token offers a mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The token offers it.
+    Current,
+    /// The token offers it only if the configuration enables obsolete mechanisms.
+    Obsolete,
+    /// As `Obsolete`, and the policy *strict* refuses every use.
+    Disallowed,
+}
 
 /// The keys that a mechanism wraps, and their form. A private key is wrapped as PKCS #8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,14 +162,14 @@ pub enum Action {
 }
 
 /// The signature primitive of a mechanism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the schemes'")]
 pub enum Primitive {
     RsaRaw,
     RsaPkcs1,
     RsaPss,
-    Dsa,
-    Ecdsa,
+    /// A scheme that signs a digest and has no parameter.
+    Digest(&'static Scheme),
     Eddsa,
     MlDsa,
     /// HashML-DSA. The row or the parameter names the hash.

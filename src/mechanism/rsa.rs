@@ -1,12 +1,10 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
-use super::flow::{Flow, KeyFlow, Wrapping};
-use super::{Action, Asymmetric, MechanismRow, Primitive, SIGNS, Shape, Wraps};
+use super::flow::{KeyFlow, Wrapping};
+use super::{Action, Asymmetric, MechanismRow, Primitive, Shape, Wraps};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{
-    DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP,
-};
+use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes in bits of a modulus that the backends use.
@@ -15,16 +13,7 @@ const BITS: (u64, u64) = (1024, 16384);
 const GENERATED_BITS: (u64, u64) = (1024, 8192);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow {
-        id: M::RSA_PKCS_KEY_PAIR_GEN,
-        flags: GENERATE_KEY_PAIR,
-        sizes: GENERATED_BITS,
-        key_type: Some(KeyType::RSA),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::GeneratePair,
-        ..MechanismRow::BASE
-    },
+    MechanismRow::generates_pair(M::RSA_PKCS_KEY_PAIR_GEN, KeyType::RSA, GENERATED_BITS),
     both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros, Wrapping::Unauthenticated),
     both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret, Wrapping::PublicKey),
     MechanismRow {
@@ -57,16 +46,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: SIGNS,
-        sizes: BITS,
-        key_type: Some(KeyType::RSA),
-        shape: if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None },
-        flow: KeyFlow::Signs(Flow::OneWay),
-        action: Action::Sign(primitive, hash),
-        ..MechanismRow::BASE
-    }
+    let shape = if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None };
+    MechanismRow::signs(id, KeyType::RSA, BITS, shape, primitive, hash)
 }
 
 /// Builds the row of a mechanism that signs and encrypts.

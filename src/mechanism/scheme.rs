@@ -39,8 +39,7 @@ impl Mechanism {
             {
                 Scheme::RsaPss { hash: *named, mgf: *mgf, salt_len: *salt_len }
             }
-            (Primitive::Dsa, Params::None) => Scheme::Dsa,
-            (Primitive::Ecdsa, Params::None) => Scheme::Ecdsa,
+            (Primitive::Digest(scheme), Params::None) => scheme.clone(),
             (Primitive::Eddsa, params) => return eddsa(params, curve),
             (primitive, params) => return self.post_quantum(primitive, hash, params),
         };

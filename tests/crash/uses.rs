@@ -327,7 +327,7 @@ fn cipher(mode: CipherMode) -> CipherScheme {
 fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
     match (primitive, hash) {
         (Primitive::RsaRaw, _) => 256,
-        (Primitive::RsaPkcs1 | Primitive::RsaPss | Primitive::Dsa | Primitive::Ecdsa, None) => 32,
+        (Primitive::RsaPkcs1 | Primitive::RsaPss | Primitive::Digest(_), None) => 32,
         (Primitive::HashMlDsa | Primitive::HashSlhDsa, None) => 32,
         _ => 1000,
     }

@@ -1,7 +1,7 @@
 //! A case of every mechanism that signs, for the tests of saved states and of the backends. A test
 //! fails if a row of the mechanism table has no case.
 
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Scheme};
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, ObjectHandle, SessionHandle, mechanism_flag as flag};
 use jeton::mechanism::tls::TlsPrf;
@@ -101,11 +101,13 @@ fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
         (P::RsaPkcs1, Some(_)) => long(RSA, true),
         (P::RsaPss, Some(hash)) => vec![case(RSA, pss(hash), LONG, false)],
         (P::RsaPss, None) => HASHES.map(|hash| case(RSA, pss(hash), hash.len(), false)).into(),
-        (P::Dsa, Some(_)) => long(DSA, false),
-        (P::Dsa, None) => [20, 28, 32, 48, 64].map(|len| case(DSA, Params::None, len, false)).into(),
-        (P::Ecdsa, None) => vec![case(CURVES, Params::None, 32, false)],
-        (P::Ecdsa, Some(Hash::Sha384)) => [long(CURVES, false), long(BRAINPOOL, false)].concat(),
-        (P::Ecdsa, Some(_)) => long(CURVES, false),
+        (P::Digest(Scheme::Dsa), Some(_)) => long(DSA, false),
+        (P::Digest(Scheme::Dsa), None) => {
+            [20, 28, 32, 48, 64].map(|len| case(DSA, Params::None, len, false)).into()
+        }
+        (P::Digest(_), None) => vec![case(CURVES, Params::None, 32, false)],
+        (P::Digest(_), Some(Hash::Sha384)) => [long(CURVES, false), long(BRAINPOOL, false)].concat(),
+        (P::Digest(_), Some(_)) => long(CURVES, false),
         (P::Eddsa, _) => long(EDWARDS, true),
         (P::MlDsa, _) => long(ML_DSA, false),
         (P::SlhDsa, _) => long(SLH_DSA, false),
