@@ -2,7 +2,6 @@
 
 use super::ffi;
 use crate::backend::dh::Integers;
-use crate::backend::dsa::Primes;
 use crate::error::Result;
 use crate::secret::Secret;
 
@@ -16,12 +15,6 @@ impl Integers for Numbers {
 
     fn random(out: &mut [u8]) -> Result<()> {
         ffi::random(out)
-    }
-}
-
-impl Primes for Numbers {
-    fn is_prime(number: &[u8]) -> Result<bool> {
-        ffi::is_prime(number)
     }
 }
 

@@ -9,6 +9,12 @@ use crate::backend::{DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts,
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
+impl rules::Primes for Numbers {
+    fn is_prime(number: &[u8]) -> Result<bool> {
+        ffi::is_prime(number)
+    }
+}
+
 pub(super) fn group(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
     rules::check_sizes(prime_bits, subprime_bits)?;
     // AWS-LC chooses the size of the subprime, and it never chooses 224 bits.

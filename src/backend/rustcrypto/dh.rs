@@ -2,15 +2,13 @@
 
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
-use crypto_primes::hazmat::MillerRabin;
-use crypto_primes::{Flavor, is_prime, random_prime};
+use crypto_primes::{Flavor, random_prime};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
 use zeroize::Zeroizing;
 
 use super::random;
 use crate::backend::dh::Integers;
-use crate::backend::dsa::Primes;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -31,23 +29,6 @@ impl Integers for Numbers {
 
     fn random(out: &mut [u8]) -> Result<()> {
         random::fill(out)
-    }
-}
-
-impl Primes for Numbers {
-    fn is_prime(number: &[u8]) -> Result<bool> {
-        let number = BoxedUint::from_be_slice_vartime(number);
-        // First the tests that an attacker can predict: Miller-Rabin with base 2, and a Lucas test.
-        if !is_prime(Flavor::Any, &number) {
-            return Ok(false);
-        }
-        // FIPS 186-4, table C.1: the number of rounds with random bases if there is also a Lucas
-        // test.
-        let rounds = if number.bits_vartime() > 256 { 3 } else { 27 };
-        let odd = Odd::new(number).into_option().ok_or(Error::DataInvalid)?;
-        random::fill(&mut [0; 32])?;
-        let test = MillerRabin::new(odd);
-        Ok((0..rounds).all(|_| test.test_random_base(&mut UnwrapErr(SysRng)).is_probably_prime()))
     }
 }
 

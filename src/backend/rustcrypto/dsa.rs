@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crypto_bigint::{BoxedUint, NonZero};
+use crypto_bigint::{BoxedUint, NonZero, Odd};
+use crypto_primes::hazmat::MillerRabin;
+use crypto_primes::{Flavor, is_prime};
 use dsa::signature::hazmat::PrehashVerifier;
 use dsa::{Components, KeySize, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
+use getrandom::rand_core::UnwrapErr;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
@@ -17,6 +20,23 @@ use crate::backend::dsa as rules;
 use crate::backend::{DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
+
+impl rules::Primes for Numbers {
+    fn is_prime(number: &[u8]) -> Result<bool> {
+        let number = BoxedUint::from_be_slice_vartime(number);
+        // First the tests that an attacker can predict: Miller-Rabin with base 2, and a Lucas test.
+        if !is_prime(Flavor::Any, &number) {
+            return Ok(false);
+        }
+        // FIPS 186-4, table C.1: the number of rounds with random bases if there is also a Lucas
+        // test.
+        let rounds = if number.bits_vartime() > 256 { 3 } else { 27 };
+        let odd = Odd::new(number).into_option().ok_or(Error::DataInvalid)?;
+        random::fill(&mut [0; 32])?;
+        let test = MillerRabin::new(odd);
+        Ok((0..rounds).all(|_| test.test_random_base(&mut UnwrapErr(SysRng)).is_probably_prime()))
+    }
+}
 
 pub(super) fn group(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
     rules::check_sizes(prime_bits, subprime_bits)?;
