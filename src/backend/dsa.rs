@@ -1,12 +1,14 @@
-//! DSA (FIPS 186-4): the rules for domain parameters, keys and digests. A library supplies the
-//! integers and the signatures.
+//! DSA (FIPS 186-4), with signatures as r || s: the rules for domain parameters, keys and digests. A
+//! library supplies the integers and the signatures.
 //!
 //! The numbers of a key come from its owner, or from an attacker who can import keys. So every key
 //! passes [`check_numbers`] before a library gets it. The cost of this check is bounded by the size
 //! of the prime.
 
+use std::sync::Arc;
+
 use super::dh::{Integers, below, size, unpadded};
-use super::{DsaGroup, PrivateParts, PublicParts};
+use super::{DsaGroup, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier, output};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -20,42 +22,79 @@ const GENERATED: [(usize, usize); 4] = [(1024, 160), (2048, 224), (2048, 256), (
 /// The lengths of the digests of `CKM_DSA` (PKCS#11 3.2, "DSA: Key And Data Length").
 const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 
-/// The integers of a library, with a test for primes.
-pub(super) trait Primes: Integers {
+/// The DSA of a library, with its integers.
+pub(super) trait Library: Integers {
+    /// A parsed public or private key.
+    type Key: Send + Sync;
     /// Tests an odd number of at most 3072 bits. A composite number passes with a negligible
     /// probability, even if an attacker chose it.
     fn is_prime(number: &[u8]) -> Result<bool>;
+    /// Generates domain parameters of sizes that FIPS 186-4 has.
+    fn group(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup>;
+    /// Generates a private value.
+    fn value(group: &DsaGroup) -> Result<Secret>;
+    /// Parses a key whose numbers were checked.
+    fn key(group: &DsaGroup, public: &[u8], private: Option<&Secret>) -> Result<Self::Key>;
+    /// Signs a digest with a private key. `r` and `s` have the length of the subprime.
+    fn sign(key: &Self::Key, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()>;
+    /// Returns whether r and s are a signature of the digest.
+    fn verify(key: &Self::Key, digest: &[u8], r: &[u8], s: &[u8]) -> Result<bool>;
+}
+
+/// Generates domain parameters as [`Keys::dsa_group`](super::Keys::dsa_group) describes.
+pub(super) fn group<L: Library>(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
+    check_sizes(prime_bits, subprime_bits)?;
+    L::group(prime_bits, subprime_bits)
+}
+
+pub(super) fn generate<L: Library>(group: &DsaGroup) -> Result<(PublicParts, PrivateParts)> {
+    check_group::<L>(group)?;
+    let value = L::value(group)?;
+    let public = PublicParts::Dsa { group: group.clone(), value: public_value::<L>(group, &value)? };
+    Ok((public, PrivateParts::Dsa { group: group.clone(), value }))
+}
+
+pub(super) fn private<L: Library>(group: &DsaGroup, value: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    let public = public_value::<L>(group, value)?;
+    let key = L::key(group, &public, Some(value))?;
+    Ok(Arc::new(Key::<L> { group: group.clone(), public, key }))
+}
+
+pub(super) fn public<L: Library>(group: &DsaGroup, value: &[u8]) -> Result<Arc<dyn PublicKey>> {
+    check_public::<L>(group, value)?;
+    let key = L::key(group, value, None)?;
+    Ok(Arc::new(Key::<L> { group: group.clone(), public: value.to_vec(), key }))
 }
 
 /// Fails unless FIPS 186-4 has this pair of sizes.
-pub(super) fn check_sizes(prime_bits: usize, subprime_bits: usize) -> Result<()> {
+fn check_sizes(prime_bits: usize, subprime_bits: usize) -> Result<()> {
     if GENERATED.contains(&(prime_bits, subprime_bits)) { Ok(()) } else { Err(Error::KeySizeRange) }
 }
 
 /// Fails unless `CKM_DSA` signs digests of this length.
-pub(super) fn check_digest(digest: &[u8]) -> Result<()> {
+fn check_digest(digest: &[u8]) -> Result<()> {
     if DIGESTS.contains(&digest.len()) { Ok(()) } else { Err(Error::DataLenRange) }
 }
 
 /// Checks domain parameters as [`Keys::check_dsa_group`](super::Keys::check_dsa_group) describes.
-pub(super) fn check_group<I: Primes>(group: &DsaGroup) -> Result<()> {
-    check_numbers::<I>(group)?;
+pub(super) fn check_group<L: Library>(group: &DsaGroup) -> Result<()> {
+    check_numbers::<L>(group)?;
     // Test the subprime first, because it is shorter. If both are prime, the subprime is the order
     // of the base, and so it divides the prime minus 1.
-    let good = I::is_prime(&group.subprime)? && I::is_prime(&group.prime)?;
+    let good = L::is_prime(&group.subprime)? && L::is_prime(&group.prime)?;
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
 }
 
 /// Checks the public value. It must be from 2 to the prime minus 2, and its order must divide the
 /// subprime.
-pub(super) fn check_public<I: Integers>(group: &DsaGroup, value: &[u8]) -> Result<()> {
+fn check_public<I: Integers>(group: &DsaGroup, value: &[u8]) -> Result<()> {
     check_numbers::<I>(group)?;
     if is_element::<I>(group, value)? { Ok(()) } else { Err(Error::DataInvalid) }
 }
 
 /// Checks the private value, which must be from 1 to the subprime minus 1, and returns the public
 /// value.
-pub(super) fn public_value<I: Integers>(group: &DsaGroup, value: &Secret) -> Result<Vec<u8>> {
+fn public_value<I: Integers>(group: &DsaGroup, value: &Secret) -> Result<Vec<u8>> {
     check_numbers::<I>(group)?;
     let value = unpadded(value);
     if value.is_empty() || !below(value, &group.subprime) {
@@ -63,12 +102,6 @@ pub(super) fn public_value<I: Integers>(group: &DsaGroup, value: &Secret) -> Res
     }
     let public = I::power(&group.base, value, &group.prime)?;
     Ok(unpadded(&public).to_vec())
-}
-
-/// Returns both parts of a key pair with this private value.
-pub(super) fn pair<I: Integers>(group: &DsaGroup, value: Secret) -> Result<(PublicParts, PrivateParts)> {
-    let public = PublicParts::Dsa { group: group.clone(), value: public_value::<I>(group, &value)? };
-    Ok((public, PrivateParts::Dsa { group: group.clone(), value }))
 }
 
 /// Checks everything about domain parameters except whether the numbers are prime. A number that is
@@ -95,6 +128,67 @@ fn is_element<I: Integers>(group: &DsaGroup, number: &[u8]) -> Result<bool> {
         return Ok(false);
     }
     Ok(unpadded(&I::power(number, &group.subprime, &group.prime)?) == [1])
+}
+
+/// A public or private key.
+struct Key<L: Library> {
+    group: DsaGroup,
+    public: Vec<u8>,
+    key: L::Key,
+}
+
+impl<L: Library> PrivateKey for Key<L> {
+    fn public(&self) -> Result<PublicParts> {
+        Ok(PublicParts::Dsa { group: self.group.clone(), value: self.public.clone() })
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        match scheme {
+            Scheme::Dsa => Ok(Box::new(DsaSigner(self))),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+impl<L: Library> PublicKey for Key<L> {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        match scheme {
+            Scheme::Dsa => Ok(Box::new(DsaVerifier(self))),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+struct DsaSigner<L: Library>(Arc<Key<L>>);
+
+impl<L: Library> Signer for DsaSigner<L> {
+    fn signature_len(&self) -> usize {
+        2 * self.0.group.subprime.len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        check_digest(input)?;
+        let half = self.0.group.subprime.len();
+        let (r, s) = output(out, 2 * half)?.split_at_mut(half);
+        L::sign(&self.0.key, input, r, s)
+    }
+}
+
+struct DsaVerifier<L: Library>(Arc<Key<L>>);
+
+impl<L: Library> Verifier for DsaVerifier<L> {
+    fn signature_len(&self) -> usize {
+        2 * self.0.group.subprime.len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        check_digest(input)?;
+        if signature.len() != self.signature_len() {
+            return Err(Error::SignatureLenRange);
+        }
+        let (r, s) = signature.split_at(self.0.group.subprime.len());
+        if L::verify(&self.0.key, input, r, s)? { Ok(()) } else { Err(Error::SignatureInvalid) }
+    }
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Keys for KeyPairs {
             PairSpec::X25519 => xdh::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
             PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
-            PairSpec::Dsa(group) => dsa::generate(group),
+            PairSpec::Dsa(group) => super::dsa::generate::<dh::Numbers>(group),
             PairSpec::Dh { prime, base, private_bits } => {
                 rules::generate::<dh::Numbers>(prime, base, *private_bits)
             }
@@ -71,7 +71,7 @@ impl Keys for KeyPairs {
             PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
                 elsewhere()?.keys.private(parts)
             }
-            PrivateParts::Dsa { group, value } => dsa::private(group, value),
+            PrivateParts::Dsa { group, value } => super::dsa::private::<dh::Numbers>(group, value),
             PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }
     }
@@ -88,7 +88,7 @@ impl Keys for KeyPairs {
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
                 elsewhere()?.keys.public(parts)
             }
-            PublicParts::Dsa { group, value } => dsa::public(group, value),
+            PublicParts::Dsa { group, value } => super::dsa::public::<dh::Numbers>(group, value),
             PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
         }
     }
@@ -98,11 +98,11 @@ impl Keys for KeyPairs {
     }
 
     fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
-        dsa::group(prime_bits, subprime_bits)
+        super::dsa::group::<dh::Numbers>(prime_bits, subprime_bits)
     }
 
     fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
-        dsa::check_group(group)
+        super::dsa::check_group::<dh::Numbers>(group)
     }
 }
 

@@ -75,11 +75,11 @@ impl Keys for KeyPairs {
     }
 
     fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
-        SMALL.run(|| dsa::group(prime_bits, subprime_bits))
+        SMALL.run(|| super::dsa::group::<dh::Numbers>(prime_bits, subprime_bits))
     }
 
     fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
-        SMALL.run(|| dsa::check_group(group))
+        SMALL.run(|| super::dsa::check_group::<dh::Numbers>(group))
     }
 }
 
@@ -94,7 +94,7 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         PairSpec::MlDsa { set, seed } => alone(|| ml_dsa::generate(set, seed)),
         PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
         PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
-        PairSpec::Dsa(ref group) => alone(|| dsa::generate(group)),
+        PairSpec::Dsa(ref group) => alone(|| super::dsa::generate::<dh::Numbers>(group)),
         PairSpec::Dh { prime, base, private_bits } => {
             alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
         }
@@ -112,7 +112,7 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         PrivateParts::MlDsa { set, seed, key } => alone(|| ml_dsa::private(*set, seed.as_ref(), key)),
         PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
         PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
-        PrivateParts::Dsa { group, value } => alone(|| dsa::private(group, value)),
+        PrivateParts::Dsa { group, value } => alone(|| super::dsa::private::<dh::Numbers>(group, value)),
         PrivateParts::Dh { prime, base, value } => {
             alone(|| rules::private::<dh::Numbers>(prime, base, value))
         }
@@ -130,7 +130,7 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::MlDsa { set, key } => alone(|| ml_dsa::public(*set, key)),
         PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
-        PublicParts::Dsa { group, value } => alone(|| dsa::public(group, value)),
+        PublicParts::Dsa { group, value } => alone(|| super::dsa::public::<dh::Numbers>(group, value)),
         PublicParts::Dh { prime, base, value } => alone(|| rules::public(prime, base, value)),
     }
 }
