@@ -6,34 +6,23 @@ use crate::id::AttributeType as A;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flag(u8);
 
-/// The flags in the order of their bits. The bits are never stored, so this order may change.
-const FLAGS: [A; 25] = [
-    A::TOKEN,
-    A::PRIVATE,
-    A::MODIFIABLE,
-    A::COPYABLE,
-    A::DESTROYABLE,
-    A::TRUSTED,
-    A::SENSITIVE,
-    A::ENCRYPT,
-    A::DECRYPT,
-    A::WRAP,
-    A::UNWRAP,
-    A::SIGN,
-    A::SIGN_RECOVER,
-    A::VERIFY,
-    A::VERIFY_RECOVER,
-    A::DERIVE,
-    A::EXTRACTABLE,
-    A::LOCAL,
-    A::NEVER_EXTRACTABLE,
-    A::ALWAYS_SENSITIVE,
-    A::ALWAYS_AUTHENTICATE,
-    A::WRAP_WITH_TRUSTED,
-    A::ENCAPSULATE,
-    A::DECAPSULATE,
-    A::OTP_USER_FRIENDLY_MODE,
-];
+macro_rules! flags {
+    ($($name:ident)*) => {
+        /// The flags in the order of their bits. The bits are never stored, so this order may change.
+        const FLAGS: [A; 25] = [$(A::$name),*];
+
+        #[allow(dead_code, missing_docs, reason = "the names are the specification's")]
+        impl Flag {
+            $(pub(crate) const $name: Self = Self::at(A::$name);)*
+        }
+    };
+}
+
+flags! {
+    TOKEN PRIVATE MODIFIABLE COPYABLE DESTROYABLE TRUSTED SENSITIVE ENCRYPT DECRYPT WRAP UNWRAP SIGN
+    SIGN_RECOVER VERIFY VERIFY_RECOVER DERIVE EXTRACTABLE LOCAL NEVER_EXTRACTABLE ALWAYS_SENSITIVE
+    ALWAYS_AUTHENTICATE WRAP_WITH_TRUSTED ENCAPSULATE DECAPSULATE OTP_USER_FRIENDLY_MODE
+}
 
 /// Maps an attribute number to its bit. All attributes that are flags have numbers below the length
 /// of the table.
@@ -49,55 +38,6 @@ static PLACES: [u8; 0x640] = {
 const NO_FLAG: u8 = u8::MAX;
 
 impl Flag {
-    /// `CKA_TOKEN`
-    pub(crate) const TOKEN: Self = Self::at(A::TOKEN);
-    /// `CKA_PRIVATE`
-    pub(crate) const PRIVATE: Self = Self::at(A::PRIVATE);
-    /// `CKA_MODIFIABLE`
-    pub(crate) const MODIFIABLE: Self = Self::at(A::MODIFIABLE);
-    /// `CKA_COPYABLE`
-    pub(crate) const COPYABLE: Self = Self::at(A::COPYABLE);
-    /// `CKA_DESTROYABLE`
-    pub(crate) const DESTROYABLE: Self = Self::at(A::DESTROYABLE);
-    /// `CKA_SENSITIVE`
-    pub(crate) const SENSITIVE: Self = Self::at(A::SENSITIVE);
-    /// `CKA_EXTRACTABLE`
-    pub(crate) const EXTRACTABLE: Self = Self::at(A::EXTRACTABLE);
-    /// `CKA_SIGN`
-    pub(crate) const SIGN: Self = Self::at(A::SIGN);
-    /// `CKA_VERIFY`
-    pub(crate) const VERIFY: Self = Self::at(A::VERIFY);
-    /// `CKA_ENCRYPT`
-    pub(crate) const ENCRYPT: Self = Self::at(A::ENCRYPT);
-    /// `CKA_DECRYPT`
-    pub(crate) const DECRYPT: Self = Self::at(A::DECRYPT);
-    /// `CKA_WRAP`
-    pub(crate) const WRAP: Self = Self::at(A::WRAP);
-    /// `CKA_UNWRAP`
-    pub(crate) const UNWRAP: Self = Self::at(A::UNWRAP);
-    /// `CKA_DERIVE`
-    pub(crate) const DERIVE: Self = Self::at(A::DERIVE);
-    /// `CKA_SIGN_RECOVER`
-    pub(crate) const SIGN_RECOVER: Self = Self::at(A::SIGN_RECOVER);
-    /// `CKA_VERIFY_RECOVER`
-    pub(crate) const VERIFY_RECOVER: Self = Self::at(A::VERIFY_RECOVER);
-    /// `CKA_ENCAPSULATE`
-    pub(crate) const ENCAPSULATE: Self = Self::at(A::ENCAPSULATE);
-    /// `CKA_DECAPSULATE`
-    pub(crate) const DECAPSULATE: Self = Self::at(A::DECAPSULATE);
-    /// `CKA_WRAP_WITH_TRUSTED`
-    pub(crate) const WRAP_WITH_TRUSTED: Self = Self::at(A::WRAP_WITH_TRUSTED);
-    /// `CKA_TRUSTED`
-    pub(crate) const TRUSTED: Self = Self::at(A::TRUSTED);
-    /// `CKA_ALWAYS_SENSITIVE`
-    pub(crate) const ALWAYS_SENSITIVE: Self = Self::at(A::ALWAYS_SENSITIVE);
-    /// `CKA_NEVER_EXTRACTABLE`
-    pub(crate) const NEVER_EXTRACTABLE: Self = Self::at(A::NEVER_EXTRACTABLE);
-    /// `CKA_OTP_USER_FRIENDLY_MODE`
-    pub(crate) const OTP_USER_FRIENDLY_MODE: Self = Self::at(A::OTP_USER_FRIENDLY_MODE);
-    /// `CKA_ALWAYS_AUTHENTICATE`
-    pub(crate) const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
-
     /// Returns the bit of an attribute; `None` if it is not a flag.
     pub(crate) fn of(id: A) -> Option<Self> {
         let place = *PLACES.get(usize::try_from(id.0).ok()?)?;
