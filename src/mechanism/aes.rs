@@ -5,7 +5,7 @@ use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, SIGNS, Shape, Wr
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, SIGN, UNWRAP, VERIFY, WRAP};
+use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, SIGN, UNWRAP, VERIFY, WRAP};
 
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (16, 32);
@@ -13,7 +13,7 @@ const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 const BLOCK: usize = 16;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    row(M::AES_KEY_GEN, GENERATE, KeyFlow::Nothing, Shape::None, Action::Generate),
+    MechanismRow::generates(Action::Generate, M::AES_KEY_GEN, KeyType::AES, BYTES),
     zero_padded(mode(M::AES_ECB, Mode::AesEcb)),
     zero_padded(mode(M::AES_CBC, Mode::AesCbc)),
     mode(M::AES_CBC_PAD, Mode::AesCbcPad),
@@ -42,16 +42,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         action: Action::Cipher(Mode::AesXts),
         ..MechanismRow::BASE
     },
-    MechanismRow {
-        id: M::AES_XTS_KEY_GEN,
-        flags: GENERATE,
-        flow: KeyFlow::Nothing,
-        sizes: (32, 64),
-        key_type: Some(KeyType::AES_XTS),
-        shape: Shape::None,
-        action: Action::Generate,
-        ..MechanismRow::BASE
-    },
+    MechanismRow::generates(Action::Generate, M::AES_XTS_KEY_GEN, KeyType::AES_XTS, (32, 64)),
     mac(M::AES_CMAC, Shape::None, MacFunction::AesCmac),
     mac(M::AES_CMAC_GENERAL, Shape::Length, MacFunction::AesCmac),
     // The message-based functions do not support GMAC, because all messages would have the same

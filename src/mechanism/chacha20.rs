@@ -6,12 +6,14 @@ use super::{Action, CRYPTS_MESSAGES, MechanismRow, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, UNWRAP, WRAP};
+use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, UNWRAP, WRAP};
 
 const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
+/// Sizes of a key in bits.
+const BITS: (u64, u64) = (256, 256);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    row(M::CHACHA20_KEY_GEN, GENERATE, KeyFlow::Nothing, Shape::None, Action::Generate),
+    MechanismRow::generates(Action::Generate, M::CHACHA20_KEY_GEN, KeyType::CHACHA20, BITS),
     mode(M::CHACHA20, CIPHER, Mode::ChaCha20, Wrapping::Unauthenticated),
     mode(M::CHACHA20_POLY1305, CIPHER | CRYPTS_MESSAGES, Mode::Aead(POLY1305), Wrapping::Aead(POLY1305)),
 ];
@@ -19,20 +21,15 @@ pub(super) const ROWS: &[MechanismRow] = &[
 const POLY1305: AeadScheme = AeadScheme::ChaCha20Poly1305;
 
 const fn mode(id: M, flags: u64, mode: Mode, wrapping: Wrapping) -> MechanismRow {
-    let flow = KeyFlow::Wraps(wrapping);
-    MechanismRow { wraps: Wraps::Any, ..row(id, flags, flow, Shape::Cipher(mode), Action::Cipher(mode)) }
-}
-
-/// Builds a row. The sizes are in bits.
-const fn row(id: M, flags: u64, flow: KeyFlow, shape: Shape, action: Action) -> MechanismRow {
     MechanismRow {
         id,
         flags,
-        flow,
-        sizes: (256, 256),
+        flow: KeyFlow::Wraps(wrapping),
+        wraps: Wraps::Any,
+        sizes: BITS,
         key_type: Some(KeyType::CHACHA20),
-        shape,
-        action,
+        shape: Shape::Cipher(mode),
+        action: Action::Cipher(mode),
         ..MechanismRow::BASE
     }
 }

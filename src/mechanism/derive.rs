@@ -6,7 +6,7 @@ use super::{Action, Derivation, HkdfSalt, MechanismRow, Params, Shape};
 use crate::backend::{CipherMode, Hash};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DERIVE, GENERATE};
+use crate::id::mechanism_flag::DERIVE;
 
 pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf, hkdf),
@@ -14,16 +14,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
         output: Output::Visible,
         ..hkdf(params, sizes)
     }),
-    MechanismRow {
-        id: M::HKDF_KEY_GEN,
-        flags: GENERATE,
-        sizes: (1, 4096),
-        key_type: Some(KeyType::HKDF),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::Generate,
-        ..MechanismRow::BASE
-    },
+    MechanismRow::generates(Action::Generate, M::HKDF_KEY_GEN, KeyType::HKDF, (1, 4096)),
     derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey, joins),
     derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData, joins),
     derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase, joins),

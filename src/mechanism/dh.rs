@@ -9,38 +9,20 @@ use super::flow::{Inputs, KeyFlow};
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DERIVE, GENERATE, GENERATE_KEY_PAIR};
+use crate::id::mechanism_flag::DERIVE;
 
+/// The rows. The sizes are those of the prime in bits.
 pub(super) const ROWS: &[MechanismRow] = &[
-    dh(
-        M::DH_PKCS_KEY_PAIR_GEN,
-        GENERATE_KEY_PAIR,
-        (1024, 8192),
-        KeyFlow::Nothing,
-        Shape::None,
-        Action::GeneratePair,
-    ),
-    dh(
-        M::DH_PKCS_PARAMETER_GEN,
-        GENERATE,
-        (1024, 4096),
-        KeyFlow::Nothing,
-        Shape::None,
-        Action::GenerateParameters,
-    ),
-    dh(M::DH_PKCS_DERIVE, DERIVE, (512, 8192), AGREES, Shape::Integer, Action::Derive(Derivation::Dh)),
+    MechanismRow::generates(Action::GeneratePair, M::DH_PKCS_KEY_PAIR_GEN, KeyType::DH, (1024, 8192)),
+    MechanismRow::generates(Action::GenerateParameters, M::DH_PKCS_PARAMETER_GEN, KeyType::DH, (1024, 4096)),
+    MechanismRow {
+        id: M::DH_PKCS_DERIVE,
+        flags: DERIVE,
+        sizes: (512, 8192),
+        key_type: Some(KeyType::DH),
+        flow: KeyFlow::Derives(|_, _| Inputs::ONE_WAY),
+        shape: Shape::Integer,
+        action: Action::Derive(Derivation::Dh),
+        ..MechanismRow::BASE
+    },
 ];
-
-const AGREES: KeyFlow = KeyFlow::Derives(|_, _| Inputs::ONE_WAY);
-
-/// Builds a row. The sizes are those of the prime in bits.
-const fn dh(
-    id: M,
-    flags: u64,
-    sizes: (u64, u64),
-    flow: KeyFlow,
-    shape: Shape,
-    action: Action,
-) -> MechanismRow {
-    MechanismRow { id, flags, sizes, key_type: Some(KeyType::DH), flow, shape, action, ..MechanismRow::BASE }
-}

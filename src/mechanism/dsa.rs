@@ -3,26 +3,17 @@
 //! Generated domain parameters have the sizes of FIPS 186-4. Imported domain parameters may have a
 //! prime of any size from 1024 to 3072 bits.
 
-use super::{Action, KeyFlow, MechanismRow, Primitive, Shape, Standing};
+use super::{Action, MechanismRow, Primitive, Shape, Standing};
 use crate::backend::{Hash, Scheme};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::GENERATE;
 
 /// The sizes of the prime in bits.
 const BITS: (u64, u64) = (1024, 3072);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    disallowed(MechanismRow {
-        id: M::DSA_PARAMETER_GEN,
-        flags: GENERATE,
-        sizes: BITS,
-        key_type: Some(KeyType::DSA),
-        flow: KeyFlow::Nothing,
-        action: Action::GenerateParameters,
-        ..MechanismRow::BASE
-    }),
-    disallowed(MechanismRow::generates_pair(M::DSA_KEY_PAIR_GEN, KeyType::DSA, BITS)),
+    disallowed(MechanismRow::generates(Action::GenerateParameters, M::DSA_PARAMETER_GEN, KeyType::DSA, BITS)),
+    disallowed(MechanismRow::generates(Action::GeneratePair, M::DSA_KEY_PAIR_GEN, KeyType::DSA, BITS)),
     signature(M::DSA, None),
     signature(M::DSA_SHA1, Some(Hash::Sha1)),
     signature(M::DSA_SHA224, Some(Hash::Sha224)),

@@ -16,7 +16,8 @@ const FIELD_BITS: (u64, u64) = (255, 448);
 const CURVES: u64 = EC_F_P | EC_OID | EC_CURVENAME;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates_pair(M::EC_KEY_PAIR_GEN, KeyType::EC, BITS).also(CURVES | EC_UNCOMPRESS),
+    MechanismRow::generates(Action::GeneratePair, M::EC_KEY_PAIR_GEN, KeyType::EC, BITS)
+        .also(CURVES | EC_UNCOMPRESS),
     ecdsa(M::ECDSA, None),
     ecdsa(M::ECDSA_SHA1, Some(Hash::Sha1)),
     ecdsa(M::ECDSA_SHA224, Some(Hash::Sha224)),
@@ -29,9 +30,20 @@ pub(super) const ROWS: &[MechanismRow] = &[
     ecdsa(M::ECDSA_SHA3_512, Some(Hash::Sha3_512)),
     ecdh(M::ECDH1_DERIVE),
     ecdh(M::ECDH1_COFACTOR_DERIVE),
-    MechanismRow::generates_pair(M::EC_MONTGOMERY_KEY_PAIR_GEN, KeyType::EC_MONTGOMERY, FIELD_BITS)
-        .also(CURVES),
-    MechanismRow::generates_pair(M::EC_EDWARDS_KEY_PAIR_GEN, KeyType::EC_EDWARDS, FIELD_BITS).also(CURVES),
+    MechanismRow::generates(
+        Action::GeneratePair,
+        M::EC_MONTGOMERY_KEY_PAIR_GEN,
+        KeyType::EC_MONTGOMERY,
+        FIELD_BITS,
+    )
+    .also(CURVES),
+    MechanismRow::generates(
+        Action::GeneratePair,
+        M::EC_EDWARDS_KEY_PAIR_GEN,
+        KeyType::EC_EDWARDS,
+        FIELD_BITS,
+    )
+    .also(CURVES),
     MechanismRow::signs(M::EDDSA, KeyType::EC_EDWARDS, FIELD_BITS, Shape::Eddsa, Primitive::Eddsa, None)
         .also(CURVES),
 ];

@@ -5,7 +5,6 @@ use super::{Action, MacFunction, MechanismRow, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::GENERATE;
 
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (1, 4096);
@@ -75,16 +74,7 @@ const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismRow {
 }
 
 const fn generates(id: M, key_type: KeyType) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: GENERATE,
-        sizes: BYTES,
-        key_type: Some(key_type),
-        shape: Shape::None,
-        flow: KeyFlow::Nothing,
-        action: Action::Generate,
-        ..MechanismRow::BASE
-    }
+    MechanismRow::generates(Action::Generate, id, key_type, BYTES)
 }
 
 /// Returns the type of the HMAC keys of a hash, or `None` for the SHAKEs.

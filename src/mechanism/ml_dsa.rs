@@ -1,6 +1,6 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
-use super::{MechanismRow, Primitive, Shape};
+use super::{Action, MechanismRow, Primitive, Shape};
 use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -9,7 +9,7 @@ use crate::id::MechanismType as M;
 const PUBLIC_BYTES: (u64, u64) = (MlDsa::MlDsa44.public_len() as u64, MlDsa::MlDsa87.public_len() as u64);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates_pair(M::ML_DSA_KEY_PAIR_GEN, KeyType::ML_DSA, PUBLIC_BYTES),
+    MechanismRow::generates(Action::GeneratePair, M::ML_DSA_KEY_PAIR_GEN, KeyType::ML_DSA, PUBLIC_BYTES),
     signs(M::ML_DSA, Shape::SignContext, Primitive::MlDsa, None),
     signs(M::HASH_ML_DSA, Shape::HashSignContext, Primitive::HashMlDsa, None),
     signs(M::HASH_ML_DSA_SHA224, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha224)),

@@ -10,7 +10,7 @@ use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE};
 const PUBLIC_BYTES: (u64, u64) = (MlKem::MlKem512.public_len() as u64, MlKem::MlKem1024.public_len() as u64);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates_pair(M::ML_KEM_KEY_PAIR_GEN, KeyType::ML_KEM, PUBLIC_BYTES),
+    MechanismRow::generates(Action::GeneratePair, M::ML_KEM_KEY_PAIR_GEN, KeyType::ML_KEM, PUBLIC_BYTES),
     MechanismRow {
         id: M::ML_KEM,
         flags: ENCAPSULATE | DECAPSULATE,

@@ -48,10 +48,16 @@ impl MechanismRow {
         action: Action::Encapsulate,
     };
 
-    /// Builds the row of a mechanism that generates key pairs.
-    pub(super) const fn generates_pair(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> Self {
-        let (flags, flow, action) = (does::GENERATE_KEY_PAIR, KeyFlow::Nothing, Action::GeneratePair);
-        Self { id, flags, sizes, key_type: Some(key_type), flow, action, ..Self::BASE }
+    /// Builds the row of a mechanism that generates secret keys, key pairs or domain parameters.
+    pub(super) const fn generates(
+        action: Action,
+        id: MechanismType,
+        key_type: KeyType,
+        sizes: (u64, u64),
+    ) -> Self {
+        let is_pair = matches!(action, Action::GeneratePair);
+        let flags = if is_pair { does::GENERATE_KEY_PAIR } else { does::GENERATE };
+        Self { id, flags, sizes, key_type: Some(key_type), flow: KeyFlow::Nothing, action, ..Self::BASE }
     }
 
     /// Builds the row of a mechanism that signs with a private key.

@@ -13,7 +13,7 @@ const BITS: (u64, u64) = (1024, 16384);
 const GENERATED_BITS: (u64, u64) = (1024, 8192);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates_pair(M::RSA_PKCS_KEY_PAIR_GEN, KeyType::RSA, GENERATED_BITS),
+    MechanismRow::generates(Action::GeneratePair, M::RSA_PKCS_KEY_PAIR_GEN, KeyType::RSA, GENERATED_BITS),
     both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros, Wrapping::Unauthenticated),
     both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret, Wrapping::PublicKey),
     MechanismRow {

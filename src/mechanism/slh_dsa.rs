@@ -1,6 +1,6 @@
 //! SLH-DSA (PKCS#11 3.2, "SLH-DSA").
 
-use super::{MechanismRow, Primitive, Shape};
+use super::{Action, MechanismRow, Primitive, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -9,7 +9,7 @@ use crate::id::MechanismType as M;
 const PUBLIC_BYTES: (u64, u64) = (32, 64);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates_pair(M::SLH_DSA_KEY_PAIR_GEN, KeyType::SLH_DSA, PUBLIC_BYTES),
+    MechanismRow::generates(Action::GeneratePair, M::SLH_DSA_KEY_PAIR_GEN, KeyType::SLH_DSA, PUBLIC_BYTES),
     signs(M::SLH_DSA, Shape::SignContext, Primitive::SlhDsa, None),
     signs(M::HASH_SLH_DSA, Shape::HashSignContext, Primitive::HashSlhDsa, None),
     signs(M::HASH_SLH_DSA_SHA224, Shape::SignContext, Primitive::HashSlhDsa, Some(Hash::Sha224)),
