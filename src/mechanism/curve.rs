@@ -27,15 +27,21 @@ pub enum Group {
 }
 
 impl Group {
+    /// Returns the length of a public key: an uncompressed point, or the encoding of RFC 8032 or
+    /// RFC 7748. In these two a private key has the same length.
+    pub const fn point_len(self) -> usize {
+        match self {
+            Self::Ec(curve) => 2 * curve.len() + 1,
+            Self::Ed25519 | Self::X25519 => 32,
+            Self::Ed448 => 57,
+            Self::X448 => 56,
+        }
+    }
+
     /// Returns whether a point of the group without a DER header can have this length, compressed
     /// or uncompressed.
     pub const fn has_point_len(self, len: usize) -> bool {
-        match self {
-            Self::Ec(curve) => len == 2 * curve.len() + 1 || len == curve.len() + 1,
-            Self::Ed25519 | Self::X25519 => len == 32,
-            Self::Ed448 => len == 57,
-            Self::X448 => len == 56,
-        }
+        len == self.point_len() || matches!(self, Self::Ec(curve) if len == curve.len() + 1)
     }
 }
 

@@ -117,16 +117,6 @@ pub(crate) fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Re
     (KeyTypeRow::of_object(attributes)?.put_public)(attributes, parts)
 }
 
-/// Sets the attributes that hold a private key, and those of the public key that a private key
-/// object also has.
-pub(crate) fn put_private(
-    attributes: &mut Attributes,
-    public: &PublicParts,
-    parts: PrivateParts,
-) -> Result<()> {
-    (KeyTypeRow::of_object(attributes)?.put_private)(attributes, public, parts)
-}
-
 /// Returns whether a secret key of this type may have this number of bytes.
 pub(crate) fn secret_len_fits(key_type: KeyType, len: usize) -> bool {
     (KeyTypeRow::of(key_type).len_fits)(len)

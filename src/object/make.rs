@@ -114,8 +114,9 @@ pub(crate) fn put_pair(
     mechanism: MechanismType,
 ) -> Result<(Attributes, Attributes)> {
     let (mut public, mut private) = (public, private);
-    key::put_public(&mut public, &parts.0)?;
-    key::put_private(&mut private, &parts.0, parts.1)?;
+    let row = KeyTypeRow::of_object(&public)?;
+    (row.put_public)(&mut public, &parts.0)?;
+    (row.put_private)(&mut private, &parts.0, parts.1)?;
     Ok((finish(public, mechanism)?, finish(private, mechanism)?))
 }
 

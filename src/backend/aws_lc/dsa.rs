@@ -25,11 +25,11 @@ impl Library for Numbers {
     }
 
     fn value(group: &DsaGroup) -> Result<Secret> {
-        ffi::Dsa::generate(&numbers(group))?.private_value()
+        ffi::Dsa::generate(group)?.private_value()
     }
 
     fn key(group: &DsaGroup, public: &[u8], private: Option<&Secret>) -> Result<ffi::Dsa> {
-        ffi::Dsa::new(&numbers(group), public, private.map(|value| &value[..]))
+        ffi::Dsa::new(group, public, private.map(|value| &value[..]))
     }
 
     fn sign(key: &ffi::Dsa, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()> {
@@ -39,8 +39,4 @@ impl Library for Numbers {
     fn verify(key: &ffi::Dsa, digest: &[u8], r: &[u8], s: &[u8]) -> Result<bool> {
         key.verify(digest, r, s)
     }
-}
-
-fn numbers(group: &DsaGroup) -> ffi::DsaNumbers<'_> {
-    ffi::DsaNumbers { prime: &group.prime, subprime: &group.subprime, base: &group.base }
 }

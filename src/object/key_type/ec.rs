@@ -130,13 +130,14 @@ fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
 }
 
 fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
-    let scalar = bytes(attributes, A::VALUE)?;
-    Ok(match named_curve(attributes)?.group {
+    let (scalar, group) = (bytes(attributes, A::VALUE)?, named_curve(attributes)?.group);
+    let exact = || of_len(scalar, group.point_len());
+    Ok(match group {
         Group::Ec(curve) => PrivateParts::Ec { curve, scalar: padded(scalar, curve.len())? },
-        Group::Ed25519 => PrivateParts::Ed25519 { seed: of_len(scalar, 32)? },
-        Group::Ed448 => PrivateParts::Ed448 { seed: of_len(scalar, 57)? },
-        Group::X25519 => PrivateParts::X25519 { scalar: of_len(scalar, 32)? },
-        Group::X448 => PrivateParts::X448 { scalar: of_len(scalar, 56)? },
+        Group::Ed25519 => PrivateParts::Ed25519 { seed: exact()? },
+        Group::Ed448 => PrivateParts::Ed448 { seed: exact()? },
+        Group::X25519 => PrivateParts::X25519 { scalar: exact()? },
+        Group::X448 => PrivateParts::X448 { scalar: exact()? },
     })
 }
 
@@ -165,15 +166,9 @@ pub(crate) fn edwards_curve(attributes: &Attributes) -> EdwardsCurve {
     }
 }
 
-/// Returns the length of a public key on the key's curve: an uncompressed point, or the encoding of
-/// RFC 8032 or RFC 7748.
+/// Returns the length of a public key on the key's curve.
 pub(crate) fn point_len(attributes: &Attributes) -> Result<usize> {
-    Ok(match named_curve(attributes)?.group {
-        Group::Ec(curve) => 1 + 2 * curve.len(),
-        Group::Ed25519 | Group::X25519 => 32,
-        Group::Ed448 => 57,
-        Group::X448 => 56,
-    })
+    named_curve(attributes).map(|curve| curve.group.point_len())
 }
 
 /// Returns the point or u-coordinate of a public key for key agreement. Fails with
@@ -222,16 +217,10 @@ fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
         return Err(Error::TemplateInconsistent);
     }
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
-    attributes.put(A::EC_POINT, Value::Bytes(written_point(point)?));
+    // A DER octet string, for every curve. For Edwards and Montgomery curves, PKCS#11 3.2, "Elliptic
+    // Curve", defines bare bytes. PKCS#11 3.0 defined DER, and OpenSC's clients accept only DER.
+    attributes.put(A::EC_POINT, Value::Bytes(encoded(&encoding::octets(point)?)?));
     Ok(())
-}
-
-/// Returns the point as a DER octet string, for every curve. For Edwards and Montgomery curves,
-/// PKCS#11 3.2, "Elliptic Curve", defines bare bytes. PKCS#11 3.0 defined DER, and OpenSC's clients
-/// accept only DER.
-fn written_point(point: &[u8]) -> Result<Secret> {
-    let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
-    der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
 /// Encodes a private key with its public key.

@@ -41,10 +41,9 @@ pub(super) const FAMILIES: &[Family] = &[
     hotp::FAMILY,
 ];
 
-/// Key types that have a file in common.
+/// Key types that have a file in common, and the rules of the attributes that only they have.
 pub(super) struct Family {
     pub(super) rows: &'static [KeyTypeRow],
-    /// The rules of the attributes that only these key types have.
     pub(super) rules: &'static [Rule],
 }
 

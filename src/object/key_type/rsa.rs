@@ -24,6 +24,8 @@ const NUMBERS: [A; 8] = [
     A::EXPONENT_2,
     A::COEFFICIENT,
 ];
+/// The numbers that only speed up the computation.
+const CRT: [A; 5] = [A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::EXPONENT_2, A::COEFFICIENT];
 /// The public exponent of a pair if the template has none: 65537.
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
 
@@ -98,13 +100,8 @@ fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 
 fn crt(attributes: &Attributes) -> Option<RsaCrt> {
     let part = |id| attributes.bytes(id).filter(|bytes| !bytes.is_empty()).map(Secret::from);
-    Some(RsaCrt {
-        p: part(A::PRIME_1)?,
-        q: part(A::PRIME_2)?,
-        dp: part(A::EXPONENT_1)?,
-        dq: part(A::EXPONENT_2)?,
-        qinv: part(A::COEFFICIENT)?,
-    })
+    let [p, q, dp, dq, qinv] = CRT.map(part);
+    Some(RsaCrt { p: p?, q: q?, dp: dp?, dq: dq?, qinv: qinv? })
 }
 
 fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
@@ -122,12 +119,10 @@ fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Private
     put_same(attributes, A::MODULUS, &key.n)?;
     put_same(attributes, A::PUBLIC_EXPONENT, e)?;
     attributes.put(A::PRIVATE_EXPONENT, Value::Bytes(key.d));
-    if let Some(crt) = key.crt {
-        attributes.put(A::PRIME_1, Value::Bytes(crt.p));
-        attributes.put(A::PRIME_2, Value::Bytes(crt.q));
-        attributes.put(A::EXPONENT_1, Value::Bytes(crt.dp));
-        attributes.put(A::EXPONENT_2, Value::Bytes(crt.dq));
-        attributes.put(A::COEFFICIENT, Value::Bytes(crt.qinv));
+    if let Some(RsaCrt { p, q, dp, dq, qinv }) = key.crt {
+        for (id, number) in CRT.into_iter().zip([p, q, dp, dq, qinv]) {
+            attributes.put(id, Value::Bytes(number));
+        }
     }
     Ok(())
 }

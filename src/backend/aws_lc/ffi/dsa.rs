@@ -5,19 +5,13 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use super::{Bignum, aws, check, failed, owned, refused, to_padded, to_secret};
+use crate::backend::DsaGroup;
 use crate::error::{Error, Result};
 use crate::secret::{Secret, wipe_stack};
 
 /// The depth in bytes to which the stack is wiped after a computation with the private value or a
 /// nonce.
 const DEPTH: usize = 16 << 10;
-
-/// The numbers of a group: p, q and g.
-pub(crate) struct DsaNumbers<'a> {
-    pub(crate) prime: &'a [u8],
-    pub(crate) subprime: &'a [u8],
-    pub(crate) base: &'a [u8],
-}
 
 /// An owned `DSA`: a key, public or private, or domain parameters. It never changes after its
 /// creation.
@@ -53,7 +47,7 @@ impl Dsa {
     }
 
     /// Generates a key in a group whose numbers were checked.
-    pub(crate) fn generate(group: &DsaNumbers<'_>) -> Result<Self> {
+    pub(crate) fn generate(group: &DsaGroup) -> Result<Self> {
         let key = Self::in_group(group)?;
         // SAFETY: the key is ours and has its group.
         let code = unsafe { aws::DSA_generate_key(key.0.as_ptr()) };
@@ -63,7 +57,7 @@ impl Dsa {
     }
 
     /// Creates a key. All numbers were checked.
-    pub(crate) fn new(group: &DsaNumbers<'_>, public: &[u8], private: Option<&[u8]>) -> Result<Self> {
+    pub(crate) fn new(group: &DsaGroup, public: &[u8], private: Option<&[u8]>) -> Result<Self> {
         let key = Self::in_group(group)?;
         let public = ManuallyDrop::new(Bignum::new(public)?);
         let private = private.map(Bignum::new).transpose()?.map(ManuallyDrop::new);
@@ -136,9 +130,9 @@ impl Dsa {
         owned("DSA_new", unsafe { aws::DSA_new() }).map(Self)
     }
 
-    fn in_group(group: &DsaNumbers<'_>) -> Result<Self> {
+    fn in_group(group: &DsaGroup) -> Result<Self> {
         let key = Self::empty()?;
-        let [p, q, g] = [group.prime, group.subprime, group.base].map(Bignum::new);
+        let [p, q, g] = [&group.prime, &group.subprime, &group.base].map(|number| Bignum::new(number));
         let (p, q, g) = (ManuallyDrop::new(p?), ManuallyDrop::new(q?), ManuallyDrop::new(g?));
         // SAFETY: the key is ours and takes ownership of the numbers. The call fails only if one of
         // them is null.
