@@ -1,15 +1,14 @@
 //! AES (PKCS#11 3.2, "AES" to "AES key wrap").
 
-use super::flow::{Flow, KeyFlow, Wrapping};
-use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, SIGNS, Shape, Wraps};
+use super::flow::Wrapping;
+use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, SIGN, UNWRAP, VERIFY, WRAP};
+use crate::id::mechanism_flag::{SIGN, VERIFY};
 
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (16, 32);
-const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 const BLOCK: usize = 16;
 
 pub(super) const ROWS: &[MechanismRow] = &[
@@ -31,17 +30,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     // PKCS#11 2.40 has this mechanism for a key wrap with padding. The token uses KWP for it,
     // because other products can unwrap KWP.
     key_wrap(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
-    MechanismRow {
-        id: M::AES_XTS,
-        flags: CIPHER,
-        wraps: Wraps::Any,
-        flow: KeyFlow::Wraps(Wrapping::Unauthenticated),
-        sizes: (32, 64),
-        key_type: Some(KeyType::AES_XTS),
-        shape: Shape::Cipher(Mode::AesXts),
-        action: Action::Cipher(Mode::AesXts),
-        ..MechanismRow::BASE
-    },
+    MechanismRow::encrypts(M::AES_XTS, KeyType::AES_XTS, (32, 64), Wrapping::Unauthenticated, Mode::AesXts),
     MechanismRow::generates(Action::Generate, M::AES_XTS_KEY_GEN, KeyType::AES_XTS, (32, 64)),
     mac(M::AES_CMAC, Shape::None, MacFunction::AesCmac),
     mac(M::AES_CMAC_GENERAL, Shape::Length, MacFunction::AesCmac),
@@ -65,10 +54,7 @@ const fn key_wrap(id: M, mode: Mode) -> MechanismRow {
 }
 
 const fn cipher(id: M, mode: Mode, wrapping: Wrapping) -> MechanismRow {
-    MechanismRow {
-        wraps: Wraps::Any,
-        ..row(id, CIPHER, KeyFlow::Wraps(wrapping), Shape::Cipher(mode), Action::Cipher(mode))
-    }
+    MechanismRow::encrypts(id, KeyType::AES, BYTES, wrapping, mode)
 }
 
 const fn zero_padded(row: MechanismRow) -> MechanismRow {
@@ -76,23 +62,9 @@ const fn zero_padded(row: MechanismRow) -> MechanismRow {
 }
 
 const fn aead(id: M, scheme: AeadScheme) -> MechanismRow {
-    let row = cipher(id, Mode::Aead(scheme), Wrapping::Aead(scheme));
-    MechanismRow { flags: row.flags | CRYPTS_MESSAGES, ..row }
+    cipher(id, Mode::Aead(scheme), Wrapping::Aead(scheme)).also(CRYPTS_MESSAGES)
 }
 
 const fn mac(id: M, shape: Shape, function: MacFunction) -> MechanismRow {
-    row(id, SIGNS, KeyFlow::Signs(Flow::OneWay), shape, Action::Mac(function))
-}
-
-const fn row(id: M, flags: u64, flow: KeyFlow, shape: Shape, action: Action) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags,
-        flow,
-        sizes: BYTES,
-        key_type: Some(KeyType::AES),
-        shape,
-        action,
-        ..MechanismRow::BASE
-    }
+    MechanismRow::signs(id, KeyType::AES, BYTES, shape, Action::Mac(function))
 }

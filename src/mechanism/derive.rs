@@ -1,12 +1,11 @@
 //! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
 //! mechanisms", "Key derivation by data encryption", "Hash-based Key Derivation").
 
-use super::flow::{Extent, Flow, Inputs, KeyFlow, Output, Protection, Sizes};
+use super::flow::{Extent, Flow, Inputs, Output, Protection, Sizes};
 use super::{Action, Derivation, HkdfSalt, MechanismRow, Params, Shape};
 use crate::backend::{CipherMode, Hash};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::DERIVE;
 
 pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf, hkdf),
@@ -53,29 +52,11 @@ const fn derives(
     derivation: Derivation,
     inputs: fn(&Params, Sizes) -> Inputs,
 ) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: DERIVE,
-        sizes: (1, 4096),
-        key_type: None,
-        flow: KeyFlow::Derives(inputs),
-        shape,
-        action: Action::Derive(derivation),
-        ..MechanismRow::BASE
-    }
+    MechanismRow::derives(id, None, (1, 4096), inputs, shape, derivation)
 }
 
 const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: DERIVE,
-        sizes: (16, 32),
-        key_type: Some(KeyType::AES),
-        flow: KeyFlow::Derives(hides),
-        shape,
-        action: Action::Derive(derivation),
-        ..MechanismRow::BASE
-    }
+    MechanismRow::derives(id, Some(KeyType::AES), (16, 32), hides, shape, derivation)
 }
 
 /// A digest of the key, a ciphertext under the key, or a public key.

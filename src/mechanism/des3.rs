@@ -1,38 +1,27 @@
 //! Triple DES (PKCS#11 3.2, "Double and Triple-length DES"), with triple-length keys only.
 
-use super::flow::{KeyFlow, Wrapping};
-use super::{Action, MechanismRow, Shape, Standing, Wraps};
+use super::flow::Wrapping;
+use super::{Action, MechanismRow, Standing, Wraps};
 use crate::backend::CipherMode as Mode;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, UNWRAP, WRAP};
 
-const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 const BLOCK: usize = 8;
+/// The rows report no key sizes.
+const SIZES: (u64, u64) = (0, 0);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    row(M::DES3_KEY_GEN, GENERATE, KeyFlow::Nothing, Wraps::Nothing, Shape::None, Action::Generate),
+    obsolete(MechanismRow::generates(Action::Generate, M::DES3_KEY_GEN, KeyType::DES3, SIZES)),
     mode(M::DES3_ECB, Wraps::SecretWithZeros(BLOCK), Mode::Des3Ecb),
     mode(M::DES3_CBC, Wraps::SecretWithZeros(BLOCK), Mode::Des3Cbc),
     mode(M::DES3_CBC_PAD, Wraps::Any, Mode::Des3CbcPad),
 ];
 
 const fn mode(id: M, wraps: Wraps, mode: Mode) -> MechanismRow {
-    let flow = KeyFlow::Wraps(Wrapping::Unauthenticated);
-    row(id, CIPHER, flow, wraps, Shape::Cipher(mode), Action::Cipher(mode))
+    let row = MechanismRow::encrypts(id, KeyType::DES3, SIZES, Wrapping::Unauthenticated, mode);
+    obsolete(MechanismRow { wraps, ..row })
 }
 
-/// Builds a row. It reports no key sizes.
-const fn row(id: M, flags: u64, flow: KeyFlow, wraps: Wraps, shape: Shape, action: Action) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags,
-        key_type: Some(KeyType::DES3),
-        standing: Standing::Obsolete,
-        flow,
-        wraps,
-        shape,
-        action,
-        ..MechanismRow::BASE
-    }
+const fn obsolete(row: MechanismRow) -> MechanismRow {
+    MechanismRow { standing: Standing::Obsolete, ..row }
 }

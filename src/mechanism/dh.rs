@@ -5,24 +5,21 @@
 //! bits. Generated primes have at most 4096 bits, because the search for a prime of 4096 bits
 //! already takes minutes.
 
-use super::flow::{Inputs, KeyFlow};
+use super::flow::Inputs;
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::DERIVE;
 
 /// The rows. The sizes are those of the prime in bits.
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow::generates(Action::GeneratePair, M::DH_PKCS_KEY_PAIR_GEN, KeyType::DH, (1024, 8192)),
     MechanismRow::generates(Action::GenerateParameters, M::DH_PKCS_PARAMETER_GEN, KeyType::DH, (1024, 4096)),
-    MechanismRow {
-        id: M::DH_PKCS_DERIVE,
-        flags: DERIVE,
-        sizes: (512, 8192),
-        key_type: Some(KeyType::DH),
-        flow: KeyFlow::Derives(|_, _| Inputs::ONE_WAY),
-        shape: Shape::Integer,
-        action: Action::Derive(Derivation::Dh),
-        ..MechanismRow::BASE
-    },
+    MechanismRow::derives(
+        M::DH_PKCS_DERIVE,
+        Some(KeyType::DH),
+        (512, 8192),
+        |_, _| Inputs::ONE_WAY,
+        Shape::Integer,
+        Derivation::Dh,
+    ),
 ];

@@ -1,7 +1,7 @@
 //! Message digests (PKCS#11 3.2, "Digests").
 
 use super::flow::{Flow, KeyFlow};
-use super::{Action, MechanismRow, Shape};
+use super::{Action, MechanismRow};
 use crate::backend::Hash;
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::DIGEST;
@@ -28,9 +28,6 @@ const fn digests(id: MechanismType, hash: Hash) -> MechanismRow {
     MechanismRow {
         id,
         flags: DIGEST,
-        sizes: (0, 0),
-        key_type: None,
-        shape: Shape::None,
         flow: KeyFlow::Digests(Flow::Mixed),
         action: Action::Digest(hash),
         ..MechanismRow::BASE

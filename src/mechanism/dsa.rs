@@ -27,8 +27,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signature(id: M, hash: Option<Hash>) -> MechanismRow {
-    let primitive = Primitive::Digest(&Scheme::Dsa);
-    disallowed(MechanismRow::signs(id, KeyType::DSA, BITS, Shape::None, primitive, hash))
+    let action = Action::Sign(Primitive::Digest(&Scheme::Dsa), hash);
+    disallowed(MechanismRow::signs(id, KeyType::DSA, BITS, Shape::None, action))
 }
 
 /// FIPS 186-5 approves DSA only for the verification of old signatures. A nonce that repeats, or is

@@ -1,10 +1,10 @@
 //! EC key pairs, ECDSA, EdDSA and ECDH (PKCS#11 3.2, "Elliptic Curve").
 
-use super::flow::{Extent, Inputs, KeyFlow, Sizes};
+use super::flow::{Extent, Inputs, Sizes};
 use super::{Action, Derivation, MechanismRow, Params, Primitive, Shape};
 use crate::backend::{Hash, Scheme};
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS};
+use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a curve's order in bits.
@@ -44,29 +44,26 @@ pub(super) const ROWS: &[MechanismRow] = &[
         FIELD_BITS,
     )
     .also(CURVES),
-    MechanismRow::signs(M::EDDSA, KeyType::EC_EDWARDS, FIELD_BITS, Shape::Eddsa, Primitive::Eddsa, None)
-        .also(CURVES),
+    MechanismRow::signs(
+        M::EDDSA,
+        KeyType::EC_EDWARDS,
+        FIELD_BITS,
+        Shape::Eddsa,
+        Action::Sign(Primitive::Eddsa, None),
+    )
+    .also(CURVES),
 ];
 
 const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
-    MechanismRow::signs(id, KeyType::EC, BITS, Shape::None, Primitive::Digest(&Scheme::Ecdsa), hash)
-        .also(CURVES | EC_UNCOMPRESS)
+    let action = Action::Sign(Primitive::Digest(&Scheme::Ecdsa), hash);
+    MechanismRow::signs(id, KeyType::EC, BITS, Shape::None, action).also(CURVES | EC_UNCOMPRESS)
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because the curves of ECDSA have the cofactor 1,
 /// and X25519 and X448 clear the cofactor. Both also accept keys of Montgomery curves.
 const fn ecdh(id: MechanismType) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: DERIVE | CURVES | EC_UNCOMPRESS,
-        sizes: BITS,
-        key_type: Some(KeyType::EC),
-        other_key_type: Some(KeyType::EC_MONTGOMERY),
-        shape: Shape::Ecdh,
-        flow: KeyFlow::Derives(agrees),
-        action: Action::Derive(Derivation::Ecdh),
-        ..MechanismRow::BASE
-    }
+    let row = MechanismRow::derives(id, Some(KeyType::EC), BITS, agrees, Shape::Ecdh, Derivation::Ecdh);
+    MechanismRow { other_key_type: Some(KeyType::EC_MONTGOMERY), ..row.also(CURVES | EC_UNCOMPRESS) }
 }
 
 /// Without a KDF, a shorter key gets the last bytes of the shared secret.

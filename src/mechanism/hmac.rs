@@ -1,7 +1,6 @@
 //! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
 
-use super::flow::{Flow, KeyFlow};
-use super::{Action, MacFunction, MechanismRow, SIGNS, Shape};
+use super::{Action, MacFunction, MechanismRow, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -60,17 +59,9 @@ pub(super) const ROWS: &[MechanismRow] = &[
 /// Builds a row. PKCS#11 3.2, "HMAC mechanisms": the keys are generic secrets or have the key type
 /// of the hash.
 const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: SIGNS,
-        sizes: BYTES,
-        key_type: Some(KeyType::GENERIC_SECRET),
-        other_key_type: key_type(hash),
-        shape,
-        flow: KeyFlow::Signs(Flow::OneWay),
-        action: Action::Mac(MacFunction::Hmac(hash)),
-        ..MechanismRow::BASE
-    }
+    let action = Action::Mac(MacFunction::Hmac(hash));
+    let row = MechanismRow::signs(id, KeyType::GENERIC_SECRET, BYTES, shape, action);
+    MechanismRow { other_key_type: key_type(hash), ..row }
 }
 
 const fn generates(id: M, key_type: KeyType) -> MechanismRow {

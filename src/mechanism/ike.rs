@@ -1,9 +1,8 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
-use super::flow::{Extent, Flow, Inputs, KeyFlow, Protection, Sizes, blocks_of, is_block_cipher, message_of};
-use super::{Action, Derivation, MacFunction, MechanismRow, Params, Shape};
+use super::flow::{Extent, Flow, Inputs, Protection, Sizes, blocks_of, is_block_cipher, message_of};
+use super::{Derivation, MacFunction, MechanismRow, Params, Shape};
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::DERIVE;
 
 pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::IKE_PRF_DERIVE, Shape::IkePrf, Derivation::IkePrf),
@@ -15,16 +14,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
 /// Builds a row. It names no key type: the pseudo-random function in the parameter decides which
 /// key types fit.
 const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: DERIVE,
-        sizes: (1, 4096),
-        key_type: None,
-        shape,
-        flow: KeyFlow::Derives(inputs),
-        action: Action::Derive(derivation),
-        ..MechanismRow::BASE
-    }
+    MechanismRow::derives(id, None, (1, 4096), inputs, shape, derivation)
 }
 
 /// The standard has no rule for the protection of these keys. One of them can be the start of the

@@ -25,5 +25,5 @@ pub(super) const ROWS: &[MechanismRow] = &[
 ];
 
 const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
-    MechanismRow::signs(id, KeyType::ML_DSA, PUBLIC_BYTES, shape, primitive, hash)
+    MechanismRow::signs(id, KeyType::ML_DSA, PUBLIC_BYTES, shape, Action::Sign(primitive, hash))
 }

@@ -1,6 +1,7 @@
 //! The columns of the mechanism table.
 
-use super::flow::{Flow, KeyFlow};
+use super::Params;
+use super::flow::{Flow, Inputs, KeyFlow, Sizes, Wrapping};
 use super::sp800_108::Kdf;
 use crate::backend::{CipherMode, Hash, Scheme};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
@@ -60,17 +61,44 @@ impl MechanismRow {
         Self { id, flags, sizes, key_type: Some(key_type), flow: KeyFlow::Nothing, action, ..Self::BASE }
     }
 
-    /// Builds the row of a mechanism that signs with a private key.
+    /// Builds the row of a mechanism that signs or computes MACs.
     pub(super) const fn signs(
         id: MechanismType,
         key_type: KeyType,
         sizes: (u64, u64),
         shape: Shape,
-        primitive: Primitive,
-        hash: Option<Hash>,
+        action: Action,
     ) -> Self {
-        let (flow, action) = (KeyFlow::Signs(Flow::OneWay), Action::Sign(primitive, hash));
+        let flow = KeyFlow::Signs(Flow::OneWay);
         Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE }
+    }
+
+    /// Builds the row of a cipher that also wraps keys.
+    pub(super) const fn encrypts(
+        id: MechanismType,
+        key_type: KeyType,
+        sizes: (u64, u64),
+        wrapping: Wrapping,
+        mode: CipherMode,
+    ) -> Self {
+        let flags = does::ENCRYPT | does::DECRYPT | does::WRAP | does::UNWRAP;
+        let (flow, shape, action) = (KeyFlow::Wraps(wrapping), Shape::Cipher(mode), Action::Cipher(mode));
+        let row = Self { id, flags, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE };
+        Self { wraps: Wraps::Any, ..row }
+    }
+
+    /// Builds the row of a mechanism that derives keys. Without `key_type`, it is not limited to one
+    /// key type.
+    pub(super) const fn derives(
+        id: MechanismType,
+        key_type: Option<KeyType>,
+        sizes: (u64, u64),
+        inputs: fn(&Params, Sizes) -> Inputs,
+        shape: Shape,
+        derivation: Derivation,
+    ) -> Self {
+        let (flow, action) = (KeyFlow::Derives(inputs), Action::Derive(derivation));
+        Self { id, flags: does::DERIVE, sizes, key_type, flow, shape, action, ..Self::BASE }
     }
 
     /// Adds flags.

@@ -47,7 +47,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
 
 const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
     let shape = if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None };
-    MechanismRow::signs(id, KeyType::RSA, BITS, shape, primitive, hash)
+    MechanismRow::signs(id, KeyType::RSA, BITS, shape, Action::Sign(primitive, hash))
 }
 
 /// Builds the row of a mechanism that signs and encrypts.

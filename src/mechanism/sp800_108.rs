@@ -1,10 +1,9 @@
 //! The key derivations of SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
-use super::flow::{Inputs, KeyFlow, Protection, Sizes, blocks_of, message_of};
-use super::{Action, Derivation, MechanismRow, Params, Shape};
+use super::flow::{Inputs, Protection, Sizes, blocks_of, message_of};
+use super::{Derivation, MechanismRow, Params, Shape};
 use crate::id::MechanismType as M;
 use crate::id::ObjectHandle;
-use crate::id::mechanism_flag::DERIVE;
 
 pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::SP800_108_COUNTER_KDF, Kdf::Counter),
@@ -79,16 +78,7 @@ impl Number {
 
 /// Builds the row of a mechanism that accepts every type of secret key. The sizes are in bits.
 const fn derives(id: M, kdf: Kdf) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags: DERIVE,
-        sizes: (8, 32768),
-        key_type: None,
-        shape: Shape::Sp800_108(kdf),
-        flow: KeyFlow::Derives(inputs),
-        action: Action::Derive(Derivation::Sp800_108(kdf)),
-        ..MechanismRow::BASE
-    }
+    MechanismRow::derives(id, None, (8, 32768), inputs, Shape::Sp800_108(kdf), Derivation::Sp800_108(kdf))
 }
 
 /// The base key is the key of the pseudo-random function, and the other keys are in its message.

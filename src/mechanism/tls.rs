@@ -7,7 +7,7 @@ use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, Params, 
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DERIVE, GENERATE, SIGN, VERIFY};
+use crate::id::mechanism_flag::{SIGN, VERIFY};
 
 /// The only size in bytes of a master secret and of a pre-master secret with a version.
 const MASTER: (u64, u64) = (48, 48);
@@ -55,35 +55,17 @@ pub struct Randoms {
 }
 
 const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismRow {
-    of_secrets(id, DERIVE, sizes, KeyFlow::Derives(inputs), shape, Action::Derive(derivation))
+    MechanismRow::derives(id, Some(KeyType::GENERIC_SECRET), sizes, inputs, shape, derivation)
 }
 
 const fn generates(id: M) -> MechanismRow {
-    of_secrets(id, GENERATE, MASTER, KeyFlow::Nothing, Shape::Version, Action::GeneratePreMaster)
+    let (action, shape) = (Action::GeneratePreMaster, Shape::Version);
+    MechanismRow { shape, ..MechanismRow::generates(action, id, KeyType::GENERIC_SECRET, MASTER) }
 }
 
 const fn signs(id: M, flags: u64, shape: Shape, function: MacFunction) -> MechanismRow {
-    of_secrets(id, flags, ANY, KeyFlow::Signs(Flow::Halves), shape, Action::Mac(function))
-}
-
-const fn of_secrets(
-    id: M,
-    flags: u64,
-    sizes: (u64, u64),
-    flow: KeyFlow,
-    shape: Shape,
-    action: Action,
-) -> MechanismRow {
-    MechanismRow {
-        id,
-        flags,
-        sizes,
-        flow,
-        key_type: Some(KeyType::GENERIC_SECRET),
-        shape,
-        action,
-        ..MechanismRow::BASE
-    }
+    let row = MechanismRow::signs(id, KeyType::GENERIC_SECRET, ANY, shape, Action::Mac(function));
+    MechanismRow { flags, flow: KeyFlow::Signs(Flow::Halves), ..row }
 }
 
 /// The pseudo-random function of TLS 1.0 reads the halves of its key apart (RFC 2246, 5).
