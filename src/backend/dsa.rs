@@ -1,5 +1,5 @@
-//! DSA (FIPS 186-4), with signatures as r || s: the rules for domain parameters, keys and digests. A
-//! library supplies the integers and the signatures.
+//! DSA (FIPS 186-4), with signatures as r || s: the rules for domain parameters, keys and digests.
+//! A library supplies the integers and the signatures.
 //!
 //! The numbers of a key come from its owner, or from an attacker who can import keys. So every key
 //! passes [`check_numbers`] before a library gets it. The cost of this check is bounded by the size

@@ -87,8 +87,8 @@ impl MechanismRow {
         Self { wraps: Wraps::Any, ..row }
     }
 
-    /// Builds the row of a mechanism that derives keys. Without `key_type`, it is not limited to one
-    /// key type.
+    /// Builds the row of a mechanism that derives keys. Without `key_type`, it is not limited to
+    /// one key type.
     pub(super) const fn derives(
         id: MechanismType,
         key_type: Option<KeyType>,

@@ -8,7 +8,7 @@ pub(crate) struct Flag(u8);
 
 macro_rules! flags {
     ($($name:ident)*) => {
-        /// The flags in the order of their bits. The bits are never stored, so this order may change.
+        /// The flags in the order of their bits. The bits are never stored: this order may change.
         const FLAGS: [A; 25] = [$(A::$name),*];
 
         #[allow(dead_code, missing_docs, reason = "the names are the specification's")]

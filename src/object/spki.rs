@@ -1,5 +1,5 @@
-//! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`. The
-//! row of its key type encodes the key inside.
+//! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`.
+//! The row of its key type encodes the key inside.
 
 use der::asn1::{AnyRef, BitStringRef};
 use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};

@@ -125,3 +125,19 @@ pub fn secret_class(key_type: K) -> ObjectClass {
     let is_otp = KeyTypeRow::of(key_type).otp != ObjectTypes::NONE;
     if is_otp { ObjectClass::OTP_KEY } else { ObjectClass::SECRET_KEY }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_keys_of_hmacs_share_an_object_type() {
+        let known: Vec<_> = ObjectTypes::known().collect();
+        for (at, (class, _, object_type)) in known.iter().enumerate() {
+            let twin = known[..at].iter().find(|(_, _, other)| other.has(*object_type));
+            let of_hmac =
+                *class == ObjectClass::SECRET_KEY && KeyTypeRow::of(K::SHA_1_HMAC).secret == *object_type;
+            assert!(twin.is_none() || of_hmac, "{class} {object_type:?}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
-//! Keys on curves (PKCS#11 3.2, "Elliptic Curve"): `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar or
-//! seed in `CKA_VALUE`. Their DER is that of RFC 5480 and RFC 5915 (EC) and RFC 8410 (Edwards and
-//! Montgomery curves).
+//! Keys on curves (PKCS#11 3.2, "Elliptic Curve"): `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar
+//! or seed in `CKA_VALUE`. Their DER is that of RFC 5480 and RFC 5915 (EC) and RFC 8410 (Edwards
+//! and Montgomery curves).
 
 use der::asn1::{BitStringRef, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
@@ -217,8 +217,9 @@ fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
         return Err(Error::TemplateInconsistent);
     }
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
-    // A DER octet string, for every curve. For Edwards and Montgomery curves, PKCS#11 3.2, "Elliptic
-    // Curve", defines bare bytes. PKCS#11 3.0 defined DER, and OpenSC's clients accept only DER.
+    // A DER octet string, for every curve. For Edwards and Montgomery curves, PKCS#11 3.2,
+    // "Elliptic Curve", defines bare bytes. PKCS#11 3.0 defined DER, and OpenSC's clients accept
+    // only DER.
     attributes.put(A::EC_POINT, Value::Bytes(encoded(&encoding::octets(point)?)?));
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(super) struct Family {
     pub(super) rules: &'static [Rule],
 }
 
-/// A key as DER: the parameters of its algorithm, and the content of the bit string or octet string.
+/// A key as DER: the parameters of its algorithm, and the content of the string that holds the key.
 pub(super) type Encoded = (Option<Secret>, Secret);
 /// The attributes of a decoded key, without `CKA_KEY_TYPE`.
 pub(super) type Decoded = Vec<(A, Value)>;
