@@ -19,7 +19,7 @@ use crate::audit::{Audit, Threads};
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
-use crate::mechanism::{self, MechanismRow};
+use crate::mechanism::{self, MechanismRow, Standing};
 
 mod database;
 pub(crate) mod environment;
@@ -372,7 +372,7 @@ fn offered(rules: &MechanismRules, policy: &PolicyRules) -> Result<Vec<&'static 
     let allow = rules.allow.as_ref().map(|names| numbers("mechanisms.allow", names)).transpose()?;
     let deny = numbers("mechanisms.deny", &rules.deny)?;
     let mut offered: Vec<_> = mechanism::all()
-        .filter(|row| rules.legacy || !mechanism::is_legacy(row))
+        .filter(|row| rules.legacy || row.standing == Standing::Current)
         .filter(|row| policy.offers(row))
         .filter(|row| allow.as_ref().is_none_or(|allow| allow.contains(&row.id)) && !deny.contains(&row.id))
         .collect();
@@ -481,6 +481,9 @@ mod tests {
         };
         let offered = offered(&rules, &PolicyRules::default()).expect("known names");
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
-        assert_eq!(offered.len() + 1, mechanism::all().filter(|row| !mechanism::is_legacy(row)).count());
+        assert_eq!(
+            offered.len() + 1,
+            mechanism::all().filter(|row| row.standing == Standing::Current).count()
+        );
     }
 }

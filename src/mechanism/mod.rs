@@ -86,12 +86,6 @@ pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-/// Checks whether a mechanism is obsolete. The token offers obsolete mechanisms only if the
-/// configuration enables them.
-pub fn is_legacy(mechanism: &MechanismRow) -> bool {
-    mechanism.standing != Standing::Current
-}
-
 /// Returns the mechanism with this number.
 pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
     static BY_NUMBER: LazyLock<Box<[Option<&MechanismRow>]>> = LazyLock::new(|| {

@@ -43,10 +43,7 @@ pub(super) fn decoded<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T> {
 }
 
 /// Decodes the parameters of an algorithm.
-pub(super) fn parameters<'a, T>(info: &PrivateKeyInfoRef<'a>) -> Result<T>
-where
-    T: Choice<'a> + DecodeValue<'a>,
-{
+pub(super) fn parameters<'a, T: Choice<'a> + DecodeValue<'a>>(info: &PrivateKeyInfoRef<'a>) -> Result<T> {
     info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?.decode_as().map_err(invalid)
 }
 

@@ -1,8 +1,8 @@
 //! ML-DSA keys (PKCS#11 3.2, "ML-DSA"). Their DER is that of RFC 9881.
 
 use super::{
-    A, Attributes, Error, Family, KeyType, KeyTypeRow, ObjectIdentifier, ObjectTypes, PairSpec, PrivateParts,
-    PublicParts, Result, Secret, set, value,
+    A, Attributes, Error, Family, KeyType, KeyTypeRow, ObjectTypes, PairSpec, PrivateParts, PublicParts,
+    Result, Secret, set, value,
 };
 use crate::backend::MlDsa;
 
@@ -32,11 +32,7 @@ pub(super) const FAMILY: Family = Family {
             _ => Err(Error::KeyTypeInconsistent),
         },
         prepare: |attributes, provider| set::expand_seed(attributes, provider, MlDsa::SEED_LEN, pair_spec),
-        identifiers: &[
-            ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.17"),
-            ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18"),
-            ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.19"),
-        ],
+        identifiers: &set::nist(3, [17, 18, 19]),
         ..set::BASE
     }],
     rules: &set::seeded(PUBLIC, PRIVATE),

@@ -1,8 +1,8 @@
 //! ML-KEM keys (PKCS#11 3.2, "ML-KEM"). Their DER is that of RFC 9935.
 
 use super::{
-    A, Attributes, Error, Family, KeyType, KeyTypeRow, ObjectIdentifier, ObjectTypes, PairSpec, PrivateParts,
-    PublicParts, Result, Secret, set, value,
+    A, Attributes, Error, Family, KeyType, KeyTypeRow, ObjectTypes, PairSpec, PrivateParts, PublicParts,
+    Result, Secret, set, value,
 };
 use crate::backend::MlKem;
 
@@ -32,11 +32,7 @@ pub(super) const FAMILY: Family = Family {
             _ => Err(Error::KeyTypeInconsistent),
         },
         prepare: |attributes, provider| set::expand_seed(attributes, provider, MlKem::SEED_LEN, pair_spec),
-        identifiers: &[
-            ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.1"),
-            ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2"),
-            ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.3"),
-        ],
+        identifiers: &set::nist(4, [1, 2, 3]),
         ..set::BASE
     }],
     rules: &set::seeded(PUBLIC, PRIVATE),

@@ -6,8 +6,8 @@ use der::{Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
 
 use super::encoding::{decoded, encoded, invalid, octets, part};
 use super::{
-    A, Attributes, Decoded, Encoded, Error, KeyTypeRow, Kind, Need, ObjectTypes, PairSpec, PrivateKeyInfoRef,
-    PrivateParts, Provider, Result, Rule, Secret, Value, fixed, hidden, made, put_same,
+    A, Attributes, Decoded, Encoded, Error, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes, PairSpec,
+    PrivateKeyInfoRef, PrivateParts, Provider, Result, Rule, Secret, Value, fixed, hidden, made, put_same,
 };
 use crate::secret::with_wiped_frame;
 
@@ -21,10 +21,21 @@ pub(super) const BASE: KeyTypeRow = KeyTypeRow {
         number.and_then(|number| number.checked_sub(1)).ok_or(Error::GeneralError)
     },
     encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
-    encode_private: |attributes, _| encode_private(attributes),
+    encode_private,
     decode_private,
     ..KeyTypeRow::BASE
 };
+
+/// Returns the object identifiers 2.16.840.1.101.3.4.FAMILY.NUMBER of algorithms of NIST.
+pub(super) const fn nist<const N: usize>(family: u32, numbers: [u32; N]) -> [ObjectIdentifier; N] {
+    let (mut identifiers, mut at) = ([ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4"); N], 0);
+    while at < N {
+        let Ok(parent) = identifiers[at].push_arc(family) else { panic!() };
+        let Ok(identifier) = parent.push_arc(numbers[at]) else { panic!() };
+        (identifiers[at], at) = (identifier, at + 1);
+    }
+    identifiers
+}
 
 /// Returns the parameter set of a key.
 pub(crate) fn named<S: Copy>(attributes: &Attributes, all: &[S]) -> Result<S> {
@@ -111,7 +122,7 @@ struct Both<'a> {
 }
 
 /// Encodes a private key as an ASN.1 choice: the expanded key, or the seed and the expanded key.
-fn encode_private(attributes: &Attributes) -> Result<Encoded> {
+fn encode_private(attributes: &Attributes, _: &Provider) -> Result<Encoded> {
     let expanded = octets(part(attributes, A::VALUE)?)?;
     let key = match attributes.bytes(A::SEED) {
         Some(seed) => encoded(&Both { seed: octets(seed)?, expanded })?,

@@ -2,28 +2,13 @@
 
 use super::encoding::part;
 use super::{
-    A, Error, Family, KeyType, KeyTypeRow, ObjectIdentifier, ObjectTypes, PairSpec, PrivateParts,
-    PublicParts, Value, set, value,
+    A, Error, Family, KeyType, KeyTypeRow, ObjectTypes, PairSpec, PrivateParts, PublicParts, Value, set,
+    value,
 };
 use crate::backend::SlhDsa;
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(7);
 const PRIVATE: ObjectTypes = ObjectTypes::member(15);
-/// RFC 9909 numbers the SHA2 sets before the SHAKE sets. PKCS#11 alternates between them.
-const IDENTIFIERS: &[ObjectIdentifier] = &[
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.20"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.26"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.21"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.27"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.22"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.28"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.23"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.29"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.24"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.30"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.25"),
-    ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.31"),
-];
 
 pub(super) const FAMILY: Family = Family {
     rows: &[KeyTypeRow {
@@ -46,7 +31,8 @@ pub(super) const FAMILY: Family = Family {
             }
             _ => Err(Error::KeyTypeInconsistent),
         },
-        identifiers: IDENTIFIERS,
+        // RFC 9909 numbers the SHA2 sets before the SHAKE sets. PKCS#11 alternates between them.
+        identifiers: &set::nist(3, [20, 26, 21, 27, 22, 28, 23, 29, 24, 30, 25, 31]),
         // The key has no DER header.
         encode_private: |attributes, _| Ok((None, part(attributes, A::VALUE)?.into())),
         decode_private: |info, place| {
