@@ -42,7 +42,7 @@ HSM. Each of these modules has columns if `cargo bench` finds it. The variables 
 `CRATON_MODULE` name the files of the last two; [`driver/peers/build`](../driver/peers/build) builds both outside the
 tree.
 `cargo run --release -p jeton-benches -- report` writes this page from the data of the last complete run of
-`cargo bench`, so change the program, not this page. [performance.md](performance.md) explains the
+`cargo bench`, so change the program, not this page. [performance.md](benchmarks/performance.md) explains the
 differences, and [rows.md](benchmarks/rows.md) has every row.
 
 ";

@@ -69,8 +69,8 @@ pub struct Issue {
     /// Repeat each load for at least this number of seconds.
     #[arg(long, default_value_t = 0.0, value_parser = modules::seconds)]
     min_seconds: f64,
-    /// Measure every table of the source document 003 (docs/seeds.md) instead of the loads of these
-    /// options.
+    /// Measure every table of the source document 003 (docs/benchmarks/seeds.md) instead of the
+    /// loads of these options.
     #[arg(long, conflicts_with_all = ["clients", "key_type", "ca_key_type", "pool", "database"])]
     all_tables: bool,
     /// Write the report to this file, as JSON.

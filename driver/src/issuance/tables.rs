@@ -1,5 +1,5 @@
 //! The loads of each table, and the tables of the results. `--all-tables` makes the tables of
-//! source document 003 (docs/seeds.md).
+//! source document 003 (docs/benchmarks/seeds.md).
 
 use std::path::Path;
 

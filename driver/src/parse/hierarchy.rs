@@ -15,8 +15,8 @@ use x509_cert::Certificate;
 use crate::Error;
 
 /// The number of certificates at each depth, as in the measurements of source document 001
-/// (docs/seeds.md). The document's table has 6627 at depth 1, which is the number in the database.
-/// The measurements leave out nine of these certificates.
+/// (docs/benchmarks/seeds.md). The document's table has 6627 at depth 1, which is the number in the
+/// database. The measurements leave out nine of these certificates.
 pub const LEVELS: [usize; 5] = [919, 6618, 2212, 137, 3];
 
 /// A hierarchy: the certificates of each level, with the index of each issuer in the level above.

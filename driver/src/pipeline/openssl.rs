@@ -1,5 +1,5 @@
 //! The work of the pipeline with OpenSSL of the system called directly, as in the program of source
-//! document 000 (docs/seeds.md). The cargo feature `openssl` adds this engine.
+//! document 000 (docs/benchmarks/seeds.md). The cargo feature `openssl` adds this engine.
 //!
 //! Keys stay parsed. Each signature and each verification is one call of `EVP_DigestSign` or
 //! `EVP_DigestVerify` with a buffer of the known length. For a call with a null buffer, OpenSSL
