@@ -14,9 +14,6 @@ use crate::number::{narrow, session, wide};
 /// function that can be pending has 18 bytes with its NUL.
 const MAX_NAME: usize = 32;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_AsyncComplete(
     handle: CK_SESSION_HANDLE,
@@ -34,9 +31,6 @@ pub(crate) unsafe extern "C" fn C_AsyncComplete(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_AsyncGetID(
     handle: CK_SESSION_HANDLE,
@@ -55,10 +49,6 @@ pub(crate) unsafe extern "C" fn C_AsyncGetID(
 }
 
 /// The buffer is "ignored": no function that can be pending has an output buffer.
-///
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_AsyncJoin(
     handle: CK_SESSION_HANDLE,

@@ -7,9 +7,6 @@ use jeton::session::{Crypting, Operation, Session};
 use crate::input::{In, Out};
 use crate::operation::{init_crypting, produce, transform, update};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecryptInit(
     handle: CK_SESSION_HANDLE,
@@ -20,9 +17,6 @@ pub(crate) unsafe extern "C" fn C_DecryptInit(
     unsafe { init_crypting(Direction::Decrypt, (handle, given, key), decrypt_operation) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Decrypt(
     handle: CK_SESSION_HANDLE,
@@ -36,9 +30,6 @@ pub(crate) unsafe extern "C" fn C_Decrypt(
     unsafe { transform(handle, decrypt_operation, encrypted, data, Operation::crypt) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecryptUpdate(
     handle: CK_SESSION_HANDLE,
@@ -52,9 +43,6 @@ pub(crate) unsafe extern "C" fn C_DecryptUpdate(
     unsafe { update(Direction::Decrypt, handle, decrypt_operation, encrypted, part) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecryptFinal(
     handle: CK_SESSION_HANDLE,

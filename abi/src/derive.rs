@@ -7,9 +7,6 @@ use crate::input::template;
 use crate::number::{object, session};
 use crate::params::{Places, mechanism};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DeriveKey(
     handle: CK_SESSION_HANDLE,

@@ -9,9 +9,6 @@ use crate::number::{object, session};
 use crate::operation::{cancel, consume, produce, transform};
 use crate::params::mechanism;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *mut CK_MECHANISM) -> CK_RV {
     call_in(handle, |module| {
@@ -24,9 +21,6 @@ pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Digest(
     handle: CK_SESSION_HANDLE,
@@ -40,9 +34,6 @@ pub(crate) unsafe extern "C" fn C_Digest(
     unsafe { transform(handle, digest_operation, data, digest, Operation::digest) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestUpdate(
     handle: CK_SESSION_HANDLE,
@@ -61,9 +52,6 @@ pub(crate) unsafe extern "C" fn C_DigestKey(handle: CK_SESSION_HANDLE, key: CK_O
     call_in(handle, |module| module.digest_key(session(handle), object(key)))
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestFinal(
     handle: CK_SESSION_HANDLE,

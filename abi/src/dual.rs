@@ -13,9 +13,6 @@ use crate::encrypt::encrypt_operation;
 use crate::input::{In, Out};
 use crate::operation::transform_in;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
     handle: CK_SESSION_HANDLE,
@@ -29,9 +26,6 @@ pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
     unsafe { transform_in(handle, encrypt_operation, part, encrypted, Session::digest_encrypt_update) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
     handle: CK_SESSION_HANDLE,
@@ -45,9 +39,6 @@ pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
     unsafe { transform_in(handle, decrypt_operation, encrypted, part, Session::decrypt_digest_update) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
     handle: CK_SESSION_HANDLE,
@@ -61,9 +52,6 @@ pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
     unsafe { transform_in(handle, encrypt_operation, part, encrypted, Session::sign_encrypt_update) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecryptVerifyUpdate(
     handle: CK_SESSION_HANDLE,

@@ -7,9 +7,6 @@ use jeton::session::{Crypting, Operation, Session};
 use crate::input::{In, Out};
 use crate::operation::{init_crypting, produce, transform, update};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_EncryptInit(
     handle: CK_SESSION_HANDLE,
@@ -20,9 +17,6 @@ pub(crate) unsafe extern "C" fn C_EncryptInit(
     unsafe { init_crypting(Direction::Encrypt, (handle, given, key), encrypt_operation) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Encrypt(
     handle: CK_SESSION_HANDLE,
@@ -36,9 +30,6 @@ pub(crate) unsafe extern "C" fn C_Encrypt(
     unsafe { transform(handle, encrypt_operation, data, encrypted, Operation::crypt) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_EncryptUpdate(
     handle: CK_SESSION_HANDLE,
@@ -52,9 +43,6 @@ pub(crate) unsafe extern "C" fn C_EncryptUpdate(
     unsafe { update(Direction::Encrypt, handle, encrypt_operation, part, encrypted) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_EncryptFinal(
     handle: CK_SESSION_HANDLE,

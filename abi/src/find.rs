@@ -14,9 +14,6 @@ use crate::number::{length, narrow, session};
 /// which takes more time than longer batches save.
 const CHUNK: usize = 16;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_FindObjectsInit(
     handle: CK_SESSION_HANDLE,
@@ -30,9 +27,6 @@ pub(crate) unsafe extern "C" fn C_FindObjectsInit(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_FindObjects(
     handle: CK_SESSION_HANDLE,

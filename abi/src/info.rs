@@ -9,9 +9,6 @@ use crate::input::Place;
 /// The manufacturer of this library.
 pub(crate) const MANUFACTURER: &str = "Jeton";
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetInfo(info: *mut CK_INFO) -> CK_RV {
     call(|_| {

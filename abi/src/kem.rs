@@ -7,9 +7,6 @@ use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
 use crate::params::mechanism;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     handle: CK_SESSION_HANDLE,
@@ -44,9 +41,6 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecapsulateKey(
     handle: CK_SESSION_HANDLE,

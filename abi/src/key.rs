@@ -9,9 +9,6 @@ use crate::input::{Place, template};
 use crate::number::{narrow, session};
 use crate::params::mechanism;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GenerateKey(
     handle: CK_SESSION_HANDLE,
@@ -31,9 +28,6 @@ pub(crate) unsafe extern "C" fn C_GenerateKey(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
     handle: CK_SESSION_HANDLE,

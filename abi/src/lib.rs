@@ -16,6 +16,10 @@
 //! comments call this *the contract of PKCS#11*.
 
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contract of PKCS#11 above holds for every exported function"
+)]
 
 mod call;
 mod input;

@@ -12,9 +12,6 @@ use crate::call::call_in;
 use crate::input::{MAX_ATTRIBUTES, Place, template};
 use crate::number::{length, narrow, object, session, wide};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_CreateObject(
     handle: CK_SESSION_HANDLE,
@@ -33,9 +30,6 @@ pub(crate) unsafe extern "C" fn C_CreateObject(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_CopyObject(
     handle: CK_SESSION_HANDLE,
@@ -66,9 +60,6 @@ pub(crate) unsafe extern "C" fn C_DestroyObject(
     call_in(handle, |module| module.destroy_object(session(handle), object(doomed)))
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetObjectSize(
     handle: CK_SESSION_HANDLE,
@@ -84,9 +75,6 @@ pub(crate) unsafe extern "C" fn C_GetObjectSize(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetAttributeValue(
     handle: CK_SESSION_HANDLE,
@@ -113,9 +101,6 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SetAttributeValue(
     handle: CK_SESSION_HANDLE,

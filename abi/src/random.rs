@@ -6,9 +6,6 @@ use crate::call::call_in;
 use crate::input::{In, buffer};
 use crate::number::session;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SeedRandom(
     handle: CK_SESSION_HANDLE,
@@ -22,9 +19,6 @@ pub(crate) unsafe extern "C" fn C_SeedRandom(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GenerateRandom(
     handle: CK_SESSION_HANDLE,

@@ -7,9 +7,6 @@ use jeton::session::{Operation, Recovering, Session, Signing};
 use crate::input::{In, Out};
 use crate::operation::{init, transform};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     handle: CK_SESSION_HANDLE,
@@ -22,9 +19,6 @@ pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignRecover(
     handle: CK_SESSION_HANDLE,
@@ -38,9 +32,6 @@ pub(crate) unsafe extern "C" fn C_SignRecover(
     unsafe { transform(handle, sign_recover_operation, data, signature, Operation::sign) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     handle: CK_SESSION_HANDLE,
@@ -58,9 +49,6 @@ pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyRecover(
     handle: CK_SESSION_HANDLE,

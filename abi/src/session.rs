@@ -54,9 +54,6 @@ pub(crate) unsafe extern "C" fn C_CloseAllSessions(id: CK_SLOT_ID) -> CK_RV {
     call(|module| module.close_all_sessions(slot(id)))
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetSessionInfo(
     handle: CK_SESSION_HANDLE,
@@ -87,9 +84,6 @@ pub(crate) unsafe extern "C" fn C_SessionCancel(handle: CK_SESSION_HANDLE, flags
     call_in(handle, |module| module.cancel(session(handle), wide(flags)))
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetOperationState(
     handle: CK_SESSION_HANDLE,
@@ -101,9 +95,6 @@ pub(crate) unsafe extern "C" fn C_GetOperationState(
     call_in(handle, |module| unsafe { produce(state, |out| module.operation_state(session(handle), out)) })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SetOperationState(
     handle: CK_SESSION_HANDLE,
@@ -123,9 +114,6 @@ pub(crate) unsafe extern "C" fn C_SetOperationState(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Login(
     handle: CK_SESSION_HANDLE,
@@ -141,9 +129,6 @@ pub(crate) unsafe extern "C" fn C_Login(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_LoginUser(
     handle: CK_SESSION_HANDLE,
@@ -169,9 +154,6 @@ pub(crate) unsafe extern "C" fn C_Logout(handle: CK_SESSION_HANDLE) -> CK_RV {
     call_in(handle, |module| module.logout(session(handle)))
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetSessionValidationFlags(
     handle: CK_SESSION_HANDLE,

@@ -6,9 +6,6 @@ use jeton::session::{Operation, Session, Signing};
 use crate::input::{In, Out};
 use crate::operation::{consume, init, produce, transform};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignInit(
     handle: CK_SESSION_HANDLE,
@@ -19,9 +16,6 @@ pub(crate) unsafe extern "C" fn C_SignInit(
     unsafe { init("C_SignInit", (handle, given, key), sign_operation, Session::sign_init) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Sign(
     handle: CK_SESSION_HANDLE,
@@ -35,9 +29,6 @@ pub(crate) unsafe extern "C" fn C_Sign(
     unsafe { transform(handle, sign_operation, data, signature, Operation::sign) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignUpdate(
     handle: CK_SESSION_HANDLE,
@@ -48,9 +39,6 @@ pub(crate) unsafe extern "C" fn C_SignUpdate(
     unsafe { consume(handle, sign_operation, In(part, part_len), Operation::update) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignFinal(
     handle: CK_SESSION_HANDLE,

@@ -13,10 +13,6 @@ use crate::input::{In, Place, list};
 use crate::number::{narrow, session, slot, wide};
 
 /// `tokenPresent` is not used, because every slot has a token (perhaps an uninitialised one).
-///
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetSlotList(
     _: CK_BBOOL,
@@ -30,9 +26,6 @@ pub(crate) unsafe extern "C" fn C_GetSlotList(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetSlotInfo(id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) -> CK_RV {
     call(|module| {
@@ -44,9 +37,6 @@ pub(crate) unsafe extern "C" fn C_GetSlotInfo(id: CK_SLOT_ID, info: *mut CK_SLOT
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetTokenInfo(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
     call(|module| {
@@ -58,9 +48,6 @@ pub(crate) unsafe extern "C" fn C_GetTokenInfo(id: CK_SLOT_ID, info: *mut CK_TOK
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
     flags: CK_FLAGS,
@@ -80,9 +67,6 @@ pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetMechanismList(
     id: CK_SLOT_ID,
@@ -96,9 +80,6 @@ pub(crate) unsafe extern "C" fn C_GetMechanismList(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetMechanismInfo(
     id: CK_SLOT_ID,
@@ -116,9 +97,6 @@ pub(crate) unsafe extern "C" fn C_GetMechanismInfo(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_InitToken(
     id: CK_SLOT_ID,
@@ -138,9 +116,6 @@ pub(crate) unsafe extern "C" fn C_InitToken(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_InitPIN(
     handle: CK_SESSION_HANDLE,
@@ -154,9 +129,6 @@ pub(crate) unsafe extern "C" fn C_InitPIN(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SetPIN(
     handle: CK_SESSION_HANDLE,

@@ -6,9 +6,6 @@ use jeton::session::{Operation, Session, Verifying};
 use crate::input::In;
 use crate::operation::{consume, consume_both, init};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyInit(
     handle: CK_SESSION_HANDLE,
@@ -19,9 +16,6 @@ pub(crate) unsafe extern "C" fn C_VerifyInit(
     unsafe { init("C_VerifyInit", (handle, given, key), verify_operation, Session::verify_init) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Verify(
     handle: CK_SESSION_HANDLE,
@@ -35,9 +29,6 @@ pub(crate) unsafe extern "C" fn C_Verify(
     unsafe { consume_both(handle, verify_operation, inputs, Operation::verify) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyUpdate(
     handle: CK_SESSION_HANDLE,
@@ -48,9 +39,6 @@ pub(crate) unsafe extern "C" fn C_VerifyUpdate(
     unsafe { consume(handle, verify_operation, In(part, part_len), Operation::update) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyFinal(
     handle: CK_SESSION_HANDLE,

@@ -10,9 +10,6 @@ use crate::number::{object, session};
 use crate::operation::{cancel, consume};
 use crate::params::mechanism;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     handle: CK_SESSION_HANDLE,
@@ -35,9 +32,6 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignature(
     handle: CK_SESSION_HANDLE,
@@ -48,9 +42,6 @@ pub(crate) unsafe extern "C" fn C_VerifySignature(
     unsafe { consume(handle, verify_signature_operation, In(data, data_len), Operation::verify_signature) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
     handle: CK_SESSION_HANDLE,

@@ -8,9 +8,6 @@ use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
 use crate::params::wrap::{mechanism_that_unwraps, mechanism_that_wraps};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_WrapKey(
     handle: CK_SESSION_HANDLE,
@@ -44,9 +41,6 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_UnwrapKey(
     handle: CK_SESSION_HANDLE,

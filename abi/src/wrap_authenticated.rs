@@ -8,9 +8,6 @@ use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
 use crate::params::message::{Nonce, Tag, mechanism_with_message};
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "the specification's")]
 pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
@@ -43,9 +40,6 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "the specification's")]
 pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(

@@ -68,9 +68,6 @@ impl Parameter {
     }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 pub(super) unsafe fn init(
     direction: Direction,
     handle: CK_SESSION_HANDLE,
@@ -93,9 +90,6 @@ pub(super) unsafe fn init(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 pub(super) unsafe fn whole(
     direction: Direction,
     handle: CK_SESSION_HANDLE,
@@ -125,9 +119,6 @@ pub(super) unsafe fn whole(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 pub(super) unsafe fn begin(
     direction: Direction,
     handle: CK_SESSION_HANDLE,
@@ -156,10 +147,6 @@ pub(super) unsafe fn begin(
 
 /// Processes a part of a message. Reads the parameter only with the last part, for the tag: the
 /// nonce was read when the message began.
-///
-/// # Safety
-///
-/// The contract of PKCS#11.
 pub(super) unsafe fn next(
     direction: Direction,
     handle: CK_SESSION_HANDLE,
@@ -184,9 +171,6 @@ pub(super) unsafe fn next(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
     // SAFETY: the contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their
     // lengths. No other slice of that memory is in use while `work` runs.

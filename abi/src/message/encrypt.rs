@@ -10,9 +10,6 @@ use crate::input::{In, Out};
 
 const DIRECTION: Direction = Direction::Encrypt;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageEncryptInit(
     handle: CK_SESSION_HANDLE,
@@ -23,9 +20,6 @@ pub(crate) unsafe extern "C" fn C_MessageEncryptInit(
     unsafe { crypt::init(DIRECTION, handle, given, key) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "the specification's")]
 pub(crate) unsafe extern "C" fn C_EncryptMessage(
@@ -45,9 +39,6 @@ pub(crate) unsafe extern "C" fn C_EncryptMessage(
     unsafe { crypt::whole(DIRECTION, handle, parameter, aad, data, out) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_EncryptMessageBegin(
     handle: CK_SESSION_HANDLE,
@@ -60,9 +51,6 @@ pub(crate) unsafe extern "C" fn C_EncryptMessageBegin(
     unsafe { crypt::begin(DIRECTION, handle, Parameter(parameter, parameter_len), In(aad, aad_len)) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "the specification's")]
 pub(crate) unsafe extern "C" fn C_EncryptMessageNext(

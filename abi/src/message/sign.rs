@@ -14,9 +14,6 @@ use crate::number::session;
 use crate::operation::init;
 use crate::params::message::no_parameter;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageSignInit(
     handle: CK_SESSION_HANDLE,
@@ -27,9 +24,6 @@ pub(crate) unsafe extern "C" fn C_MessageSignInit(
     unsafe { init("C_MessageSignInit", (handle, given, key), operation, Session::message_sign_init) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignMessage(
     handle: CK_SESSION_HANDLE,
@@ -67,9 +61,6 @@ pub(crate) unsafe extern "C" fn C_SignMessageBegin(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignMessageNext(
     handle: CK_SESSION_HANDLE,

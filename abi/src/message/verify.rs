@@ -13,9 +13,6 @@ use crate::number::session;
 use crate::operation::init;
 use crate::params::message::no_parameter;
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageVerifyInit(
     handle: CK_SESSION_HANDLE,
@@ -26,9 +23,6 @@ pub(crate) unsafe extern "C" fn C_MessageVerifyInit(
     unsafe { init("C_MessageVerifyInit", (handle, given, key), operation, Session::message_verify_init) }
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyMessage(
     handle: CK_SESSION_HANDLE,
@@ -64,9 +58,6 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageBegin(
     })
 }
 
-/// # Safety
-///
-/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
     handle: CK_SESSION_HANDLE,

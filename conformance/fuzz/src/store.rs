@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use cryptoki_sys::*;
-use jeton::store::{seal, summary};
+use jeton::store::seal::{self, summary};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
