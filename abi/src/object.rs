@@ -87,10 +87,13 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
         if count > MAX_ATTRIBUTES || (attributes.is_null() && count > 0) {
             return Err(Error::ArgumentsBad);
         }
-        module.read_attributes(session(handle), object(read), |object, secret| {
+        module.read_attributes(session(handle), object(read), |object, mut secret| {
             let attribute = |given: &CK_ATTRIBUTE| {
                 let id = AttributeType(wide(given.type_));
-                if !given.pValue.is_null() && object.shows_secret(id) {
+                if let Some(secret) = &mut secret
+                    && !given.pValue.is_null()
+                    && object.shows_secret(id)
+                {
                     secret.push(id);
                 }
                 object.attribute(id)

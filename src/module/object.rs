@@ -59,13 +59,13 @@ impl Module {
         self.sessions.with(session, |session| session.token.visible(session.rights(), object))
     }
 
-    /// `C_GetAttributeValue`. `read` reads attributes of the object. It lists those that it returns
-    /// to the caller and that are secret ([`Object::shows_secret`]), for the audit log.
+    /// `C_GetAttributeValue`. `read` reads attributes of the object. If there is an audit log, it
+    /// lists those that it returns to the caller and that are secret ([`Object::shows_secret`]).
     pub fn read_attributes(
         &self,
         session: SessionHandle,
         handle: ObjectHandle,
-        read: impl FnOnce(&Object, &mut Vec<A>) -> Result<()>,
+        read: impl FnOnce(&Object, Option<&mut Vec<A>>) -> Result<()>,
     ) -> Result<()> {
         let (object, audited) = self.sessions.with(session, |session| {
             let object = session.token.visible(session.rights(), handle)?;
@@ -73,7 +73,7 @@ impl Module {
             Ok((object, token.settings.audit.is_some().then(|| Arc::clone(token))))
         })?;
         let mut secret = Vec::new();
-        let outcome = read(&object, &mut secret);
+        let outcome = read(&object, audited.is_some().then_some(&mut secret));
         if let Some(token) = audited
             && !secret.is_empty()
         {

@@ -30,10 +30,17 @@ mod intel {
     #[inline]
     pub fn clear_registers() {
         match LEVEL.load(Ordering::Relaxed) {
-            // SAFETY: `detect` found AVX. The instruction changes only registers that the
-            // convention lets a function change.
+            // SAFETY: `detect` found AVX. The instruction changes only these registers. They are
+            // listed one by one: `clobber_abi` would make the compiler save the others.
             AVX => unsafe {
-                asm!("vzeroall", clobber_abi("sysv64"), options(nomem, nostack, preserves_flags));
+                asm!(
+                    "vzeroall",
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nomem, nostack, preserves_flags)
+                );
             },
             level => clear_others(level),
         }
