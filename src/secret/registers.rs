@@ -46,7 +46,7 @@ mod intel {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn clear_others(level: u8) {
         match level {
             UNKNOWN => {
