@@ -9,7 +9,7 @@
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 
-pub mod calls;
+mod calls;
 mod error;
 mod memory;
 mod parameters;
