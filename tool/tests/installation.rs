@@ -111,6 +111,8 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     fs::create_dir(&binaries).expect("a directory");
     fs::copy(module, binaries.join("libjeton_pkcs11.so")).expect("a copy");
     copy_tool(binaries.join("jeton"));
+    // The installer never runs the driver, so any program takes its place.
+    copy_tool(binaries.join("jeton-driver"));
     let root = scratch.path().join("root");
     let install = |options: &[&str]| {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/install"));
@@ -128,6 +130,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     let expected = [
         "etc/jeton/jeton.toml 644",
         "usr/bin/jeton 755",
+        "usr/bin/jeton-driver 755",
         "usr/lib/tmpfiles.d/jeton.conf 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_pkcs11.so 644",
         "usr/share/bash-completion/completions/jeton 644",
