@@ -123,10 +123,10 @@ fn check(old: &Old, name: &str) {
 
 #[test]
 fn every_object_of_each_module_is_migrated_once_with_its_attributes_and_each_key_is_proved() {
-    if let Some(old) = store() {
-        check(old, "softhsm-file");
-    }
+    // SoftHSMv2 writes to its files at a login, so it does not work on the store that other tests
+    // copy.
     for (module, backend, name) in [
+        (Known::SoftHsm2, "file", "softhsm-file"),
         (Known::SoftHsm2, "db", "softhsm-sqlite"),
         (Known::Nss, "", "nss"),
         (Known::Kryoptic, "", "kryoptic"),
