@@ -23,7 +23,7 @@ use super::audit::{Call, Makes};
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
-use crate::token::Token;
+use crate::token::ClientToken;
 
 /// Maximum number of threads at the same time. Beyond it, the calling thread generates the key
 /// pair.
@@ -124,7 +124,7 @@ struct Job {
     id: u64,
     /// `None` if the session was closed.
     session: Option<SessionHandle>,
-    token: Arc<Token>,
+    token: Arc<ClientToken>,
     function: AsyncFunction,
     /// True if `C_AsyncGetID` returned the number. Then the job outlives the session.
     named: bool,
@@ -158,7 +158,7 @@ impl Jobs {
     pub(super) fn start<T>(
         &self,
         session: SessionHandle,
-        token: Arc<Token>,
+        token: Arc<ClientToken>,
         function: AsyncFunction,
         work: impl FnOnce() -> Result<Made> + Send + 'static,
     ) -> Result<Started<T>> {
@@ -227,7 +227,7 @@ impl Jobs {
     fn join(
         &self,
         session: SessionHandle,
-        token: &Arc<Token>,
+        token: &Arc<ClientToken>,
         function: AsyncFunction,
         id: u64,
     ) -> Result<()> {

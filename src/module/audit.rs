@@ -15,7 +15,7 @@ use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::object::Object;
 use crate::object::policy::Rights;
 use crate::session::Session;
-use crate::token::Token;
+use crate::token::{ClientToken, Token};
 
 /// The text that a record has for success.
 const SUCCESS: &str = "Ok";
@@ -215,7 +215,7 @@ fn describe_error(error: &Error) -> String {
 }
 
 /// Returns the `CKA_UNIQUE_ID` of each object that a session with these rights can see.
-fn names(token: &Token, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
+fn names(token: &ClientToken, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
     let objects = handles.iter().filter_map(|handle| token.visible(rights, *handle).ok());
     objects.map(|object| name(&object)).collect()
 }

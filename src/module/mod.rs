@@ -7,9 +7,9 @@
 //! operation are methods of [`Session`](crate::session::Session) and
 //! [`Operation`](crate::session::Operation): see [`Module::with_session`].
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tracing::info;
@@ -22,7 +22,7 @@ use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
 use crate::store;
 use crate::store::sqlite::{Pool, SqliteStore};
-use crate::token::Token;
+use crate::token::ClientToken;
 
 mod asynchronous;
 mod audit;
@@ -53,22 +53,26 @@ pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 pub use wrap_authenticated::Authenticated;
 
 use scan::{Look, scan};
-use tokens::{Home, Known};
+use tokens::{ApplicationId, Home, Known};
 
-/// All state of the library in a process.
-#[derive(Default)]
+/// The module as one application uses it. In the shared object there is one application. Several
+/// applications of a process can share their tokens: see [`Module::join`].
 pub struct Module {
+    id: ApplicationId,
     sessions: SessionTable,
-    state: RwLock<Option<Arc<State>>>,
+    state: RwLock<Option<Arc<Tokens>>>,
     states: SavedStates,
     jobs: asynchronous::Jobs,
     /// True if the application forbids the module to create threads.
     single: AtomicBool,
 }
 
-/// The state between `C_Initialize` and `C_Finalize`.
-struct State {
+/// The tokens between `C_Initialize` and `C_Finalize`. Several applications of a process may use
+/// them.
+pub struct Tokens {
     settings: Arc<Settings>,
+    /// The number of applications that use the tokens.
+    applications: AtomicUsize,
     home: Home,
     /// This lock is never held while a file is read or written, or a server is asked.
     slots: Mutex<Vec<Slot>>,
@@ -89,20 +93,104 @@ struct Slot {
     event: bool,
 }
 
+impl Default for Module {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Module {
     /// Returns a module that is not initialised.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            id: ApplicationId::new(),
+            sessions: SessionTable::default(),
+            state: RwLock::default(),
+            states: SavedStates::default(),
+            jobs: asynchronous::Jobs::default(),
+            single: AtomicBool::new(false),
+        }
     }
 
     /// `C_Initialize`. `parameters` are library parameters as NSS passes them, in the form of
     /// [`config`](crate::config).
     pub fn initialize(&self, parameters: Option<&str>) -> Result<()> {
+        self.start_with(|| Tokens::open(parameters, self.threads()).map(Arc::new))
+    }
+
+    /// Initialises the module for another application of this process, which shares the tokens of
+    /// this one. It has its own sessions, logins and session objects. Fails with `NotInitialized`
+    /// if this module is not initialised.
+    pub fn join(&self) -> Result<Self> {
+        let other = Self::new();
+        other.set_threads(self.threads());
+        other.start_with(|| self.state())?;
+        Ok(other)
+    }
+
+    fn start_with(&self, tokens: impl FnOnce() -> Result<Arc<Tokens>>) -> Result<()> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.is_some() {
             return Err(Error::AlreadyInitialized);
         }
-        let settings = Arc::new(Settings::load(parameters, self.threads())?);
+        let tokens = tokens()?;
+        tokens.applications.fetch_add(1, Ordering::AcqRel);
+        self.jobs.open();
+        *state = Some(tokens);
+        Ok(())
+    }
+
+    /// `C_Finalize`. Closes every session and wipes the decrypted data.
+    pub fn finalize(&self) -> Result<()> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
+        let state = state.ok_or(Error::NotInitialized)?;
+        self.close_all(None);
+        self.states.clear();
+        self.jobs.close();
+        let known: Vec<_> = state.slots().iter().filter_map(|slot| slot.token.clone()).collect();
+        known.iter().for_each(|known| known.forget_application(self.id));
+        if state.applications.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(audit) = &state.settings.audit
+        {
+            audit.close();
+        }
+        Ok(())
+    }
+
+    /// Returns the state. Fails with `NotInitialized` if the module is not initialised.
+    fn state(&self) -> Result<Arc<Tokens>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::NotInitialized)
+    }
+
+    /// Returns the token of a slot. Fails with `TokenNotRecognized` if the slot has no initialised
+    /// token.
+    fn token_in(&self, slot: SlotId) -> Result<Arc<ClientToken>> {
+        let in_memory = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            state.as_ref().and_then(|state| state.token_in_memory(slot, self.id))
+        };
+        if let Some(token) = in_memory {
+            return Ok(token);
+        }
+        let state = self.state()?;
+        state.known(slot)?.ok_or(Error::TokenNotRecognized)?.client(&state.home, self.id)
+    }
+
+    /// Returns the error of an invalid session handle, or `None` for a valid one.
+    pub fn no_session(&self, session: SessionHandle) -> Option<Error> {
+        self.access(session).err()
+    }
+
+    /// Returns the token and the rights of a session, for work that does not lock the session.
+    fn access(&self, session: SessionHandle) -> Result<(Arc<ClientToken>, Rights)> {
+        self.sessions.with(session, |session| Ok((Arc::clone(&session.token), session.rights())))
+    }
+}
+
+impl Tokens {
+    /// Reads the configuration and finds the tokens.
+    fn open(parameters: Option<&str>, threads: Threads) -> Result<Self> {
+        let settings = Arc::new(Settings::load(parameters, threads)?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         let server = store::server(&settings)?;
         if server.is_none() {
@@ -115,58 +203,13 @@ impl Module {
         let opened: Vec<_> = slots.iter().filter(in_memory).map(|slot| slot.id).collect();
         // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
         slots.iter_mut().for_each(|slot| slot.event = false);
-        self.jobs.open();
         let (slots, look) = (Mutex::new(slots), Mutex::new(look));
-        let new = State { settings, home, slots, look, idle: Mutex::default() };
+        let applications = AtomicUsize::new(0);
+        let new = Self { settings, applications, home, slots, look, idle: Mutex::default() };
         opened.into_iter().for_each(|slot| new.note_idle(slot));
-        *state = Some(Arc::new(new));
-        Ok(())
+        Ok(new)
     }
 
-    /// `C_Finalize`. Closes every session and wipes the decrypted data.
-    pub fn finalize(&self) -> Result<()> {
-        let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
-        let state = state.ok_or(Error::NotInitialized)?;
-        self.close_all(None);
-        self.states.clear();
-        self.jobs.close();
-        if let Some(audit) = &state.settings.audit {
-            audit.close();
-        }
-        Ok(())
-    }
-
-    /// Returns the state. Fails with `NotInitialized` if the module is not initialised.
-    fn state(&self) -> Result<Arc<State>> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::NotInitialized)
-    }
-
-    /// Returns the token of a slot. Fails with `TokenNotRecognized` if the slot has no initialised
-    /// token.
-    fn token_in(&self, slot: SlotId) -> Result<Arc<Token>> {
-        let in_memory = {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            state.as_ref().and_then(|state| state.token_in_memory(slot))
-        };
-        if let Some(token) = in_memory {
-            return Ok(token);
-        }
-        let state = self.state()?;
-        state.known(slot)?.ok_or(Error::TokenNotRecognized)?.token(&state.home)
-    }
-
-    /// Returns the error of an invalid session handle, or `None` for a valid one.
-    pub fn no_session(&self, session: SessionHandle) -> Option<Error> {
-        self.access(session).err()
-    }
-
-    /// Returns the token and the rights of a session, for work that does not lock the session.
-    fn access(&self, session: SessionHandle) -> Result<(Arc<Token>, Rights)> {
-        self.sessions.with(session, |session| Ok((Arc::clone(&session.token), session.rights())))
-    }
-}
-
-impl State {
     fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,8 +241,8 @@ impl State {
     }
 
     /// Returns the token of a slot if it is in memory and no file is being opened for it.
-    fn token_in_memory(&self, slot: SlotId) -> Option<Arc<Token>> {
-        find(&self.slots(), slot).ok()?.try_in_memory()
+    fn token_in_memory(&self, slot: SlotId, application: ApplicationId) -> Option<Arc<ClientToken>> {
+        find(&self.slots(), slot).ok()?.try_client_in_memory(application)
     }
 
     /// Adds a token that may have no session to the queue `idle`. If the queue is too long, takes
@@ -220,7 +263,8 @@ impl State {
 /// Returns the token of a slot, or the number of slots before it. The slots with a token come
 /// first, in the order of their numbers.
 fn find(slots: &[Slot], slot: SlotId) -> std::result::Result<&Arc<Known>, usize> {
-    let order = |known: &Slot| if known.token.is_some() { known.id.cmp(&slot) } else { Ordering::Greater };
+    let order =
+        |known: &Slot| if known.token.is_some() { known.id.cmp(&slot) } else { cmp::Ordering::Greater };
     let at = slots.binary_search_by(order)?;
     slots[at].token.as_ref().ok_or(at)
 }

@@ -12,7 +12,7 @@ use crate::id::{SessionHandle, SlotId, session_state as state};
 use crate::object::policy::{Access, Login};
 use crate::session::Session;
 use crate::store::Role;
-use crate::token::Token;
+use crate::token::ClientToken;
 
 /// The result of `C_GetSessionInfo`.
 pub struct SessionInfo {
@@ -77,7 +77,7 @@ impl Module {
         &self,
         slot: SlotId,
         access: Access,
-        build: impl FnOnce(SessionHandle, Arc<Token>, Access) -> Session,
+        build: impl FnOnce(SessionHandle, Arc<ClientToken>, Access) -> Session,
     ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         let opened = self.sessions.open(number(&token), |handle| {
@@ -115,7 +115,7 @@ impl Module {
     /// `C_CloseAllSessions`
     pub fn close_all_sessions(&self, slot: SlotId) -> Result<()> {
         // A token that is not in memory has no session.
-        let Some(token) = self.state()?.known(slot)?.and_then(|known| known.in_memory()) else {
+        let Some(token) = self.state()?.known(slot)?.and_then(|known| known.client_in_memory(self.id)) else {
             return Ok(());
         };
         self.close_all(Some(&token));
@@ -194,13 +194,13 @@ impl Module {
         session: SessionHandle,
         function: &'static str,
         user: User,
-        work: impl FnOnce(&Token) -> Result<()>,
+        work: impl FnOnce(&ClientToken) -> Result<()>,
     ) -> Result<()> {
         let call = Call { user: Some(user.name()), ..Call::of(function, None, &[]) };
         self.record_call(session, call, || work(&self.access(session)?.0))
     }
 
-    fn log_in(&self, session: SessionHandle, token: &Token, user: User, pin: &[u8]) -> Result<()> {
+    fn log_in(&self, session: SessionHandle, token: &ClientToken, user: User, pin: &[u8]) -> Result<()> {
         match user {
             User::SecurityOfficer => token.log_in(Role::SecurityOfficer, pin),
             User::User => token.log_in(Role::User, pin),
@@ -211,14 +211,14 @@ impl Module {
     /// Authenticates the user for the operation that the session has just started with a key that
     /// has `CKA_ALWAYS_AUTHENTICATE` (PKCS#11 3.2, C_Login). The PIN takes long to try. Meanwhile
     /// another thread may start an operation with another key, which the PIN was not given for.
-    fn login_for_operation(&self, session: SessionHandle, token: &Token, pin: &[u8]) -> Result<()> {
+    fn login_for_operation(&self, session: SessionHandle, token: &ClientToken, pin: &[u8]) -> Result<()> {
         let turn = self.sessions.with(session, Session::waits)?;
         token.authenticate(pin)?;
         self.sessions.with(session, |session| session.unlock(turn))
     }
 
     /// Closes the sessions of a token, or all sessions.
-    pub(super) fn close_all(&self, token: Option<&Arc<Token>>) {
+    pub(super) fn close_all(&self, token: Option<&Arc<ClientToken>>) {
         let mut going = Vec::new();
         self.sessions.for_each(token.map(number), |session| {
             if token.is_none_or(|token| Arc::ptr_eq(&session.token, token)) {
@@ -233,7 +233,7 @@ impl Module {
 }
 
 /// Returns the number of a token in the table of sessions.
-fn number(token: &Arc<Token>) -> u32 {
+fn number(token: &Arc<ClientToken>) -> u32 {
     // The lowest bits of an address are the same for all tokens.
     (Arc::as_ptr(token).addr() >> 4) as u32
 }

@@ -139,6 +139,11 @@ impl Module {
         }
         if let Some(known) = state.known(slot)? {
             describe(&mut info, &known, &state.home)?;
+            if let Some(token) = known.client_in_memory(self.id) {
+                let sessions = token.sessions();
+                info.sessions = sessions.all;
+                info.rw_sessions = sessions.read_write;
+            }
         }
         Ok(info)
     }
@@ -275,11 +280,6 @@ fn describe(info: &mut TokenInfo, known: &Known, home: &Home) -> Result<()> {
     let pins = &home.settings.pins;
     info.label = facts.label;
     info.serial.clone_from(&known.serial);
-    if let Some(token) = known.in_memory() {
-        let sessions = token.sessions();
-        info.sessions = sessions.all;
-        info.rw_sessions = sessions.read_write;
-    }
     info.flags |= flag::TOKEN_INITIALIZED;
     if known.is_write_protected(home)? {
         info.flags |= flag::WRITE_PROTECTED;

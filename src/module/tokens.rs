@@ -3,7 +3,7 @@
 //! about it are in memory.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::error;
@@ -14,7 +14,7 @@ use crate::id::SlotId;
 use crate::store::place::{FileId, Stamp};
 use crate::store::sqlite::{Pool, Probing, SqliteStore};
 use crate::store::{Header, Store, TokenServer};
-use crate::token::{Remains, Token};
+use crate::token::{ClientToken, Remains, Token};
 
 /// A token that has a slot.
 pub(super) struct Known {
@@ -22,10 +22,53 @@ pub(super) struct Known {
     place: Place,
     pub(super) serial: String,
     /// The token; `None` if it is not in memory. The lock is held while its store is opened.
-    token: Mutex<Option<Arc<Token>>>,
+    token: Mutex<Option<Loaded>>,
     last: Mutex<LastRead>,
     /// Whether it is in the queue of tokens that may be removed from memory.
     is_queued: AtomicBool,
+}
+
+/// A token in memory, as each application uses it that has used it.
+struct Loaded {
+    token: Arc<Token>,
+    clients: Vec<(ApplicationId, Arc<ClientToken>)>,
+}
+
+/// The number of an application of this process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct ApplicationId(u64);
+
+impl ApplicationId {
+    /// Returns a number that no other application of this process has.
+    pub(super) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Loaded {
+    fn new(token: Arc<Token>) -> Self {
+        Self { token, clients: Vec::new() }
+    }
+
+    /// Returns the token as an application uses it.
+    fn client(&mut self, application: ApplicationId) -> Arc<ClientToken> {
+        match self.clients.iter().find(|(id, _)| *id == application) {
+            Some((_, client)) => Arc::clone(client),
+            None => {
+                let client = ClientToken::new(&self.token);
+                self.clients.push((application, Arc::clone(&client)));
+                client
+            }
+        }
+    }
+
+    /// Returns whether no call and no session uses the token.
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.token) == 1 + self.clients.len()
+            && self.clients.iter().all(|(_, client)| Arc::strong_count(client) == 1)
+            && !self.token.has_sessions()
+    }
 }
 
 /// Where a token is stored.
@@ -111,7 +154,7 @@ impl Known {
         let token = home.token(slot, Box::new(store), remains)?;
         let known =
             Self::new(slot, place, header, LastRead { facts: Facts::of(header), stamp: None, remains });
-        *lock(&known.token) = Some(token);
+        *lock(&known.token) = Some(Loaded::new(token));
         Ok(known)
     }
 
@@ -147,10 +190,19 @@ impl Known {
 
     /// Returns the token. Opens its store if the token is not in memory. Fails with `DeviceRemoved`
     /// if the file was removed or replaced since its slot was made.
-    pub(super) fn token(&self, home: &Home) -> Result<Arc<Token>> {
+    fn token(&self, home: &Home) -> Result<Arc<Token>> {
+        self.load(home, |loaded| Arc::clone(&loaded.token))
+    }
+
+    /// Returns the token as an application uses it, like [`token`](Self::token).
+    pub(super) fn client(&self, home: &Home, application: ApplicationId) -> Result<Arc<ClientToken>> {
+        self.load(home, |loaded| loaded.client(application))
+    }
+
+    fn load<T>(&self, home: &Home, take: impl FnOnce(&mut Loaded) -> T) -> Result<T> {
         let mut place = lock(&self.token);
-        if let Some(token) = &*place {
-            return Ok(Arc::clone(token));
+        if let Some(loaded) = &mut *place {
+            return Ok(take(loaded));
         }
         let token = self
             .store(home)
@@ -164,28 +216,38 @@ impl Known {
             error!(?file, serial = self.serial, "the file has another token now");
             return Err(Error::DeviceRemoved);
         }
-        *place = Some(Arc::clone(&token));
-        Ok(token)
+        Ok(take(place.insert(Loaded::new(token))))
     }
 
     /// Returns the token if it is in memory.
     pub(super) fn in_memory(&self) -> Option<Arc<Token>> {
-        lock(&self.token).clone()
+        lock(&self.token).as_ref().map(|loaded| Arc::clone(&loaded.token))
     }
 
-    /// Returns the token if it is in memory. Does not wait while its file is opened or closed.
-    pub(super) fn try_in_memory(&self) -> Option<Arc<Token>> {
-        self.token.try_lock().ok()?.clone()
+    /// Returns the token as an application uses it, if it is in memory.
+    pub(super) fn client_in_memory(&self, application: ApplicationId) -> Option<Arc<ClientToken>> {
+        lock(&self.token).as_mut().map(|loaded| loaded.client(application))
+    }
+
+    /// Like `client_in_memory`. Does not wait while the token's file is opened or closed.
+    pub(super) fn try_client_in_memory(&self, application: ApplicationId) -> Option<Arc<ClientToken>> {
+        self.token.try_lock().ok()?.as_mut().map(|loaded| loaded.client(application))
+    }
+
+    /// Forgets an application that has ended.
+    pub(super) fn forget_application(&self, application: ApplicationId) {
+        if let Some(loaded) = &mut *lock(&self.token) {
+            loaded.clients.retain(|(id, _)| *id != application);
+        }
     }
 
     /// Removes the token from memory unless it is in use. This closes its file.
     fn forget(&self) {
         let mut place = lock(&self.token);
         // New references to the token are made only under this lock.
-        let unused = |token: &mut Arc<Token>| Arc::strong_count(token) == 1 && token.sessions().all == 0;
-        if let Some(token) = place.take_if(unused) {
+        if let Some(loaded) = place.take_if(|loaded| loaded.is_unused()) {
             let mut last = lock(&self.last);
-            last.remains = token.remains();
+            last.remains = loaded.token.remains();
             last.stamp = None;
         }
     }

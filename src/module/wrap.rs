@@ -26,7 +26,7 @@ use crate::object::{Attributes, Object, key, make, pkcs8, strict};
 use crate::secret::Secret;
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
-use crate::token::Token;
+use crate::token::{ClientToken, Token};
 
 impl Module {
     /// `C_WrapKey`. Returns the number of bytes written, or the maximum for [`Output::Length`].
@@ -187,7 +187,7 @@ fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
 
 /// Looks up the wrapping key.
 pub(super) fn find_wrapping_key(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     handle: ObjectHandle,
@@ -198,7 +198,7 @@ pub(super) fn find_wrapping_key(
 
 /// Looks up the unwrapping key.
 pub(super) fn find_unwrapping_key(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     handle: ObjectHandle,
@@ -209,7 +209,7 @@ pub(super) fn find_unwrapping_key(
 
 /// Returns the bytes of a key if that wrapping key may wrap it.
 pub(super) fn export_key(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     (mechanism, nonce): (&Mechanism, Nonce),
     wrapping: &Object,

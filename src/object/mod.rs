@@ -76,6 +76,13 @@ impl Object {
         Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key })
     }
 
+    /// Returns the key as a session without a login sees it: without its secret parts.
+    pub(crate) fn without_secrets(&self) -> Result<Self> {
+        let mut attributes = self.attributes.duplicate();
+        attributes.retain(|id| !self.hides_while_locked(id));
+        Self::new(self.home, attributes, self.provider)
+    }
+
     /// Returns the object's class together with its key, certificate or feature type.
     pub(crate) fn object_type(&self) -> ObjectTypes {
         self.object_type

@@ -12,7 +12,7 @@ use crate::object::key_type::ec;
 use crate::object::policy::{Access, Rights};
 use crate::object::{Object, key, strict};
 use crate::secret::try_boxed;
-use crate::token::Token;
+use crate::token::{ClientToken, Token};
 
 mod crypt;
 mod digest;
@@ -52,7 +52,7 @@ pub struct Session {
     /// The handle of this session.
     pub(crate) handle: SessionHandle,
     /// The token that the session is open on.
-    pub(crate) token: Arc<Token>,
+    pub(crate) token: Arc<ClientToken>,
     /// The type of the session.
     pub(crate) access: Access,
     /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
@@ -97,12 +97,12 @@ impl Usage {
 
 impl Session {
     /// Returns a session without active operations.
-    pub(crate) fn new(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
+    pub(crate) fn new(handle: SessionHandle, token: Arc<ClientToken>, access: Access) -> Self {
         Self { handle, token, access, asynchronous: false, find: None, operations: Operations::default() }
     }
 
     /// Returns a new session that was opened with `CKF_ASYNC_SESSION`.
-    pub(crate) fn new_asynchronous(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
+    pub(crate) fn new_asynchronous(handle: SessionHandle, token: Arc<ClientToken>, access: Access) -> Self {
         Self { asynchronous: true, ..Self::new(handle, token, access) }
     }
 
@@ -368,7 +368,7 @@ impl Operations {
 /// The start of an operation with a key.
 #[derive(Clone, Copy)]
 struct Start<'a> {
-    token: &'a Arc<Token>,
+    token: &'a Arc<ClientToken>,
     access: Access,
     mechanism: &'a Mechanism,
     key: ObjectHandle,
@@ -426,7 +426,7 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
 /// no operation, so there is no moment for this login. Without an operation that waits for the
 /// login, `C_Login` returns `CKR_OPERATION_NOT_INITIALIZED`.
 pub(crate) fn usable(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     key: ObjectHandle,
@@ -440,7 +440,7 @@ pub(crate) fn usable(
 /// Like [`usable`], but does not load changes first, and accepts keys with
 /// `CKA_ALWAYS_AUTHENTICATE`.
 fn find_permitted(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     key: ObjectHandle,

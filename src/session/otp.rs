@@ -15,14 +15,14 @@ use crate::object::policy::Access;
 use crate::object::value::Value;
 use crate::object::{Object, key};
 use crate::secret::Secret;
-use crate::token::Token;
+use crate::token::ClientToken;
 
 /// Length of an HOTP counter in bytes.
 const COUNTER: usize = 8;
 
 /// The engine that generates and verifies the passwords of an HOTP key.
 pub struct Otp {
-    token: Arc<Token>,
+    token: Arc<ClientToken>,
     access: Access,
     handle: ObjectHandle,
     key: Arc<Object>,
@@ -35,7 +35,7 @@ impl Otp {
     /// Returns an engine for a signature. Fails with `MechanismParamInvalid` if the key and the
     /// parameter do not agree.
     pub(crate) fn signing(
-        token: &Arc<Token>,
+        token: &Arc<ClientToken>,
         access: Access,
         mechanism: &Mechanism,
         handle: ObjectHandle,
@@ -65,7 +65,7 @@ impl Otp {
     /// Returns an engine for a verification. PKCS#11 3.2, "HOTP OTP generation and validation": the
     /// counter must be provided.
     pub(crate) fn verifying(
-        token: &Arc<Token>,
+        token: &Arc<ClientToken>,
         mechanism: &Mechanism,
         handle: ObjectHandle,
         key: Arc<Object>,

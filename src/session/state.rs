@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
 use crate::object::policy::Login;
 use crate::store::seal;
-use crate::token::Token;
+use crate::token::ClientToken;
 
 /// Length in bytes of the number that the application gets.
 pub const STATE_LEN: usize = 32;
@@ -186,7 +186,7 @@ pub(crate) struct SavedStates(Mutex<VecDeque<Entry>>);
 
 struct Entry {
     ticket: Ticket,
-    token: Arc<Token>,
+    token: Arc<ClientToken>,
     /// True if the user or the SO was logged in when the state was saved.
     of_login: bool,
     collected: usize,
@@ -197,7 +197,7 @@ struct Entry {
 
 impl SavedStates {
     /// Stores a state. Returns the number that identifies it.
-    pub(crate) fn keep(&self, token: &Arc<Token>, snapshot: Snapshot) -> Result<Ticket> {
+    pub(crate) fn keep(&self, token: &Arc<ClientToken>, snapshot: Snapshot) -> Result<Ticket> {
         let progress = snapshot.operations.iter().filter_map(|(_, saved)| saved.progress.as_ref());
         let collected = progress.map(Progress::collected).sum();
         if collected > MAX_COLLECTED {
@@ -221,14 +221,14 @@ impl SavedStates {
     }
 
     /// Returns the state with this number if a session of this token saved it.
-    pub(crate) fn find(&self, token: &Arc<Token>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
+    pub(crate) fn find(&self, token: &Arc<ClientToken>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
         let entries = self.entries();
         let found = entries.iter().find(|entry| entry.ticket == ticket && Arc::ptr_eq(&entry.token, token));
         found.map(|entry| Arc::clone(&entry.snapshot)).ok_or(Error::SavedStateInvalid)
     }
 
     /// Removes the states of this token that were saved while the user or the SO was logged in.
-    pub(crate) fn end_login(&self, token: &Arc<Token>) {
+    pub(crate) fn end_login(&self, token: &Arc<ClientToken>) {
         self.entries().retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
     }
 

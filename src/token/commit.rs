@@ -80,14 +80,18 @@ struct Job {
     /// The token key that the records are sealed with, and the incarnation of the token that the
     /// key belongs to.
     key: (Arc<TokenKey>, i64),
-    objects: Mutex<Vec<(Object, Option<Sealed>)>>,
+    objects: Mutex<Vec<(Object, Sealed)>>,
     done: OnceLock<Result<Vec<ObjectHandle>>>,
 }
 
 impl Token {
-    /// Creates objects, at least one of them in the store.
-    pub(super) fn commit_new(&self, objects: Vec<Object>) -> Result<Vec<ObjectHandle>> {
-        let job = self.job(objects)?;
+    /// Creates token objects. `key` is that of the login.
+    pub(super) fn commit_new(
+        &self,
+        key: (Arc<TokenKey>, i64),
+        objects: Vec<Object>,
+    ) -> Result<Vec<ObjectHandle>> {
+        let job = self.job(key, objects)?;
         if let Some(writer) = self.queue.join(&job) {
             let change = self.lock_changes();
             let mut jobs = writer.take();
@@ -102,19 +106,13 @@ impl Token {
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
     }
 
-    /// Seals objects with the token key of the login.
-    fn job(&self, objects: Vec<Object>) -> Result<Arc<Job>> {
-        let key = self.key()?;
-        let mut sealed = Vec::with_capacity(objects.len());
-        for object in objects {
-            sealed.push(match object.home {
-                Home::Token(id) => {
-                    let (object, stored) = self.seal(&key.0, id, object)?;
-                    (object, Some(stored))
-                }
-                Home::Session(_) | Home::BuiltIn => (object, None),
-            });
-        }
+    /// Seals token objects with the token key of the login.
+    fn job(&self, key: (Arc<TokenKey>, i64), objects: Vec<Object>) -> Result<Arc<Job>> {
+        let seal = |object: Object| {
+            let Home::Token(id) = object.home else { return Err(Error::GeneralError) };
+            self.seal(&key.0, id, object)
+        };
+        let sealed = objects.into_iter().map(seal).collect::<Result<_>>()?;
         Ok(Arc::new(Job { key, objects: Mutex::new(sealed), done: OnceLock::new() }))
     }
 
@@ -124,23 +122,21 @@ impl Token {
             .iter()
             .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))
             .collect();
-        let stored = objects.iter().flatten().filter_map(|(_, stored)| stored.as_ref());
-        let writes: Vec<_> = stored.map(|(row, record)| Write::Insert(row, record)).collect();
+        let stored = objects.iter().flatten();
+        let writes: Vec<_> = stored.map(|(_, (row, record))| Write::Insert(row, record)).collect();
         let outcome = self.notice_altered_rows(change).and_then(|()| self.commit(change, key, &writes));
         drop(writes);
         for (job, objects) in jobs.iter().zip(objects) {
             let made =
-                || objects.into_iter().map(|(object, stored)| self.insert_sealed(object, stored)).collect();
+                || objects.into_iter().map(|(object, (row, _))| self.insert_sealed(object, row)).collect();
             let _ = job.done.set(outcome.as_ref().map(|_| made()).map_err(|error| *error));
         }
     }
 
-    fn insert_sealed(&self, object: Object, stored: Option<Sealed>) -> ObjectHandle {
-        let entry = match stored {
-            Some((row, _)) => entry_of(object, row),
-            None => self.entry(object, Tag::default()),
-        };
-        self.objects.insert(entry)
+    fn insert_sealed(&self, object: Object, row: Row) -> ObjectHandle {
+        let handle = self.objects.new_handle();
+        self.objects.insert(handle, entry_of(object, row));
+        handle
     }
 
     /// Replaces or deletes a token object that has this handle, row number and tag: `make` returns
@@ -150,11 +146,11 @@ impl Token {
     pub(super) fn commit_change(
         &self,
         change: &ChangeGuard<'_>,
+        (key, incarnation): (Arc<TokenKey>, i64),
         (handle, id, tag): (ObjectHandle, i64, Tag),
         old: &Object,
         make: &Make<'_>,
     ) -> Result<bool> {
-        let (key, incarnation) = self.key()?;
         let new = make(old)?.map(|new| self.seal(&key, id, new)).transpose()?;
         let write = match &new {
             Some((_, (row, record))) => Write::Replace(tag, row, record),
@@ -282,13 +278,6 @@ impl Token {
             Write::Delete(id, _) => (None, old(*id)),
         }
     }
-
-    /// Returns the token key of the login, and the incarnation of the token that the key belongs
-    /// to.
-    pub(super) fn key(&self) -> Result<(Arc<TokenKey>, i64)> {
-        let state = self.state();
-        state.key.clone().map(|key| (key, state.incarnation)).ok_or(Error::UserNotLoggedIn)
-    }
 }
 
 /// Returns the new object of a change, or `None` to delete the object. May be called again with a
@@ -316,7 +305,7 @@ impl Again for Retry<'_> {
         if before.change.incarnation() != self.incarnation {
             return Err(Error::DeviceRemoved);
         }
-        let login = self.token.login_state();
+        let login = self.token.widest_login();
         self.loading = Some((Loading::new(self.token, Some(self.key), login, Cached::Keep), before));
         Ok(())
     }
@@ -365,18 +354,19 @@ mod tests {
     use crate::object::policy::Access;
     use crate::object::template::{Given, Raw, Template};
     use crate::store::sqlite::{Pool, Probing, SqliteStore};
+    use crate::token::ClientToken;
 
     const PIN: &[u8] = b"a pin of a test";
     const LABEL: [u8; 32] = [b' '; 32];
     const SESSION: SessionHandle = SessionHandle(1);
 
-    fn log_in(token: &Token) {
+    fn log_in(token: &ClientToken) {
         token.open_session(Access::ReadWrite).expect("a session");
         token.log_in(Role::SecurityOfficer, PIN).expect("the SO");
     }
 
     /// A token object that is not in the store yet.
-    fn object(token: &Token) -> Vec<Object> {
+    fn object(token: &ClientToken) -> Vec<Object> {
         let class = (ObjectClass::DATA.0 as std::ffi::c_ulong).to_ne_bytes();
         let given = |id, value| Given { id, value: Raw::Bytes(value) };
         let template = vec![given(A::CLASS, &class), given(A::TOKEN, &[1]), given(A::PRIVATE, &[0])];
@@ -396,14 +386,15 @@ mod tests {
         let header = header.expect("a header");
         let store = SqliteStore::create(&Pool::new(1), &directory, &header, Probing::On).expect("a store").0;
         let token = Token::open(SlotId(0), settings, Box::new(store)).expect("a token");
+        let token = ClientToken::new(&Arc::new(token));
 
         log_in(&token);
-        let waiting = token.job(object(&token)).expect("a login");
+        let waiting = token.job(token.key().expect("a login"), object(&token)).expect("a job");
         token.queue.lock().jobs.push(Arc::clone(&waiting));
         token.close_session(SESSION, Access::ReadWrite);
         token.reinitialize(PIN, LABEL).expect("a token");
         log_in(&token);
-        assert!(token.commit_new(object(&token)).is_ok());
+        assert!(token.commit_new(token.key().expect("a login"), object(&token)).is_ok());
         assert_eq!(waiting.done.get(), Some(&Err(Error::DeviceRemoved)));
 
         // The next login verifies the rows.

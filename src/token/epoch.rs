@@ -1,7 +1,7 @@
-//! The epoch of a token: one word with the login and a counter. The counter changes when something
-//! that a session remembers may be invalid. This happens at a login, at a logout, when an object is
-//! changed or destroyed, and when changes of other processes are loaded. The low two bits are the
-//! login.
+//! The epoch of an application on a token: one word with the login and a counter. The counter
+//! changes when something that a session remembers may be invalid. This happens at a login, at a
+//! logout, when an object is changed or destroyed, and when changes of other processes are loaded.
+//! The low two bits are the login.
 
 use crate::object::policy::Login;
 use crate::sync::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ const STEP: u64 = 4;
 /// The bits of the login.
 const LOGIN: u64 = STEP - 1;
 
-/// The epoch of one token.
+/// The epoch of one application on one token.
 pub(super) struct Epoch(AtomicU64);
 
 impl Epoch {

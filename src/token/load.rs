@@ -97,11 +97,11 @@ impl Token {
                 token = self.serial,
                 "another process initialised the token again or gave it a new key: the login ends"
             );
-            self.end_login(change, &mut self.state());
+            self.end_logins(change, &mut self.state());
             self.load_rows(change, None, Login::Public, Cached::Forget)?;
             return Err(Error::DeviceRemoved);
         }
-        self.load_rows(change, key.as_deref(), self.login_state(), Cached::Keep)?;
+        self.load_rows(change, key.as_deref(), self.widest_login(), Cached::Keep)?;
         self.bump();
         Ok(())
     }
@@ -120,6 +120,7 @@ impl Token {
     /// number.
     pub(super) fn load_all(&self, change: &ChangeGuard<'_>, key: &Arc<TokenKey>, login: Login) -> Result<()> {
         let noted = self.read_counter()?;
+        let login = if self.has_login(Login::User) { Login::User } else { login };
         self.load_rows(change, Some(key), login, Cached::Forget)?;
         let seen = self.state().seen;
         seen.map_or(Ok(()), |seen| self.expect_not_before(noted, seen))
@@ -182,8 +183,8 @@ impl Token {
     /// Ends the login after the token was removed from the database, or after its file was removed
     /// or replaced while it was closed.
     pub(super) fn end_removed_login(&self, change: &ChangeGuard<'_>) {
-        if self.login_state() != Login::Public {
-            self.end_login(change, &mut self.state());
+        if self.widest_login() != Login::Public {
+            self.end_logins(change, &mut self.state());
         }
     }
 
@@ -192,7 +193,7 @@ impl Token {
         let mut state = self.state();
         // With `None`, the next check finds the older state again.
         state.seen = None;
-        self.end_login(change, &mut state);
+        self.end_logins(change, &mut state);
         drop(state);
         self.objects.retain_rows(|_| false);
     }

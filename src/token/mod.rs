@@ -1,13 +1,12 @@
-//! A token: its PINs, login, objects and epoch. When the epoch changes, sessions look up their keys
-//! again.
+//! A token: its PINs and its objects, which all applications of a process share.
 
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use tracing::{error, warn};
+use tracing::error;
 
 use crate::backend::Provider;
 use crate::config::Settings;
@@ -16,7 +15,7 @@ use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, Sl
 use crate::mechanism::rule::Policy;
 use crate::object::bits::Flag;
 use crate::object::key_type::rsa;
-use crate::object::policy::{self, Access, Login, Rights};
+use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
 use crate::object::{Attributes, Home, Object, built_in, computed, strict};
@@ -27,6 +26,7 @@ use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
 use crate::store::{Change, Header, PinState, Role, Store, Tag};
 
+mod client;
 mod commit;
 mod epoch;
 mod load;
@@ -36,15 +36,15 @@ mod rewrite;
 mod search;
 mod walk;
 
+pub use client::ClientToken;
 pub(crate) use pin::fits;
 pub(crate) use rewrite::{Rekey, Sealing, Serials};
 
 use commit::Queue;
-use epoch::Epoch;
 use load::NextPoll;
 use objects::{Entry, Known, Objects};
 use pin::Tally;
-use search::{Plan, in_session};
+use search::in_session;
 
 /// The largest number of times that [`Token::current`] loads changes because the row of an object
 /// does not match its record.
@@ -72,7 +72,8 @@ pub struct Token {
     /// See [`ChangeGuard`].
     changes: Mutex<()>,
     state: Mutex<State>,
-    epoch: Epoch,
+    /// The applications that use the token.
+    clients: Mutex<Vec<Weak<ClientToken>>>,
     next_poll: NextPoll,
     /// The tally of each PIN, indexed by role.
     tallies: [Mutex<Tally>; 2],
@@ -85,9 +86,10 @@ struct ChangeGuard<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
-/// The login, the sessions, and the state of the store. The lock of this struct is never held while
-/// a key is generated or used, or while a PIN is tried.
+/// The unlocked key and the state of the store. The lock of this struct is never held while a key
+/// is generated or used, or while a PIN is tried.
 struct State {
+    /// The token key while an application is logged in.
     key: Option<Arc<TokenKey>>,
     /// The incarnation of the token that the key belongs to: see [`Change::incarnation`].
     incarnation: i64,
@@ -97,8 +99,6 @@ struct State {
     /// The latest change number of the store that this process has seen. An earlier one means that
     /// the file was rolled back.
     latest: Change,
-    sessions: u64,
-    read_write_sessions: u64,
     /// Whether `C_InitToken` erases the token. It holds the lock of changes meanwhile.
     erasing: bool,
 }
@@ -128,15 +128,6 @@ impl Default for Remains {
     }
 }
 
-/// The numbers of open sessions of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sessions {
-    /// All sessions.
-    pub(crate) all: u64,
-    /// The read/write sessions.
-    pub(crate) read_write: u64,
-}
-
 impl Token {
     /// Opens the token of a store. Reads no objects until the first search or login.
     pub fn open(slot: SlotId, settings: Arc<Settings>, store: Box<dyn Store>) -> Result<Self> {
@@ -152,15 +143,7 @@ impl Token {
     ) -> Result<Self> {
         let Header { serial, change, .. } = store.header()?;
         let latest = change.max(remains.latest);
-        let state = State {
-            key: None,
-            incarnation: 0,
-            seen: None,
-            latest,
-            sessions: 0,
-            read_write_sessions: 0,
-            erasing: false,
-        };
+        let state = State { key: None, incarnation: 0, seen: None, latest, erasing: false };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
         let public_indexer = public_indexer(&serial);
         Ok(Self {
@@ -176,7 +159,7 @@ impl Token {
             built_in: OnceLock::new(),
             changes: Mutex::default(),
             state: Mutex::new(state),
-            epoch: Epoch::new(),
+            clients: Mutex::default(),
             next_poll: NextPoll::default(),
             tallies: remains.tallies.map(Mutex::new),
         })
@@ -246,138 +229,6 @@ impl Token {
         self.store.is_write_protected()
     }
 
-    /// Returns the role that is logged in.
-    pub(crate) fn login_state(&self) -> Login {
-        self.epoch.login()
-    }
-
-    /// Returns a number that changes whenever a handle, a right or a parsed key that a session
-    /// remembers may be invalid.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.get()
-    }
-
-    /// Returns the rights of a session of this token.
-    pub(crate) fn rights(&self, access: Access) -> Rights {
-        Rights { login: self.login_state(), access }
-    }
-
-    /// Returns the numbers of open sessions.
-    pub(crate) fn sessions(&self) -> Sessions {
-        let state = self.state();
-        Sessions { all: state.sessions, read_write: state.read_write_sessions }
-    }
-
-    /// Counts a new session. Fails if it is read-only and the SO is logged in. Waits until an
-    /// initialisation of the token ends.
-    pub(crate) fn open_session(&self, access: Access) -> Result<()> {
-        let mut state = self.state();
-        while state.erasing {
-            drop(state);
-            drop(self.lock_changes());
-            state = self.state();
-        }
-        // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
-        if access == Access::ReadOnly && self.login_state() == Login::SecurityOfficer {
-            return Err(Error::SessionReadWriteSoExists);
-        }
-        state.sessions += 1;
-        state.read_write_sessions += u64::from(access == Access::ReadWrite);
-        Ok(())
-    }
-
-    /// Destroys the session objects of a session, and removes the session from the count. The last
-    /// session ends the login. Returns the number of sessions that are left.
-    pub(crate) fn close_session(&self, session: SessionHandle, access: Access) -> u64 {
-        self.forget_session(session);
-        let mut state = self.state();
-        state.sessions -= 1;
-        state.read_write_sessions -= u64::from(access == Access::ReadWrite);
-        let left = state.sessions;
-        drop(state);
-        if left == 0 && self.login_state() != Login::Public {
-            let change = self.lock_changes();
-            let mut state = self.state();
-            if state.sessions == 0 && self.login_state() != Login::Public {
-                self.end_login(&change, &mut state);
-            }
-            drop(state);
-            self.settle_all();
-        }
-        left
-    }
-
-    /// Destroys the session objects of a session. Returns whether it had any.
-    pub(crate) fn forget_session(&self, session: SessionHandle) -> bool {
-        let had = self.objects.remove_session(session);
-        if had {
-            // Another session may remember one of its keys.
-            self.bump();
-        }
-        had
-    }
-
-    /// Ends the login. Wipes private objects from memory and destroys private session objects.
-    pub(crate) fn logout(&self) -> Result<()> {
-        let change = self.lock_changes();
-        let mut state = self.state();
-        if self.login_state() == Login::Public {
-            return Err(Error::UserNotLoggedIn);
-        }
-        self.end_login(&change, &mut state);
-        drop(state);
-        self.settle_all();
-        Ok(())
-    }
-
-    /// Creates an object from attributes that the rules have checked.
-    pub(crate) fn insert(
-        &self,
-        rights: Rights,
-        session: SessionHandle,
-        attributes: Attributes,
-    ) -> Result<ObjectHandle> {
-        let object = self.new_object(rights, session, attributes)?;
-        let handle = match object.home {
-            Home::Token(_) => self.commit_new(vec![object])?[0],
-            Home::Session(_) | Home::BuiltIn => self.objects.insert(self.entry(object, Tag::default())),
-        };
-        self.follow_logout(rights);
-        Ok(handle)
-    }
-
-    /// Creates several objects, or no object if one fails.
-    pub(crate) fn insert_all<const N: usize>(
-        &self,
-        rights: Rights,
-        session: SessionHandle,
-        attributes: [Attributes; N],
-    ) -> Result<[ObjectHandle; N]> {
-        let made = self.insert_list(rights, session, attributes.into())?;
-        made.try_into().map_err(|_| Error::GeneralError)
-    }
-
-    /// Like `insert_all`, for a number of objects that is only known at run time.
-    pub(crate) fn insert_list(
-        &self,
-        rights: Rights,
-        session: SessionHandle,
-        attributes: Vec<Attributes>,
-    ) -> Result<Vec<ObjectHandle>> {
-        let objects = attributes.into_iter().map(|attributes| self.new_object(rights, session, attributes));
-        let objects = objects.collect::<Result<Vec<_>>>()?;
-        let made = if objects.iter().any(|object| matches!(object.home, Home::Token(_))) {
-            self.commit_new(objects)?
-        } else {
-            objects
-                .into_iter()
-                .map(|object| self.objects.insert(self.entry(object, Tag::default())))
-                .collect()
-        };
-        self.follow_logout(rights);
-        Ok(made)
-    }
-
     /// Returns a new object that is not in memory or in the store yet.
     fn new_object(
         &self,
@@ -440,14 +291,6 @@ impl Token {
         if self.settings.is_strict() { strict::admit_pair(public, private) } else { Ok(()) }
     }
 
-    /// Removes private objects if a logout happened during the call: the logout did not see the new
-    /// object.
-    fn follow_logout(&self, rights: Rights) {
-        if rights.login == Login::User && self.login_state() != Login::User {
-            self.objects.remove_private();
-        }
-    }
-
     /// Returns the entry of an object in memory.
     fn entry(&self, object: Object, tag: Tag) -> Entry {
         let private = object.flag(Flag::PRIVATE);
@@ -458,168 +301,21 @@ impl Token {
         Entry { home: object.home, private, tag, index_keys, object: Some(Arc::new(object)) }
     }
 
-    /// Replaces an object with the result of `change`. `change` gets the current object, with the
-    /// changes of other processes. A change of an older object could undo another change, for
-    /// example one that made the key sensitive.
-    pub(crate) fn replace(
-        &self,
-        rights: Rights,
-        handle: ObjectHandle,
-        change: impl Fn(&Object) -> Result<Attributes>,
-    ) -> Result<()> {
-        self.rewrite(rights, handle, |object| {
-            let attributes = change(object)?;
-            rights.write(&attributes)?;
-            Ok(attributes)
-        })
-    }
-
-    /// Like `replace`, for attributes that the token itself updates, which needs no right to write.
-    /// `change` may be called again if another process wrote in the meantime. The result of the
-    /// last call is stored.
-    pub(crate) fn rewrite(
-        &self,
-        rights: Rights,
-        handle: ObjectHandle,
-        change: impl Fn(&Object) -> Result<Attributes>,
-    ) -> Result<()> {
-        let make = |old: &Object| {
-            if old.is_locked() {
-                return Err(Error::UserNotLoggedIn);
-            }
-            self.make_object(old.home, change(old)?)
-        };
-        let guard = self.lock_changes();
-        if !self.store.repeats_changes() {
-            self.load_changes(&guard)?;
-        }
-        loop {
-            let (tag, old) = self.current(&guard, rights, handle)?;
-            let Home::Token(id) = old.home else {
-                self.objects.replace(handle, self.entry(make(&old)?, tag));
-                self.bump();
-                return Ok(());
-            };
-            let make = |old: &Object| make(old).map(Some);
-            if self.commit_change(&guard, (handle, id, tag), &old, &make)? {
-                return Ok(());
-            }
-            // Another process was faster: try again with the object that it wrote.
-            self.load_changes(&guard)?;
-        }
-    }
-
-    /// Destroys an object. Fails if it is not destroyable or the session may not write it.
-    pub(crate) fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
-        let seen = self.visible(rights, handle)?;
-        let check = |object: &Object| {
-            rights.write(object.attributes())?;
-            policy::destroyable(object)
-        };
-        let Home::Token(id) = seen.home else {
-            check(&seen)?;
-            self.objects.remove(handle);
-            self.bump();
-            return Ok(());
-        };
-        let change = self.lock_changes();
-        loop {
-            let (tag, object) = self.current(&change, rights, handle)?;
-            let make = |object: &Object| check(object).map(|()| None);
-            if self.commit_change(&change, (handle, id, tag), &object, &make)? {
-                return Ok(());
-            }
-            self.load_changes(&change)?;
-        }
-    }
-
-    /// Returns the object of a handle if a session with these rights sees it. Before a login, fails
-    /// with `UserNotLoggedIn` for a key that is a token object with `CKA_PRIVATE` false: its secret
-    /// parts are encrypted.
-    pub(crate) fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
-        let object = self.visible(rights, handle)?;
-        if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }
-    }
-
-    /// Like `object`, for a key that is about to be used. Errors other than `UserNotLoggedIn` and
-    /// an outage of the store become `KeyHandleInvalid`.
-    pub(crate) fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
-        self.object(rights, handle).map_err(|error| match error {
-            Error::UserNotLoggedIn => error,
-            // The server of the store does not answer, so the handle may be valid.
-            Error::DeviceError if self.store.is_outage_allowed() => error,
-            _ => Error::KeyHandleInvalid,
-        })
-    }
-
-    /// Returns the object of a handle to read its attributes. It may be a key whose secret parts
-    /// are encrypted until a login.
-    pub(crate) fn visible(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
-        match self.look_up(rights, handle)? {
-            Some((_, object)) => Ok(object),
-            // Another process has changed it since the rows were read.
-            None => {
-                let change = self.lock_changes();
-                self.load_changes(&change)?;
-                self.current(&change, rights, handle).map(|(_, object)| object)
-            }
-        }
-    }
-
-    /// Returns the current object of a handle and its tag, with the changes of other processes.
-    fn current(
-        &self,
-        change: &ChangeGuard<'_>,
-        rights: Rights,
-        handle: ObjectHandle,
-    ) -> Result<(Tag, Arc<Object>)> {
-        let mut loads = 0;
-        while loads < MOST_LOADS {
-            if let Some(found) = self.look_up(rights, handle)? {
-                return Ok(found);
-            }
-            let seen = self.state().seen;
-            self.load_changes(change)?;
-            loads += 1;
-            // Other processes may write again and again between the reads of the row and of the
-            // record.
-            if loads >= 2 && self.state().seen == seen {
-                break;
-            }
-        }
-        // The row does not match the record, although no process is writing.
-        if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
-            self.leave_out(id);
-        }
-        Err(Error::ObjectHandleInvalid)
-    }
-
-    /// Returns the object of a handle and its tag. Reads it from the store if necessary. Returns
-    /// `None` if the record in the store does not match the row in memory.
-    fn look_up(&self, rights: Rights, handle: ObjectHandle) -> Result<Option<(Tag, Arc<Object>)>> {
-        if handle.0 <= objects::BUILT_IN {
-            return self.built_in_object(handle).map(|object| Some((Tag::default(), object)));
-        }
-        let entry = self.objects.get(handle).ok_or(Error::ObjectHandleInvalid)?;
-        if entry.private && rights.login != Login::User {
-            return Err(Error::ObjectHandleInvalid);
-        }
+    /// Returns the token object of an entry. Reads it from the store if necessary. Returns `None`
+    /// if the record in the store does not match the row in memory.
+    fn read_once(&self, handle: ObjectHandle, id: i64, entry: Known) -> Result<Option<Arc<Object>>> {
         // A key that was read before the login must be read again, for its secret parts.
         let read = entry.object.filter(|object| !object.is_locked() || self.state().key.is_none());
-        match (read, entry.home) {
-            (Some(object), _) => Ok(Some((entry.tag, object))),
-            (None, Home::Session(_) | Home::BuiltIn) => Err(Error::ObjectHandleInvalid),
-            (None, Home::Token(id)) => {
-                let Some(object) = self.read(id, entry.tag)? else { return Ok(None) };
-                self.objects.keep(handle, entry.tag, &object);
-                // A logout that happened in between did not see this key, so the key is forgotten
-                // here.
-                if object.object_type().is_hidden() && !object.is_locked() && self.state().key.is_none() {
-                    self.objects.forget_key(handle);
-                }
-                Ok(Some((entry.tag, object)))
-            }
+        if read.is_some() {
+            return Ok(read);
         }
+        let Some(object) = self.read(id, entry.tag)? else { return Ok(None) };
+        self.objects.keep(handle, entry.tag, &object);
+        // A logout that happened in between did not see this key, so the key is forgotten here.
+        if object.object_type().is_hidden() && !object.is_locked() && self.state().key.is_none() {
+            self.objects.forget_key(handle);
+        }
+        Ok(Some(object))
     }
 
     /// Reads and verifies a record. Before a login no record can be verified: a public object is
@@ -655,20 +351,6 @@ impl Token {
     fn leave_out(&self, id: i64) {
         error!(token = self.serial, record = id, "an object was altered on disk and is not used");
         self.objects.retain_rows(|other| other != id);
-    }
-
-    /// Returns the objects that have all of these attributes, in the order of their handles.
-    pub(crate) fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
-        let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
-        if wanted
-            .iter()
-            .any(|(id, value)| *id == A::CLASS && built_in.iter().any(|class| class.equals(value)))
-        {
-            return self.search_built_in(wanted);
-        }
-        let key = self.state().key.clone().filter(|_| rights.login == Login::User);
-        let plan = Plan::new(wanted, &self.public_indexer, key.as_ref().map(|key| key.indexer()));
-        self.objects.search(&plan, |handle| self.visible(rights, handle).ok())
     }
 
     /// Returns an object with these attributes. Fails if the template's values of computed
@@ -745,29 +427,56 @@ impl Token {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls `work` with each application that uses the token.
+    fn each_client(&self, work: impl FnMut(Arc<ClientToken>)) {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.iter().filter_map(Weak::upgrade).for_each(work);
+    }
+
+    /// Returns whether an application is logged in with this role.
+    fn has_login(&self, login: Login) -> bool {
+        let mut has = false;
+        self.each_client(|client| has |= client.login_state() == login);
+        has
+    }
+
+    /// Returns the login that sees most objects, of the logins of all applications.
+    fn widest_login(&self) -> Login {
+        let logins = [Login::User, Login::SecurityOfficer];
+        logins.into_iter().find(|login| self.has_login(*login)).unwrap_or(Login::Public)
+    }
+
+    /// Returns whether an application has an open session.
+    pub(crate) fn has_sessions(&self) -> bool {
+        let mut has = false;
+        self.each_client(|client| has |= client.sessions().all != 0);
+        has
+    }
+
+    /// Starts a new epoch in every application.
     fn bump(&self) {
-        self.epoch.bump();
+        self.each_client(|client| client.bump());
     }
 
-    /// Ends the login. Without the lock of changes, a concurrent load could add private objects
-    /// again.
-    fn end_login(&self, _: &ChangeGuard<'_>, state: &mut State) {
-        self.publish(state, Login::Public);
-        state.key = None;
+    /// Ends the login of every application.
+    fn end_logins(&self, change: &ChangeGuard<'_>, state: &mut State) {
+        self.each_client(|client| client.close_login(state));
+        self.wipe_unneeded(change, state);
+    }
+
+    /// Wipes from memory what no login needs: the private objects if the user is not logged in, and
+    /// the token key if no role is. Without the lock of changes, a concurrent load could add
+    /// private objects again.
+    fn wipe_unneeded(&self, _: &ChangeGuard<'_>, state: &mut State) {
+        if self.has_login(Login::User) {
+            return;
+        }
+        if !self.has_login(Login::SecurityOfficer) {
+            state.key = None;
+        }
         self.objects.remove_private();
-        self.objects.forget_keys();
-    }
-
-    /// Publishes the login together with a new epoch, under the lock of `state`.
-    fn publish(&self, _: &State, login: Login) {
-        self.epoch.publish(login);
-    }
-}
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        if self.sessions().all != 0 {
-            warn!(token = self.serial, "token dropped with open sessions");
+        if state.key.is_none() {
+            self.objects.forget_keys();
         }
     }
 }

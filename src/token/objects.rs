@@ -151,9 +151,13 @@ impl Objects {
         })
     }
 
-    /// Adds an object. Returns its new handle.
-    pub(super) fn insert(&self, entry: Entry) -> ObjectHandle {
-        let handle = ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1);
+    /// Returns a handle that no object has had.
+    pub(super) fn new_handle(&self) -> ObjectHandle {
+        ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Adds an object with a new handle.
+    pub(super) fn insert(&self, handle: ObjectHandle, entry: Entry) {
         let home = entry.home;
         if let Home::Token(id) = home {
             self.rows().insert(id, handle);
@@ -166,7 +170,6 @@ impl Objects {
         if let Home::Session(session) = home {
             self.by_session.entry(session).or_default().insert(handle);
         }
-        handle
     }
 
     /// Replaces the object of a handle.
@@ -217,7 +220,7 @@ impl Objects {
     pub(super) fn load_row(&self, row: Row, cached: Cached) {
         let known = self.rows().get(&row.id).copied();
         let Some(handle) = known else {
-            self.insert(Entry::of_row(row));
+            self.insert(self.new_handle(), Entry::of_row(row));
             return;
         };
         let same = self

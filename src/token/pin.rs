@@ -10,7 +10,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, info, warn};
 
-use super::Token;
+use super::client::Sessions;
+use super::{ClientToken, Token};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
@@ -107,7 +108,7 @@ impl Token {
     /// The PIN takes long to try, so the sessions are counted again before the token is erased.
     /// From then on, no session opens until the initialisation ends.
     pub(crate) fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
-        if self.sessions().all != 0 {
+        if self.has_sessions() {
             return Err(Error::SessionExists);
         }
         self.unwrap(Role::SecurityOfficer, so_pin)?;
@@ -118,7 +119,7 @@ impl Token {
         let change = self.lock_changes();
         {
             let mut state = self.state();
-            if state.sessions != 0 {
+            if self.has_sessions() {
                 return Err(Error::SessionExists);
             }
             state.erasing = true;
@@ -126,60 +127,6 @@ impl Token {
         let _erasing = Erasing(self);
         self.store.initialize(&header)?;
         self.load_changes(&change)
-    }
-
-    /// Logs in: unwraps the token key with the PIN, and loads the objects. They include private
-    /// objects only for the user.
-    pub(crate) fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
-        self.may_log_in(role)?;
-        let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
-        let key = Arc::new(key);
-        self.enter(role, &key, incarnation)?;
-        self.store.tidy();
-        self.upgrade(&key, incarnation, self.login_state());
-        self.strengthen((&key, incarnation), role, &record, pin);
-        Ok(())
-    }
-
-    /// Logs in with the unwrapped token key.
-    fn enter(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
-        let login = match role {
-            Role::User => Login::User,
-            Role::SecurityOfficer => Login::SecurityOfficer,
-        };
-        let change = self.lock_changes();
-        {
-            let mut state = self.state();
-            self.may_log_in(role)?;
-            if role == Role::SecurityOfficer && state.sessions != state.read_write_sessions {
-                return Err(Error::SessionReadOnlyExists);
-            }
-            state.key = Some(Arc::clone(key));
-            state.incarnation = incarnation;
-        }
-        if let Err(error) = self.load_all(&change, key, login) {
-            self.end_login(&change, &mut self.state());
-            return Err(error);
-        }
-        // Sessions may have been opened or closed in the meantime.
-        let mut state = self.state();
-        let refused = match state.sessions {
-            0 => Some(Error::SessionHandleInvalid),
-            all if role == Role::SecurityOfficer && all != state.read_write_sessions => {
-                Some(Error::SessionReadOnlyExists)
-            }
-            _ => None,
-        };
-        match refused {
-            Some(error) => {
-                self.end_login(&change, &mut state);
-                Err(error)
-            }
-            None => {
-                self.publish(&state, login);
-                Ok(())
-            }
-        }
     }
 
     /// Replaces a PIN record whose parameters are weaker than the configured ones. The login stays
@@ -198,36 +145,6 @@ impl Token {
                 warn!(token = self.serial, ?role, ?reason, "the weak PIN record could not be replaced")
             }
         }
-    }
-
-    /// Verifies the user's PIN again, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
-    pub(crate) fn authenticate(&self, pin: &[u8]) -> Result<()> {
-        if self.login_state() != Login::User {
-            return Err(Error::UserNotLoggedIn);
-        }
-        self.unwrap(Role::User, pin).map(drop)
-    }
-
-    /// `C_InitPIN`: the SO sets the user's PIN. This also unlocks the PIN.
-    pub(crate) fn init_pin(&self, pin: &[u8]) -> Result<()> {
-        if self.login_state() != Login::SecurityOfficer {
-            return Err(Error::UserNotLoggedIn);
-        }
-        self.fits(pin)?;
-        let (key, incarnation) = self.key()?;
-        self.wrap((&key, incarnation), Role::User, None, pin)
-    }
-
-    /// `C_SetPIN`: changes the SO PIN if the SO is logged in, and the user PIN otherwise.
-    pub(crate) fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
-        self.poll()?;
-        let role = match self.login_state() {
-            Login::SecurityOfficer => Role::SecurityOfficer,
-            Login::User | Login::Public => Role::User,
-        };
-        self.fits(new)?;
-        let Unwrapped { key, incarnation, record } = self.unwrap(role, old)?;
-        self.wrap((&key, incarnation), role, Some(&record), new)
     }
 
     /// Sets a new SO PIN with the user's PIN, for an SO PIN that is locked or lost. No PKCS#11
@@ -253,16 +170,6 @@ impl Token {
     /// Fails with `PinLenRange` if the PIN is too short or too long.
     pub(crate) fn fits(&self, pin: &[u8]) -> Result<()> {
         fits(pin, &self.settings.pins)
-    }
-
-    fn may_log_in(&self, role: Role) -> Result<()> {
-        match (self.login_state(), role) {
-            (Login::Public, _) => Ok(()),
-            (Login::User, Role::User) | (Login::SecurityOfficer, Role::SecurityOfficer) => {
-                Err(Error::UserAlreadyLoggedIn)
-            }
-            _ => Err(Error::UserAnotherAlreadyLoggedIn),
-        }
     }
 
     /// Reads the configured sealing key; `None` if the configuration has none.
@@ -435,6 +342,107 @@ impl Token {
             Ok(())
         } else {
             Err(Error::PinIncorrect)
+        }
+    }
+}
+
+impl ClientToken {
+    /// Logs in: unwraps the token key with the PIN, and loads the objects. They include private
+    /// objects only for the user.
+    pub(crate) fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
+        self.may_log_in(role)?;
+        let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
+        let key = Arc::new(key);
+        self.enter(role, &key, incarnation)?;
+        self.store.tidy();
+        self.upgrade(&key, incarnation);
+        self.strengthen((&key, incarnation), role, &record, pin);
+        Ok(())
+    }
+
+    /// Logs in with the unwrapped token key.
+    fn enter(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
+        let login = match role {
+            Role::User => Login::User,
+            Role::SecurityOfficer => Login::SecurityOfficer,
+        };
+        let change = self.lock_changes();
+        {
+            let mut state = self.state();
+            self.may_log_in(role)?;
+            let sessions = self.sessions();
+            if role == Role::SecurityOfficer && sessions.all != sessions.read_write {
+                return Err(Error::SessionReadOnlyExists);
+            }
+            // The logins of other applications have the key of an older incarnation.
+            if state.incarnation != incarnation {
+                self.end_logins(&change, &mut state);
+            }
+            state.key = Some(Arc::clone(key));
+            state.incarnation = incarnation;
+        }
+        if let Err(error) = self.load_all(&change, key, login) {
+            self.end_login(&change, &mut self.state());
+            return Err(error);
+        }
+        // Sessions may have been opened or closed in the meantime.
+        let mut state = self.state();
+        let refused = match self.sessions() {
+            Sessions { all: 0, .. } => Some(Error::SessionHandleInvalid),
+            Sessions { all, read_write } if role == Role::SecurityOfficer && all != read_write => {
+                Some(Error::SessionReadOnlyExists)
+            }
+            _ => None,
+        };
+        match refused {
+            Some(error) => {
+                self.end_login(&change, &mut state);
+                Err(error)
+            }
+            None => {
+                self.publish(&state, login);
+                Ok(())
+            }
+        }
+    }
+
+    /// Verifies the user's PIN again, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
+    pub(crate) fn authenticate(&self, pin: &[u8]) -> Result<()> {
+        if self.login_state() != Login::User {
+            return Err(Error::UserNotLoggedIn);
+        }
+        self.unwrap(Role::User, pin).map(drop)
+    }
+
+    /// `C_InitPIN`: the SO sets the user's PIN. This also unlocks the PIN.
+    pub(crate) fn init_pin(&self, pin: &[u8]) -> Result<()> {
+        if self.login_state() != Login::SecurityOfficer {
+            return Err(Error::UserNotLoggedIn);
+        }
+        self.fits(pin)?;
+        let (key, incarnation) = self.key()?;
+        self.wrap((&key, incarnation), Role::User, None, pin)
+    }
+
+    /// `C_SetPIN`: changes the SO PIN if the SO is logged in, and the user PIN otherwise.
+    pub(crate) fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        self.poll()?;
+        let role = match self.login_state() {
+            Login::SecurityOfficer => Role::SecurityOfficer,
+            Login::User | Login::Public => Role::User,
+        };
+        self.fits(new)?;
+        let Unwrapped { key, incarnation, record } = self.unwrap(role, old)?;
+        self.wrap((&key, incarnation), role, Some(&record), new)
+    }
+
+    fn may_log_in(&self, role: Role) -> Result<()> {
+        match (self.login_state(), role) {
+            (Login::Public, _) => Ok(()),
+            (Login::User, Role::User) | (Login::SecurityOfficer, Role::SecurityOfficer) => {
+                Err(Error::UserAlreadyLoggedIn)
+            }
+            _ => Err(Error::UserAnotherAlreadyLoggedIn),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Sealing {
 impl Token {
     /// Upgrades an older file to the newest format: encrypts secret attributes that are stored in
     /// clear. A failure does not affect the login; the next login tries again.
-    pub(super) fn upgrade(&self, key: &Arc<TokenKey>, incarnation: i64, login: Login) {
+    pub(super) fn upgrade(&self, key: &Arc<TokenKey>, incarnation: i64) {
         match self.store.is_outdated() {
             Ok(false) => return,
             Ok(true) => {}
@@ -36,7 +36,7 @@ impl Token {
         let outcome = self.store.rewrite(&mut upgrade).and_then(|before| {
             let sealed = upgrade.moves.len();
             self.acknowledge(before);
-            self.load_rows(&change, Some(key), login, Cached::Forget)?;
+            self.load_rows(&change, Some(key), self.widest_login(), Cached::Forget)?;
             Ok(sealed)
         });
         match outcome {
@@ -55,7 +55,7 @@ impl Token {
         sealing: Sealing,
         old: Option<&SealingKey>,
     ) -> Result<()> {
-        if self.login_state() != Login::Public {
+        if self.widest_login() != Login::Public {
             return Err(Error::UserAlreadyLoggedIn);
         }
         let sealing = match sealing {

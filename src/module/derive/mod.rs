@@ -15,7 +15,7 @@ use crate::object::template::Template;
 use crate::object::{Attributes, Object, key, make};
 use crate::secret::Secret;
 use crate::session::{Usage, strong_enough, usable};
-use crate::token::Token;
+use crate::token::ClientToken;
 
 mod dh;
 mod ecdh;
@@ -142,7 +142,7 @@ fn parse_len(len: Option<u64>) -> Result<Option<usize>> {
 
 /// The inputs of a derivation.
 struct Work<'a> {
-    token: &'a Token,
+    token: &'a ClientToken,
     session: SessionHandle,
     rights: Rights,
     mechanism: &'a Mechanism,
@@ -232,7 +232,7 @@ impl<'a> Work<'a> {
 /// Looks up a key to derive from. Refuses a short sensitive key, because the derived key would
 /// let a caller check guesses of it.
 fn find_derivable(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     handle: ObjectHandle,

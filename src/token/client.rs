@@ -1,0 +1,456 @@
+//! A token as one application uses it.
+//!
+//! The login, the open sessions and the session objects belong to the application. The store, the
+//! unlocked token key and the token objects belong to the [`Token`], which all applications of the
+//! process share. PKCS#11 3.2, "Applications and processes": an application has its own sessions,
+//! logins and session objects.
+//!
+//! Each application has its own epoch. When the epoch changes, the sessions look up their keys
+//! again.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use tracing::warn;
+
+use super::epoch::Epoch;
+use super::objects::{self, Known, Objects};
+use super::search::Plan;
+use super::{ChangeGuard, MOST_LOADS, State, Token};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::object::policy::{self, Access, Login, Rights};
+use crate::object::value::Value;
+use crate::object::{Attributes, Home, Object, built_in};
+use crate::store::Tag;
+use crate::store::seal::TokenKey;
+
+/// A token as one application uses it. Its methods need a session of the application. Those of the
+/// [`Token`] need none.
+pub struct ClientToken {
+    token: Arc<Token>,
+    /// The login, with the epoch of everything that the sessions remember.
+    epoch: Epoch,
+    /// The numbers of open sessions, which change only under the lock of the token's state.
+    sessions: AtomicU64,
+    read_write_sessions: AtomicU64,
+    /// The session objects. The first one creates the collection.
+    session_objects: OnceLock<Objects>,
+}
+
+impl Deref for ClientToken {
+    type Target = Token;
+
+    fn deref(&self) -> &Token {
+        &self.token
+    }
+}
+
+/// The numbers of open sessions of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sessions {
+    /// All sessions.
+    pub(crate) all: u64,
+    /// The read/write sessions.
+    pub(crate) read_write: u64,
+}
+
+impl ClientToken {
+    /// Adds an application to those that use a token.
+    pub(crate) fn new(token: &Arc<Token>) -> Arc<Self> {
+        let client = Arc::new(Self {
+            token: Arc::clone(token),
+            epoch: Epoch::new(),
+            sessions: AtomicU64::new(0),
+            read_write_sessions: AtomicU64::new(0),
+            session_objects: OnceLock::new(),
+        });
+        let mut clients = token.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|other| other.strong_count() != 0);
+        clients.push(Arc::downgrade(&client));
+        drop(clients);
+        client
+    }
+
+    /// Returns the role that is logged in.
+    pub(crate) fn login_state(&self) -> Login {
+        self.epoch.login()
+    }
+
+    /// Returns a number that changes whenever a handle, a right or a parsed key that a session
+    /// remembers may be invalid.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// Starts a new epoch with the same login.
+    pub(super) fn bump(&self) {
+        self.epoch.bump();
+    }
+
+    /// Publishes the login together with a new epoch, under the lock of the token's state.
+    pub(super) fn publish(&self, _: &State, login: Login) {
+        self.epoch.publish(login);
+    }
+
+    /// Returns the rights of a session of this application.
+    pub(crate) fn rights(&self, access: Access) -> Rights {
+        Rights { login: self.login_state(), access }
+    }
+
+    /// Returns the numbers of open sessions.
+    pub(crate) fn sessions(&self) -> Sessions {
+        Sessions {
+            all: self.sessions.load(Ordering::Acquire),
+            read_write: self.read_write_sessions.load(Ordering::Acquire),
+        }
+    }
+
+    /// Counts a new session. Fails if it is read-only and the SO is logged in. Waits until an
+    /// initialisation of the token ends.
+    pub(crate) fn open_session(&self, access: Access) -> Result<()> {
+        let mut state = self.state();
+        while state.erasing {
+            drop(state);
+            drop(self.lock_changes());
+            state = self.state();
+        }
+        // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
+        if access == Access::ReadOnly && self.login_state() == Login::SecurityOfficer {
+            return Err(Error::SessionReadWriteSoExists);
+        }
+        self.sessions.fetch_add(1, Ordering::AcqRel);
+        self.read_write_sessions.fetch_add(u64::from(access == Access::ReadWrite), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Destroys the session objects of a session, and removes the session from the count. The last
+    /// session ends the login. Returns the number of sessions that are left.
+    pub(crate) fn close_session(&self, session: SessionHandle, access: Access) -> u64 {
+        self.forget_session(session);
+        let state = self.state();
+        let left = self.sessions.fetch_sub(1, Ordering::AcqRel) - 1;
+        self.read_write_sessions.fetch_sub(u64::from(access == Access::ReadWrite), Ordering::AcqRel);
+        drop(state);
+        if left == 0 && self.login_state() != Login::Public {
+            let change = self.lock_changes();
+            let mut state = self.state();
+            if self.sessions().all == 0 && self.login_state() != Login::Public {
+                self.end_login(&change, &mut state);
+            }
+            drop(state);
+            self.settle_all();
+        }
+        left
+    }
+
+    /// Destroys the session objects of a session. Returns whether it had any.
+    pub(crate) fn forget_session(&self, session: SessionHandle) -> bool {
+        let had = self.session_objects.get().is_some_and(|objects| objects.remove_session(session));
+        if had {
+            // Another session may remember one of its keys.
+            self.bump();
+        }
+        had
+    }
+
+    /// Ends the login. Destroys private session objects. Wipes private objects from memory if no
+    /// other application is logged in.
+    pub(crate) fn logout(&self) -> Result<()> {
+        let change = self.lock_changes();
+        let mut state = self.state();
+        if self.login_state() == Login::Public {
+            return Err(Error::UserNotLoggedIn);
+        }
+        self.end_login(&change, &mut state);
+        drop(state);
+        self.settle_all();
+        Ok(())
+    }
+
+    /// Ends the login of this application.
+    pub(super) fn end_login(&self, change: &ChangeGuard<'_>, state: &mut State) {
+        self.close_login(state);
+        self.wipe_unneeded(change, state);
+    }
+
+    /// Ends the login without a look at what the token has in memory.
+    pub(super) fn close_login(&self, state: &State) {
+        self.publish(state, Login::Public);
+        if let Some(objects) = self.session_objects.get() {
+            objects.remove_private();
+        }
+    }
+
+    /// Returns the token key, and the incarnation of the token that the key belongs to. Fails with
+    /// `UserNotLoggedIn` if this application is not logged in, although another may be.
+    pub(super) fn key(&self) -> Result<(Arc<TokenKey>, i64)> {
+        let state = self.state();
+        let key = state.key.clone().filter(|_| self.login_state() != Login::Public);
+        key.map(|key| (key, state.incarnation)).ok_or(Error::UserNotLoggedIn)
+    }
+
+    /// Creates an object from attributes that the rules have checked.
+    pub(crate) fn insert(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        attributes: Attributes,
+    ) -> Result<ObjectHandle> {
+        let object = self.new_object(rights, session, attributes)?;
+        let handle = match object.home {
+            Home::Token(_) => self.commit_new(self.key()?, vec![object])?[0],
+            Home::Session(_) | Home::BuiltIn => self.insert_in_session(object),
+        };
+        self.follow_logout(rights);
+        Ok(handle)
+    }
+
+    /// Creates several objects, or no object if one fails.
+    pub(crate) fn insert_all<const N: usize>(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        attributes: [Attributes; N],
+    ) -> Result<[ObjectHandle; N]> {
+        let made = self.insert_list(rights, session, attributes.into())?;
+        made.try_into().map_err(|_| Error::GeneralError)
+    }
+
+    /// Like `insert_all`, for a number of objects that is only known at run time.
+    pub(crate) fn insert_list(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        attributes: Vec<Attributes>,
+    ) -> Result<Vec<ObjectHandle>> {
+        let objects = attributes.into_iter().map(|attributes| self.new_object(rights, session, attributes));
+        let objects = objects.collect::<Result<Vec<_>>>()?;
+        let is_stored = |object: &Object| matches!(object.home, Home::Token(_));
+        let order: Vec<_> = objects.iter().map(is_stored).collect();
+        let (stored, of_session): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_stored);
+        let stored = if stored.is_empty() { Vec::new() } else { self.commit_new(self.key()?, stored)? };
+        let mut stored = stored.into_iter();
+        let mut of_session = of_session.into_iter().map(|object| self.insert_in_session(object));
+        let made = order
+            .into_iter()
+            .filter_map(|is_stored| if is_stored { stored.next() } else { of_session.next() })
+            .collect();
+        self.follow_logout(rights);
+        Ok(made)
+    }
+
+    /// Adds a session object. Returns its new handle.
+    fn insert_in_session(&self, object: Object) -> ObjectHandle {
+        let handle = self.token.objects.new_handle();
+        let entry = self.entry(object, Tag::default());
+        self.session_objects.get_or_init(Objects::default).insert(handle, entry);
+        handle
+    }
+
+    /// Removes private objects if a logout happened during the call: the logout did not see the new
+    /// object.
+    fn follow_logout(&self, rights: Rights) {
+        if rights.login == Login::User && self.login_state() != Login::User {
+            let change = self.lock_changes();
+            let mut state = self.state();
+            self.session_objects.get().into_iter().for_each(Objects::remove_private);
+            self.wipe_unneeded(&change, &mut state);
+        }
+    }
+
+    /// Replaces an object with the result of `change`. `change` gets the current object, with the
+    /// changes of other processes. A change of an older object could undo another change, for
+    /// example one that made the key sensitive.
+    pub(crate) fn replace(
+        &self,
+        rights: Rights,
+        handle: ObjectHandle,
+        change: impl Fn(&Object) -> Result<Attributes>,
+    ) -> Result<()> {
+        self.rewrite(rights, handle, |object| {
+            let attributes = change(object)?;
+            rights.write(&attributes)?;
+            Ok(attributes)
+        })
+    }
+
+    /// Like `replace`, for attributes that the token itself updates, which needs no right to write.
+    /// `change` may be called again if another process wrote in the meantime. The result of the
+    /// last call is stored.
+    pub(crate) fn rewrite(
+        &self,
+        rights: Rights,
+        handle: ObjectHandle,
+        change: impl Fn(&Object) -> Result<Attributes>,
+    ) -> Result<()> {
+        let make = |old: &Object| {
+            if old.is_locked() {
+                return Err(Error::UserNotLoggedIn);
+            }
+            self.make_object(old.home, change(old)?)
+        };
+        let guard = self.lock_changes();
+        if !self.store.repeats_changes() {
+            self.load_changes(&guard)?;
+        }
+        loop {
+            let (tag, old) = self.current(&guard, rights, handle)?;
+            let Home::Token(id) = old.home else {
+                let new = self.entry(make(&old)?, tag);
+                self.session_objects.get_or_init(Objects::default).replace(handle, new);
+                self.bump();
+                return Ok(());
+            };
+            let make = |old: &Object| make(old).map(Some);
+            if self.commit_change(&guard, self.key()?, (handle, id, tag), &old, &make)? {
+                return Ok(());
+            }
+            // Another process was faster: try again with the object that it wrote.
+            self.load_changes(&guard)?;
+        }
+    }
+
+    /// Destroys an object. Fails if it is not destroyable or the session may not write it.
+    pub(crate) fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
+        let seen = self.visible(rights, handle)?;
+        let check = |object: &Object| {
+            rights.write(object.attributes())?;
+            policy::destroyable(object)
+        };
+        let Home::Token(id) = seen.home else {
+            check(&seen)?;
+            self.session_objects.get().into_iter().for_each(|objects| objects.remove(handle));
+            self.bump();
+            return Ok(());
+        };
+        let change = self.lock_changes();
+        loop {
+            let (tag, object) = self.current(&change, rights, handle)?;
+            let make = |object: &Object| check(object).map(|()| None);
+            if self.commit_change(&change, self.key()?, (handle, id, tag), &object, &make)? {
+                return Ok(());
+            }
+            self.load_changes(&change)?;
+        }
+    }
+
+    /// Returns the object of a handle if a session with these rights sees it. Before a login, fails
+    /// with `UserNotLoggedIn` for a key that is a token object with `CKA_PRIVATE` false: its secret
+    /// parts are encrypted.
+    pub(crate) fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        let object = self.visible(rights, handle)?;
+        if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }
+    }
+
+    /// Like `object`, for a key that is about to be used. Errors other than `UserNotLoggedIn` and
+    /// an outage of the store become `KeyHandleInvalid`.
+    pub(crate) fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        self.object(rights, handle).map_err(|error| match error {
+            Error::UserNotLoggedIn => error,
+            // The server of the store does not answer, so the handle may be valid.
+            Error::DeviceError if self.store.is_outage_allowed() => error,
+            _ => Error::KeyHandleInvalid,
+        })
+    }
+
+    /// Returns the object of a handle to read its attributes. It may be a key whose secret parts
+    /// are encrypted until a login.
+    pub(crate) fn visible(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        match self.look_up(rights, handle)? {
+            Some((_, object)) => Ok(object),
+            // Another process has changed it since the rows were read.
+            None => {
+                let change = self.lock_changes();
+                self.load_changes(&change)?;
+                self.current(&change, rights, handle).map(|(_, object)| object)
+            }
+        }
+    }
+
+    /// Returns the current object of a handle and its tag, with the changes of other processes.
+    fn current(
+        &self,
+        change: &ChangeGuard<'_>,
+        rights: Rights,
+        handle: ObjectHandle,
+    ) -> Result<(Tag, Arc<Object>)> {
+        let mut loads = 0;
+        while loads < MOST_LOADS {
+            if let Some(found) = self.look_up(rights, handle)? {
+                return Ok(found);
+            }
+            let seen = self.state().seen;
+            self.load_changes(change)?;
+            loads += 1;
+            // Other processes may write again and again between the reads of the row and of the
+            // record.
+            if loads >= 2 && self.state().seen == seen {
+                break;
+            }
+        }
+        // The row does not match the record, although no process is writing.
+        if let Some(Known { home: Home::Token(id), .. }) = self.token.objects.get(handle) {
+            self.leave_out(id);
+        }
+        Err(Error::ObjectHandleInvalid)
+    }
+
+    /// Returns the object of a handle and its tag. Reads it from the store if necessary. Returns
+    /// `None` if the record in the store does not match the row in memory.
+    fn look_up(&self, rights: Rights, handle: ObjectHandle) -> Result<Option<(Tag, Arc<Object>)>> {
+        if handle.0 <= objects::BUILT_IN {
+            return self.built_in_object(handle).map(|object| Some((Tag::default(), object)));
+        }
+        let of_session = || self.session_objects.get().and_then(|objects| objects.get(handle));
+        let entry = self.token.objects.get(handle).or_else(of_session).ok_or(Error::ObjectHandleInvalid)?;
+        if entry.private && rights.login != Login::User {
+            return Err(Error::ObjectHandleInvalid);
+        }
+        let tag = entry.tag;
+        let Home::Token(id) = entry.home else {
+            return entry.object.map(|object| Some((tag, object))).ok_or(Error::ObjectHandleInvalid);
+        };
+        let Some(object) = self.read_once(handle, id, entry)? else { return Ok(None) };
+        // Another application may be logged in.
+        if rights.login == Login::Public && object.object_type().is_hidden() && !object.is_locked() {
+            return Ok(Some((tag, Arc::new(object.without_secrets()?))));
+        }
+        Ok(Some((tag, object)))
+    }
+
+    /// Returns the objects that have all of these attributes, in the order of their handles.
+    pub(crate) fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
+        let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
+        if wanted
+            .iter()
+            .any(|(id, value)| *id == A::CLASS && built_in.iter().any(|class| class.equals(value)))
+        {
+            return self.search_built_in(wanted);
+        }
+        let key = self.state().key.clone().filter(|_| rights.login == Login::User);
+        let plan = Plan::new(wanted, &self.public_indexer, key.as_ref().map(|key| key.indexer()));
+        let load = |handle| self.visible(rights, handle).ok();
+        let is_wanted = plan.token != Some(false);
+        let mut found = if is_wanted { self.token.objects.search(&plan, load) } else { Vec::new() };
+        if plan.token != Some(true)
+            && let Some(objects) = self.session_objects.get()
+        {
+            let stored = found.len();
+            found.append(&mut objects.search(&plan, load));
+            if stored != 0 && stored != found.len() {
+                found.sort_unstable();
+            }
+        }
+        found
+    }
+}
+
+impl Drop for ClientToken {
+    fn drop(&mut self) {
+        if self.sessions().all != 0 {
+            warn!(token = self.serial, "token dropped with open sessions");
+        }
+    }
+}
