@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::operation::{Engine, Operation, Output, Parts, Resume};
+use super::operation::{Engine, Operation, Output, Parts, Resume, place};
 use super::progress::Progress;
 use crate::backend::{
     Cipher, Direction, Encryption, GcmParams, Growth, PrivateKey, PublicKey, Renewal, SavedCipher,
@@ -87,10 +87,22 @@ impl Crypting {
     }
 
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        match self {
+        let outcome = match self {
             Self::Cipher { cipher, .. } => cipher.whole(input, out),
             Self::Rsa { key, scheme, .. } => key.run(scheme, input, out),
-        }
+        };
+        outcome.inspect_err(|_| self.forget())
+    }
+
+    /// Like [`whole`](Self::whole), for a buffer that is shorter than the maximum length `bound`. A
+    /// decryption removes the padding, so the result may still fit. If it does not, the next call
+    /// computes it again.
+    fn shorter(&mut self, input: &[u8], out: &mut [u8], bound: usize) -> Result<usize> {
+        let mut scratch = Secret::try_zeroed(bound)?;
+        let len = self.whole(input, &mut scratch)?;
+        let fits = place(out, len).inspect_err(|_| self.forget())?;
+        fits.copy_from_slice(&scratch[..len]);
+        Ok(len)
     }
 
     fn part_len(&self, len: usize) -> usize {
@@ -151,50 +163,42 @@ impl Resume for Crypting {
 impl Operation<Crypting> {
     /// `C_Encrypt`, `C_Decrypt`
     pub fn crypt(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(Parts::Single, |engine| engine.whole_len(input.len()));
-        };
         let needs_pin = self.needs_pin();
-        self.once(|engine| {
-            let needed = engine.whole_len(input.len());
-            if out.len() >= needed {
-                return engine.whole(input, out).inspect_err(|_| engine.forget());
-            }
+        let engine = self.engine_for(Parts::Single)?;
+        let needed = engine.whole_len(input.len());
+        let Output::Buffer(out) = out else { return Ok(needed) };
+        let outcome = if out.len() >= needed {
+            engine.whole(input, out)
+        } else if needs_pin {
             // The operation stays active. If the key were used, one PIN would decrypt any number of
             // ciphertexts, and return the lengths of their plaintexts.
-            if needs_pin {
-                return Err(Error::BufferTooSmall { needed });
-            }
-            // The result may be shorter than `needed`, because a decryption removes the padding. If
-            // the result does not fit, the next call computes it again.
-            shorter(out, needed, |scratch| engine.whole(input, scratch)).inspect_err(|_| engine.forget())
-        })
+            Err(Error::BufferTooSmall { needed })
+        } else {
+            engine.shorter(input, out, needed)
+        };
+        self.finish(outcome)
     }
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`, after the check of the key.
     pub(super) fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(Parts::Multiple, |engine| engine.part_len(input.len()));
-        };
-        self.part(|engine| {
-            let needed = engine.part_len(input.len());
-            let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-            engine.part(input, place)
-        })
+        let engine = self.engine_for(Parts::Multiple)?;
+        let needed = engine.part_len(input.len());
+        let Output::Buffer(out) = out else { return Ok(needed) };
+        let outcome = place(out, needed).and_then(|place| engine.part(input, place));
+        self.after_part(outcome)
     }
 
     /// `C_EncryptFinal`, `C_DecryptFinal`
     pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(Parts::Multiple, Crypting::end_len) };
+        let engine = self.engine_for(Parts::Multiple)?;
+        let Output::Buffer(out) = out else { return Ok(engine.end_len()) };
         // The backend finishes if the result fits, even if the buffer is shorter than the upper
         // bound. Otherwise the backend keeps its state.
-        self.end(|engine| {
-            engine.end(out).inspect_err(|error| {
-                if !matches!(error, Error::BufferTooSmall { .. }) {
-                    engine.forget();
-                }
-            })
-        })
+        let outcome = engine.end(out);
+        if !matches!(outcome, Ok(_) | Err(Error::BufferTooSmall { .. })) {
+            engine.forget();
+        }
+        self.finish(outcome)
     }
 }
 
@@ -211,14 +215,4 @@ fn go_on(cipher: &mut Box<dyn Cipher>, saved: &SavedCipher) -> Result<()> {
             SavedCipher::Collected(_) => Err(Error::SavedStateInvalid),
         },
     }
-}
-
-/// Computes a result that may be shorter than its bound, for a buffer that is shorter than the
-/// bound.
-fn shorter(out: &mut [u8], bound: usize, work: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<usize> {
-    let mut scratch = Secret::try_zeroed(bound)?;
-    let len = work(&mut scratch)?;
-    let place = out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })?;
-    place.copy_from_slice(&scratch[..len]);
-    Ok(len)
 }
