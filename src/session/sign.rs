@@ -112,7 +112,7 @@ impl Signature<dyn Signer> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
-            Self::Pair(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
+            Self::Pair(message, signer) => signer.sign(&message.whole(data)?, place)?,
             Self::Mac(mac) => {
                 mac.mac.update(data)?;
                 place.copy_from_slice(mac.finish(place.len())?);
@@ -129,7 +129,7 @@ impl Signature<dyn Signer> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
-            Self::Pair(message, signer) => message.parts(|input| signer.sign(input, place))?,
+            Self::Pair(message, signer) => signer.sign(&message.parts()?, place)?,
             Self::Mac(mac) => place.copy_from_slice(mac.finish(place.len())?),
             Self::Otp(otp) => otp.write(place)?,
         }
@@ -220,7 +220,7 @@ impl Operation<Signing> {
 impl Signature<dyn Verifier> {
     pub(super) fn verify_whole(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
         match self {
-            Self::Pair(message, verifier) => message.whole(data, |input| verifier.verify(input, signature)),
+            Self::Pair(message, verifier) => verifier.verify(&message.whole(data)?, signature),
             Self::Mac(mac) => {
                 mac.mac.update(data)?;
                 mac.verify(signature)
@@ -234,7 +234,7 @@ impl Signature<dyn Verifier> {
 
     pub(super) fn verify_end(&mut self, signature: &[u8]) -> Result<()> {
         match self {
-            Self::Pair(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
+            Self::Pair(message, verifier) => verifier.verify(&message.parts()?, signature),
             Self::Mac(mac) => mac.verify(signature),
             Self::Otp(otp) => otp.verify(signature),
         }
