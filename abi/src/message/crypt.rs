@@ -1,5 +1,4 @@
-//! The common part of "Message-based encryption functions" and "Message-based decryption
-//! functions": everything except the direction.
+//! "Message-based encryption functions" and "Message-based decryption functions".
 
 use std::ffi::c_void;
 
@@ -17,9 +16,106 @@ use crate::number::{object, session};
 use crate::operation::cancel;
 use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
+/// Defines the functions of one direction.
+macro_rules! functions {
+    (
+        $direction:ident: $init:ident,
+        $message:ident,
+        $begin:ident,
+        $next:ident,
+        $final:ident
+    ) => {
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $init(
+            handle: CK_SESSION_HANDLE,
+            given: *mut CK_MECHANISM,
+            key: CK_OBJECT_HANDLE,
+        ) -> CK_RV {
+            // SAFETY: the contract of PKCS#11.
+            unsafe { init(Direction::$direction, stringify!($init), handle, given, key) }
+        }
+
+        /// # Safety
+        ///
+        /// None: no pointer is passed.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $final(handle: CK_SESSION_HANDLE) -> CK_RV {
+            finish(Direction::$direction, handle)
+        }
+
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, reason = "the specification's")]
+        pub(crate) unsafe extern "C" fn $message(
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            aad: *mut CK_BYTE,
+            aad_len: CK_ULONG,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+        ) -> CK_RV {
+            let parameter = Parameter(parameter, parameter_len);
+            let (aad, data, out) = (In(aad, aad_len), In(input, input_len), Out(output, output_len));
+            // SAFETY: the contract of PKCS#11.
+            unsafe { whole(Direction::$direction, stringify!($message), handle, parameter, aad, data, out) }
+        }
+
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $begin(
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            aad: *mut CK_BYTE,
+            aad_len: CK_ULONG,
+        ) -> CK_RV {
+            let (parameter, aad) = (Parameter(parameter, parameter_len), In(aad, aad_len));
+            // SAFETY: the contract of PKCS#11.
+            unsafe { begin(Direction::$direction, stringify!($begin), handle, parameter, aad) }
+        }
+
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, reason = "the specification's")]
+        pub(crate) unsafe extern "C" fn $next(
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+            flags: CK_FLAGS,
+        ) -> CK_RV {
+            let parameter = Parameter(parameter, parameter_len);
+            let (part, out) = (In(input, input_len), Out(output, output_len));
+            // SAFETY: the contract of PKCS#11.
+            unsafe { next(Direction::$direction, handle, parameter, part, out, flags) }
+        }
+    };
+}
+
+functions!(
+    Encrypt:
+    C_MessageEncryptInit,
+    C_EncryptMessage,
+    C_EncryptMessageBegin,
+    C_EncryptMessageNext,
+    C_MessageEncryptFinal
+);
+
+functions!(
+    Decrypt:
+    C_MessageDecryptInit,
+    C_DecryptMessage,
+    C_DecryptMessageBegin,
+    C_DecryptMessageNext,
+    C_MessageDecryptFinal
+);
+
 /// The parameter of a message: pointer and length, not yet checked.
 #[derive(Clone, Copy)]
-pub(super) struct Parameter(pub *mut c_void, pub CK_ULONG);
+struct Parameter(*mut c_void, CK_ULONG);
 
 /// The session and direction of a message.
 #[derive(Clone, Copy)]
@@ -68,16 +164,13 @@ impl Parameter {
     }
 }
 
-pub(super) unsafe fn init(
+unsafe fn init(
     direction: Direction,
+    function: &'static str,
     handle: CK_SESSION_HANDLE,
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    let function = match direction {
-        Direction::Encrypt => "C_MessageEncryptInit",
-        Direction::Decrypt => "C_MessageDecryptInit",
-    };
     call_in(handle, |module| {
         if given.is_null() {
             return cancel(module, handle, |session| session.messages(direction));
@@ -90,8 +183,9 @@ pub(super) unsafe fn init(
     })
 }
 
-pub(super) unsafe fn whole(
+unsafe fn whole(
     direction: Direction,
+    function: &'static str,
     handle: CK_SESSION_HANDLE,
     parameter: Parameter,
     aad: In,
@@ -100,10 +194,6 @@ pub(super) unsafe fn whole(
 ) -> CK_RV {
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
-        let function = match direction {
-            Direction::Encrypt => "C_EncryptMessage",
-            Direction::Decrypt => "C_DecryptMessage",
-        };
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and
         // ciphertext with their lengths. No other slice of that memory is in use while `work` runs.
         of.with(out.logged(function), |operation| unsafe {
@@ -119,18 +209,15 @@ pub(super) unsafe fn whole(
     })
 }
 
-pub(super) unsafe fn begin(
+unsafe fn begin(
     direction: Direction,
+    function: &'static str,
     handle: CK_SESSION_HANDLE,
     parameter: Parameter,
     aad: In,
 ) -> CK_RV {
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
-        let function = match direction {
-            Direction::Encrypt => "C_EncryptMessageBegin",
-            Direction::Decrypt => "C_DecryptMessageBegin",
-        };
         // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
         of.with(Some(function), |operation| unsafe {
             let mut message = Message::empty();
@@ -147,7 +234,7 @@ pub(super) unsafe fn begin(
 
 /// Processes a part of a message. Reads the parameter only with the last part, for the tag: the
 /// nonce was read when the message began.
-pub(super) unsafe fn next(
+unsafe fn next(
     direction: Direction,
     handle: CK_SESSION_HANDLE,
     parameter: Parameter,
@@ -200,7 +287,7 @@ unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
     }
 }
 
-pub(super) fn finish(direction: Direction, handle: CK_SESSION_HANDLE) -> CK_RV {
+fn finish(direction: Direction, handle: CK_SESSION_HANDLE) -> CK_RV {
     call_in(handle, |module| {
         module.with_session(session(handle), |session| session.messages(direction).message_final())
     })
