@@ -63,6 +63,14 @@ pub struct Session {
     pub operations: Operations,
 }
 
+/// A session without its operations, for the functions that use one of them.
+#[derive(Clone, Copy)]
+pub struct Owner<'a> {
+    pub(crate) handle: SessionHandle,
+    pub(crate) token: &'a Arc<Token>,
+    pub(crate) access: Access,
+}
+
 /// The shortest sensitive key, in bytes, that makes a MAC, a digest or another key.
 const MIN_SENSITIVE: usize = 14;
 
@@ -235,8 +243,9 @@ impl Session {
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`
     pub fn crypt_update(&mut self, direction: Direction, input: &[u8], out: Output<'_>) -> Result<usize> {
-        self.follow_key(|session| session.operations.crypt(direction))?;
-        self.operations.crypt(direction).crypt_update(input, out)
+        let operation = self.operations.crypt(direction);
+        operation.follow_key(&self.token, self.access)?;
+        operation.crypt_update(input, out)
     }
 
     /// `C_MessageSignInit`
@@ -272,6 +281,12 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the session without its operations, and the operations.
+    pub fn split(&mut self) -> (Owner<'_>, &mut Operations) {
+        let Self { handle, token, access, operations, .. } = self;
+        (Owner { handle: *handle, token, access: *access }, operations)
+    }
+
     /// Returns the start of an operation with a key, and the operations.
     fn prepare<'a>(
         &'a mut self,
@@ -281,41 +296,6 @@ impl Session {
     ) -> (Start<'a>, &'a mut Operations) {
         let Self { token, access, operations, .. } = self;
         (Start { token, access: *access, mechanism, key, usage }, operations)
-    }
-
-    /// Returns the message-based encryption or decryption operation.
-    pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
-        self.operations.messages(direction)
-    }
-
-    /// Checks the key of an operation again, before the operation returns another result. An `Init`
-    /// function permits one result, however long it takes. An operation that returns more of them,
-    /// for messages or for parts, would never notice that the key was destroyed. Loads the changes
-    /// of other processes first, at most once a second. If the key may not be used any more, the
-    /// operation ends.
-    pub(crate) fn follow_key<E: Engine>(
-        &mut self,
-        operation: impl Fn(&mut Self) -> &mut Operation<E>,
-    ) -> Result<()> {
-        if !operation(self).is_active() {
-            return Ok(());
-        }
-        let outcome = self.token.poll_occasionally().and_then(|()| self.permit_again(&operation));
-        outcome.inspect_err(|_| operation(self).clear())
-    }
-
-    fn permit_again<E: Engine>(&mut self, operation: impl Fn(&mut Self) -> &mut Operation<E>) -> Result<()> {
-        let epoch = self.token.epoch();
-        if operation(self).outdated(epoch).is_none() {
-            return Ok(());
-        }
-        let (token, rights) = (Arc::clone(&self.token), self.rights());
-        let operation = operation(self);
-        if let Some((mechanism, key, usage)) = operation.outdated(epoch) {
-            find_permitted(&token, rights, mechanism, key, usage)?;
-            operation.permit(epoch);
-        }
-        Ok(())
     }
 
     /// Ends the search and the operations that `flags` name, as in `CK_MECHANISM_INFO`.
@@ -350,18 +330,44 @@ impl Session {
 }
 
 impl Operations {
-    fn crypt(&mut self, direction: Direction) -> &mut Operation<Crypting> {
+    /// Returns the encryption or the decryption operation.
+    pub fn crypt(&mut self, direction: Direction) -> &mut Operation<Crypting> {
         match direction {
             Direction::Encrypt => &mut self.encrypt,
             Direction::Decrypt => &mut self.decrypt,
         }
     }
 
-    fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
+    /// Returns the message-based encryption or decryption operation.
+    pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
         match direction {
             Direction::Encrypt => &mut self.message_encrypt,
             Direction::Decrypt => &mut self.message_decrypt,
         }
+    }
+}
+
+impl<E: Engine> Operation<E> {
+    /// Checks the key of the operation again, before the operation returns another result. An `Init`
+    /// function permits one result, however long it takes. An operation that returns more of them,
+    /// for messages or for parts, would never notice that the key was destroyed. Loads the changes
+    /// of other processes first, at most once a second. If the key may not be used any more, the
+    /// operation ends.
+    pub(crate) fn follow_key(&mut self, token: &Token, access: Access) -> Result<()> {
+        if !self.is_active() {
+            return Ok(());
+        }
+        let outcome = token.poll_occasionally().and_then(|()| self.permit_again(token, access));
+        outcome.inspect_err(|_| self.clear())
+    }
+
+    fn permit_again(&mut self, token: &Token, access: Access) -> Result<()> {
+        let epoch = token.epoch();
+        if let Some((mechanism, key, usage)) = self.outdated(epoch) {
+            find_permitted(token, token.rights(access), mechanism, key, usage)?;
+            self.permit(epoch);
+        }
+        Ok(())
     }
 }
 

@@ -5,27 +5,19 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::module::Output;
-use jeton::session::{Operation, Session, Signing, Verifying};
+use jeton::session::{Operation, Session};
 
-use super::end_message;
-use crate::call::{call_in, cancel_refused};
+use crate::call::call_session;
 use crate::input::{In, Out, transform};
-use crate::number::session;
-use crate::operation::init;
+use crate::number::object;
+use crate::operation::{cancel, cancel_refused};
+use crate::params::mechanism_or_null;
 use crate::params::message::no_parameter;
 
 /// Defines the functions that signing and verifying share.
 macro_rules! functions {
     ($operation:ident, $start:ident: $init:ident, $begin:ident, $final:ident) => {
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $init(
-            handle: CK_SESSION_HANDLE,
-            given: *mut CK_MECHANISM,
-            key: CK_OBJECT_HANDLE,
-        ) -> CK_RV {
-            // SAFETY: the contract of PKCS#11 for pMechanism.
-            unsafe { init(stringify!($init), (handle, given, key), $operation, Session::$start) }
-        }
+        init_and_final!($init, $final, $operation, mechanism_or_null, Session::$start);
 
         /// # Safety
         ///
@@ -36,26 +28,17 @@ macro_rules! functions {
             _: *mut c_void,
             parameter_len: CK_ULONG,
         ) -> CK_RV {
-            call_in(handle, |module| {
+            call_session(handle, |session| {
                 no_parameter(parameter_len)?;
+                let (owner, operations) = session.split();
                 let function = Some(stringify!($begin));
-                module.message(session(handle), function, $operation, Operation::message_start)
-            })
-        }
-
-        /// # Safety
-        ///
-        /// None: no pointer is passed.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $final(handle: CK_SESSION_HANDLE) -> CK_RV {
-            call_in(handle, |module| {
-                module.with_session(session(handle), |session| $operation(session).message_final())
+                owner.message(function, &mut operations.$operation, Operation::message_start)
             })
         }
     };
 }
 
-functions!(signing, message_sign_init: C_MessageSignInit, C_SignMessageBegin, C_MessageSignFinal);
+functions!(message_sign, message_sign_init: C_MessageSignInit, C_SignMessageBegin, C_MessageSignFinal);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignMessage(
@@ -67,13 +50,13 @@ pub(crate) unsafe extern "C" fn C_SignMessage(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    call_session(handle, |session| {
         no_parameter(parameter_len)?;
+        let (owner, operations) = session.split();
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
-        let function = signature.logged("C_SignMessage");
-        let work = |data: &[u8], out: Output<'_>| {
-            module.message(session(handle), function, signing, |sign| sign.sign_message(data, out))
-        };
+        let (function, sign) = (signature.logged("C_SignMessage"), &mut operations.message_sign);
+        let work =
+            |data: &[u8], out: Output<'_>| owner.message(function, sign, |sign| sign.sign_message(data, out));
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
         unsafe { transform(data, signature, work) }
     })
@@ -89,32 +72,28 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let part = In(part, part_len);
+    call_session(handle, |session| {
+        let (owner, operations) = session.split();
+        let sign = &mut operations.message_sign;
+        let (part, signature) = (In(part, part_len), Out(signature, signature_len));
         let outcome = no_parameter(parameter_len).and_then(|()| {
             // "The pulSignatureLen argument is set to NULL if there is more data part to follow."
             if signature_len.is_null() {
                 // SAFETY: the contract of PKCS#11 for pDataPart.
                 let part = unsafe { part.bytes() }?;
-                return module.message(session, None, signing, |sign| sign.message_update(part));
+                return owner.message(None, sign, |sign| sign.message_update(part));
             }
-            let signature = Out(signature, signature_len);
             let work = |part: &[u8], out: Output<'_>| {
-                module.message(session, None, signing, |sign| sign.sign_message_end(part, out))
+                owner.message(None, sign, |sign| sign.sign_message_end(part, out))
             };
             // SAFETY: the contract of PKCS#11 for pDataPart and pSignature with their lengths.
             unsafe { transform(part, signature, work) }
         });
-        cancel_refused(outcome, || end_message(module, session, signing))
+        cancel_refused(outcome, || sign.message_cancel())
     })
 }
 
-fn signing(session: &mut Session) -> &mut Operation<Signing> {
-    &mut session.operations.message_sign
-}
-
-functions!(verifying, message_verify_init: C_MessageVerifyInit, C_VerifyMessageBegin, C_MessageVerifyFinal);
+functions!(message_verify, message_verify_init: C_MessageVerifyInit, C_VerifyMessageBegin, C_MessageVerifyFinal);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyMessage(
@@ -126,13 +105,15 @@ pub(crate) unsafe extern "C" fn C_VerifyMessage(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    call_session(handle, |session| {
         no_parameter(parameter_len)?;
         // SAFETY: the contract of PKCS#11 for pData and pSignature.
         let (data, signature) =
             unsafe { (In(data, data_len).bytes()?, In(signature, signature_len).bytes()?) };
-        let function = Some("C_VerifyMessage");
-        module.message(session(handle), function, verifying, |verify| verify.verify_message(data, signature))
+        let (owner, operations) = session.split();
+        owner.message(Some("C_VerifyMessage"), &mut operations.message_verify, |verify| {
+            verify.verify_message(data, signature)
+        })
     })
 }
 
@@ -146,23 +127,20 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
+    call_session(handle, |session| {
+        let (owner, operations) = session.split();
+        let verify = &mut operations.message_verify;
         let outcome = no_parameter(parameter_len).and_then(|()| {
             // SAFETY: the contract of PKCS#11 for pDataPart.
             let part = unsafe { In(part, part_len).bytes() }?;
             // "The pSignature argument is set to NULL if there is more data part to follow."
             if signature.is_null() {
-                return module.message(session, None, verifying, |verify| verify.message_update(part));
+                return owner.message(None, verify, |verify| verify.message_update(part));
             }
             // SAFETY: the contract of PKCS#11 for pSignature.
             let signature = unsafe { In(signature, signature_len).bytes() }?;
-            module.message(session, None, verifying, |verify| verify.verify_message_end(part, signature))
+            owner.message(None, verify, |verify| verify.verify_message_end(part, signature))
         });
-        cancel_refused(outcome, || end_message(module, session, verifying))
+        cancel_refused(outcome, || verify.message_cancel())
     })
-}
-
-fn verifying(session: &mut Session) -> &mut Operation<Verifying> {
-    &mut session.operations.message_verify
 }
