@@ -6,9 +6,8 @@
 use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
-use jeton::mechanism::Mechanism;
 use jeton::module::Output;
-use jeton::session::{Engine, Operation, Session};
+use jeton::session::{CryptParams, Engine, Operation, Session};
 
 use crate::input::{self, In, Out};
 use crate::number::object;
@@ -29,21 +28,23 @@ pub(crate) unsafe fn init_crypting(
     let Some(given) = unsafe { Given::read(given) }? else {
         return cancel(session.operations.crypt(direction));
     };
+    let parsed;
+    // SAFETY: the caller's promise.
+    let params = match unsafe { given.gcm() }? {
+        Some(gcm) => CryptParams::Gcm(gcm),
+        None => {
+            // SAFETY: the caller's promise.
+            parsed = unsafe { given.parse() }?;
+            CryptParams::Parsed(&parsed)
+        }
+    };
     let function = match direction {
         Direction::Encrypt => "C_EncryptInit",
         Direction::Decrypt => "C_DecryptInit",
     };
-    let (info, key) = (given.info, object(key));
-    // SAFETY: the caller's promise.
-    let outcome = match unsafe { given.gcm() }? {
-        Some(gcm) => session.gcm_init(direction, info, &gcm, key),
-        None => {
-            // SAFETY: the caller's promise.
-            let params = unsafe { given.parse() }?;
-            session.crypt_init(direction, &Mechanism { info, params }, key)
-        }
-    };
-    session.record_start(function, info, key, &outcome);
+    let key = object(key);
+    let outcome = session.crypt_init(direction, given.info, params, key);
+    session.record_start(function, given.info, key, &outcome);
     outcome
 }
 

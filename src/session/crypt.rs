@@ -33,6 +33,34 @@ pub enum Crypting {
     },
 }
 
+/// The parameter of an encryption or a decryption. That of GCM stays in the caller's memory.
+#[derive(Clone, Copy)]
+pub enum CryptParams<'a> {
+    /// The parameter of GCM.
+    Gcm(GcmParams<'a>),
+    /// The parameter of another mechanism.
+    Parsed(&'a Params),
+}
+
+impl CryptParams<'_> {
+    /// Copies the parameter. Fails with `HostMemory` if there is no memory for it.
+    pub(super) fn to_owned(self) -> Result<Params> {
+        match self {
+            Self::Gcm(gcm) => gcm.scheme().map(Params::Cipher),
+            Self::Parsed(params) => Ok(params.clone()),
+        }
+    }
+}
+
+impl<'a> From<&'a Params> for CryptParams<'a> {
+    fn from(params: &'a Params) -> Self {
+        match params {
+            Params::Cipher(scheme) => scheme.gcm().map_or(Self::Parsed(params), Self::Gcm),
+            _ => Self::Parsed(params),
+        }
+    }
+}
+
 /// The public or the private half of an RSA key pair.
 pub enum RsaHalf {
     /// The public key, which encrypts.
@@ -52,30 +80,32 @@ impl RsaHalf {
 }
 
 impl Crypting {
-    /// Gives the engine another parameter of the same mechanism, except GCM. `kept` is the
-    /// parameter that it has. Returns false if the new parameter needs a new engine.
-    pub(super) fn renew(&mut self, new: &Params, kept: &mut Params) -> Result<bool> {
-        // CBC takes the vector without a comparison, because it usually differs.
-        if let (Self::Cipher { cipher, .. }, Params::Cipher(scheme)) = (self, new)
-            && let Some(iv) = scheme.iv()
-            && cipher.renew(Renewal::Iv(iv))?
-        {
-            *kept = new.clone();
-            return Ok(true);
-        }
-        Ok(kept.same(new))
-    }
-
-    /// Like [`renew`](Self::renew), for GCM.
+    /// Gives the engine another parameter of the same mechanism. `kept` is the parameter that it
+    /// has. Returns false if the new parameter needs a new engine.
     #[inline]
-    pub(super) fn renew_gcm(&mut self, new: &GcmParams<'_>, kept: &mut Params) -> Result<bool> {
-        let Self::Cipher { cipher, growth, .. } = self else { return Ok(false) };
-        if !cipher.renew(Renewal::Gcm(new))? {
-            return Ok(false);
+    pub(super) fn renew(&mut self, new: CryptParams<'_>, kept: &mut Params) -> Result<bool> {
+        // GCM and CBC take the parameter without a comparison, because it usually differs.
+        match (self, new) {
+            (Self::Cipher { cipher, growth, .. }, CryptParams::Gcm(gcm)) => {
+                let renewed = cipher.renew(Renewal::Gcm(&gcm))?;
+                if renewed {
+                    *growth = Growth::By(gcm.tag_len);
+                    kept.assign_gcm(&gcm)?;
+                }
+                Ok(renewed)
+            }
+            (Self::Rsa { .. }, CryptParams::Gcm(_)) => Ok(false),
+            (engine, CryptParams::Parsed(params)) => {
+                if let (Self::Cipher { cipher, .. }, Params::Cipher(scheme)) = (engine, params)
+                    && let Some(iv) = scheme.iv()
+                    && cipher.renew(Renewal::Iv(iv))?
+                {
+                    *kept = params.clone();
+                    return Ok(true);
+                }
+                Ok(kept.same(params))
+            }
         }
-        *growth = Growth::By(new.tag_len);
-        kept.assign_gcm(new)?;
-        Ok(true)
     }
 
     /// Returns the maximum length of the result for a message in a single part.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Direction, Encryption, GcmParams, Scheme};
+use crate::backend::{Direction, Encryption, Scheme};
 use crate::config::strict as policy;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
@@ -32,7 +32,7 @@ pub(crate) mod table;
 pub(crate) mod tls;
 mod verify_signature;
 
-pub use crypt::Crypting;
+pub use crypt::{CryptParams, Crypting};
 pub use digest::Digesting;
 pub use message::Messages;
 pub use operation::{Absorb, Engine, Operation, Phase};
@@ -183,62 +183,37 @@ impl Session {
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Encrypt, mechanism, key)
+        self.crypt_init(Direction::Encrypt, mechanism.info, (&mechanism.params).into(), key)
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Decrypt, mechanism, key)
+        self.crypt_init(Direction::Decrypt, mechanism.info, (&mechanism.params).into(), key)
     }
 
     /// `C_EncryptInit`, `C_DecryptInit`
+    #[inline]
     pub fn crypt_init(
         &mut self,
         direction: Direction,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-    ) -> Result<()> {
-        if let Params::Cipher(scheme) = &mechanism.params
-            && let Some(gcm) = scheme.gcm()
-        {
-            return self.gcm_init(direction, mechanism.info, &gcm, key);
-        }
-        self.start_crypting(direction, mechanism, key)
-    }
-
-    /// `C_EncryptInit` and `C_DecryptInit` with GCM. `info` is the row of a mechanism of GCM.
-    #[inline]
-    pub fn gcm_init(
-        &mut self,
-        direction: Direction,
         info: &'static MechanismRow,
-        gcm: &GcmParams<'_>,
+        params: CryptParams<'_>,
         key: ObjectHandle,
     ) -> Result<()> {
         self.token.poll_occasionally()?;
         let epoch = self.token.epoch();
         let operation = self.operations.crypt(direction);
-        if operation.rearm(info, key, epoch, |engine, kept| engine.renew_gcm(gcm, kept))? {
+        if operation.rearm(info, key, epoch, |engine, kept| engine.renew(params, kept))? {
             return Ok(());
         }
-        let mechanism = Mechanism { info, params: Params::Cipher(gcm.scheme()?) };
-        self.start_crypting(direction, &mechanism, key)
-    }
-
-    fn start_crypting(
-        &mut self,
-        direction: Direction,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-    ) -> Result<()> {
+        let mechanism = Mechanism { info, params: params.to_owned()? };
         let usage = match direction {
             Direction::Encrypt => Usage::ENCRYPT,
             Direction::Decrypt => Usage::DECRYPT,
         };
-        let (start, operations) = self.prepare(mechanism, key, usage);
-        let fit = |engine: &mut Crypting, kept: &mut Params| engine.renew(&mechanism.params, kept);
-        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, direction);
-        start.fit_or_arm(operations.crypt(direction), fit, make)
+        let (start, operations) = self.prepare(&mechanism, key, usage);
+        let make = |key: Arc<Object>| crypting(start.token, &mechanism, &key, direction);
+        start.arm_new(operations.crypt(direction), epoch, make)
     }
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`
@@ -348,11 +323,11 @@ impl Operations {
 }
 
 impl<E: Engine> Operation<E> {
-    /// Checks the key of the operation again, before the operation returns another result. An `Init`
-    /// function permits one result, however long it takes. An operation that returns more of them,
-    /// for messages or for parts, would never notice that the key was destroyed. Loads the changes
-    /// of other processes first, at most once a second. If the key may not be used any more, the
-    /// operation ends.
+    /// Checks the key of the operation again, before the operation returns another result. An
+    /// `Init` function permits one result, however long it takes. An operation that returns more of
+    /// them, for messages or for parts, would never notice that the key was destroyed. Loads the
+    /// changes of other processes first, at most once a second. If the key may not be used any
+    /// more, the operation ends.
     pub(crate) fn follow_key(&mut self, token: &Token, access: Access) -> Result<()> {
         if !self.is_active() {
             return Ok(());
@@ -388,22 +363,23 @@ impl Start<'_> {
         operation: &mut Operation<E>,
         make: impl FnOnce(Arc<Object>) -> Result<E>,
     ) -> Result<()> {
-        self.fit_or_arm(operation, |_, kept| Ok(kept.same(&self.mechanism.params)), make)
+        self.token.poll_occasionally()?;
+        let epoch = self.token.epoch();
+        let same = |_: &mut E, kept: &mut Params| Ok(kept.same(&self.mechanism.params));
+        if operation.rearm(self.mechanism.info, self.key, epoch, same)? {
+            return Ok(());
+        }
+        self.arm_new(operation, epoch, make)
     }
 
-    /// Like `arm`. `fit` decides whether the kept engine fits: see [`Operation::rearm`].
-    fn fit_or_arm<E: Engine>(
+    /// Starts the operation with a new engine.
+    fn arm_new<E: Engine>(
         self,
         operation: &mut Operation<E>,
-        fit: impl FnOnce(&mut E, &mut Params) -> Result<bool>,
+        epoch: u64,
         make: impl FnOnce(Arc<Object>) -> Result<E>,
     ) -> Result<()> {
         let Self { token, access, mechanism, key, usage } = self;
-        token.poll_occasionally()?;
-        let epoch = token.epoch();
-        if operation.rearm(mechanism.info, key, epoch, fit)? {
-            return Ok(());
-        }
         check_offered(token, mechanism)?;
         let object = find_permitted(token, token.rights(access), mechanism, key, usage)?;
         // Only private keys have this attribute.
