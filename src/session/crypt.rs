@@ -86,10 +86,9 @@ impl Crypting {
     pub(super) fn renew(&mut self, new: CryptParams<'_>, kept: &mut Params) -> Result<bool> {
         // GCM and CBC take the parameter without a comparison, because it usually differs.
         match (self, new) {
-            (Self::Cipher { cipher, growth, .. }, CryptParams::Gcm(gcm)) => {
+            (Self::Cipher { cipher, .. }, CryptParams::Gcm(gcm)) => {
                 let renewed = cipher.renew(Renewal::Gcm(&gcm))?;
                 if renewed {
-                    *growth = Growth::By(gcm.tag_len);
                     kept.assign_gcm(&gcm)?;
                 }
                 Ok(renewed)
