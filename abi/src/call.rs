@@ -14,6 +14,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::{Module, Threads};
 use jeton::secret::clear_registers;
+use jeton::session::Session;
 use jeton::store::fork;
 
 use crate::number::session;
@@ -42,15 +43,23 @@ const _: () = {
 
 /// Runs the body of an exported function on the module.
 pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
-    match module() {
-        Some(module) => guarded(|| work(module)),
-        None => CKR_CRYPTOKI_NOT_INITIALIZED,
-    }
+    guarded(|| work(module()?))
 }
 
-/// Runs the body of an exported function of a session. An invalid session handle takes precedence
-/// over every other error except `GeneralError` and `HostMemory`. PKCS#11 3.2, "Function return
-/// values": the codes for session handles follow directly after the universal codes.
+/// Runs the body of an exported function that uses operations of a session. No other call uses the
+/// session meanwhile. An invalid session handle takes precedence over every other error, because
+/// the body is not run.
+pub(crate) fn call_session(
+    handle: CK_SESSION_HANDLE,
+    work: impl FnOnce(&mut Session) -> Result<()>,
+) -> CK_RV {
+    guarded(|| module()?.with_session(session(handle), work))
+}
+
+/// Runs the body of another exported function of a session. The module looks the session up where
+/// it needs the session. An invalid session handle takes precedence over every other error except
+/// `GeneralError` and `HostMemory`. PKCS#11 3.2, "Function return values": the codes for session
+/// handles follow directly after the universal codes.
 pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
     call(|module| match work(module) {
         Ok(()) => Ok(()),
@@ -63,7 +72,7 @@ pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Modu
 /// Returns the code of a function that always has the same result. Before `C_Initialize` the result
 /// is `CKR_CRYPTOKI_NOT_INITIALIZED`.
 pub(crate) fn always(answer: CK_RV) -> CK_RV {
-    if module().is_some() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
+    if module().is_ok() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
 }
 
 /// Runs `work`, catches a panic, and returns the `CK_RV` of the result. Every exported function
@@ -80,28 +89,12 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     code
 }
 
-/// Ends the active operation if a call was refused because of its arguments or its parameter, or if
-/// there was no memory for a copy of its input. Such a call did not reach the session, so the
-/// session did not end the operation.
-///
-/// PKCS#11 3.2, C_Sign and similar functions: the call "always terminates the active … operation
-/// unless it returns CKR_BUFFER_TOO_SMALL or is a successful call"; the Update functions have the
-/// same rule for errors.
-pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
-    // The parameter of a message (C_EncryptMessageNext and similar) is an argument too.
-    if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid | Error::HostMemory)) {
-        // Ignore a missing operation: the bad argument is the error to report.
-        let _ = cancel();
-    }
-    outcome
-}
-
 /// `C_Initialize`: builds the module of this process at the first call, starts it, and shows it to
 /// later calls. `threads` says whether the module may create threads.
 pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<()> {
     watch_forks()?;
     let _turn = Turn::take();
-    if module().is_some() {
+    if module().is_ok() {
         return Err(Error::AlreadyInitialized);
     }
     // This thread holds the turn, so no thread opens a file before `prepare` is done.
@@ -116,15 +109,15 @@ pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<(
 /// `C_Finalize`: hides the module, then stops it.
 pub(crate) fn finalize() -> Result<()> {
     let _turn = Turn::take();
-    let module = module().ok_or(Error::NotInitialized)?;
+    let module = module()?;
     CURRENT.store(null_mut(), Ordering::Release);
     module.finalize()
 }
 
-fn module() -> Option<&'static Module> {
+fn module() -> Result<&'static Module> {
     // SAFETY: CURRENT is null or what `initialize` stored: the module of `kept`, which lives as
     // long as the process.
-    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }.ok_or(Error::NotInitialized)
 }
 
 /// Returns the module of this process. Only the owner of the [`Turn`] calls this, so the module is
@@ -303,28 +296,8 @@ mod tests {
     fn without_a_module_nothing_is_run() {
         assert_eq!(call(|_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
         assert_eq!(call_in(1, |_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
+        assert_eq!(call_session(1, |_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
         assert_eq!(always(CKR_NO_EVENT), CKR_CRYPTOKI_NOT_INITIALIZED);
-    }
-
-    #[test]
-    fn a_call_that_cannot_reach_the_session_ends_the_operation() {
-        let cancels = |outcome: Result<()>| {
-            let mut cancelled = false;
-            assert_eq!(
-                cancel_refused(outcome, || {
-                    cancelled = true;
-                    Err(Error::OperationNotInitialized)
-                }),
-                outcome
-            );
-            cancelled
-        };
-        assert!(cancels(Err(Error::ArgumentsBad)));
-        assert!(cancels(Err(Error::MechanismParamInvalid)));
-        assert!(cancels(Err(Error::HostMemory)));
-        assert!(!cancels(Err(Error::BufferTooSmall { needed: 1 })));
-        assert!(!cancels(Err(Error::OperationActive)));
-        assert!(!cancels(Ok(())));
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use cryptoki_sys::*;
 use jeton::backend::Direction;
-use jeton::session::{Crypting, Operation, Session};
+use jeton::session::Operation;
 
+use crate::call::call_session;
 use crate::input::{In, Out};
 use crate::operation::{init_crypting, produce, transform, update};
+
+const DIRECTION: Direction = Direction::Decrypt;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DecryptInit(
@@ -14,7 +17,7 @@ pub(crate) unsafe extern "C" fn C_DecryptInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init_crypting(Direction::Decrypt, (handle, given, key), decrypt_operation) }
+    call_session(handle, |session| unsafe { init_crypting(session, DIRECTION, given, key) })
 }
 
 #[unsafe(no_mangle)]
@@ -27,7 +30,9 @@ pub(crate) unsafe extern "C" fn C_Decrypt(
 ) -> CK_RV {
     let (encrypted, data) = (In(encrypted, encrypted_len), Out(data, data_len));
     // SAFETY: the contract of PKCS#11 for pEncryptedData and pData with their lengths.
-    unsafe { transform(handle, decrypt_operation, encrypted, data, Operation::crypt) }
+    call_session(handle, |session| unsafe {
+        transform(&mut session.operations.decrypt, encrypted, data, Operation::crypt)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -40,7 +45,11 @@ pub(crate) unsafe extern "C" fn C_DecryptUpdate(
 ) -> CK_RV {
     let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
     // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-    unsafe { update(Direction::Decrypt, handle, decrypt_operation, encrypted, part) }
+    call_session(handle, |session| unsafe {
+        update(session, DIRECTION, encrypted, part, |session, part, out| {
+            session.crypt_update(DIRECTION, part, out)
+        })
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -51,9 +60,7 @@ pub(crate) unsafe extern "C" fn C_DecryptFinal(
 ) -> CK_RV {
     let last = Out(last, last_len);
     // SAFETY: the contract of PKCS#11 for pLastPart and its length.
-    unsafe { produce(handle, decrypt_operation, last, Operation::crypt_final) }
-}
-
-pub(crate) fn decrypt_operation(session: &mut Session) -> &mut Operation<Crypting> {
-    &mut session.operations.decrypt
+    call_session(handle, |session| unsafe {
+        produce(&mut session.operations.decrypt, last, Operation::crypt_final)
+    })
 }

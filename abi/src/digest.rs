@@ -1,23 +1,20 @@
 //! "Message digesting functions".
 
 use cryptoki_sys::*;
-use jeton::session::{Digesting, Operation, Session};
+use jeton::session::Operation;
 
-use crate::call::call_in;
+use crate::call::{call_in, call_session};
 use crate::input::{In, Out};
 use crate::number::{object, session};
 use crate::operation::{cancel, consume, produce, transform};
-use crate::params::mechanism;
+use crate::params::mechanism_or_null;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *mut CK_MECHANISM) -> CK_RV {
-    call_in(handle, |module| {
-        if given.is_null() {
-            return cancel(module, handle, digest_operation);
-        }
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism(given) }?;
-        module.with_session(session(handle), |session| session.digest_init(&mechanism))
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
+        Some(mechanism) => session.digest_init(&mechanism),
+        None => cancel(&mut session.operations.digest),
     })
 }
 
@@ -31,7 +28,9 @@ pub(crate) unsafe extern "C" fn C_Digest(
 ) -> CK_RV {
     let (data, digest) = (In(data, data_len), Out(digest, digest_len));
     // SAFETY: the contract of PKCS#11 for pData and pDigest with their lengths.
-    unsafe { transform(handle, digest_operation, data, digest, Operation::digest) }
+    call_session(handle, |session| unsafe {
+        transform(&mut session.operations.digest, data, digest, Operation::digest)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -41,7 +40,9 @@ pub(crate) unsafe extern "C" fn C_DigestUpdate(
     part_len: CK_ULONG,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pPart.
-    unsafe { consume(handle, digest_operation, In(part, part_len), Operation::update) }
+    call_session(handle, |session| unsafe {
+        consume(&mut session.operations.digest, In(part, part_len), Operation::update)
+    })
 }
 
 /// # Safety
@@ -60,9 +61,7 @@ pub(crate) unsafe extern "C" fn C_DigestFinal(
 ) -> CK_RV {
     let digest = Out(digest, digest_len);
     // SAFETY: the contract of PKCS#11 for pDigest and its length.
-    unsafe { produce(handle, digest_operation, digest, Operation::digest_final) }
-}
-
-fn digest_operation(session: &mut Session) -> &mut Operation<Digesting> {
-    &mut session.operations.digest
+    call_session(handle, |session| unsafe {
+        produce(&mut session.operations.digest, digest, Operation::digest_final)
+    })
 }

@@ -6,12 +6,12 @@
 //! active digest operation").
 
 use cryptoki_sys::*;
+use jeton::backend::Direction;
 use jeton::session::Session;
 
-use crate::decrypt::decrypt_operation;
-use crate::encrypt::encrypt_operation;
+use crate::call::call_session;
 use crate::input::{In, Out};
-use crate::operation::transform_in;
+use crate::operation::update;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
@@ -23,7 +23,9 @@ pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
 ) -> CK_RV {
     let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
     // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-    unsafe { transform_in(handle, encrypt_operation, part, encrypted, Session::digest_encrypt_update) }
+    call_session(handle, |session| unsafe {
+        update(session, Direction::Encrypt, part, encrypted, Session::digest_encrypt_update)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -36,7 +38,9 @@ pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
 ) -> CK_RV {
     let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
     // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-    unsafe { transform_in(handle, decrypt_operation, encrypted, part, Session::decrypt_digest_update) }
+    call_session(handle, |session| unsafe {
+        update(session, Direction::Decrypt, encrypted, part, Session::decrypt_digest_update)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -49,7 +53,9 @@ pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
 ) -> CK_RV {
     let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
     // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-    unsafe { transform_in(handle, encrypt_operation, part, encrypted, Session::sign_encrypt_update) }
+    call_session(handle, |session| unsafe {
+        update(session, Direction::Encrypt, part, encrypted, Session::sign_encrypt_update)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -62,5 +68,7 @@ pub(crate) unsafe extern "C" fn C_DecryptVerifyUpdate(
 ) -> CK_RV {
     let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
     // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-    unsafe { transform_in(handle, decrypt_operation, encrypted, part, Session::decrypt_verify_update) }
+    call_session(handle, |session| unsafe {
+        update(session, Direction::Decrypt, encrypted, part, Session::decrypt_verify_update)
+    })
 }

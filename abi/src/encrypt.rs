@@ -2,10 +2,13 @@
 
 use cryptoki_sys::*;
 use jeton::backend::Direction;
-use jeton::session::{Crypting, Operation, Session};
+use jeton::session::Operation;
 
+use crate::call::call_session;
 use crate::input::{In, Out};
 use crate::operation::{init_crypting, produce, transform, update};
+
+const DIRECTION: Direction = Direction::Encrypt;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_EncryptInit(
@@ -14,7 +17,7 @@ pub(crate) unsafe extern "C" fn C_EncryptInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init_crypting(Direction::Encrypt, (handle, given, key), encrypt_operation) }
+    call_session(handle, |session| unsafe { init_crypting(session, DIRECTION, given, key) })
 }
 
 #[unsafe(no_mangle)]
@@ -27,7 +30,9 @@ pub(crate) unsafe extern "C" fn C_Encrypt(
 ) -> CK_RV {
     let (data, encrypted) = (In(data, data_len), Out(encrypted, encrypted_len));
     // SAFETY: the contract of PKCS#11 for pData and pEncryptedData with their lengths.
-    unsafe { transform(handle, encrypt_operation, data, encrypted, Operation::crypt) }
+    call_session(handle, |session| unsafe {
+        transform(&mut session.operations.encrypt, data, encrypted, Operation::crypt)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -40,7 +45,11 @@ pub(crate) unsafe extern "C" fn C_EncryptUpdate(
 ) -> CK_RV {
     let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
     // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-    unsafe { update(Direction::Encrypt, handle, encrypt_operation, part, encrypted) }
+    call_session(handle, |session| unsafe {
+        update(session, DIRECTION, part, encrypted, |session, part, out| {
+            session.crypt_update(DIRECTION, part, out)
+        })
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -51,9 +60,7 @@ pub(crate) unsafe extern "C" fn C_EncryptFinal(
 ) -> CK_RV {
     let last = Out(last, last_len);
     // SAFETY: the contract of PKCS#11 for pLastEncryptedPart and its length.
-    unsafe { produce(handle, encrypt_operation, last, Operation::crypt_final) }
-}
-
-pub(crate) fn encrypt_operation(session: &mut Session) -> &mut Operation<Crypting> {
-    &mut session.operations.encrypt
+    call_session(handle, |session| unsafe {
+        produce(&mut session.operations.encrypt, last, Operation::crypt_final)
+    })
 }

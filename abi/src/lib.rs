@@ -2,10 +2,10 @@
 //! [`Module`](jeton::module::Module).
 //!
 //! Each file with exported functions implements a section of the specification's chapter
-//! "Functions", or a part of a section. Each function has only a few lines. It converts C memory to
-//! typed values (`input`, `params`), calls the module or a session (`operation`), and converts the
-//! result to a `CK_RV` (`call`). The core implements sessions, objects and tokens, without C
-//! pointers.
+//! "Functions", a part of a section, or two sections that differ only in the direction. Each
+//! function has only a few lines. It converts C memory to typed values (`input`, `params`), calls
+//! the module or a session (`operation`), and converts the result to a `CK_RV` (`call`). The core
+//! implements sessions, objects and tokens, without C pointers.
 //!
 //! # Safety
 //!

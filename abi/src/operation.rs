@@ -1,73 +1,58 @@
 //! The common part of the functions that start, continue and end an operation of a session.
 //!
-//! The parameter `operation` selects the operation in the session. If a call that continues the
-//! operation has a refused argument, the call ends the operation.
+//! These functions read the arguments while the session is locked. If an argument is refused, they
+//! end the operation.
 
 use cryptoki_sys::*;
 use jeton::backend::Direction;
-use jeton::error::Result;
-use jeton::id::ObjectHandle;
-use jeton::mechanism::Mechanism;
-use jeton::module::{Module, Output};
-use jeton::session::{Crypting, Engine, Operation, Session};
+use jeton::error::{Error, Result};
+use jeton::module::Output;
+use jeton::session::{CryptParams, Engine, Operation, Session};
 
-use crate::call::{call_in, cancel_refused};
 use crate::input::{self, In, Out};
-use crate::number::{object, session};
-use crate::params::{Given, mechanism};
+use crate::number::object;
+use crate::params::Given;
 
-/// Starts an operation with a key, like `C_SignInit`. `NULL` for the mechanism ends the operation.
-///
-/// # Safety
-///
-/// The contract of PKCS#11 for `given`.
-pub(crate) unsafe fn init<E: Engine>(
-    function: &'static str,
-    (handle, given, key): (CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE),
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
-    init: impl FnOnce(&mut Session, &Mechanism, ObjectHandle) -> Result<()>,
-) -> CK_RV {
-    call_in(handle, |module| {
-        if given.is_null() {
-            return cancel(module, handle, operation);
-        }
-        // SAFETY: the caller's promise.
-        let mechanism = unsafe { mechanism(given) }?;
-        let key = object(key);
-        module.start(session(handle), function, mechanism.info, key, |session| init(session, &mechanism, key))
-    })
-}
-
-/// Starts an encryption or a decryption, like [`init`]. The parameter of GCM is not copied here.
+/// Starts an encryption or a decryption, like `C_EncryptInit`. The parameter of GCM is not copied.
 ///
 /// # Safety
 ///
 /// The contract of PKCS#11 for `given`.
 pub(crate) unsafe fn init_crypting(
+    session: &mut Session,
     direction: Direction,
-    (handle, given, key): (CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE),
-    operation: impl Fn(&mut Session) -> &mut Operation<Crypting>,
-) -> CK_RV {
+    given: *const CK_MECHANISM,
+    key: CK_OBJECT_HANDLE,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let Some(given) = unsafe { Given::read(given) }? else {
+        return cancel(session.operations.crypt(direction));
+    };
+    let parsed;
+    // SAFETY: the caller's promise.
+    let params = match unsafe { given.gcm() }? {
+        Some(gcm) => CryptParams::Gcm(gcm),
+        None => {
+            // SAFETY: the caller's promise.
+            parsed = unsafe { given.parse() }?;
+            CryptParams::Parsed(&parsed)
+        }
+    };
     let function = match direction {
         Direction::Encrypt => "C_EncryptInit",
         Direction::Decrypt => "C_DecryptInit",
     };
-    call_in(handle, |module| {
-        if given.is_null() {
-            return cancel(module, handle, operation);
-        }
-        // SAFETY: the caller's promise.
-        let given = unsafe { Given::read(given) }?;
-        let (session, info, key) = (session(handle), given.info, object(key));
-        // SAFETY: the caller's promise.
-        if let Some(gcm) = unsafe { given.gcm() }? {
-            return module
-                .start(session, function, info, key, |session| session.gcm_init(direction, info, &gcm, key));
-        }
-        // SAFETY: the caller's promise.
-        let mechanism = unsafe { given.parse() }?;
-        module.start(session, function, info, key, |session| session.crypt_init(direction, &mechanism, key))
-    })
+    let key = object(key);
+    let outcome = session.crypt_init(direction, given.info, params, key);
+    session.record_start(function, given.info, key, &outcome);
+    outcome
+}
+
+/// Ends the operation, as an `Init` function with `NULL` for the mechanism does. Succeeds if no
+/// operation is active.
+pub(crate) fn cancel<E: Engine>(operation: &mut Operation<E>) -> Result<()> {
+    operation.cancel();
+    Ok(())
 }
 
 /// Runs a function with an input and an output, like `C_Sign`.
@@ -76,55 +61,32 @@ pub(crate) unsafe fn init_crypting(
 ///
 /// The contract of PKCS#11 for `input` and `output`.
 pub(crate) unsafe fn transform<E: Engine>(
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    operation: &mut Operation<E>,
     input: In,
     output: Out,
     work: impl FnOnce(&mut Operation<E>, &[u8], Output<'_>) -> Result<usize>,
-) -> CK_RV {
-    let work = |session: &mut Session, data: &[u8], out: Output<'_>| work(operation(session), data, out);
+) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { transform_in(handle, &operation, input, output, work) }
+    let outcome = unsafe { input::transform(input, output, |data, out| work(operation, data, out)) };
+    cancel_refused(outcome, || operation.cancel())
 }
 
-/// Like [`transform`], but passes the whole session to `work`, because functions such as
-/// `C_DigestEncryptUpdate` use two operations.
-///
-/// # Safety
-///
-/// The contract of PKCS#11 for `input` and `output`.
-pub(crate) unsafe fn transform_in<E: Engine>(
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
-    input: In,
-    output: Out,
-    work: impl FnOnce(&mut Session, &[u8], Output<'_>) -> Result<usize>,
-) -> CK_RV {
-    run(handle, operation, |module| {
-        let work = |data: &[u8], out: Output<'_>| {
-            module.with_session(session(handle), |session| work(session, data, out))
-        };
-        // SAFETY: the caller's promise.
-        unsafe { input::transform(input, output, work) }
-    })
-}
-
-/// Encrypts or decrypts a part, like `C_EncryptUpdate`.
+/// Encrypts or decrypts a part, like `C_EncryptUpdate`. `work` gets the session, because functions
+/// such as `C_DigestEncryptUpdate` use two operations.
 ///
 /// # Safety
 ///
 /// The contract of PKCS#11 for `input` and `output`.
 pub(crate) unsafe fn update(
+    session: &mut Session,
     direction: Direction,
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<Crypting>,
     input: In,
     output: Out,
-) -> CK_RV {
-    let work =
-        |session: &mut Session, data: &[u8], out: Output<'_>| session.crypt_update(direction, data, out);
+    work: impl FnOnce(&mut Session, &[u8], Output<'_>) -> Result<usize>,
+) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { transform_in(handle, operation, input, output, work) }
+    let outcome = unsafe { input::transform(input, output, |data, out| work(session, data, out)) };
+    cancel_refused(outcome, || session.operations.crypt(direction).cancel())
 }
 
 /// Runs a function with an output and no input, like `C_SignFinal`.
@@ -133,17 +95,13 @@ pub(crate) unsafe fn update(
 ///
 /// The contract of PKCS#11 for the output.
 pub(crate) unsafe fn produce<E: Engine>(
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    operation: &mut Operation<E>,
     output: Out,
     work: impl FnOnce(&mut Operation<E>, Output<'_>) -> Result<usize>,
-) -> CK_RV {
-    run(handle, &operation, |module| {
-        let work =
-            |out: Output<'_>| module.with_session(session(handle), |session| work(operation(session), out));
-        // SAFETY: the caller's promise.
-        unsafe { input::produce(output, work) }
-    })
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { input::produce(output, |out| work(operation, out)) };
+    cancel_refused(outcome, || operation.cancel())
 }
 
 /// Runs a function with an input and no output, like `C_SignUpdate`.
@@ -152,16 +110,13 @@ pub(crate) unsafe fn produce<E: Engine>(
 ///
 /// The contract of PKCS#11 for the input.
 pub(crate) unsafe fn consume<E: Engine>(
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    operation: &mut Operation<E>,
     input: In,
     work: impl FnOnce(&mut Operation<E>, &[u8]) -> Result<()>,
-) -> CK_RV {
-    run(handle, &operation, |module| {
-        // SAFETY: the caller's promise.
-        let data = unsafe { input.bytes() }?;
-        module.with_session(session(handle), |session| work(operation(session), data))
-    })
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { input.bytes() }.and_then(|data| work(operation, data));
+    cancel_refused(outcome, || operation.cancel())
 }
 
 /// Runs a function with two inputs and no output, like `C_Verify`.
@@ -170,35 +125,47 @@ pub(crate) unsafe fn consume<E: Engine>(
 ///
 /// The contract of PKCS#11 for both inputs.
 pub(crate) unsafe fn consume_both<E: Engine>(
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    operation: &mut Operation<E>,
     (data, signature): (In, In),
     work: impl FnOnce(&mut Operation<E>, &[u8], &[u8]) -> Result<()>,
-) -> CK_RV {
-    run(handle, &operation, |module| {
-        // SAFETY: the caller's promise.
-        let (data, signature) = unsafe { (data.bytes()?, signature.bytes()?) };
-        module.with_session(session(handle), |session| work(operation(session), data, signature))
-    })
-}
-
-/// Runs `work`. Ends the operation if `work` refuses an argument.
-pub(crate) fn run<E: Engine>(
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
-    work: impl FnOnce(&'static Module) -> Result<()>,
-) -> CK_RV {
-    call_in(handle, |module| cancel_refused(work(module), || cancel(module, handle, operation)))
-}
-
-/// Ends the operation. Succeeds if no operation is active.
-pub(crate) fn cancel<E: Engine>(
-    module: &Module,
-    handle: CK_SESSION_HANDLE,
-    operation: impl Fn(&mut Session) -> &mut Operation<E>,
 ) -> Result<()> {
-    module.with_session(session(handle), |session| {
-        operation(session).cancel();
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    let inputs = unsafe { data.bytes().and_then(|data| Ok((data, signature.bytes()?))) };
+    let outcome = inputs.and_then(|(data, signature)| work(operation, data, signature));
+    cancel_refused(outcome, || operation.cancel())
+}
+
+/// Ends the operation, or its message, if the call was refused because of its arguments or its
+/// parameter, or if there was no memory for a copy of its input. Such a call did not reach the
+/// operation, so the operation did not end by itself.
+///
+/// PKCS#11 3.2, C_Sign and similar functions: the call "always terminates the active … operation
+/// unless it returns CKR_BUFFER_TOO_SMALL or is a successful call"; the Update functions have the
+/// same rule for errors.
+pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce()) -> Result<()> {
+    // The parameter of a message (C_EncryptMessageNext and similar) is an argument too.
+    if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid | Error::HostMemory)) {
+        cancel();
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_with_refused_arguments_ends_the_operation() {
+        let cancels = |outcome: Result<()>| {
+            let mut cancelled = false;
+            assert_eq!(cancel_refused(outcome, || cancelled = true), outcome);
+            cancelled
+        };
+        assert!(cancels(Err(Error::ArgumentsBad)));
+        assert!(cancels(Err(Error::MechanismParamInvalid)));
+        assert!(cancels(Err(Error::HostMemory)));
+        assert!(!cancels(Err(Error::BufferTooSmall { needed: 1 })));
+        assert!(!cancels(Err(Error::OperationActive)));
+        assert!(!cancels(Ok(())));
+    }
 }

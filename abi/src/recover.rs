@@ -2,10 +2,13 @@
 //! `C_VerifyRecover*` of "Functions for verifying signatures and MACs".
 
 use cryptoki_sys::*;
-use jeton::session::{Operation, Recovering, Session, Signing};
+use jeton::session::{Operation, Session};
 
+use crate::call::call_session;
 use crate::input::{In, Out};
-use crate::operation::{init, transform};
+use crate::number::object;
+use crate::operation::{cancel, transform};
+use crate::params::mechanism_or_null;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignRecoverInit(
@@ -14,9 +17,12 @@ pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe {
-        init("C_SignRecoverInit", (handle, given, key), sign_recover_operation, Session::sign_recover_init)
-    }
+    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
+        Some(mechanism) => {
+            session.start("C_SignRecoverInit", &mechanism, object(key), Session::sign_recover_init)
+        }
+        None => cancel(&mut session.operations.sign_recover),
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -29,7 +35,9 @@ pub(crate) unsafe extern "C" fn C_SignRecover(
 ) -> CK_RV {
     let (data, signature) = (In(data, data_len), Out(signature, signature_len));
     // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
-    unsafe { transform(handle, sign_recover_operation, data, signature, Operation::sign) }
+    call_session(handle, |session| unsafe {
+        transform(&mut session.operations.sign_recover, data, signature, Operation::sign)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -39,14 +47,12 @@ pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe {
-        init(
-            "C_VerifyRecoverInit",
-            (handle, given, key),
-            verify_recover_operation,
-            Session::verify_recover_init,
-        )
-    }
+    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
+        Some(mechanism) => {
+            session.start("C_VerifyRecoverInit", &mechanism, object(key), Session::verify_recover_init)
+        }
+        None => cancel(&mut session.operations.verify_recover),
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -59,13 +65,7 @@ pub(crate) unsafe extern "C" fn C_VerifyRecover(
 ) -> CK_RV {
     let (signature, data) = (In(signature, signature_len), Out(data, data_len));
     // SAFETY: the contract of PKCS#11 for pSignature and pData with their lengths.
-    unsafe { transform(handle, verify_recover_operation, signature, data, Operation::recover) }
-}
-
-fn sign_recover_operation(session: &mut Session) -> &mut Operation<Signing> {
-    &mut session.operations.sign_recover
-}
-
-fn verify_recover_operation(session: &mut Session) -> &mut Operation<Recovering> {
-    &mut session.operations.verify_recover
+    call_session(handle, |session| unsafe {
+        transform(&mut session.operations.verify_recover, signature, data, Operation::recover)
+    })
 }

@@ -1,10 +1,13 @@
 //! "Signing and MACing functions". Data is copied for the core only if input and output overlap.
 
 use cryptoki_sys::*;
-use jeton::session::{Operation, Session, Signing};
+use jeton::session::{Operation, Session};
 
+use crate::call::call_session;
 use crate::input::{In, Out};
-use crate::operation::{consume, init, produce, transform};
+use crate::number::object;
+use crate::operation::{cancel, consume, produce, transform};
+use crate::params::mechanism_or_null;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignInit(
@@ -13,7 +16,10 @@ pub(crate) unsafe extern "C" fn C_SignInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init("C_SignInit", (handle, given, key), sign_operation, Session::sign_init) }
+    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
+        Some(mechanism) => session.start("C_SignInit", &mechanism, object(key), Session::sign_init),
+        None => cancel(&mut session.operations.sign),
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -26,7 +32,9 @@ pub(crate) unsafe extern "C" fn C_Sign(
 ) -> CK_RV {
     let (data, signature) = (In(data, data_len), Out(signature, signature_len));
     // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
-    unsafe { transform(handle, sign_operation, data, signature, Operation::sign) }
+    call_session(handle, |session| unsafe {
+        transform(&mut session.operations.sign, data, signature, Operation::sign)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -36,7 +44,9 @@ pub(crate) unsafe extern "C" fn C_SignUpdate(
     part_len: CK_ULONG,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pPart.
-    unsafe { consume(handle, sign_operation, In(part, part_len), Operation::update) }
+    call_session(handle, |session| unsafe {
+        consume(&mut session.operations.sign, In(part, part_len), Operation::update)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -47,9 +57,7 @@ pub(crate) unsafe extern "C" fn C_SignFinal(
 ) -> CK_RV {
     let signature = Out(signature, signature_len);
     // SAFETY: the contract of PKCS#11 for pSignature and its length.
-    unsafe { produce(handle, sign_operation, signature, Operation::sign_final) }
-}
-
-fn sign_operation(session: &mut Session) -> &mut Operation<Signing> {
-    &mut session.operations.sign
+    call_session(handle, |session| unsafe {
+        produce(&mut session.operations.sign, signature, Operation::sign_final)
+    })
 }

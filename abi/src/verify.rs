@@ -1,10 +1,13 @@
 //! "Functions for verifying signatures and MACs".
 
 use cryptoki_sys::*;
-use jeton::session::{Operation, Session, Verifying};
+use jeton::session::{Operation, Session};
 
+use crate::call::call_session;
 use crate::input::In;
-use crate::operation::{consume, consume_both, init};
+use crate::number::object;
+use crate::operation::{cancel, consume, consume_both};
+use crate::params::mechanism_or_null;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyInit(
@@ -13,7 +16,10 @@ pub(crate) unsafe extern "C" fn C_VerifyInit(
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init("C_VerifyInit", (handle, given, key), verify_operation, Session::verify_init) }
+    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
+        Some(mechanism) => session.start("C_VerifyInit", &mechanism, object(key), Session::verify_init),
+        None => cancel(&mut session.operations.verify),
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -26,7 +32,9 @@ pub(crate) unsafe extern "C" fn C_Verify(
 ) -> CK_RV {
     let inputs = (In(data, data_len), In(signature, signature_len));
     // SAFETY: the contract of PKCS#11 for pData and pSignature.
-    unsafe { consume_both(handle, verify_operation, inputs, Operation::verify) }
+    call_session(handle, |session| unsafe {
+        consume_both(&mut session.operations.verify, inputs, Operation::verify)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -36,7 +44,9 @@ pub(crate) unsafe extern "C" fn C_VerifyUpdate(
     part_len: CK_ULONG,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pPart.
-    unsafe { consume(handle, verify_operation, In(part, part_len), Operation::update) }
+    call_session(handle, |session| unsafe {
+        consume(&mut session.operations.verify, In(part, part_len), Operation::update)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -46,9 +56,7 @@ pub(crate) unsafe extern "C" fn C_VerifyFinal(
     signature_len: CK_ULONG,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pSignature.
-    unsafe { consume(handle, verify_operation, In(signature, signature_len), Operation::verify_final) }
-}
-
-fn verify_operation(session: &mut Session) -> &mut Operation<Verifying> {
-    &mut session.operations.verify
+    call_session(handle, |session| unsafe {
+        consume(&mut session.operations.verify, In(signature, signature_len), Operation::verify_final)
+    })
 }

@@ -2,13 +2,13 @@
 //! signature before the data.
 
 use cryptoki_sys::*;
-use jeton::session::{Operation, Session, VerifyingSignature};
+use jeton::session::Operation;
 
-use crate::call::call_in;
+use crate::call::call_session;
 use crate::input::In;
-use crate::number::{object, session};
+use crate::number::object;
 use crate::operation::{cancel, consume};
-use crate::params::mechanism;
+use crate::params::mechanism_or_null;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
@@ -18,17 +18,16 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        if given.is_null() {
-            return cancel(module, handle, verify_signature_operation);
-        }
+    call_session(handle, |session| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism(given) }?;
+        let Some(mechanism) = unsafe { mechanism_or_null(given) }? else {
+            return cancel(&mut session.operations.verify_signature);
+        };
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() }?;
-        let key = object(key);
-        let init = |session: &mut Session| session.verify_signature_init(&mechanism, key, signature);
-        module.start(session(handle), "C_VerifySignatureInit", mechanism.info, key, init)
+        session.start("C_VerifySignatureInit", &mechanism, object(key), |session, mechanism, key| {
+            session.verify_signature_init(mechanism, key, signature)
+        })
     })
 }
 
@@ -39,7 +38,9 @@ pub(crate) unsafe extern "C" fn C_VerifySignature(
     data_len: CK_ULONG,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pData.
-    unsafe { consume(handle, verify_signature_operation, In(data, data_len), Operation::verify_signature) }
+    call_session(handle, |session| unsafe {
+        consume(&mut session.operations.verify_signature, In(data, data_len), Operation::verify_signature)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -49,7 +50,9 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
     part_len: CK_ULONG,
 ) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pPart.
-    unsafe { consume(handle, verify_signature_operation, In(part, part_len), Operation::update) }
+    call_session(handle, |session| unsafe {
+        consume(&mut session.operations.verify_signature, In(part, part_len), Operation::update)
+    })
 }
 
 /// # Safety
@@ -57,13 +60,5 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| {
-        module.with_session(session(handle), |session| {
-            verify_signature_operation(session).verify_signature_final()
-        })
-    })
-}
-
-fn verify_signature_operation(session: &mut Session) -> &mut Operation<VerifyingSignature> {
-    &mut session.operations.verify_signature
+    call_session(handle, |session| session.operations.verify_signature.verify_signature_final())
 }

@@ -148,10 +148,7 @@ impl Cipher for Copying {
     }
 
     fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
-        if let Renewal::Gcm(gcm) = new {
-            self.0 = gcm.tag_len;
-        }
-        Ok(true)
+        Ok(!matches!(new, Renewal::Gcm(gcm) if gcm.tag_len != self.0))
     }
 }
 

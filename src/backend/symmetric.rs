@@ -192,14 +192,14 @@ impl GcmParams<'_> {
         })
     }
 
-    /// Copies the parameter over another one. If that fails, the other one does not change.
+    /// Copies the parameter over another one whose tag has the same length. If that fails, the
+    /// other one does not change.
     #[inline]
-    pub(super) fn assign(&self, nonce: &mut Nonce, aad: &mut Box<[u8]>, tag_len: &mut usize) -> Result<()> {
+    pub(super) fn assign(&self, nonce: &mut Nonce, aad: &mut Box<[u8]>) -> Result<()> {
         if !(aad.is_empty() && self.aad.is_empty()) {
             self.assign_aad(aad)?;
         }
         nonce.assign(self.nonce);
-        *tag_len = self.tag_len;
         Ok(())
     }
 
@@ -457,12 +457,13 @@ impl CipherScheme {
         }
     }
 
-    /// Sets another parameter of GCM. Fails with `GeneralError` if this is another cipher.
+    /// Sets another parameter of GCM with the same tag length. Fails with `GeneralError` if this is
+    /// another cipher.
     #[inline]
     pub(crate) fn assign_gcm(&mut self, gcm: &GcmParams<'_>) -> Result<()> {
         match self {
-            Self::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {
-                gcm.assign(nonce, aad, tag_len)
+            Self::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } if *tag_len == gcm.tag_len => {
+                gcm.assign(nonce, aad)
             }
             _ => Err(Error::GeneralError),
         }

@@ -14,7 +14,7 @@ use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::object::Object;
 use crate::object::policy::Rights;
-use crate::session::Session;
+use crate::session::{Owner, Session};
 use crate::token::{ClientToken, Token};
 
 /// The text that a record has for success.
@@ -154,20 +154,21 @@ impl Module {
 #[cold]
 pub(super) fn record_start(
     audit: &Audit,
-    session: &Session,
+    owner: Owner<'_>,
     function: &'static str,
     info: &'static MechanismRow,
     key: ObjectHandle,
     outcome: &Result<()>,
 ) {
-    let Ok(object) = session.token.visible(session.rights(), key) else { return };
+    let (token, rights) = (owner.token, owner.token.rights(owner.access));
+    let Ok(object) = token.visible(rights, key) else { return };
     if !object.object_type().is_secret() && !object.object_type().is_private() {
         return;
     }
-    let objects = names(&session.token, session.rights(), &[key]);
+    let objects = names(token, rights, &[key]);
     let mechanism = Mechanism { info, params: Params::None };
     let call = Call::of(function, Some(&mechanism), &[]);
-    note(audit, &session.token, session.handle, &call, objects, describe(outcome));
+    note(audit, token, owner.handle, &call, objects, describe(outcome));
 }
 
 /// Records that a call returned secret attributes of an object.

@@ -1,11 +1,12 @@
-//! Gives the C interface access to a session, whose methods are the functions of operations.
+//! Gives the C interface access to a session, whose methods are the functions of operations, and
+//! records these functions in the audit log.
 
 use super::Module;
 use super::audit;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::MechanismRow;
-use crate::session::{Engine, Operation, Session};
+use crate::mechanism::{Mechanism, MechanismRow};
+use crate::session::{Engine, Operation, Owner, Session};
 
 impl Module {
     /// Calls `work` with a session. No other call uses the session meanwhile.
@@ -16,46 +17,66 @@ impl Module {
     ) -> Result<T> {
         self.sessions.with(session, work)
     }
+}
 
+impl Session {
     /// Runs the `Init` function of an operation with a mechanism and a key. Records it in the audit
     /// log if the key is private or secret.
     pub fn start(
-        &self,
-        session: SessionHandle,
+        &mut self,
+        function: &'static str,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        init: impl FnOnce(&mut Self, &Mechanism, ObjectHandle) -> Result<()>,
+    ) -> Result<()> {
+        let outcome = init(self, mechanism, key);
+        self.record_start(function, mechanism.info, key, &outcome);
+        outcome
+    }
+
+    /// Records the outcome of an `Init` function like [`start`](Self::start).
+    #[inline]
+    pub fn record_start(
+        &mut self,
         function: &'static str,
         info: &'static MechanismRow,
         key: ObjectHandle,
-        init: impl FnOnce(&mut Session) -> Result<()>,
-    ) -> Result<()> {
-        self.sessions.with(session, |session| {
-            let outcome = init(session);
-            if let Some(audit) = &session.token.settings.audit {
-                audit::record_start(audit, session, function, info, key, &outcome);
-            }
-            outcome
-        })
+        outcome: &Result<()>,
+    ) {
+        self.split().0.record(function, info, key, outcome);
     }
+}
 
+impl Owner<'_> {
     /// Runs a message-based function. Ends the operation if its key may not be used any more. If
     /// the call is a message or begins one, `function` is its name, and the audit log records it
     /// like an `Init` function.
     pub fn message<E: Engine, T>(
-        &self,
-        session: SessionHandle,
+        self,
         function: Option<&'static str>,
-        operation: impl Fn(&mut Session) -> &mut Operation<E>,
+        operation: &mut Operation<E>,
         work: impl FnOnce(&mut Operation<E>) -> Result<T>,
     ) -> Result<T> {
-        self.sessions.with(session, |session| {
-            let used = function.zip(operation(session).uses());
-            let outcome = session.follow_key(&operation).and_then(|()| work(operation(session)));
-            let result = outcome.as_ref().map(|_| ()).map_err(|error| *error);
-            if let (Some(audit), Some((function, (info, key)))) = (&session.token.settings.audit, used)
-                && !matches!(result, Err(Error::BufferTooSmall { .. }))
-            {
-                audit::record_start(audit, session, function, info, key, &result);
-            }
-            outcome
-        })
+        let used = function.zip(operation.uses());
+        let outcome = operation.follow_key(self.token, self.access).and_then(|()| work(operation));
+        let result = outcome.as_ref().map(|_| ()).map_err(|error| *error);
+        if let Some((function, (info, key))) = used
+            && !matches!(result, Err(Error::BufferTooSmall { .. }))
+        {
+            self.record(function, info, key, &result);
+        }
+        outcome
+    }
+
+    fn record(
+        self,
+        function: &'static str,
+        info: &'static MechanismRow,
+        key: ObjectHandle,
+        outcome: &Result<()>,
+    ) {
+        if let Some(audit) = &self.token.settings.audit {
+            audit::record_start(audit, self, function, info, key, outcome);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::operation::{Engine, Operation, Output, Parts, Resume};
+use super::operation::{Engine, Operation, Output, Parts, Resume, place};
 use super::progress::Progress;
 use crate::backend::{
     Cipher, Direction, Encryption, GcmParams, Growth, PrivateKey, PublicKey, Renewal, SavedCipher,
@@ -33,6 +33,34 @@ pub enum Crypting {
     },
 }
 
+/// The parameter of an encryption or a decryption. That of GCM stays in the caller's memory.
+#[derive(Clone, Copy)]
+pub enum CryptParams<'a> {
+    /// The parameter of GCM.
+    Gcm(GcmParams<'a>),
+    /// The parameter of another mechanism.
+    Parsed(&'a Params),
+}
+
+impl CryptParams<'_> {
+    /// Copies the parameter. Fails with `HostMemory` if there is no memory for it.
+    pub(super) fn to_owned(self) -> Result<Params> {
+        match self {
+            Self::Gcm(gcm) => gcm.scheme().map(Params::Cipher),
+            Self::Parsed(params) => Ok(params.clone()),
+        }
+    }
+}
+
+impl<'a> From<&'a Params> for CryptParams<'a> {
+    fn from(params: &'a Params) -> Self {
+        match params {
+            Params::Cipher(scheme) => scheme.gcm().map_or(Self::Parsed(params), Self::Gcm),
+            _ => Self::Parsed(params),
+        }
+    }
+}
+
 /// The public or the private half of an RSA key pair.
 pub enum RsaHalf {
     /// The public key, which encrypts.
@@ -52,30 +80,31 @@ impl RsaHalf {
 }
 
 impl Crypting {
-    /// Gives the engine another parameter of the same mechanism, except GCM. `kept` is the
-    /// parameter that it has. Returns false if the new parameter needs a new engine.
-    pub(super) fn renew(&mut self, new: &Params, kept: &mut Params) -> Result<bool> {
-        // CBC takes the vector without a comparison, because it usually differs.
-        if let (Self::Cipher { cipher, .. }, Params::Cipher(scheme)) = (self, new)
-            && let Some(iv) = scheme.iv()
-            && cipher.renew(Renewal::Iv(iv))?
-        {
-            *kept = new.clone();
-            return Ok(true);
-        }
-        Ok(kept.same(new))
-    }
-
-    /// Like [`renew`](Self::renew), for GCM.
+    /// Gives the engine another parameter of the same mechanism. `kept` is the parameter that it
+    /// has. Returns false if the new parameter needs a new engine.
     #[inline]
-    pub(super) fn renew_gcm(&mut self, new: &GcmParams<'_>, kept: &mut Params) -> Result<bool> {
-        let Self::Cipher { cipher, growth, .. } = self else { return Ok(false) };
-        if !cipher.renew(Renewal::Gcm(new))? {
-            return Ok(false);
+    pub(super) fn renew(&mut self, new: CryptParams<'_>, kept: &mut Params) -> Result<bool> {
+        // GCM and CBC take the parameter without a comparison, because it usually differs.
+        match (self, new) {
+            (Self::Cipher { cipher, .. }, CryptParams::Gcm(gcm)) => {
+                let renewed = cipher.renew(Renewal::Gcm(&gcm))?;
+                if renewed {
+                    kept.assign_gcm(&gcm)?;
+                }
+                Ok(renewed)
+            }
+            (Self::Rsa { .. }, CryptParams::Gcm(_)) => Ok(false),
+            (engine, CryptParams::Parsed(params)) => {
+                if let (Self::Cipher { cipher, .. }, Params::Cipher(scheme)) = (engine, params)
+                    && let Some(iv) = scheme.iv()
+                    && cipher.renew(Renewal::Iv(iv))?
+                {
+                    *kept = params.clone();
+                    return Ok(true);
+                }
+                Ok(kept.same(params))
+            }
         }
-        *growth = Growth::By(new.tag_len);
-        kept.assign_gcm(new)?;
-        Ok(true)
     }
 
     /// Returns the maximum length of the result for a message in a single part.
@@ -87,10 +116,22 @@ impl Crypting {
     }
 
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        match self {
+        let outcome = match self {
             Self::Cipher { cipher, .. } => cipher.whole(input, out),
             Self::Rsa { key, scheme, .. } => key.run(scheme, input, out),
-        }
+        };
+        outcome.inspect_err(|_| self.forget())
+    }
+
+    /// Like [`whole`](Self::whole), for a buffer that is shorter than the maximum length `bound`. A
+    /// decryption removes the padding, so the result may still fit. If it does not, the next call
+    /// computes it again.
+    fn shorter(&mut self, input: &[u8], out: &mut [u8], bound: usize) -> Result<usize> {
+        let mut scratch = Secret::try_zeroed(bound)?;
+        let len = self.whole(input, &mut scratch)?;
+        let fits = place(out, len).inspect_err(|_| self.forget())?;
+        fits.copy_from_slice(&scratch[..len]);
+        Ok(len)
     }
 
     fn part_len(&self, len: usize) -> usize {
@@ -151,50 +192,42 @@ impl Resume for Crypting {
 impl Operation<Crypting> {
     /// `C_Encrypt`, `C_Decrypt`
     pub fn crypt(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(Parts::Single, |engine| engine.whole_len(input.len()));
-        };
         let needs_pin = self.needs_pin();
-        self.once(|engine| {
-            let needed = engine.whole_len(input.len());
-            if out.len() >= needed {
-                return engine.whole(input, out).inspect_err(|_| engine.forget());
-            }
+        let engine = self.engine_for(Parts::Single)?;
+        let needed = engine.whole_len(input.len());
+        let Output::Buffer(out) = out else { return Ok(needed) };
+        let outcome = if out.len() >= needed {
+            engine.whole(input, out)
+        } else if needs_pin {
             // The operation stays active. If the key were used, one PIN would decrypt any number of
             // ciphertexts, and return the lengths of their plaintexts.
-            if needs_pin {
-                return Err(Error::BufferTooSmall { needed });
-            }
-            // The result may be shorter than `needed`, because a decryption removes the padding. If
-            // the result does not fit, the next call computes it again.
-            shorter(out, needed, |scratch| engine.whole(input, scratch)).inspect_err(|_| engine.forget())
-        })
+            Err(Error::BufferTooSmall { needed })
+        } else {
+            engine.shorter(input, out, needed)
+        };
+        self.finish(outcome)
     }
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`, after the check of the key.
     pub(super) fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(Parts::Multiple, |engine| engine.part_len(input.len()));
-        };
-        self.part(|engine| {
-            let needed = engine.part_len(input.len());
-            let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-            engine.part(input, place)
-        })
+        let engine = self.engine_for(Parts::Multiple)?;
+        let needed = engine.part_len(input.len());
+        let Output::Buffer(out) = out else { return Ok(needed) };
+        let outcome = place(out, needed).and_then(|place| engine.part(input, place));
+        self.after_part(outcome)
     }
 
     /// `C_EncryptFinal`, `C_DecryptFinal`
     pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(Parts::Multiple, Crypting::end_len) };
+        let engine = self.engine_for(Parts::Multiple)?;
+        let Output::Buffer(out) = out else { return Ok(engine.end_len()) };
         // The backend finishes if the result fits, even if the buffer is shorter than the upper
         // bound. Otherwise the backend keeps its state.
-        self.end(|engine| {
-            engine.end(out).inspect_err(|error| {
-                if !matches!(error, Error::BufferTooSmall { .. }) {
-                    engine.forget();
-                }
-            })
-        })
+        let outcome = engine.end(out);
+        if !matches!(outcome, Ok(_) | Err(Error::BufferTooSmall { .. })) {
+            engine.forget();
+        }
+        self.finish(outcome)
     }
 }
 
@@ -211,14 +244,4 @@ fn go_on(cipher: &mut Box<dyn Cipher>, saved: &SavedCipher) -> Result<()> {
             SavedCipher::Collected(_) => Err(Error::SavedStateInvalid),
         },
     }
-}
-
-/// Computes a result that may be shorter than its bound, for a buffer that is shorter than the
-/// bound.
-fn shorter(out: &mut [u8], bound: usize, work: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<usize> {
-    let mut scratch = Secret::try_zeroed(bound)?;
-    let len = work(&mut scratch)?;
-    let place = out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })?;
-    place.copy_from_slice(&scratch[..len]);
-    Ok(len)
 }

@@ -19,6 +19,19 @@ impl Digesting {
     pub(crate) fn new(provider: &'static Provider, hash: Hash) -> Self {
         Self { provider, hash, hasher: None, saved: false }
     }
+
+    fn digest(&self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+        let place = place(out, self.hash.len())?;
+        self.provider.digest.hash(self.hash, data, place)?;
+        Ok(place.len())
+    }
+
+    fn end(&mut self, out: &mut [u8]) -> Result<usize> {
+        let Some(hasher) = &mut self.hasher else { return self.digest(&[], out) };
+        let place = place(out, self.hash.len())?;
+        hasher.finish(place)?;
+        Ok(place.len())
+    }
 }
 
 impl Absorb for Digesting {
@@ -85,25 +98,17 @@ impl Operation<Digesting> {
     }
 
     fn digest_in_one(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(Parts::Single, |engine| engine.hash.len()) };
-        self.once(|engine| {
-            let place = place(out, engine.hash.len())?;
-            engine.provider.digest.hash(engine.hash, data, place).map(|()| place.len())
-        })
+        let engine = self.engine_for(Parts::Single)?;
+        let Output::Buffer(out) = out else { return Ok(engine.hash.len()) };
+        let outcome = engine.digest(data, out);
+        self.finish(outcome)
     }
 
     /// `C_DigestFinal`
     pub fn digest_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(Parts::Multiple, |engine| engine.hash.len());
-        };
-        self.end(|engine| {
-            let place = place(out, engine.hash.len())?;
-            match &mut engine.hasher {
-                Some(hasher) => hasher.finish(place),
-                None => engine.provider.digest.hash(engine.hash, &[], place),
-            }
-            .map(|()| place.len())
-        })
+        let engine = self.engine_for(Parts::Multiple)?;
+        let Output::Buffer(out) = out else { return Ok(engine.hash.len()) };
+        let outcome = engine.end(out);
+        self.finish(outcome)
     }
 }

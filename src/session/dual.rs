@@ -9,25 +9,25 @@ use crate::error::{Error, Result};
 impl Session {
     /// `C_DigestEncryptUpdate`
     pub fn digest_encrypt_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        self.follow_key(|session| &mut session.operations.encrypt)?;
+        self.operations.encrypt.follow_key(&self.token, self.access)?;
         encrypt_and_absorb(&mut self.operations.encrypt, &mut self.operations.digest, data, out)
     }
 
     /// `C_DecryptDigestUpdate`
     pub fn decrypt_digest_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        self.follow_key(|session| &mut session.operations.decrypt)?;
+        self.operations.decrypt.follow_key(&self.token, self.access)?;
         decrypt_and_absorb(&mut self.operations.decrypt, &mut self.operations.digest, data, out)
     }
 
     /// `C_SignEncryptUpdate`
     pub fn sign_encrypt_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        self.follow_key(|session| &mut session.operations.encrypt)?;
+        self.operations.encrypt.follow_key(&self.token, self.access)?;
         encrypt_and_absorb(&mut self.operations.encrypt, &mut self.operations.sign, data, out)
     }
 
     /// `C_DecryptVerifyUpdate`
     pub fn decrypt_verify_update(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        self.follow_key(|session| &mut session.operations.decrypt)?;
+        self.operations.decrypt.follow_key(&self.token, self.access)?;
         decrypt_and_absorb(&mut self.operations.decrypt, &mut self.operations.verify, data, out)
     }
 }

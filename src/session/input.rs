@@ -1,5 +1,7 @@
 //! The input of a signer or a verifier.
 
+use std::ops::Deref;
+
 use super::operation::save_hasher;
 use super::progress::Progress;
 use crate::backend::{Hash, Hasher, Provider};
@@ -60,20 +62,49 @@ impl Message {
         Ok(())
     }
 
-    /// Calls `work` with the input for a message that comes in a single part.
-    pub(super) fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        let Some(hash) = self.hash else { return work(data) };
-        let mut digest = [0; Hash::MAX_LEN];
-        self.provider.digest.hash(hash, data, &mut digest[..hash.len()])?;
-        work(&digest[..hash.len()])
+    /// Returns the input for a message that comes in a single part.
+    #[inline]
+    pub(super) fn whole<'a>(&self, data: &'a [u8]) -> Result<Input<'a>> {
+        match self.hash {
+            Some(hash) => Input::digest(hash, |digest| self.provider.digest.hash(hash, data, digest)),
+            None => Ok(Input::Message(data)),
+        }
     }
 
-    /// Calls `work` with the input for the parts so far.
-    pub(super) fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        let Some(hash) = self.hash else { return work(&self.collected) };
-        let Some(hasher) = &mut self.hasher else { return self.whole(&[], work) };
+    /// Returns the input for the parts so far.
+    pub(super) fn parts(&mut self) -> Result<Input<'_>> {
+        match (self.hash, &mut self.hasher) {
+            (Some(hash), Some(hasher)) => Input::digest(hash, |digest| hasher.finish(digest)),
+            (Some(_), None) => self.whole(&[]),
+            (None, _) => Ok(Input::Message(&self.collected)),
+        }
+    }
+}
+
+/// What a signer or a verifier reads.
+pub(super) enum Input<'a> {
+    /// The digest of the message, and its length.
+    Digest([u8; Hash::MAX_LEN], usize),
+    /// The message.
+    Message(&'a [u8]),
+}
+
+impl Input<'_> {
+    fn digest(hash: Hash, write: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Self> {
         let mut digest = [0; Hash::MAX_LEN];
-        hasher.finish(&mut digest[..hash.len()])?;
-        work(&digest[..hash.len()])
+        write(&mut digest[..hash.len()])?;
+        Ok(Self::Digest(digest, hash.len()))
+    }
+}
+
+impl Deref for Input<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Digest(digest, len) => &digest[..*len],
+            Self::Message(message) => message,
+        }
     }
 }

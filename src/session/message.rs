@@ -59,22 +59,30 @@ impl Messages {
         if params.scheme() == self.scheme { Ok(()) } else { Err(Error::MechanismParamInvalid) }
     }
 
-    fn whole(&mut self, params: &mut MessageParams, aad: &[u8], input: &[u8], out: &mut [u8]) -> Result<()> {
+    fn whole(
+        &mut self,
+        params: &mut MessageParams,
+        aad: &[u8],
+        input: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize> {
+        let out = place(out, input.len())?;
         self.check(params)?;
         // PKCS#11 3.2, CK_CCM_MESSAGE_PARAMS: the caller announces the length, as for C_Encrypt.
         let announced = self.scheme != AeadScheme::AesCcm || params.data_len() == input.len();
         match self.direction {
-            Direction::Encrypt if !announced => Err(Error::DataLenRange),
-            Direction::Decrypt if !announced => Err(Error::EncryptedDataLenRange),
+            Direction::Encrypt if !announced => return Err(Error::DataLenRange),
+            Direction::Decrypt if !announced => return Err(Error::EncryptedDataLenRange),
             Direction::Encrypt => {
                 self.nonces.generate(self.provider.random, params)?;
                 let (nonce, tag) = params.nonce_and_tag();
-                self.aead.seal(nonce, aad, input, out, tag)
+                self.aead.seal(nonce, aad, input, out, tag)?;
             }
             Direction::Decrypt => {
-                self.aead.open(params.nonce(), aad, input, params.tag(), out).map_err(refuse_tag)
+                self.aead.open(params.nonce(), aad, input, params.tag(), out).map_err(refuse_tag)?;
             }
         }
+        Ok(out.len())
     }
 
     fn begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
@@ -173,8 +181,7 @@ impl Engine for Messages {
 impl Operation<Messages> {
     /// Returns the cipher of the active message, or of a message that can begin now.
     pub fn message_scheme(&mut self, phase: Phase) -> Result<AeadScheme> {
-        self.message_length(phase, |_| 0)?;
-        Ok(self.engine()?.scheme)
+        Ok(self.message_engine(phase)?.scheme)
     }
 
     /// `C_EncryptMessage`, `C_DecryptMessage`
@@ -185,27 +192,24 @@ impl Operation<Messages> {
         input: &[u8],
         out: Output<'_>,
     ) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.message_length(Phase::Begin, |_| input.len()) };
-        self.message_once(|engine| {
-            let place = place(out, input.len())?;
-            engine.whole(params, aad, input, place)?;
-            Ok(place.len())
-        })
+        let engine = self.message_engine(Phase::Begin)?;
+        let Output::Buffer(out) = out else { return Ok(input.len()) };
+        let outcome = engine.whole(params, aad, input, out);
+        self.message_finish(outcome)
     }
 
     /// `C_EncryptMessageBegin`, `C_DecryptMessageBegin`
     pub fn crypt_message_begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
-        self.message_begin(|engine| engine.begin(params, aad))
+        self.message_engine(Phase::Begin)?.begin(params, aad)?;
+        self.message_start()
     }
 
     /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with a part that is not the last.
     pub fn crypt_message_part(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.message_length(Phase::Continue, |engine| {
-                engine.begun.as_ref().map_or(0, |begun| begun.cipher.update_len(input.len()))
-            });
-        };
-        self.message_part(|engine| engine.active_message()?.part(input, out))
+        let begun = self.message_engine(Phase::Continue)?.active_message()?;
+        let Output::Buffer(out) = out else { return Ok(begun.cipher.update_len(input.len())) };
+        let outcome = begun.part(input, out);
+        self.after_message_part(outcome)
     }
 
     /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with `CKF_END_OF_MESSAGE`.
@@ -215,11 +219,9 @@ impl Operation<Messages> {
         input: &[u8],
         out: Output<'_>,
     ) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.message_length(Phase::Continue, |engine| {
-                engine.begun.as_ref().map_or(0, |begun| begun.end_len(input.len()))
-            });
-        };
-        self.message_end(|engine| engine.end(params, input, out))
+        let engine = self.message_engine(Phase::Continue)?;
+        let Output::Buffer(out) = out else { return Ok(engine.active_message()?.end_len(input.len())) };
+        let outcome = engine.end(params, input, out);
+        self.message_finish(outcome)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Direction, Encryption, GcmParams, Scheme};
+use crate::backend::{Direction, Encryption, Scheme};
 use crate::config::strict as policy;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
@@ -32,7 +32,7 @@ pub(crate) mod table;
 pub(crate) mod tls;
 mod verify_signature;
 
-pub use crypt::Crypting;
+pub use crypt::{CryptParams, Crypting};
 pub use digest::Digesting;
 pub use message::Messages;
 pub use operation::{Absorb, Engine, Operation, Phase};
@@ -61,6 +61,14 @@ pub struct Session {
     pub(crate) find: Option<Find>,
     /// The operations.
     pub operations: Operations,
+}
+
+/// A session without its operations, for the functions that use one of them.
+#[derive(Clone, Copy)]
+pub struct Owner<'a> {
+    pub(crate) handle: SessionHandle,
+    pub(crate) token: &'a Arc<ClientToken>,
+    pub(crate) access: Access,
 }
 
 /// The shortest sensitive key, in bytes, that makes a MAC, a digest or another key.
@@ -175,68 +183,44 @@ impl Session {
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Encrypt, mechanism, key)
+        self.crypt_init(Direction::Encrypt, mechanism.info, (&mechanism.params).into(), key)
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        self.crypt_init(Direction::Decrypt, mechanism, key)
+        self.crypt_init(Direction::Decrypt, mechanism.info, (&mechanism.params).into(), key)
     }
 
     /// `C_EncryptInit`, `C_DecryptInit`
+    #[inline]
     pub fn crypt_init(
         &mut self,
         direction: Direction,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-    ) -> Result<()> {
-        if let Params::Cipher(scheme) = &mechanism.params
-            && let Some(gcm) = scheme.gcm()
-        {
-            return self.gcm_init(direction, mechanism.info, &gcm, key);
-        }
-        self.start_crypting(direction, mechanism, key)
-    }
-
-    /// `C_EncryptInit` and `C_DecryptInit` with GCM. `info` is the row of a mechanism of GCM.
-    #[inline]
-    pub fn gcm_init(
-        &mut self,
-        direction: Direction,
         info: &'static MechanismRow,
-        gcm: &GcmParams<'_>,
+        params: CryptParams<'_>,
         key: ObjectHandle,
     ) -> Result<()> {
         self.token.poll_occasionally()?;
         let epoch = self.token.epoch();
         let operation = self.operations.crypt(direction);
-        if operation.rearm(info, key, epoch, |engine, kept| engine.renew_gcm(gcm, kept))? {
+        if operation.rearm(info, key, epoch, |engine, kept| engine.renew(params, kept))? {
             return Ok(());
         }
-        let mechanism = Mechanism { info, params: Params::Cipher(gcm.scheme()?) };
-        self.start_crypting(direction, &mechanism, key)
-    }
-
-    fn start_crypting(
-        &mut self,
-        direction: Direction,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-    ) -> Result<()> {
+        let mechanism = Mechanism { info, params: params.to_owned()? };
         let usage = match direction {
             Direction::Encrypt => Usage::ENCRYPT,
             Direction::Decrypt => Usage::DECRYPT,
         };
-        let (start, operations) = self.prepare(mechanism, key, usage);
-        let fit = |engine: &mut Crypting, kept: &mut Params| engine.renew(&mechanism.params, kept);
-        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, direction);
-        start.fit_or_arm(operations.crypt(direction), fit, make)
+        let (start, operations) = self.prepare(&mechanism, key, usage);
+        let make = |key: Arc<Object>| crypting(start.token, &mechanism, &key, direction);
+        start.arm_new(operations.crypt(direction), epoch, make)
     }
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`
     pub fn crypt_update(&mut self, direction: Direction, input: &[u8], out: Output<'_>) -> Result<usize> {
-        self.follow_key(|session| session.operations.crypt(direction))?;
-        self.operations.crypt(direction).crypt_update(input, out)
+        let operation = self.operations.crypt(direction);
+        operation.follow_key(&self.token, self.access)?;
+        operation.crypt_update(input, out)
     }
 
     /// `C_MessageSignInit`
@@ -272,6 +256,12 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the session without its operations, and the operations.
+    pub fn split(&mut self) -> (Owner<'_>, &mut Operations) {
+        let Self { handle, token, access, operations, .. } = self;
+        (Owner { handle: *handle, token, access: *access }, operations)
+    }
+
     /// Returns the start of an operation with a key, and the operations.
     fn prepare<'a>(
         &'a mut self,
@@ -281,41 +271,6 @@ impl Session {
     ) -> (Start<'a>, &'a mut Operations) {
         let Self { token, access, operations, .. } = self;
         (Start { token, access: *access, mechanism, key, usage }, operations)
-    }
-
-    /// Returns the message-based encryption or decryption operation.
-    pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
-        self.operations.messages(direction)
-    }
-
-    /// Checks the key of an operation again, before the operation returns another result. An `Init`
-    /// function permits one result, however long it takes. An operation that returns more of them,
-    /// for messages or for parts, would never notice that the key was destroyed. Loads the changes
-    /// of other processes first, at most once a second. If the key may not be used any more, the
-    /// operation ends.
-    pub(crate) fn follow_key<E: Engine>(
-        &mut self,
-        operation: impl Fn(&mut Self) -> &mut Operation<E>,
-    ) -> Result<()> {
-        if !operation(self).is_active() {
-            return Ok(());
-        }
-        let outcome = self.token.poll_occasionally().and_then(|()| self.permit_again(&operation));
-        outcome.inspect_err(|_| operation(self).clear())
-    }
-
-    fn permit_again<E: Engine>(&mut self, operation: impl Fn(&mut Self) -> &mut Operation<E>) -> Result<()> {
-        let epoch = self.token.epoch();
-        if operation(self).outdated(epoch).is_none() {
-            return Ok(());
-        }
-        let (token, rights) = (Arc::clone(&self.token), self.rights());
-        let operation = operation(self);
-        if let Some((mechanism, key, usage)) = operation.outdated(epoch) {
-            find_permitted(&token, rights, mechanism, key, usage)?;
-            operation.permit(epoch);
-        }
-        Ok(())
     }
 
     /// Ends the search and the operations that `flags` name, as in `CK_MECHANISM_INFO`.
@@ -350,18 +305,44 @@ impl Session {
 }
 
 impl Operations {
-    fn crypt(&mut self, direction: Direction) -> &mut Operation<Crypting> {
+    /// Returns the encryption or the decryption operation.
+    pub fn crypt(&mut self, direction: Direction) -> &mut Operation<Crypting> {
         match direction {
             Direction::Encrypt => &mut self.encrypt,
             Direction::Decrypt => &mut self.decrypt,
         }
     }
 
-    fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
+    /// Returns the message-based encryption or decryption operation.
+    pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
         match direction {
             Direction::Encrypt => &mut self.message_encrypt,
             Direction::Decrypt => &mut self.message_decrypt,
         }
+    }
+}
+
+impl<E: Engine> Operation<E> {
+    /// Checks the key of the operation again, before the operation returns another result. An
+    /// `Init` function permits one result, however long it takes. An operation that returns more of
+    /// them, for messages or for parts, would never notice that the key was destroyed. Loads the
+    /// changes of other processes first, at most once a second. If the key may not be used any
+    /// more, the operation ends.
+    pub(crate) fn follow_key(&mut self, token: &ClientToken, access: Access) -> Result<()> {
+        if !self.is_active() {
+            return Ok(());
+        }
+        let outcome = token.poll_occasionally().and_then(|()| self.permit_again(token, access));
+        outcome.inspect_err(|_| self.clear())
+    }
+
+    fn permit_again(&mut self, token: &ClientToken, access: Access) -> Result<()> {
+        let epoch = token.epoch();
+        if let Some((mechanism, key, usage)) = self.outdated(epoch) {
+            find_permitted(token, token.rights(access), mechanism, key, usage)?;
+            self.permit(epoch);
+        }
+        Ok(())
     }
 }
 
@@ -382,22 +363,23 @@ impl Start<'_> {
         operation: &mut Operation<E>,
         make: impl FnOnce(Arc<Object>) -> Result<E>,
     ) -> Result<()> {
-        self.fit_or_arm(operation, |_, kept| Ok(kept.same(&self.mechanism.params)), make)
+        self.token.poll_occasionally()?;
+        let epoch = self.token.epoch();
+        let same = |_: &mut E, kept: &mut Params| Ok(kept.same(&self.mechanism.params));
+        if operation.rearm(self.mechanism.info, self.key, epoch, same)? {
+            return Ok(());
+        }
+        self.arm_new(operation, epoch, make)
     }
 
-    /// Like `arm`. `fit` decides whether the kept engine fits: see [`Operation::rearm`].
-    fn fit_or_arm<E: Engine>(
+    /// Starts the operation with a new engine.
+    fn arm_new<E: Engine>(
         self,
         operation: &mut Operation<E>,
-        fit: impl FnOnce(&mut E, &mut Params) -> Result<bool>,
+        epoch: u64,
         make: impl FnOnce(Arc<Object>) -> Result<E>,
     ) -> Result<()> {
         let Self { token, access, mechanism, key, usage } = self;
-        token.poll_occasionally()?;
-        let epoch = token.epoch();
-        if operation.rearm(mechanism.info, key, epoch, fit)? {
-            return Ok(());
-        }
         check_offered(token, mechanism)?;
         let object = find_permitted(token, token.rights(access), mechanism, key, usage)?;
         // Only private keys have this attribute.

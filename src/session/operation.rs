@@ -216,26 +216,23 @@ impl<E: Engine> Operation<E> {
         self.kept.as_ref().is_some_and(|kept| matches!(kept.reuse, Reuse::Never(_)))
     }
 
-    /// Does the operation in a single part.
-    pub(super) fn once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    /// Returns the engine for a call that passes the message in these parts. A call without the
+    /// login that its key needs ends the operation.
+    pub(super) fn engine_for(&mut self, parts: Parts) -> Result<&mut E> {
+        if parts == Parts::Multiple {
+            self.expect_parts()?;
+        }
         match self.stage {
-            Stage::Ready => self.finish(work),
             // PKCS#11 3.2, C_Sign: the function cannot end a multi-part operation.
-            Stage::Parts => Err(Error::OperationActive),
+            Stage::Parts if parts == Parts::Single => Err(Error::OperationActive),
+            Stage::Ready | Stage::Parts => self.engine(),
             Stage::Idle => Err(Error::OperationNotInitialized),
             Stage::Locked => self.refuse_without_login(),
         }
     }
 
-    /// Processes one part that has output. An error ends the operation, except `BufferTooSmall`.
-    pub(super) fn part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
-        self.expect_parts()?;
-        match self.stage {
-            Stage::Ready | Stage::Parts => {}
-            Stage::Idle => return Err(Error::OperationNotInitialized),
-            Stage::Locked => return self.refuse_without_login(),
-        }
-        let outcome = work(self.engine()?);
+    /// Continues the operation after a part. An error ends the operation, except `BufferTooSmall`.
+    pub(super) fn after_part<T>(&mut self, outcome: Result<T>) -> Result<T> {
         match outcome {
             Ok(_) => self.stage = Stage::Parts,
             Err(Error::BufferTooSmall { .. }) => {}
@@ -243,6 +240,17 @@ impl<E: Engine> Operation<E> {
                 self.stage = Stage::Parts;
                 self.cancel();
             }
+        }
+        outcome
+    }
+
+    /// PKCS#11 3.2, "Conventions for functions returning output": the call ends the operation,
+    /// whether it succeeds or fails. The exceptions are a query for the length and a buffer that is
+    /// too small.
+    pub(super) fn finish<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        match outcome {
+            Err(Error::BufferTooSmall { .. }) => {}
+            _ => self.cancel(),
         }
         outcome
     }
@@ -256,41 +264,6 @@ impl<E: Engine> Operation<E> {
             return Err(Error::OperationNotInitialized);
         }
         Ok(())
-    }
-
-    /// Ends a multi-part operation. The number of parts may be zero.
-    pub(super) fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
-        self.expect_parts()?;
-        match self.stage {
-            Stage::Ready | Stage::Parts => self.finish(work),
-            Stage::Idle => Err(Error::OperationNotInitialized),
-            Stage::Locked => self.refuse_without_login(),
-        }
-    }
-
-    /// PKCS#11 3.2, "Conventions for functions returning output": the call ends the operation,
-    /// whether it succeeds or fails. The exceptions are a query for the length and a buffer that is
-    /// too small.
-    fn finish<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
-        let outcome = work(self.engine()?);
-        match outcome {
-            Err(Error::BufferTooSmall { .. }) => {}
-            _ => self.cancel(),
-        }
-        outcome
-    }
-
-    /// Returns the length of the result, for a caller who asks only for this length.
-    pub(super) fn length(&mut self, parts: Parts, len: impl FnOnce(&E) -> usize) -> Result<usize> {
-        if parts == Parts::Multiple {
-            self.expect_parts()?;
-        }
-        match self.stage {
-            Stage::Parts if parts == Parts::Single => Err(Error::OperationActive),
-            Stage::Ready | Stage::Parts => Ok(len(self.engine()?)),
-            Stage::Idle => Err(Error::OperationNotInitialized),
-            Stage::Locked => self.refuse_without_login(),
-        }
     }
 
     /// PKCS#11 3.2, "Private key objects": each use of a key with `CKA_ALWAYS_AUTHENTICATE` needs
@@ -309,14 +282,11 @@ impl<E: Engine> Operation<E> {
 impl<E: Absorb> Operation<E> {
     /// Processes one part. An error ends the operation.
     pub fn update(&mut self, data: &[u8]) -> Result<()> {
-        self.expect_parts()?;
-        match self.stage {
-            Stage::Ready | Stage::Parts => {}
-            Stage::Idle => return Err(Error::OperationNotInitialized),
-            Stage::Locked => return self.refuse_without_login(),
-        }
+        self.engine_for(Parts::Multiple)?;
+        // Before the update, so that a panic in it leaves no part for the next message.
         self.stage = Stage::Parts;
-        self.engine()?.update(data).inspect_err(|_| self.cancel())
+        let outcome = self.engine()?.update(data);
+        self.after_part(outcome)
     }
 }
 
@@ -335,10 +305,9 @@ impl<E: Resume> Operation<E> {
     /// Continues from a saved operation. The caller has just started this operation with the same
     /// mechanism and key.
     pub(super) fn resume(&mut self, saved: &Saved) -> Result<()> {
-        if let Some(progress) = &saved.progress {
-            self.part(|engine| engine.resume(progress))?;
-        }
-        Ok(())
+        let Some(progress) = &saved.progress else { return Ok(()) };
+        let outcome = self.engine_for(Parts::Multiple)?.resume(progress);
+        self.after_part(outcome)
     }
 }
 

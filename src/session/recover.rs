@@ -14,6 +14,23 @@ pub struct Recovering {
     pub(crate) padded: bool,
 }
 
+impl Recovering {
+    fn recover(&self, signature: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.key.encrypted_len();
+        if signature.len() != len {
+            return Err(Error::SignatureLenRange);
+        }
+        let mut block = vec![0; len];
+        self.key.encrypt(&Encryption::Raw, signature, &mut block).map_err(|error| match error {
+            Error::DataInvalid => Error::SignatureInvalid,
+            other => other,
+        })?;
+        let data = if self.padded { remove_padding(&block)? } else { &block };
+        place(out, data.len())?.copy_from_slice(data);
+        Ok(data.len())
+    }
+}
+
 impl Engine for Recovering {
     /// Does nothing: the engine keeps no data between calls.
     fn forget(&mut self) {}
@@ -22,24 +39,10 @@ impl Engine for Recovering {
 impl Operation<Recovering> {
     /// `C_VerifyRecover`
     pub fn recover(&mut self, signature: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(Parts::Single, |engine| engine.key.encrypted_len());
-        };
-        self.once(|engine| {
-            let len = engine.key.encrypted_len();
-            if signature.len() != len {
-                return Err(Error::SignatureLenRange);
-            }
-            let mut block = vec![0; len];
-            engine.key.encrypt(&Encryption::Raw, signature, &mut block).map_err(|error| match error {
-                Error::DataInvalid => Error::SignatureInvalid,
-                other => other,
-            })?;
-            let data = if engine.padded { remove_padding(&block)? } else { &block };
-            let place = place(out, data.len())?;
-            place.copy_from_slice(data);
-            Ok(data.len())
-        })
+        let engine = self.engine_for(Parts::Single)?;
+        let Output::Buffer(out) = out else { return Ok(engine.key.encrypted_len()) };
+        let outcome = engine.recover(signature, out);
+        self.finish(outcome)
     }
 }
 

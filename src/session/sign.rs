@@ -112,7 +112,7 @@ impl Signature<dyn Signer> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
-            Self::Pair(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
+            Self::Pair(message, signer) => signer.sign(&message.whole(data)?, place)?,
             Self::Mac(mac) => {
                 mac.mac.update(data)?;
                 place.copy_from_slice(mac.finish(place.len())?);
@@ -129,11 +129,17 @@ impl Signature<dyn Signer> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
-            Self::Pair(message, signer) => message.parts(|input| signer.sign(input, place))?,
+            Self::Pair(message, signer) => signer.sign(&message.parts()?, place)?,
             Self::Mac(mac) => place.copy_from_slice(mac.finish(place.len())?),
             Self::Otp(otp) => otp.write(place)?,
         }
         Ok(place.len())
+    }
+
+    fn sign_last(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+        place(out, self.len())?;
+        self.update(data)?;
+        self.sign_end(out).inspect(|_| self.forget())
     }
 }
 
@@ -179,38 +185,42 @@ impl Operation<Signing> {
     /// `C_Sign`
     #[inline]
     pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(Parts::Single, Signing::len) };
-        self.once(|engine| engine.sign_whole(data, out))
+        let engine = self.engine_for(Parts::Single)?;
+        let Output::Buffer(out) = out else { return Ok(engine.len()) };
+        let outcome = engine.sign_whole(data, out);
+        self.finish(outcome)
     }
 
     /// `C_SignFinal`
     pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(Parts::Multiple, Signing::len) };
-        self.end(|engine| engine.sign_end(out))
+        let engine = self.engine_for(Parts::Multiple)?;
+        let Output::Buffer(out) = out else { return Ok(engine.len()) };
+        let outcome = engine.sign_end(out);
+        self.finish(outcome)
     }
 
     /// `C_SignMessage`
     pub fn sign_message(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.message_length(Phase::Begin, Signing::len) };
-        self.message_once(|engine| engine.sign_whole(data, out))
+        let engine = self.message_engine(Phase::Begin)?;
+        let Output::Buffer(out) = out else { return Ok(engine.len()) };
+        let outcome = engine.sign_whole(data, out);
+        self.message_finish(outcome)
     }
 
     /// `C_SignMessageNext` with the last part. If the signature does not fit, the part is not
     /// processed.
     pub fn sign_message_end(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.message_length(Phase::Continue, Signing::len) };
-        self.message_end(|engine| {
-            place(out, engine.len())?;
-            engine.update(data)?;
-            engine.sign_end(out).inspect(|_| engine.forget())
-        })
+        let engine = self.message_engine(Phase::Continue)?;
+        let Output::Buffer(out) = out else { return Ok(engine.len()) };
+        let outcome = engine.sign_last(data, out);
+        self.message_finish(outcome)
     }
 }
 
 impl Signature<dyn Verifier> {
     pub(super) fn verify_whole(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
         match self {
-            Self::Pair(message, verifier) => message.whole(data, |input| verifier.verify(input, signature)),
+            Self::Pair(message, verifier) => verifier.verify(&message.whole(data)?, signature),
             Self::Mac(mac) => {
                 mac.mac.update(data)?;
                 mac.verify(signature)
@@ -224,34 +234,40 @@ impl Signature<dyn Verifier> {
 
     pub(super) fn verify_end(&mut self, signature: &[u8]) -> Result<()> {
         match self {
-            Self::Pair(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
+            Self::Pair(message, verifier) => verifier.verify(&message.parts()?, signature),
             Self::Mac(mac) => mac.verify(signature),
             Self::Otp(otp) => otp.verify(signature),
         }
+    }
+
+    fn verify_last(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.update(data)?;
+        self.verify_end(signature).inspect(|()| self.forget())
     }
 }
 
 impl Operation<Verifying> {
     /// `C_Verify`
     pub fn verify(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.once(|engine| engine.verify_whole(data, signature))
+        let outcome = self.engine_for(Parts::Single)?.verify_whole(data, signature);
+        self.finish(outcome)
     }
 
     /// `C_VerifyFinal`
     pub fn verify_final(&mut self, signature: &[u8]) -> Result<()> {
-        self.end(|engine| engine.verify_end(signature))
+        let outcome = self.engine_for(Parts::Multiple)?.verify_end(signature);
+        self.finish(outcome)
     }
 
     /// `C_VerifyMessage`
     pub fn verify_message(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.message_once(|engine| engine.verify_whole(data, signature))
+        let outcome = self.message_engine(Phase::Begin)?.verify_whole(data, signature);
+        self.message_finish(outcome)
     }
 
     /// `C_VerifyMessageNext` with the last part.
     pub fn verify_message_end(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.message_end(|engine| {
-            engine.update(data)?;
-            engine.verify_end(signature).inspect(|()| engine.forget())
-        })
+        let outcome = self.message_engine(Phase::Continue)?.verify_last(data, signature);
+        self.message_finish(outcome)
     }
 }

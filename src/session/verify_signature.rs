@@ -1,7 +1,7 @@
 //! Verification of a signature that the caller passes before the data (PKCS#11 3.2,
 //! `C_VerifySignatureInit`).
 
-use super::operation::{Absorb, Engine, Operation, Resume};
+use super::operation::{Absorb, Engine, Operation, Parts, Resume};
 use super::progress::Progress;
 use super::sign::Verifying;
 use crate::error::Result;
@@ -55,11 +55,15 @@ impl Operation<VerifyingSignature> {
 
     /// `C_VerifySignature`
     pub fn verify_signature(&mut self, data: &[u8]) -> Result<()> {
-        self.once(|engine| engine.verifying.verify_whole(data, &engine.signature))
+        let engine = self.engine_for(Parts::Single)?;
+        let outcome = engine.verifying.verify_whole(data, &engine.signature);
+        self.finish(outcome)
     }
 
     /// `C_VerifySignatureFinal`
     pub fn verify_signature_final(&mut self) -> Result<()> {
-        self.end(|engine| engine.verifying.verify_end(&engine.signature))
+        let engine = self.engine_for(Parts::Multiple)?;
+        let outcome = engine.verifying.verify_end(&engine.signature);
+        self.finish(outcome)
     }
 }

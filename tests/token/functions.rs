@@ -9,7 +9,7 @@ use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::MessageParams;
 use jeton::module::{Module, Output, Started};
 use jeton::object::template::Template;
-use jeton::session::{Operation, Session, Signing, Verifying};
+use jeton::session::Session;
 
 /// A module with the functions of a session's operations.
 #[derive(Default)]
@@ -49,7 +49,7 @@ macro_rules! inits {
         impl Functions {
             $(
                 pub fn $name(&self, session: SessionHandle, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-                    self.start(session, $function, mechanism.info, key, |session| session.$name(mechanism, key))
+                    self.with_session(session, |session| session.start($function, mechanism, key, Session::$name))
                 }
 
                 $(
@@ -102,54 +102,55 @@ functions! {
     message_sign_final() -> () = |session| session.operations.message_sign.message_final();
     message_verify_final() -> () = |session| session.operations.message_verify.message_final();
     crypt_message_cancel(direction: Direction) -> () =
-        |session| { session.messages(direction).message_cancel(); Ok(()) };
-    message_crypt_final(direction: Direction) -> () = |session| session.messages(direction).message_final();
-    message_crypt_cancel(direction: Direction) -> () = |session| { session.messages(direction).cancel(); Ok(()) };
+        |session| { session.operations.messages(direction).message_cancel(); Ok(()) };
+    message_crypt_final(direction: Direction) -> () =
+        |session| session.operations.messages(direction).message_final();
+    message_crypt_cancel(direction: Direction) -> () =
+        |session| { session.operations.messages(direction).cancel(); Ok(()) };
 }
 
 /// Each entry is a message-based function: its name for the audit log, its operation, and the
 /// closure that it runs.
 macro_rules! messages {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $function:expr, $operation:expr, $work:expr;)*) => {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty,
+        $function:expr, |$operations:ident| $operation:expr, $work:expr;)*) => {
         #[allow(dead_code, reason = "the crash tests call some of them alone")]
         impl Functions {
             $(pub fn $name(&self, session: SessionHandle $(, $argument: $type)*) -> Result<$result> {
-                self.message(session, $function, $operation, $work)
+                self.with_session(session, |session| {
+                    let (owner, $operations) = session.split();
+                    owner.message($function, $operation, $work)
+                })
             })*
         }
     };
 }
 
 messages! {
-    sign_message(data: &[u8], out: Output<'_>) -> usize, logged(&out, "C_SignMessage"), signing,
+    sign_message(data: &[u8], out: Output<'_>) -> usize, logged(&out, "C_SignMessage"), |it| &mut it.message_sign,
         |operation| operation.sign_message(data, out);
-    sign_message_begin() -> (), Some("C_SignMessageBegin"), signing, |operation| operation.message_start();
-    sign_message_part(part: &[u8]) -> (), None, signing, |operation| operation.message_update(part);
-    sign_message_end(part: &[u8], out: Output<'_>) -> usize, None, signing,
-        |operation| operation.sign_message_end(part, out);
-    verify_message(data: &[u8], signature: &[u8]) -> (), Some("C_VerifyMessage"), verifying,
-        |operation| operation.verify_message(data, signature);
-    verify_message_begin() -> (), Some("C_VerifyMessageBegin"), verifying,
+    sign_message_begin() -> (), Some("C_SignMessageBegin"), |it| &mut it.message_sign,
         |operation| operation.message_start();
-    verify_message_part(part: &[u8]) -> (), None, verifying, |operation| operation.message_update(part);
+    sign_message_part(part: &[u8]) -> (), None, |it| &mut it.message_sign,
+        |operation| operation.message_update(part);
+    sign_message_end(part: &[u8], out: Output<'_>) -> usize, None, |it| &mut it.message_sign,
+        |operation| operation.sign_message_end(part, out);
+    verify_message(data: &[u8], signature: &[u8]) -> (), Some("C_VerifyMessage"), |it| &mut it.message_verify,
+        |operation| operation.verify_message(data, signature);
+    verify_message_begin() -> (), Some("C_VerifyMessageBegin"), |it| &mut it.message_verify,
+        |operation| operation.message_start();
+    verify_message_part(part: &[u8]) -> (), None, |it| &mut it.message_verify,
+        |operation| operation.message_update(part);
     crypt_message(direction: Direction, params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize,
         logged(&out, either(direction, "C_EncryptMessage", "C_DecryptMessage")),
-        |session| session.messages(direction), |operation| operation.crypt_message(params, aad, data, out);
+        |it| it.messages(direction), |operation| operation.crypt_message(params, aad, data, out);
     crypt_message_begin(direction: Direction, params: &mut MessageParams, aad: &[u8]) -> (),
         Some(either(direction, "C_EncryptMessageBegin", "C_DecryptMessageBegin")),
-        |session| session.messages(direction), |operation| operation.crypt_message_begin(params, aad);
+        |it| it.messages(direction), |operation| operation.crypt_message_begin(params, aad);
     crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize, None,
-        |session| session.messages(direction), |operation| operation.crypt_message_part(part, out);
+        |it| it.messages(direction), |operation| operation.crypt_message_part(part, out);
     crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize, None,
-        |session| session.messages(direction), |operation| operation.crypt_message_end(params, part, out);
-}
-
-fn signing(session: &mut Session) -> &mut Operation<Signing> {
-    &mut session.operations.message_sign
-}
-
-fn verifying(session: &mut Session) -> &mut Operation<Verifying> {
-    &mut session.operations.message_verify
+        |it| it.messages(direction), |operation| operation.crypt_message_end(params, part, out);
 }
 
 /// Returns the name for the audit log, unless the caller asks only for the length.
@@ -173,8 +174,10 @@ impl Functions {
         key: ObjectHandle,
     ) -> Result<()> {
         let function = either(direction, "C_MessageEncryptInit", "C_MessageDecryptInit");
-        self.start(session, function, mechanism.info, key, |session| {
-            session.message_crypt_init(direction, mechanism, key)
+        self.with_session(session, |session| {
+            session.start(function, mechanism, key, |session, mechanism, key| {
+                session.message_crypt_init(direction, mechanism, key)
+            })
         })
     }
 
@@ -185,8 +188,10 @@ impl Functions {
         key: ObjectHandle,
         signature: &[u8],
     ) -> Result<()> {
-        self.start(session, "C_VerifySignatureInit", mechanism.info, key, |session| {
-            session.verify_signature_init(mechanism, key, signature)
+        self.with_session(session, |session| {
+            session.start("C_VerifySignatureInit", mechanism, key, |session, mechanism, key| {
+                session.verify_signature_init(mechanism, key, signature)
+            })
         })
     }
 

@@ -466,10 +466,13 @@ fn short_tags_macs_and_ivs_are_refused() {
         };
         let sealed =
             |mechanism: &Mechanism| Way::Encrypt.whole(client, session, mechanism, key, b"data").map(drop);
-        for mechanism in [gcm(&[1; 12], 4), gcm(&[1; 12], 8), gcm(&[1; 8], 16), gcm(&[1], 16)] {
-            expect(sealed(&mechanism), strict, Error::MechanismParamInvalid);
+        // The operation is re-armed in the second round, if the parameter allows it.
+        for _ in 0..2 {
+            for mechanism in [gcm(&[1; 12], 4), gcm(&[1; 12], 8), gcm(&[1; 8], 16), gcm(&[1], 16)] {
+                expect(sealed(&mechanism), strict, Error::MechanismParamInvalid);
+            }
+            sealed(&gcm(&[1; 12], 12)).expect("a ciphertext");
         }
-        sealed(&gcm(&[1; 12], 12)).expect("a ciphertext");
         let params = |tag_len| aead_params(AeadScheme::AesCcm, &[1; 12], &[], tag_len, 4);
         let ccm = |tag_len| Mechanism { params: params(tag_len), ..plain(M::AES_CCM) };
         expect(sealed(&ccm(4)), strict, Error::MechanismParamInvalid);

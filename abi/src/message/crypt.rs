@@ -1,44 +1,115 @@
-//! The common part of "Message-based encryption functions" and "Message-based decryption
-//! functions": everything except the direction.
+//! "Message-based encryption functions" and "Message-based decryption functions".
 
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
-use jeton::id::SessionHandle;
-use jeton::module::{Module, Output};
-use jeton::session::{Messages, Operation, Phase, Session};
+use jeton::module::Output;
+use jeton::session::{Messages, Operation, Owner, Phase, Session};
 
-use super::end_message;
-use crate::call::{call_in, cancel_refused};
+use crate::call::call_session;
 use crate::input::{In, Out, transform};
-use crate::number::{object, session};
-use crate::operation::cancel;
-use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
+use crate::number::object;
+use crate::operation::{cancel, cancel_refused};
+use crate::params::message::{Message, Nonce, Tag, aead_or_null, read_message};
+
+/// Defines the functions of one direction.
+macro_rules! functions {
+    (
+        $direction:ident,
+        $operation:ident:
+        $init:ident,
+        $message:ident,
+        $begin:ident,
+        $next:ident,
+        $final:ident
+    ) => {
+        init_and_final!($init, $final, $operation, aead_or_null, |session, mechanism, key| {
+            session.message_crypt_init(Direction::$direction, mechanism, key)
+        });
+
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, reason = "the specification's")]
+        pub(crate) unsafe extern "C" fn $message(
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            aad: *mut CK_BYTE,
+            aad_len: CK_ULONG,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+        ) -> CK_RV {
+            let parameter = Parameter(parameter, parameter_len);
+            let (aad, data, out) = (In(aad, aad_len), In(input, input_len), Out(output, output_len));
+            // SAFETY: the contract of PKCS#11.
+            call_session(handle, |session| unsafe {
+                whole(session, Direction::$direction, stringify!($message), parameter, aad, data, out)
+            })
+        }
+
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $begin(
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            aad: *mut CK_BYTE,
+            aad_len: CK_ULONG,
+        ) -> CK_RV {
+            let (parameter, aad) = (Parameter(parameter, parameter_len), In(aad, aad_len));
+            // SAFETY: the contract of PKCS#11.
+            call_session(handle, |session| unsafe {
+                begin(session, Direction::$direction, stringify!($begin), parameter, aad)
+            })
+        }
+
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, reason = "the specification's")]
+        pub(crate) unsafe extern "C" fn $next(
+            handle: CK_SESSION_HANDLE,
+            parameter: *mut c_void,
+            parameter_len: CK_ULONG,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+            flags: CK_FLAGS,
+        ) -> CK_RV {
+            let parameter = Parameter(parameter, parameter_len);
+            let (part, out) = (In(input, input_len), Out(output, output_len));
+            // SAFETY: the contract of PKCS#11.
+            call_session(handle, |session| unsafe {
+                next(session, Direction::$direction, parameter, part, out, flags)
+            })
+        }
+    };
+}
+
+functions!(
+    Encrypt,
+    message_encrypt:
+    C_MessageEncryptInit,
+    C_EncryptMessage,
+    C_EncryptMessageBegin,
+    C_EncryptMessageNext,
+    C_MessageEncryptFinal
+);
+
+functions!(
+    Decrypt,
+    message_decrypt:
+    C_MessageDecryptInit,
+    C_DecryptMessage,
+    C_DecryptMessageBegin,
+    C_DecryptMessageNext,
+    C_MessageDecryptFinal
+);
 
 /// The parameter of a message: pointer and length, not yet checked.
 #[derive(Clone, Copy)]
-pub(super) struct Parameter(pub *mut c_void, pub CK_ULONG);
-
-/// The session and direction of a message.
-#[derive(Clone, Copy)]
-struct Of {
-    module: &'static Module,
-    session: SessionHandle,
-    direction: Direction,
-}
-
-impl Of {
-    /// Calls `work` with the operation. `function` is the name of the call for the audit log.
-    fn with<T>(
-        self,
-        function: Option<&'static str>,
-        work: impl FnOnce(&mut Operation<Messages>) -> Result<T>,
-    ) -> Result<T> {
-        self.module.message(self.session, function, |session| session.messages(self.direction), work)
-    }
-}
+struct Parameter(*mut c_void, CK_ULONG);
 
 impl Parameter {
     /// Reads the parameter into `message`. Its type depends on the operation's cipher. A wrong
@@ -68,140 +139,117 @@ impl Parameter {
     }
 }
 
-pub(super) unsafe fn init(
+/// Processes a message in a single part.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and ciphertext with their
+/// lengths.
+unsafe fn whole(
+    session: &mut Session,
     direction: Direction,
-    handle: CK_SESSION_HANDLE,
-    given: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
-) -> CK_RV {
-    let function = match direction {
-        Direction::Encrypt => "C_MessageEncryptInit",
-        Direction::Decrypt => "C_MessageDecryptInit",
-    };
-    call_in(handle, |module| {
-        if given.is_null() {
-            return cancel(module, handle, |session| session.messages(direction));
-        }
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { message_mechanism(given) }?;
-        let key = object(key);
-        let init = |session: &mut Session| session.message_crypt_init(direction, &mechanism, key);
-        module.start(session(handle), function, mechanism.info, key, init)
-    })
-}
-
-pub(super) unsafe fn whole(
-    direction: Direction,
-    handle: CK_SESSION_HANDLE,
+    function: &'static str,
     parameter: Parameter,
     aad: In,
     data: In,
     out: Out,
-) -> CK_RV {
-    call_in(handle, |module| {
-        let of = Of { module, session: session(handle), direction };
-        let function = match direction {
-            Direction::Encrypt => "C_EncryptMessage",
-            Direction::Decrypt => "C_DecryptMessage",
-        };
-        // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and
-        // ciphertext with their lengths. No other slice of that memory is in use while `work` runs.
-        of.with(out.logged(function), |operation| unsafe {
-            let mut message = Message::empty();
-            parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Write)?;
-            let aad = aad.bytes()?;
-            let work =
-                |data: &[u8], out: Output<'_>| operation.crypt_message(&mut message.params, aad, data, out);
-            transform(data, out, work)?;
-            write_back(direction, &message, out);
-            Ok(())
-        })
-    })
-}
-
-pub(super) unsafe fn begin(
-    direction: Direction,
-    handle: CK_SESSION_HANDLE,
-    parameter: Parameter,
-    aad: In,
-) -> CK_RV {
-    call_in(handle, |module| {
-        let of = Of { module, session: session(handle), direction };
-        let function = match direction {
-            Direction::Encrypt => "C_EncryptMessageBegin",
-            Direction::Decrypt => "C_DecryptMessageBegin",
-        };
-        // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
-        of.with(Some(function), |operation| unsafe {
-            let mut message = Message::empty();
-            parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Later)?;
-            let aad = aad.bytes()?;
-            operation.crypt_message_begin(&mut message.params, aad)?;
-            if direction == Direction::Encrypt {
-                message.write_nonce();
-            }
-            Ok(())
-        })
-    })
-}
-
-/// Processes a part of a message. Reads the parameter only with the last part, for the tag: the
-/// nonce was read when the message began.
-pub(super) unsafe fn next(
-    direction: Direction,
-    handle: CK_SESSION_HANDLE,
-    parameter: Parameter,
-    part: In,
-    out: Out,
-    flags: CK_FLAGS,
-) -> CK_RV {
-    call_in(handle, |module| {
-        let of = Of { module, session: session(handle), direction };
-        // SAFETY: the caller's promise.
-        let outcome = unsafe {
-            match flags {
-                0 => transform(part, out, |part, out| {
-                    of.with(None, |operation| operation.crypt_message_part(part, out))
-                }),
-                CKF_END_OF_MESSAGE => end(of, parameter, part, out),
-                _ => Err(Error::ArgumentsBad),
-            }
-        };
-        cancel_refused(outcome, || end_message(module, of.session, |session| session.messages(direction)))
-    })
-}
-
-unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
-    // SAFETY: the contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their
-    // lengths. No other slice of that memory is in use while `work` runs.
-    of.with(None, |operation| unsafe {
+) -> Result<()> {
+    let (owner, operations) = session.split();
+    // SAFETY: the caller's promise. No other slice of that memory is in use while `work` runs.
+    owner.message(out.logged(function), operations.messages(direction), |operation| unsafe {
         let mut message = Message::empty();
-        parameter.parse(&mut message, operation, of.direction, Phase::Continue, Tag::Write)?;
-        let work = |part: &[u8], out: Output<'_>| operation.crypt_message_end(&mut message.params, part, out);
-        transform(part, out, work)?;
-        if of.direction == Direction::Encrypt && !out.0.is_null() {
+        parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Write)?;
+        let aad = aad.bytes()?;
+        let work =
+            |data: &[u8], out: Output<'_>| operation.crypt_message(&mut message.params, aad, data, out);
+        transform(data, out, work)?;
+        // A call that asks for the length changes nothing.
+        if direction == Direction::Encrypt && !out.0.is_null() {
+            message.write_nonce();
             message.write_tag();
         }
         Ok(())
     })
 }
 
+/// Begins a message in several parts.
+///
 /// # Safety
 ///
-/// The contract of PKCS#11 for pParameter. No slice of it is in use.
-unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
-    // A call that asks for the length changes nothing.
-    if direction == Direction::Encrypt && !out.0.is_null() {
-        // SAFETY: the caller's promise. `Tag::Write` made `parse` check the pointer of the tag.
-        unsafe {
+/// The contract of PKCS#11 for pParameter and pAssociatedData.
+unsafe fn begin(
+    session: &mut Session,
+    direction: Direction,
+    function: &'static str,
+    parameter: Parameter,
+    aad: In,
+) -> Result<()> {
+    let (owner, operations) = session.split();
+    // SAFETY: the caller's promise. No slice of the parameter is in use when the nonce is written.
+    owner.message(Some(function), operations.messages(direction), |operation| unsafe {
+        let mut message = Message::empty();
+        parameter.parse(&mut message, operation, direction, Phase::Begin, Tag::Later)?;
+        let aad = aad.bytes()?;
+        operation.crypt_message_begin(&mut message.params, aad)?;
+        if direction == Direction::Encrypt {
             message.write_nonce();
-            message.write_tag();
         }
-    }
+        Ok(())
+    })
 }
 
-pub(super) fn finish(direction: Direction, handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| {
-        module.with_session(session(handle), |session| session.messages(direction).message_final())
+/// Processes a part of a message. Reads the parameter only with the last part, for the tag: the
+/// nonce was read when the message began.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their lengths.
+unsafe fn next(
+    session: &mut Session,
+    direction: Direction,
+    parameter: Parameter,
+    part: In,
+    out: Out,
+    flags: CK_FLAGS,
+) -> Result<()> {
+    let (owner, operations) = session.split();
+    let operation = operations.messages(direction);
+    // SAFETY: the caller's promise.
+    let outcome = unsafe {
+        match flags {
+            0 => transform(part, out, |part, out| {
+                owner.message(None, operation, |operation| operation.crypt_message_part(part, out))
+            }),
+            CKF_END_OF_MESSAGE => end(owner, operation, direction, parameter, part, out),
+            _ => Err(Error::ArgumentsBad),
+        }
+    };
+    cancel_refused(outcome, || operation.message_cancel())
+}
+
+/// Processes the last part of a message.
+///
+/// # Safety
+///
+/// As for [`next`].
+unsafe fn end(
+    owner: Owner<'_>,
+    operation: &mut Operation<Messages>,
+    direction: Direction,
+    parameter: Parameter,
+    part: In,
+    out: Out,
+) -> Result<()> {
+    // SAFETY: the caller's promise. No other slice of that memory is in use while `work` runs.
+    owner.message(None, operation, |operation| unsafe {
+        let mut message = Message::empty();
+        parameter.parse(&mut message, operation, direction, Phase::Continue, Tag::Write)?;
+        let work = |part: &[u8], out: Output<'_>| operation.crypt_message_end(&mut message.params, part, out);
+        transform(part, out, work)?;
+        // A call that asks for the length changes nothing.
+        if direction == Direction::Encrypt && !out.0.is_null() {
+            message.write_tag();
+        }
+        Ok(())
     })
 }

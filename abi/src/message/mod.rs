@@ -1,29 +1,35 @@
-//! The message-based functions. Each section of the specification has its own file.
+//! The message-based functions.
+
+/// Defines the functions that start and end a message-based operation: its `Init` function and its
+/// `Final` function. The other arguments are the operation, the function that reads the mechanism,
+/// and the function of the core that starts the operation.
+macro_rules! init_and_final {
+    ($init:ident, $final:ident, $operation:ident, $mechanism:ident, $start:expr) => {
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $init(
+            handle: CK_SESSION_HANDLE,
+            given: *mut CK_MECHANISM,
+            key: CK_OBJECT_HANDLE,
+        ) -> CK_RV {
+            // SAFETY: the contract of PKCS#11 for pMechanism.
+            call_session(handle, |session| match unsafe { $mechanism(given) }? {
+                Some(mechanism) => session.start(stringify!($init), &mechanism, object(key), $start),
+                None => cancel(&mut session.operations.$operation),
+            })
+        }
+
+        /// # Safety
+        ///
+        /// None: no pointer is passed.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $final(handle: CK_SESSION_HANDLE) -> CK_RV {
+            call_session(handle, |session| session.operations.$operation.message_final())
+        }
+    };
+}
 
 mod crypt;
-mod decrypt;
-mod encrypt;
 mod sign;
-mod verify;
 
-use jeton::error::Result;
-use jeton::id::SessionHandle;
-use jeton::module::Module;
-use jeton::session::{Engine, Operation, Session};
-
-pub(crate) use decrypt::*;
-pub(crate) use encrypt::*;
+pub(crate) use crypt::*;
 pub(crate) use sign::*;
-pub(crate) use verify::*;
-
-/// Ends a message that is processed in several parts. The operation continues.
-fn end_message<E: Engine>(
-    module: &Module,
-    session: SessionHandle,
-    operation: impl FnOnce(&mut Session) -> &mut Operation<E>,
-) -> Result<()> {
-    module.with_session(session, |session| {
-        operation(session).message_cancel();
-        Ok(())
-    })
-}

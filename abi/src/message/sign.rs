@@ -1,28 +1,44 @@
-//! "Message-based signing and MACing functions". No mechanism of these functions has a parameter
-//! for each message.
+//! "Message-based signing and MACing functions" and "Message-based functions for verifying
+//! signatures and MACs". No mechanism of these functions has a parameter for each message.
 
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::module::Output;
-use jeton::session::{Operation, Session, Signing};
+use jeton::session::{Operation, Session};
 
-use super::end_message;
-use crate::call::{call_in, cancel_refused};
+use crate::call::call_session;
 use crate::input::{In, Out, transform};
-use crate::number::session;
-use crate::operation::init;
+use crate::number::object;
+use crate::operation::{cancel, cancel_refused};
+use crate::params::mechanism_or_null;
 use crate::params::message::no_parameter;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_MessageSignInit(
-    handle: CK_SESSION_HANDLE,
-    given: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pMechanism.
-    unsafe { init("C_MessageSignInit", (handle, given, key), operation, Session::message_sign_init) }
+/// Defines the functions that signing and verifying share.
+macro_rules! functions {
+    ($operation:ident, $start:ident: $init:ident, $begin:ident, $final:ident) => {
+        init_and_final!($init, $final, $operation, mechanism_or_null, Session::$start);
+
+        /// # Safety
+        ///
+        /// None: no pointer is followed.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $begin(
+            handle: CK_SESSION_HANDLE,
+            _: *mut c_void,
+            parameter_len: CK_ULONG,
+        ) -> CK_RV {
+            call_session(handle, |session| {
+                no_parameter(parameter_len)?;
+                let (owner, operations) = session.split();
+                let function = Some(stringify!($begin));
+                owner.message(function, &mut operations.$operation, Operation::message_start)
+            })
+        }
+    };
 }
+
+functions!(message_sign, message_sign_init: C_MessageSignInit, C_SignMessageBegin, C_MessageSignFinal);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignMessage(
@@ -34,30 +50,15 @@ pub(crate) unsafe extern "C" fn C_SignMessage(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
+    call_session(handle, |session| {
         no_parameter(parameter_len)?;
+        let (owner, operations) = session.split();
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
-        let function = signature.logged("C_SignMessage");
-        let work = |data: &[u8], out: Output<'_>| {
-            module.message(session(handle), function, operation, |sign| sign.sign_message(data, out))
-        };
+        let (function, sign) = (signature.logged("C_SignMessage"), &mut operations.message_sign);
+        let work =
+            |data: &[u8], out: Output<'_>| owner.message(function, sign, |sign| sign.sign_message(data, out));
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
         unsafe { transform(data, signature, work) }
-    })
-}
-
-/// # Safety
-///
-/// None: no pointer is followed.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignMessageBegin(
-    handle: CK_SESSION_HANDLE,
-    _: *mut c_void,
-    parameter_len: CK_ULONG,
-) -> CK_RV {
-    call_in(handle, |module| {
-        no_parameter(parameter_len)?;
-        module.message(session(handle), Some("C_SignMessageBegin"), operation, Operation::message_start)
     })
 }
 
@@ -71,37 +72,75 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let part = In(part, part_len);
+    call_session(handle, |session| {
+        let (owner, operations) = session.split();
+        let sign = &mut operations.message_sign;
+        let (part, signature) = (In(part, part_len), Out(signature, signature_len));
         let outcome = no_parameter(parameter_len).and_then(|()| {
             // "The pulSignatureLen argument is set to NULL if there is more data part to follow."
             if signature_len.is_null() {
                 // SAFETY: the contract of PKCS#11 for pDataPart.
                 let part = unsafe { part.bytes() }?;
-                return module.message(session, None, operation, |sign| sign.message_update(part));
+                return owner.message(None, sign, |sign| sign.message_update(part));
             }
-            let signature = Out(signature, signature_len);
             let work = |part: &[u8], out: Output<'_>| {
-                module.message(session, None, operation, |sign| sign.sign_message_end(part, out))
+                owner.message(None, sign, |sign| sign.sign_message_end(part, out))
             };
             // SAFETY: the contract of PKCS#11 for pDataPart and pSignature with their lengths.
             unsafe { transform(part, signature, work) }
         });
-        cancel_refused(outcome, || end_message(module, session, operation))
+        cancel_refused(outcome, || sign.message_cancel())
     })
 }
 
-/// # Safety
-///
-/// None: no pointer is passed.
+functions!(message_verify, message_verify_init: C_MessageVerifyInit, C_VerifyMessageBegin, C_MessageVerifyFinal);
+
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_MessageSignFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| {
-        module.with_session(session(handle), |session| operation(session).message_final())
+pub(crate) unsafe extern "C" fn C_VerifyMessage(
+    handle: CK_SESSION_HANDLE,
+    _: *mut c_void,
+    parameter_len: CK_ULONG,
+    data: *mut CK_BYTE,
+    data_len: CK_ULONG,
+    signature: *mut CK_BYTE,
+    signature_len: CK_ULONG,
+) -> CK_RV {
+    call_session(handle, |session| {
+        no_parameter(parameter_len)?;
+        // SAFETY: the contract of PKCS#11 for pData and pSignature.
+        let (data, signature) =
+            unsafe { (In(data, data_len).bytes()?, In(signature, signature_len).bytes()?) };
+        let (owner, operations) = session.split();
+        owner.message(Some("C_VerifyMessage"), &mut operations.message_verify, |verify| {
+            verify.verify_message(data, signature)
+        })
     })
 }
 
-fn operation(session: &mut Session) -> &mut Operation<Signing> {
-    &mut session.operations.message_sign
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
+    handle: CK_SESSION_HANDLE,
+    _: *mut c_void,
+    parameter_len: CK_ULONG,
+    part: *mut CK_BYTE,
+    part_len: CK_ULONG,
+    signature: *mut CK_BYTE,
+    signature_len: CK_ULONG,
+) -> CK_RV {
+    call_session(handle, |session| {
+        let (owner, operations) = session.split();
+        let verify = &mut operations.message_verify;
+        let outcome = no_parameter(parameter_len).and_then(|()| {
+            // SAFETY: the contract of PKCS#11 for pDataPart.
+            let part = unsafe { In(part, part_len).bytes() }?;
+            // "The pSignature argument is set to NULL if there is more data part to follow."
+            if signature.is_null() {
+                return owner.message(None, verify, |verify| verify.message_update(part));
+            }
+            // SAFETY: the contract of PKCS#11 for pSignature.
+            let signature = unsafe { In(signature, signature_len).bytes() }?;
+            owner.message(None, verify, |verify| verify.verify_message_end(part, signature))
+        });
+        cancel_refused(outcome, || verify.message_cancel())
+    })
 }

@@ -93,8 +93,7 @@ impl CoreToken {
         key: ObjectHandle,
         init: impl FnOnce(&mut Session, &Mechanism, ObjectHandle) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.module
-            .start(self.session, function, mechanism.info, key, |session| init(session, mechanism, key))
+        self.module.with_session(self.session, |session| session.start(function, mechanism, key, init))
     }
 
     /// Calls `work` with the operations of the session, as the C interface does.

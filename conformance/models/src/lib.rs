@@ -43,6 +43,10 @@ pub struct Session {
     pub uses: u32,
 }
 
+pub mod session {
+    pub use crate::Session;
+}
+
 /// The epoch of a token.
 pub mod token {
     use crate::epoch::Epoch;

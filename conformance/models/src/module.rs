@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
+use crate::session::Session;
 use crate::sync;
 
 pub struct Module {
@@ -44,6 +45,11 @@ impl Module {
     pub fn is_up(&self) -> bool {
         self.mine();
         self.up.load(ORDER)
+    }
+
+    pub fn with_session(&self, _: SessionHandle, _: impl FnOnce(&mut Session) -> Result<()>) -> Result<()> {
+        self.mine();
+        Err(Error::SessionHandleInvalid)
     }
 
     pub fn no_session(&self, _: SessionHandle) -> Option<Error> {

@@ -75,28 +75,25 @@ impl Whole for Tagged {
 
     fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
         match self.cipher {
-            AeadScheme::AesGcm => renew_gcm(new, &mut self.nonce, &mut self.aad, &mut self.tag_len),
+            AeadScheme::AesGcm => renew_gcm(new, &mut self.nonce, &mut self.aad, self.tag_len),
             AeadScheme::AesCcm | AeadScheme::ChaCha20Poly1305 => Ok(false),
         }
     }
 }
 
 /// Sets another parameter of GCM. Returns false for the parameters of other ciphers. Also returns
-/// false if the length of the nonce changes, because a context of AWS-LC has a fixed length for the
-/// nonce.
+/// false if the length of the nonce or of the tag changes: a context of AWS-LC has a fixed length
+/// for the nonce, and the policy checks both lengths when an operation gets a new cipher.
 pub(in crate::backend) fn renew_gcm(
     new: Renewal<'_>,
     nonce: &mut Nonce,
     aad: &mut Box<[u8]>,
-    tag_len: &mut usize,
+    tag_len: usize,
 ) -> Result<bool> {
     let Renewal::Gcm(gcm) = new else { return Ok(false) };
-    if gcm.nonce.len() != nonce.len() {
+    if gcm.nonce.len() != nonce.len() || gcm.tag_len != tag_len {
         return Ok(false);
     }
-    if gcm.tag_len != *tag_len {
-        AeadScheme::AesGcm.check(gcm.nonce.len(), gcm.tag_len)?;
-    }
-    gcm.assign(nonce, aad, tag_len)?;
+    gcm.assign(nonce, aad)?;
     Ok(true)
 }

@@ -159,7 +159,7 @@ impl Cipher for GcmSeal {
 
     fn renew(&mut self, new: Renewal<'_>) -> Result<bool> {
         self.reset()?;
-        renew_gcm(new, &mut self.iv, &mut self.aad, &mut self.tag_len)
+        renew_gcm(new, &mut self.iv, &mut self.aad, self.tag_len)
     }
 
     fn save(&self) -> Result<SavedCipher> {
