@@ -33,7 +33,7 @@ use crate::file;
 use crate::store::counter::Counter;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
-use crate::store::{self, Change, Header, Store, TokenServer, place};
+use crate::store::{self, Change, Header, Store, TokenServer, permissions};
 
 /// The extension of a complete copy while its token moves.
 pub const MOVING: &str = "moving";
@@ -147,7 +147,7 @@ impl Stores {
             let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
             file.copy(draft.path())?;
             let facts = self.check(&Detached::open(draft.path())?)?;
-            let set = draft.set_mode(place::mode_beside(&path));
+            let set = draft.set_mode(permissions::mode_beside(&path));
             set.and_then(|()| draft.publish(&moving)).map_err(failure(&moving))?;
             let copy = Detached::open(&moving)?;
             let received = self.server.receive(&copy, &mut || {
@@ -202,7 +202,7 @@ impl Stores {
     fn check_and_publish(&self, draft: Option<Draft>, moving: &Path) -> Outcome<Facts> {
         let draft = draft.ok_or_else(|| Problem("the file was written twice".to_owned()))?;
         let facts = self.check(&Detached::open(draft.path())?)?;
-        let mode = place::mode_in(&self.settings.token_dir);
+        let mode = permissions::mode_in(&self.settings.token_dir);
         let set = mode.and_then(|mode| draft.set_mode(mode));
         set.and_then(|()| draft.publish(moving)).map_err(failure(moving))?;
         Ok(facts)

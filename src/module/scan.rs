@@ -10,7 +10,7 @@ use super::Slot;
 use super::tokens::{Home, Known};
 use crate::error::{Error, Result};
 use crate::id::SlotId;
-use crate::store::place::{DirectoryStamp, FileId, Stamp};
+use crate::store::sqlite::stamp::{DirectoryStamp, FileId, Stamp};
 use crate::store::sqlite::{Entry, Found, Reader, SqliteStore};
 use crate::store::{Header, Store, TokenServer};
 

@@ -11,7 +11,7 @@ use tracing::error;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::SlotId;
-use crate::store::place::{FileId, Stamp};
+use crate::store::sqlite::stamp::{FileId, Stamp};
 use crate::store::sqlite::{Pool, Probing, SqliteStore};
 use crate::store::{Header, Store, TokenServer};
 use crate::token::{Remains, Token};

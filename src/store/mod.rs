@@ -19,7 +19,7 @@ mod fingerprint;
 pub mod fork;
 #[cfg(target_os = "linux")]
 mod locks;
-pub(crate) mod place;
+pub(crate) mod permissions;
 #[cfg(feature = "postgresql")]
 mod postgresql;
 pub mod seal;

@@ -16,9 +16,9 @@ use rustix::fs::OFlags;
 
 use super::open_files::read_unopened;
 use super::schema;
+use super::stamp::Stamp;
 use super::{FORMAT, OLDEST};
 use crate::file;
-use crate::store::place::Stamp;
 use crate::store::{Change, Header, PinState};
 
 /// SQLite's default page size, which token files have.

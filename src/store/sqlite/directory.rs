@@ -12,10 +12,11 @@ use tracing::{error, warn};
 use super::direct::{Found, Reader};
 use super::failure::log_io_failure;
 use super::open::{EXTENSION, ROLLBACK};
+use super::stamp::{JOURNAL, Stamp};
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
 use crate::store::descriptors;
-use crate::store::place::{self, Exposure, JOURNAL, Stamp};
+use crate::store::permissions::{self, Exposure};
 
 /// A file of a token directory that has the name of a token file.
 pub(crate) struct Entry {
@@ -48,7 +49,7 @@ impl SqliteStore {
     /// replace files in it.
     pub(crate) fn check_directory(dir: &Path) -> Result<()> {
         let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
-        match place::exposure(&data) {
+        match permissions::exposure(&data) {
             Some(Exposure::Everybody) => {
                 error!(
                     dir = %dir.display(),

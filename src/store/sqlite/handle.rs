@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::open::Probing;
 use super::rows::change;
+use super::stamp::{FileId, Stamp};
 use super::{Kept, OpenFile, lock};
 use crate::store::Change;
-use crate::store::place::{FileId, Stamp};
 
 /// The file of a store, open or closed.
 pub(super) struct Handle {

@@ -10,6 +10,7 @@ mod directory;
 mod failure;
 mod handle;
 mod inspect;
+mod names;
 mod open;
 mod open_files;
 mod pool;
@@ -18,6 +19,7 @@ mod removal;
 mod reserve;
 mod rows;
 mod schema;
+pub(crate) mod stamp;
 mod still;
 mod stored;
 
@@ -38,12 +40,13 @@ use tracing::error;
 use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
 use self::failure::log_failure;
 use self::inspect::inspect;
+use self::names::Names;
 use self::open_files::Registered;
 use self::probe::Probe;
 use self::removal::SCRUB_WAIT;
 use self::rows::{change, index_keys, read_header, snapshot};
+use self::stamp::FileId;
 use self::still::Still;
-use super::place::{FileId, Place};
 use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Summarise, Write};
 use crate::error::{Error, Result};
 use crate::file_lock;
@@ -71,8 +74,7 @@ struct OpenFile {
     /// Whether the writer's connection is read-only.
     only_read: AtomicBool,
     file: FileId,
-    /// The names and identities of the open files.
-    place: Mutex<Place>,
+    names: Mutex<Names>,
     /// The schema version that the last write found to be ours.
     schema: AtomicI64,
     /// The data version of the writer's connection. Every commit of another connection changes it.
@@ -97,8 +99,8 @@ struct Kept {
 }
 
 impl OpenFile {
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn still(&self) -> MutexGuard<'_, Option<Still>> {

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::OFlags;
 
+use super::stamp::{FileId, Stamp};
 use crate::file;
-use crate::store::place::{self, FileId, Stamp};
+use crate::store::permissions;
 
 /// How long [`with_users`] waits for [`read_unopened`], which holds the lock for some microseconds.
 /// The lock stays locked only in a forked child whose parent held it. Such a child reads no file
@@ -80,7 +81,7 @@ fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
 
 /// Reads the first bytes of the token file at `path`, without SQLite. Returns the file's stamp, as
 /// of a file without a write-ahead log. Returns `None` if SQLite has the file open, or if the file
-/// fails [`file::open`] or [`place::check_file`] or changed a moment ago.
+/// fails [`file::open`] or [`permissions::check_file`] or changed a moment ago.
 pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     // SQLite opens no token file until this lock is released.
     let open = try_lock()?;
@@ -103,7 +104,7 @@ pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
         return None;
     }
     outcome.ok()?;
-    place::check_file(&data).ok()?;
+    permissions::check_file(&data).ok()?;
     let stamp = Stamp::alone(&data);
     // After a change during the read, the stamp was not settled at `start`.
     stamp.was_settled(start).then_some(stamp)

@@ -15,11 +15,11 @@ use super::failure::{log_failure, log_io_failure};
 use super::handle::{Closed, Handle, State};
 use super::open::Probing;
 use super::pool::Pool;
+use super::stamp::FileId;
 use super::{Kept, OpenFile, lock};
 use crate::error::{Error, Result};
 use crate::file_lock::Mode;
 use crate::store::descriptors;
-use crate::store::place::FileId;
 use crate::store::{
     Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write,
 };
