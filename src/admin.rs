@@ -87,8 +87,8 @@ impl TokenFile {
         let settings = Arc::new(Settings::load(parameters, Threads::Forbidden)?);
         let mut tokens = Vec::new();
         if let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) {
-            for Header { serial, slot, .. } in server.headers()? {
-                let store = Arc::clone(&server).open(&serial);
+            for Header { serial, slot, .. } in server.list()? {
+                let store = Arc::clone(&server).open(&serial)?;
                 let token = Token::open(SlotId(slot), Arc::clone(&settings), store)?;
                 tokens.push(Self { path: Path::new(&rules.url).join(serial), token });
             }

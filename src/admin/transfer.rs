@@ -31,9 +31,10 @@ use crate::config::Settings;
 use crate::error::Error;
 use crate::file;
 use crate::store::counter::Counter;
+use crate::store::server::TokenServer;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
-use crate::store::{self, Change, Header, Store, TokenServer, permissions};
+use crate::store::{self, Change, Header, Store, permissions};
 
 /// The extension of a complete copy while its token moves.
 pub const MOVING: &str = "moving";
@@ -134,7 +135,7 @@ impl Stores {
         }
         let (path, file, header) = only(found, "the token directory")?;
         let serial = serial_of(header)?;
-        if self.server.headers()?.iter().any(|header| header.serial == serial) {
+        if self.server.list()?.iter().any(|header| header.serial == serial) {
             return Err(Problem(format!("the database has a token with the serial number {serial}, too")));
         }
         if file.is_outdated()? {
@@ -170,7 +171,7 @@ impl Stores {
     }
 
     fn to_directory(&self, fits: &dyn Fn(&Facts) -> bool) -> Outcome<Moved> {
-        let headers = self.server.headers()?.into_iter().map(|header| (summary_of(&header), header));
+        let headers = self.server.list()?.into_iter().map(|header| (summary_of(&header), header));
         let found: Vec<_> = headers.filter(|(facts, _)| fits(facts)).map(|(_, header)| header).collect();
         let serial = serial_of(only(found, "the database")?)?;
         let (path, moving) = (self.file(&serial, TOKEN), self.file(&serial, MOVING));

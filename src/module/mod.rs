@@ -20,8 +20,7 @@ use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
-use crate::store;
-use crate::store::sqlite::{Pool, SqliteStore};
+use crate::store::{self, source::TokenSource};
 use crate::token::Token;
 
 mod asynchronous;
@@ -52,8 +51,7 @@ pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 pub use wrap_authenticated::Authenticated;
 
-use scan::{Look, scan};
-use tokens::{Home, Known};
+use tokens::SlotToken;
 
 /// All state of the library in a process.
 #[derive(Default)]
@@ -69,21 +67,27 @@ pub struct Module {
 /// The state between `C_Initialize` and `C_Finalize`.
 struct State {
     settings: Arc<Settings>,
-    home: Home,
+    source: Arc<dyn TokenSource>,
     /// This lock is never held while a file is read or written, or a server is asked.
     slots: Mutex<Vec<Slot>>,
-    /// The right to change the list of slots. It is taken before the lock of the slots.
-    look: Mutex<Look>,
+    /// See [`ListGuard`].
+    listing: Mutex<()>,
     /// The tokens that had no session when they were used last. The first ones are removed from
     /// memory if there are more than [`Settings::open_tokens`].
-    idle: Mutex<VecDeque<Arc<Known>>>,
+    idle: Mutex<VecDeque<Arc<SlotToken>>>,
+}
+
+/// The right to change the list of slots, also while the source is asked for its tokens. It is
+/// taken before the lock of the slots.
+struct ListGuard<'a> {
+    _lock: MutexGuard<'a, ()>,
 }
 
 /// A slot. The last slot has no token, so that an application can initialise one there.
 #[derive(Clone)]
 struct Slot {
     id: SlotId,
-    token: Option<Arc<Known>>,
+    token: Option<Arc<SlotToken>>,
     /// True if the token appeared after `C_Initialize` and no call of `C_WaitForSlotEvent` has
     /// returned it.
     event: bool,
@@ -104,21 +108,13 @@ impl Module {
         }
         let settings = Arc::new(Settings::load(parameters, self.threads())?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
-        let server = store::server(&settings)?;
-        if server.is_none() {
-            SqliteStore::check_directory(&settings.token_dir)?;
-        }
-        let (mut slots, mut look) = (Vec::new(), Look::default());
-        let home = Home { settings: Arc::clone(&settings), pool: Pool::new(settings.open_tokens), server };
-        scan(&home, &mut slots, &mut look)?;
-        let in_memory = |slot: &&Slot| slot.token.as_ref().is_some_and(|known| known.in_memory().is_some());
-        let opened: Vec<_> = slots.iter().filter(in_memory).map(|slot| slot.id).collect();
+        let source = store::source(&settings)?;
+        let (slots, listing, idle) = Default::default();
+        let new = State { settings, source, slots, listing, idle };
+        new.scan(&new.lock_list())?;
         // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
-        slots.iter_mut().for_each(|slot| slot.event = false);
+        new.slots().iter_mut().for_each(|slot| slot.event = false);
         self.jobs.open();
-        let (slots, look) = (Mutex::new(slots), Mutex::new(look));
-        let new = State { settings, home, slots, look, idle: Mutex::default() };
-        opened.into_iter().for_each(|slot| new.note_idle(slot));
         *state = Some(Arc::new(new));
         Ok(())
     }
@@ -152,7 +148,7 @@ impl Module {
             return Ok(token);
         }
         let state = self.state()?;
-        state.known(slot)?.ok_or(Error::TokenNotRecognized)?.token(&state.home)
+        state.known(slot)?.ok_or(Error::TokenNotRecognized)?.token(&state)
     }
 
     /// Returns the error of an invalid session handle, or `None` for a valid one.
@@ -171,24 +167,12 @@ impl State {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self) -> MutexGuard<'_, Look> {
-        self.look.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives slots to the tokens that have none. The caller holds the lock `look`, so the list does
-    /// not change meanwhile.
-    fn scan(&self, look: &mut Look) -> Result<()> {
-        if self.home.server.is_none() && look.is_current(&self.settings.token_dir) {
-            return Ok(());
-        }
-        let mut slots = self.slots().clone();
-        let outcome = scan(&self.home, &mut slots, look);
-        *self.slots() = slots;
-        outcome
+    fn lock_list(&self) -> ListGuard<'_> {
+        ListGuard { _lock: self.listing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// Returns the token of a slot; `None` if the slot has no initialised token.
-    fn known(&self, slot: SlotId) -> Result<Option<Arc<Known>>> {
+    fn known(&self, slot: SlotId) -> Result<Option<Arc<SlotToken>>> {
         let slots = self.slots();
         match find(&slots, slot) {
             Ok(known) => Ok(Some(Arc::clone(known))),
@@ -219,7 +203,7 @@ impl State {
 
 /// Returns the token of a slot, or the number of slots before it. The slots with a token come
 /// first, in the order of their numbers.
-fn find(slots: &[Slot], slot: SlotId) -> std::result::Result<&Arc<Known>, usize> {
+fn find(slots: &[Slot], slot: SlotId) -> std::result::Result<&Arc<SlotToken>, usize> {
     let order = |known: &Slot| if known.token.is_some() { known.id.cmp(&slot) } else { Ordering::Greater };
     let at = slots.binary_search_by(order)?;
     slots[at].token.as_ref().ok_or(at)

@@ -8,7 +8,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use self::sqlite::detached::Detached;
+use self::server::TokenServer;
+use self::source::TokenSource;
+use self::sqlite::source::TokenDirectory;
 use crate::config::Settings;
 use crate::error::Result;
 
@@ -23,58 +25,22 @@ pub(crate) mod permissions;
 #[cfg(feature = "postgresql")]
 mod postgresql;
 pub mod seal;
+pub(crate) mod server;
+pub(crate) mod source;
 pub mod sqlite;
+
+pub use self::server::{Remark, ServerState};
 
 /// A PIN attempt that is counted. It ends when this value is dropped: after its failure was
 /// forgiven, or when the PIN was wrong.
 pub(crate) type Attempt = Box<dyn Send>;
 
-/// The tokens of a database server.
-pub(crate) trait TokenServer: Send + Sync {
-    /// Returns the headers of all tokens, in the order of their serial numbers.
-    fn headers(&self) -> Result<Vec<Header>>;
-
-    /// Opens the store of a token. Does not ask the server.
-    fn open(self: Arc<Self>, serial: &str) -> Box<dyn Store>;
-
-    /// Creates a token with this header.
-    fn create(&self, header: &Header) -> Result<()>;
-
-    /// Adds the token of a file, in one transaction. Reads the new token again and compares it with
-    /// the file. Then calls `ready`, and commits if it returns `Ok`.
-    fn receive(&self, file: &Detached, ready: &mut dyn FnMut() -> Result<()>) -> Result<()>;
-
-    /// Removes a token in one transaction. Before that, writes it into the empty file at `path`,
-    /// reads the file again and compares it. Then calls `ready`, and commits if it returns `Ok`.
-    fn release(&self, serial: &str, path: &Path, ready: &mut dyn FnMut() -> Result<()>) -> Result<()>;
-
-    /// Returns whether there is a token with this serial number. Waits until no process receives or
-    /// releases a token.
-    fn has(&self, serial: &str) -> Result<bool>;
-
-    /// Removes a token with its objects. Fails with `DeviceRemoved` if there is no such token.
-    fn remove(&self, serial: &str) -> Result<()>;
-
-    /// Examines the server, and this module's rights on its tables.
-    fn examine(&self) -> Result<ServerState>;
-}
-
-/// The state of a database server.
-pub struct ServerState {
-    /// The version of the server, and how it was reached, for the user.
-    pub description: String,
-    /// What is wrong.
-    pub remarks: Vec<Remark>,
-}
-
-/// Something that is wrong with a database server.
-pub struct Remark {
-    /// The name of the check.
-    pub check: &'static str,
-    /// What is wrong.
-    pub problem: String,
-    /// The command or the action that mends it.
-    pub remedy: String,
+/// Returns the configured source of tokens. Fails with `DeviceError` if it cannot be used.
+pub(crate) fn source(settings: &Settings) -> Result<Arc<dyn TokenSource>> {
+    Ok(match server(settings)? {
+        Some(server) => server,
+        None => Arc::new(TokenDirectory::open(settings)?),
+    })
 }
 
 /// Connects to the configured database server. `None` if the configuration names no server: then
@@ -356,7 +322,7 @@ pub struct Header {
     /// The state of the store.
     pub(crate) change: Change,
     /// The sealed summary of the rows. Empty in a header that `Store::header` or
-    /// `TokenServer::headers` returns.
+    /// `TokenSource::list` returns.
     pub(crate) summary: Vec<u8>,
 }
 

@@ -364,7 +364,7 @@ mod tests {
     use crate::object::make;
     use crate::object::policy::Access;
     use crate::object::template::{Given, Raw, Template};
-    use crate::store::sqlite::{Pool, Probing, SqliteStore};
+    use crate::store;
 
     const PIN: &[u8] = b"a pin of a test";
     const LABEL: [u8; 32] = [b' '; 32];
@@ -394,8 +394,10 @@ mod tests {
         let settings = Arc::new(Settings::load(Some(&parameters), Threads::Forbidden).expect("settings"));
         let header = Token::header("0123456789abcdef".to_owned(), 0, LABEL, PIN, &settings, Change(1));
         let header = header.expect("a header");
-        let store = SqliteStore::create(&Pool::new(1), &directory, &header, Probing::On).expect("a store").0;
-        let token = Token::open(SlotId(0), settings, Box::new(store)).expect("a token");
+        let source = store::source(&settings).expect("a directory");
+        source.create(&header).expect("a file");
+        let store = source.open(&header.serial).expect("a store");
+        let token = Token::open(SlotId(0), settings, store).expect("a token");
 
         log_in(&token);
         let waiting = token.job(object(&token)).expect("a login");

@@ -37,10 +37,12 @@ use self::outage::Outage;
 use self::rows::HEADER;
 use self::schema::Tables;
 use self::stored::DatabaseStore;
+use super::server::{ServerState, TokenServer};
+use super::source::TokenSource;
 use super::sqlite::detached::Detached;
-use super::{Header, ServerState, Store, TokenServer};
+use super::{Header, Store};
 use crate::config::DatabaseRules;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The number of times that a transaction is tried again after a conflict with another one.
 const RETRIES: usize = 5;
@@ -120,22 +122,28 @@ async fn attempt_work<T>(client: &Client, work: &mut impl AsyncFnMut(&Client) ->
     outcome
 }
 
-impl TokenServer for Database {
-    fn headers(&self) -> Result<Vec<Header>> {
+impl TokenSource for Database {
+    fn list(&self) -> Result<Vec<Header>> {
         let sql = format!("{HEADER} ORDER BY serial");
         self.run("list the tokens", async |client| {
             client.query_typed(&sql, &[]).await?.iter().map(rows::header).collect()
         })
     }
 
-    fn open(self: Arc<Self>, serial: &str) -> Box<dyn Store> {
-        Box::new(DatabaseStore::new(self, serial))
+    fn open(self: Arc<Self>, serial: &str) -> Result<Box<dyn Store>> {
+        Ok(Box::new(DatabaseStore::new(self, serial)))
     }
 
     fn create(&self, header: &Header) -> Result<()> {
         self.run("create a token", async |client| transaction::insert_header(client, header).await)
     }
 
+    fn is_outage(&self, reason: Error) -> bool {
+        reason == Error::DeviceError
+    }
+}
+
+impl TokenServer for Database {
     fn receive(&self, file: &Detached, ready: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.run_long("move a token", async |client| transfer::receive(client, file, ready).await)
     }

@@ -36,14 +36,14 @@ const LOCAL: usize = PAGE - 35;
 
 /// Reads headers. It remembers the schema that it checked last, because all files have the same.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(super) struct Reader {
     pages: Vec<u8>,
     /// A first page that was checked.
     checked: Vec<u8>,
 }
 
 /// A header without its summary, and the stamp of the file that it was read from.
-pub(crate) type Found = (Header, Stamp);
+pub(super) type Found = (Header, Stamp);
 
 impl Reader {
     /// Returns the header of the token file at `path`, which must not have a write-ahead log with
@@ -53,7 +53,7 @@ impl Reader {
     /// has a second name, changed a moment ago, or is open in this process. In the last case,
     /// closing another descriptor of the file could release the locks of the process
     /// (`src/store/locks.rs`).
-    pub(crate) fn read(&mut self, path: &Path) -> Option<Found> {
+    pub(super) fn read(&mut self, path: &Path) -> Option<Found> {
         self.pages.resize(2 * PAGE, 0);
         let stamp = read_unopened(path, &mut self.pages)?;
         let (first, second) = self.pages.split_at(PAGE);
@@ -266,7 +266,8 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::{OpenFile, Probing};
+    use super::super::OpenFile;
+    use super::super::open::Probing;
     use super::*;
 
     fn any_header() -> Header {

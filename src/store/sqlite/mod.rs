@@ -19,14 +19,11 @@ mod removal;
 mod reserve;
 mod rows;
 mod schema;
-pub(crate) mod stamp;
+pub(crate) mod source;
+mod stamp;
 mod still;
 mod stored;
 
-pub(crate) use direct::{Found, Reader};
-pub(crate) use directory::Entry;
-pub(crate) use open::Probing;
-pub use pool::Pool;
 pub use stored::SqliteStore;
 
 use std::path::{Path, PathBuf};

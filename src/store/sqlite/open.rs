@@ -38,7 +38,7 @@ const FRESH: &str = "new";
 /// Whether a check for changes reads SQLite's `-shm` file directly, to learn that no process
 /// committed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probing {
+pub(super) enum Probing {
     On,
     /// Each check asks SQLite.
     Off,

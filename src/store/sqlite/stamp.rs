@@ -1,5 +1,5 @@
-//! Identifies token files by device and inode, because their names can change. Also detects changes of token
-//! files and of their directory.
+//! Identifies token files by device and inode, because their names can change. Also detects changes
+//! of token files and of their directory.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +11,14 @@ pub(super) const JOURNAL: &str = "jeton-wal";
 
 /// The identity of a file, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct FileId {
+pub(super) struct FileId {
     device: u64,
     inode: u64,
 }
 
 impl FileId {
     /// Returns whether this is the number of the file's inode.
-    pub(crate) fn has_inode(self, inode: u64) -> bool {
+    pub(super) fn has_inode(self, inode: u64) -> bool {
         self.inode == inode
     }
 }
@@ -26,9 +26,9 @@ impl FileId {
 /// A stamp of a token file. It differs after the file was changed or replaced, if it was
 /// [settled](Self::is_settled).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(super) struct Stamp {
     /// The identity of the token file.
-    pub(crate) file: FileId,
+    pub(super) file: FileId,
     /// The length and the time of the last change (ctime), of the file and of its journal.
     changes: [Option<Change>; 2],
 }
@@ -56,7 +56,7 @@ fn is_before((_, seconds, nanoseconds): &Change, moment: SystemTime) -> bool {
 
 /// A stamp of a directory. It differs after a file was added, removed or renamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DirectoryStamp {
+pub(super) struct DirectoryStamp {
     id: FileId,
     change: Change,
 }
@@ -64,7 +64,7 @@ pub(crate) struct DirectoryStamp {
 impl DirectoryStamp {
     /// Returns the stamp of the directory at `path`. `None` if it does not exist, or changed so
     /// recently that a change after this moment could give the same stamp.
-    pub(crate) fn settled(path: &Path) -> Option<Self> {
+    pub(super) fn settled(path: &Path) -> Option<Self> {
         let data = std::fs::metadata(path).ok()?;
         let change = change(&data);
         is_before(&change, SystemTime::now()).then(|| Self { id: FileId::from(&data), change })
@@ -86,7 +86,7 @@ impl Stamp {
 
     /// Returns whether nothing was written between two stamps. An empty journal is the same as no
     /// journal: SQLite creates and removes it when it opens and closes the file.
-    pub(crate) fn has_content_of(&self, other: &Self) -> bool {
+    pub(super) fn has_content_of(&self, other: &Self) -> bool {
         let journals = self.changes[1] == other.changes[1] || self.journal_len() + other.journal_len() == 0;
         self.file == other.file && self.changes[0] == other.changes[0] && journals
     }

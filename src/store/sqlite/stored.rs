@@ -2,11 +2,10 @@
 //! place, and the next use opens the file again.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tracing::error;
 
 use super::attempt_lock::AttemptLock;
@@ -58,7 +57,7 @@ impl SqliteStore {
     }
 
     /// Opens a token file in a pool.
-    pub(crate) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
+    pub(super) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
         let opened = open_with_place(pool, path, probing)?;
         let handle = Arc::new(Handle {
             path: path.to_owned(),
@@ -74,33 +73,15 @@ impl SqliteStore {
 
     /// Opens a token file that this process knows. Fails with `DeviceRemoved` if it was removed or
     /// replaced.
-    pub(crate) fn open_again(pool: &Arc<Pool>, path: &Path, probing: Probing, file: FileId) -> Result<Self> {
+    pub(super) fn open_again(pool: &Arc<Pool>, path: &Path, probing: Probing, file: FileId) -> Result<Self> {
         expect_file(path, file)?;
         let store = Self::open_in(pool, path, probing)?;
         // Another process may have replaced the file before it was opened.
         if store.file() == file { Ok(store) } else { Err(Error::DeviceRemoved) }
     }
 
-    /// Returns whether this process may write to a token file and to its directory.
-    pub(crate) fn looks_writable(path: &Path) -> bool {
-        let may_write = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-        may_write(path) && path.parent().is_some_and(may_write)
-    }
-
-    /// Creates a token file with this header, and opens it. Only its owner may use it, except in a
-    /// shared directory.
-    pub(crate) fn create(
-        pool: &Arc<Pool>,
-        dir: &Path,
-        header: &Header,
-        probing: Probing,
-    ) -> Result<(Self, PathBuf)> {
-        let path = OpenFile::create(dir, header)?;
-        Self::open_in(pool, &path, probing).map(|store| (store, path))
-    }
-
     /// Returns the identity of the token file.
-    pub(crate) fn file(&self) -> FileId {
+    pub(super) fn file(&self) -> FileId {
         self.handle.file
     }
 
