@@ -32,7 +32,7 @@ use tokio_postgres::Client;
 use tracing::info;
 
 use self::failure::Outcome;
-use self::link::Link;
+use self::link::{Exchange, Link};
 use self::outage::Outage;
 use self::rows::HEADER;
 use self::schema::Tables;
@@ -40,7 +40,7 @@ use self::stored::DatabaseStore;
 use super::server::{ServerState, TokenServer};
 use super::source::TokenSource;
 use super::sqlite::detached::Detached;
-use super::{Header, Store};
+use super::{Header, Purpose, Store};
 use crate::config::DatabaseRules;
 use crate::error::{Error, Result};
 
@@ -105,6 +105,37 @@ impl Database {
     fn run_long<T>(&self, what: &str, mut work: impl AsyncFnMut(&Client) -> Outcome<T>) -> Result<T> {
         let once = async |client: &Client| attempt_work(client, &mut work).await;
         self.link().run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))
+    }
+
+    /// Does a transaction on the server: again after a conflict with another one, unless it may
+    /// take long.
+    fn transact<T>(
+        &self,
+        purpose: Purpose,
+        mut work: impl FnMut(&mut Exchange<'_>) -> Outcome<T>,
+    ) -> Result<T> {
+        let mut link = self.link();
+        let (limit, retries) = match purpose {
+            Purpose::Write | Purpose::Erase => (link.timeout(), RETRIES),
+            Purpose::Rewrite => (LONGEST_WORK, 0),
+        };
+        let outcome = link.exchange(limit, |exchange| {
+            let mut left = retries;
+            loop {
+                let reason = match work(exchange) {
+                    Ok(done) => return Ok(done),
+                    Err(reason) if reason.is_lost() => return Err(reason),
+                    Err(reason) => reason,
+                };
+                // Without a transaction the server only warns.
+                exchange.run(async |client| Ok(client.batch_execute("ROLLBACK").await?))?;
+                if left == 0 || !reason.is_conflict() {
+                    return Err(reason);
+                }
+                left -= 1;
+            }
+        });
+        outcome.map_err(|reason| reason.log("commit"))
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {

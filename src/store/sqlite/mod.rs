@@ -31,20 +31,20 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction};
 use tracing::error;
 
-use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
+use self::commit::{Fault, replace_content};
 use self::failure::log_failure;
 use self::inspect::inspect;
 use self::names::Names;
 use self::open_files::Registered;
 use self::probe::Probe;
 use self::removal::SCRUB_WAIT;
-use self::rows::{change, index_keys, read_header, snapshot};
+use self::rows::{change, load_rows, read_header, snapshot};
 use self::stamp::FileId;
 use self::still::Still;
-use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Summarise, Write};
+use super::{Change, Header, Purpose, Role, Row, Snapshot, Work};
 use crate::error::{Error, Result};
 use crate::file_lock;
 
@@ -134,36 +134,6 @@ impl OpenFile {
         Ok(())
     }
 
-    fn set_pin(
-        &self,
-        role: Role,
-        old: Option<&[u8]>,
-        record: &[u8],
-        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
-    ) -> Result<Option<Change>> {
-        let sql = match role {
-            Role::SecurityOfficer => {
-                "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
-            }
-            Role::User => {
-                "UPDATE token SET user_pin = ?1, user_failures = 0 WHERE user_pin = coalesce(?2, user_pin)"
-            }
-        };
-        let done = self.write_with_reserve("set a PIN", |transaction| {
-            let before = snapshot(transaction)?;
-            if transaction.execute(sql, params![record, old])? == 0 {
-                return Ok(None);
-            }
-            let summary = summarise(&before).map_err(Fault::Refused)?;
-            conclude(transaction, &before, &summary)?;
-            Ok(Some(before.change))
-        })?;
-        // The replaced bytes contain the old PIN record. With it, the old PIN still unwraps the
-        // token key.
-        self.scrub(SCRUB_WAIT);
-        Ok(done)
-    }
-
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
         let sql = match role {
             Role::SecurityOfficer => "UPDATE token SET so_failures = so_failures + 1 WHERE so_failures < ?1",
@@ -216,17 +186,7 @@ impl OpenFile {
         self.others_wrote.store(false, Ordering::Release);
         let mut load = || {
             let transaction = connection.transaction()?;
-            let mut rows =
-                transaction.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
-            let mut rows = rows.query([])?;
-            while let Some(row) = rows.next()? {
-                each(Row {
-                    id: row.get(0)?,
-                    private: row.get(1)?,
-                    tag: row.get(2)?,
-                    index_keys: index_keys(row)?,
-                });
-            }
+            load_rows(&transaction, each)?;
             snapshot(&transaction)
         };
         let loaded: rusqlite::Result<_> = load();
@@ -239,26 +199,22 @@ impl OpenFile {
     }
 
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
-        self.read("record", |connection| {
-            let mut statement = connection.prepare_cached("SELECT body FROM record WHERE id = ?1")?;
-            statement.query_row([id], |row| row.get(0)).optional()
-        })
+        self.read("record", |connection| rows::record(connection, id))
     }
 
-    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        let work = |transaction: &Transaction<'_>| run_writes(transaction, writes, summarise);
-        // Of these writes, only removals may use the reserve.
-        let committed = if writes.iter().all(|write| matches!(write, Write::Delete(..))) {
-            self.write_with_reserve("commit", work)?
-        } else {
-            self.write("commit", work)?
-        };
-        if writes.iter().any(|write| matches!(write, Write::Delete(..))) {
-            self.scrub(SCRUB_WAIT);
-        } else {
-            self.scrub_if_due();
+    fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
+        let run = |transaction: &Transaction<'_>| commit::run(transaction, purpose, work);
+        match purpose {
+            Purpose::Write => self.write("commit", run)?,
+            Purpose::Erase => self.write_with_reserve("commit", run)?,
+            Purpose::Rewrite => self.write("rewrite", run)?,
         }
-        Ok(committed)
+        if purpose == Purpose::Write {
+            self.scrub_if_due();
+        } else {
+            self.scrub(SCRUB_WAIT);
+        }
+        Ok(())
     }
 
     fn tidy(&self) {
@@ -272,12 +228,6 @@ impl OpenFile {
             let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
             Ok(format < FORMAT)
         })
-    }
-
-    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
-        let before = self.write("rewrite", |transaction| rewrite_records(transaction, rewriter))?;
-        self.scrub(SCRUB_WAIT);
-        Ok(before)
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {

@@ -19,9 +19,7 @@ use super::{Kept, OpenFile, lock};
 use crate::error::{Error, Result};
 use crate::file_lock::Mode;
 use crate::store::descriptors;
-use crate::store::{
-    Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write,
-};
+use crate::store::{Attempt, Change, Header, Purpose, Role, Row, Snapshot, Store, Work};
 
 /// The store of one token in an SQLite file.
 pub struct SqliteStore {
@@ -211,16 +209,6 @@ impl Store for SqliteStore {
         self.file_in_use()?.relabel(label)
     }
 
-    fn set_pin(
-        &self,
-        role: Role,
-        old: Option<&[u8]>,
-        record: &[u8],
-        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
-    ) -> Result<Option<Change>> {
-        self.file_in_use()?.set_pin(role, old, record, summarise)
-    }
-
     fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
         let lock = self.lock_attempt(Mode::Shared)?;
         let lock = match self.file_in_use()?.attempt(role, limit) {
@@ -257,8 +245,8 @@ impl Store for SqliteStore {
         self.file_in_use()?.record(id)
     }
 
-    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        self.file_in_use()?.commit(writes, summarise)
+    fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
+        self.file_in_use()?.transact(purpose, work)
     }
 
     fn tidy(&self) {
@@ -270,10 +258,6 @@ impl Store for SqliteStore {
 
     fn is_outdated(&self) -> Result<bool> {
         self.file_in_use()?.is_outdated()
-    }
-
-    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
-        self.file_in_use()?.rewrite(rewriter)
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {
