@@ -267,7 +267,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::super::OpenFile;
-    use super::super::open::Probing;
     use super::*;
 
     fn any_header() -> Header {
@@ -319,7 +318,7 @@ mod tests {
         assert!(read(&path).is_none(), "it was made a moment ago");
         std::thread::sleep(std::time::Duration::from_millis(80));
         let direct = read(&path).expect("a header");
-        let open = OpenFile::open(&path, Probing::On).expect("a file");
+        let open = OpenFile::open(&path).expect("a file");
         assert_eq!(facts(&direct), facts(&open.header().expect("a header")));
         assert!(read(&path).is_none(), "SQLite has it open");
         open.attempt(crate::store::Role::User, 1000).expect("a count");

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::open::Probing;
 use super::rows::change;
 use super::stamp::{FileId, Stamp};
 use super::{Kept, OpenFile, lock};
@@ -14,7 +13,6 @@ use crate::store::Change;
 pub(super) struct Handle {
     pub(super) path: PathBuf,
     pub(super) file: FileId,
-    pub(super) probing: Probing,
     pub(super) state: Mutex<State>,
     /// The time of the last use, by the clock of the pool.
     pub(super) last_use: AtomicU64,

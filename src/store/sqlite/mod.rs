@@ -14,7 +14,6 @@ mod names;
 mod open;
 mod open_files;
 mod pool;
-mod probe;
 mod removal;
 mod reserve;
 mod rows;
@@ -39,7 +38,6 @@ use self::failure::log_failure;
 use self::inspect::inspect;
 use self::names::Names;
 use self::open_files::Registered;
-use self::probe::Probe;
 use self::removal::SCRUB_WAIT;
 use self::rows::{change, load_rows, read_header, snapshot};
 use self::stamp::FileId;
@@ -64,8 +62,6 @@ struct OpenFile {
     writer: Mutex<Connection>,
     /// A second connection, so that reads do not wait for a writer's sync.
     reader: Mutex<Connection>,
-    // Dropped after the connections: closing any handle of a file can release their locks.
-    probe: Probe,
     /// The state of a file that is open read-only. Locked after the connections.
     still: Mutex<Option<Still>>,
     /// Whether the writer's connection is read-only.
@@ -178,9 +174,7 @@ impl OpenFile {
     }
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
-        // The header of the `-shm` file is read before the rows, so that a commit in between is
-        // noticed later.
-        let (header, began) = (self.probe.read(), Instant::now());
+        let began = Instant::now();
         let mut connection = self.current_reader()?;
         // The flag is also reset before the rows are read.
         self.others_wrote.store(false, Ordering::Release);
@@ -192,7 +186,6 @@ impl OpenFile {
         let loaded: rusqlite::Result<_> = load();
         let loaded = loaded.map_err(|reason| log_failure(&self.path, "load", &reason))?;
         self.expect_still("load")?;
-        self.probe.remember(header);
         let end = Instant::now();
         *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Some((end, end - began));
         Ok(loaded)
@@ -231,18 +224,8 @@ impl OpenFile {
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {
-        let header = self.probe.read();
-        if self.probe.remembers(header) {
-            return Ok(false);
-        }
         let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
-        if changed || self.is_look_due() {
-            return Ok(true);
-        }
-        if !self.others_wrote.load(Ordering::Acquire) {
-            self.probe.remember(header);
-        }
-        Ok(false)
+        Ok(changed || self.is_look_due())
     }
 
     fn copy(&self, path: &Path) -> Result<()> {
@@ -260,9 +243,6 @@ impl OpenFile {
     }
 
     fn suspicious_since(&self, seen: Change) -> Result<bool> {
-        if self.probe.remembers(self.probe.read()) {
-            return Ok(false);
-        }
         let same = self.read("look for changes", |connection| Ok(change(connection)? == seen))?;
         Ok(same && self.is_look_due())
     }

@@ -17,7 +17,6 @@ use super::direct::expect_token;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
 use super::names::Names;
 use super::open_files::Registered;
-use super::probe::Probe;
 use super::reserve;
 use super::schema;
 use super::stamp::{FileId, JOURNAL};
@@ -35,15 +34,6 @@ pub(super) const ROLLBACK: &str = "jeton-journal";
 /// The extension of a token file while it is created.
 const FRESH: &str = "new";
 
-/// Whether a check for changes reads SQLite's `-shm` file directly, to learn that no process
-/// committed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Probing {
-    On,
-    /// Each check asks SQLite.
-    Off,
-}
-
 /// The open connections of a token file.
 struct Connections {
     writer: Connection,
@@ -59,7 +49,7 @@ impl Connections {
 
 impl OpenFile {
     /// Opens a token file. Opens it read-only if the disk is full or the process may not write it.
-    pub(super) fn open(path: &Path, probing: Probing) -> Result<Self> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         let look = || -> std::io::Result<FileId> {
             let data = std::fs::symlink_metadata(path)?;
             permissions::check_file(&data)?;
@@ -93,7 +83,6 @@ impl OpenFile {
             path: path.to_owned(),
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
-            probe: if probing == Probing::On { Probe::beside(path) } else { Probe::off() },
             still: Mutex::new(still),
             only_read,
             file: names.id(),

@@ -11,7 +11,6 @@ use super::OpenFile;
 use super::direct::Reader;
 use super::directory::Entry;
 use super::failure::log_io_failure;
-use super::open::Probing;
 use super::pool::Pool;
 use super::stamp::{DirectoryStamp, FileId, Stamp};
 use super::stored::SqliteStore;
@@ -24,7 +23,6 @@ use crate::store::{Header, Store};
 pub(crate) struct TokenDirectory {
     path: PathBuf,
     pool: Arc<Pool>,
-    probing: Probing,
     /// The result of the last look at the directory. It is locked while files are read, and before
     /// `files`.
     look: Mutex<Look>,
@@ -70,7 +68,6 @@ impl TokenDirectory {
         Ok(Self {
             path: settings.token_dir.clone(),
             pool: Pool::new(settings.open_tokens),
-            probing: if settings.shm_probe { Probing::On } else { Probing::Off },
             look: Mutex::default(),
             files: Mutex::default(),
         })
@@ -178,7 +175,7 @@ impl TokenSource for TokenDirectory {
 
     fn open(self: Arc<Self>, serial: &str) -> Result<Box<dyn Store>> {
         let TokenFile { path, id } = self.file(serial)?;
-        let store = SqliteStore::open_again(&self.pool, &path, self.probing, id)?;
+        let store = SqliteStore::open_again(&self.pool, &path, id)?;
         if store.header()?.serial != serial {
             error!(file = %path.display(), serial, "the file has another token now");
             return Err(Error::DeviceRemoved);
@@ -261,7 +258,7 @@ impl Search<'_> {
         let (header, id) = match direct {
             Some((header, stamp)) => (header, stamp.file),
             None => {
-                let store = SqliteStore::open_in(&self.source.pool, &entry.path, self.source.probing)?;
+                let store = SqliteStore::open_in(&self.source.pool, &entry.path)?;
                 (store.header()?, store.file())
             }
         };

@@ -12,7 +12,6 @@ use super::attempt_lock::AttemptLock;
 use super::changes::is_rested;
 use super::failure::{log_failure, log_io_failure};
 use super::handle::{Closed, Handle, State};
-use super::open::Probing;
 use super::pool::Pool;
 use super::stamp::FileId;
 use super::{Kept, OpenFile, lock};
@@ -51,16 +50,15 @@ impl Drop for InUse<'_> {
 impl SqliteStore {
     /// Opens a token file, with a pool of its own.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_in(&Pool::new(1), path, Probing::On)
+        Self::open_in(&Pool::new(1), path)
     }
 
     /// Opens a token file in a pool.
-    pub(super) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
-        let opened = open_with_place(pool, path, probing)?;
+    pub(super) fn open_in(pool: &Arc<Pool>, path: &Path) -> Result<Self> {
+        let opened = open_with_place(pool, path)?;
         let handle = Arc::new(Handle {
             path: path.to_owned(),
             file: opened.file,
-            probing,
             write_protected: AtomicBool::new(opened.is_write_protected()),
             state: Mutex::new(State::Open(Arc::new(opened))),
             last_use: AtomicU64::new(pool.tick()),
@@ -71,9 +69,9 @@ impl SqliteStore {
 
     /// Opens a token file that this process knows. Fails with `DeviceRemoved` if it was removed or
     /// replaced.
-    pub(super) fn open_again(pool: &Arc<Pool>, path: &Path, probing: Probing, file: FileId) -> Result<Self> {
+    pub(super) fn open_again(pool: &Arc<Pool>, path: &Path, file: FileId) -> Result<Self> {
         expect_file(path, file)?;
-        let store = Self::open_in(pool, path, probing)?;
+        let store = Self::open_in(pool, path)?;
         // Another process may have replaced the file before it was opened.
         if store.file() == file { Ok(store) } else { Err(Error::DeviceRemoved) }
     }
@@ -111,7 +109,7 @@ impl SqliteStore {
     fn reopen(&self, closed: &Closed) -> Result<OpenFile> {
         let handle = &self.handle;
         expect_file(&handle.path, handle.file)?;
-        let opened = open_with_place(&self.pool, &handle.path, handle.probing)?;
+        let opened = open_with_place(&self.pool, &handle.path)?;
         // Another process may have replaced the file before it was opened. The stamp is taken after
         // SQLite first read its data version, so that no change between the two is missed.
         let outcome = expect_file(&handle.path, handle.file).and_then(|()| {
@@ -165,11 +163,11 @@ impl Drop for SqliteStore {
 
 /// Opens a token file in a place of the pool. If the process has no descriptors left, closes other
 /// files of the pool.
-fn open_with_place(pool: &Pool, path: &Path, probing: Probing) -> Result<OpenFile> {
+fn open_with_place(pool: &Pool, path: &Path) -> Result<OpenFile> {
     pool.take_place()?;
     loop {
         descriptors::forget_shortage();
-        match OpenFile::open(path, probing) {
+        match OpenFile::open(path) {
             Ok(opened) => return Ok(opened),
             Err(Error::HostMemory) if pool.shrink() => {}
             Err(reason) => {
