@@ -12,7 +12,6 @@ mod handle;
 mod inspect;
 mod names;
 mod open;
-mod open_files;
 mod pool;
 mod removal;
 mod reserve;
@@ -37,7 +36,6 @@ use self::commit::{Fault, replace_content};
 use self::failure::log_failure;
 use self::inspect::inspect;
 use self::names::Names;
-use self::open_files::Registered;
 use self::removal::SCRUB_WAIT;
 use self::rows::{change, load_rows, read_header, snapshot};
 use self::stamp::FileId;
@@ -78,8 +76,6 @@ struct OpenFile {
     loaded: Mutex<Option<(Instant, Duration)>>,
     /// When the removal of old bytes is tried again; `None` if there are no old bytes.
     scrub_due: Mutex<Option<Instant>>,
-    // Dropped last.
-    _registered: Registered,
 }
 
 /// The state of an open file that its next opening takes over.

@@ -16,10 +16,9 @@ use super::commit::replace_content;
 use super::direct::expect_token;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
 use super::names::Names;
-use super::open_files::Registered;
 use super::reserve;
 use super::schema;
-use super::stamp::{FileId, JOURNAL};
+use super::stamp::JOURNAL;
 use super::still::{Still, is_out_of_room};
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
@@ -50,7 +49,7 @@ impl Connections {
 impl OpenFile {
     /// Opens a token file. Opens it read-only if the disk is full or the process may not write it.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let look = || -> std::io::Result<FileId> {
+        let look = || -> std::io::Result<()> {
             let data = std::fs::symlink_metadata(path)?;
             permissions::check_file(&data)?;
             // SQLite would use this journal. It would roll the token back, and remove the file that
@@ -60,10 +59,9 @@ impl OpenFile {
                 let name = journal.file_name().unwrap_or_default();
                 return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
             }
-            expect_token(path)?;
-            Ok(FileId::from(&data))
+            expect_token(path)
         };
-        let registered = Registered::new(look().map_err(|reason| log_not_a_token(path, &reason))?);
+        look().map_err(|reason| log_not_a_token(path, &reason))?;
         // A process that was killed may have left old bytes in the write-ahead log.
         let log = std::fs::symlink_metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
         let opened = match connect(path) {
@@ -92,7 +90,6 @@ impl OpenFile {
             others_wrote: AtomicBool::new(false),
             loaded: Mutex::default(),
             scrub_due: Mutex::new(log.then(Instant::now)),
-            _registered: registered,
         };
         store.take_reserve();
         Ok(store)
