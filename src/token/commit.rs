@@ -129,7 +129,7 @@ impl Token {
         let outcome = self.notice_altered_rows(change).and_then(|()| {
             self.commit(change, key, Purpose::Write, &mut |transaction| {
                 transaction.apply(&writes)?;
-                let hashes = writes.iter().map(|write| self.moves(key.0, write));
+                let hashes = writes.iter().map(|write| self.row_change(key.0, write));
                 Ok(Some(hashes.collect()))
             })
         });
@@ -166,16 +166,16 @@ impl Token {
         self.commit(change, (&key, incarnation), purpose, &mut |transaction| {
             again = None;
             if transaction.apply(&[new.write()])? {
-                return Ok(Some(vec![self.moves(&key, &new.write())]));
+                return Ok(Some(vec![self.row_change(&key, &new.write())]));
             }
             let new = self.change_again(change, (&key, incarnation), transaction, (handle, id), make)?;
             // Only an administrator of a database writes without the lock of the transaction.
             if !transaction.apply(&[new.write()])? {
                 return Err(Error::DeviceError);
             }
-            let moves = self.moves(&key, &new.write());
+            let row_change = self.row_change(&key, &new.write());
             again = Some(new);
-            Ok(Some(vec![moves]))
+            Ok(Some(vec![row_change]))
         })?;
         match again.unwrap_or(new).new {
             Some((object, (row, _))) => self.objects.replace(handle, entry_of(object, row)),
@@ -235,15 +235,15 @@ impl Token {
         change: &ChangeGuard<'_>,
         (key, incarnation): (&TokenKey, i64),
         purpose: Purpose,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Option<Vec<Move>>>,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Option<Vec<RowChange>>>,
     ) -> Result<bool> {
         let mut before = None;
         let outcome = self.store.transact(purpose, &mut |transaction| {
             before = None;
-            let Some(moves) = work(transaction)? else { return Ok(None) };
+            let Some(changes) = work(transaction)? else { return Ok(None) };
             let state = transaction.before()?;
             let summary = self.reseal_summary(key, incarnation, &state, |summary| {
-                for (comes, goes) in &moves {
+                for (comes, goes) in &changes {
                     goes.iter().for_each(|hash| summary.subtract(*hash));
                     comes.iter().for_each(|hash| summary.add(*hash));
                 }
@@ -318,7 +318,7 @@ impl Token {
     }
 
     /// Returns the row hashes that a write adds to the summary and subtracts from it.
-    fn moves(&self, key: &TokenKey, write: &Write<'_>) -> Move {
+    fn row_change(&self, key: &TokenKey, write: &Write<'_>) -> RowChange {
         let hash = |row: &Row| Some(key.row_hasher().hash(row));
         let old = |id| self.objects.row(id).as_ref().and_then(hash);
         match write {
@@ -341,7 +341,7 @@ impl Token {
 pub(super) type Make<'a> = dyn Fn(&Object) -> Result<Option<Object>> + 'a;
 
 /// The row hashes that a write adds to the summary and subtracts from it.
-type Move = (Option<RowHash>, Option<RowHash>);
+type RowChange = (Option<RowHash>, Option<RowHash>);
 
 /// A change of a token object that is sealed.
 struct ObjectChange {

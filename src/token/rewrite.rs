@@ -45,9 +45,9 @@ impl Token {
     /// Encrypts secret attributes that older versions stored in clear. Returns the state before,
     /// and the number of records that it replaced.
     fn seal_clear_keys(&self, key: &TokenKey, incarnation: i64) -> Result<(Change, usize)> {
-        let (mut before, mut moves) = (Change(0), Vec::new());
+        let (mut before, mut replaced) = (Change(0), Vec::new());
         self.store.transact(Purpose::Rewrite, &mut |transaction| {
-            moves.clear();
+            replaced.clear();
             replace_objects(transaction, |row, body| {
                 if row.private || seal::tag(body) != Some(row.tag) {
                     return Ok(None);
@@ -58,20 +58,20 @@ impl Token {
                     return Ok(None);
                 }
                 let new = key.seal(&self.serial, row.id, &attributes, &self.public_indexer)?;
-                moves.push((key.row_hasher().hash(row), key.row_hasher().hash(&new.0)));
+                replaced.push((key.row_hasher().hash(row), key.row_hasher().hash(&new.0)));
                 Ok(Some(new))
             })?;
             let state = transaction.before()?;
             before = state.change;
             let summary = self.reseal_summary(key, incarnation, &state, |summary| {
-                for (goes, comes) in &moves {
+                for (goes, comes) in &replaced {
                     summary.subtract(*goes);
                     summary.add(*comes);
                 }
             })?;
             Ok(Some(Snapshot { change: before.next(), summary }))
         })?;
-        Ok((before, moves.len()))
+        Ok((before, replaced.len()))
     }
 
     /// Makes a new token key, and replaces all records and both PIN records in one transaction.
