@@ -87,8 +87,8 @@ impl TokenFile {
         let settings = Arc::new(Settings::load(parameters, Threads::Forbidden)?);
         let mut tokens = Vec::new();
         if let (Some(server), Some(rules)) = (store::server(&settings)?, &settings.database) {
-            for Header { serial, slot, .. } in server.headers()? {
-                let store = Arc::clone(&server).open(&serial);
+            for Header { serial, slot, .. } in server.list()? {
+                let store = Arc::clone(&server).open(&serial)?;
                 let token = Token::open(SlotId(slot), Arc::clone(&settings), store)?;
                 tokens.push(Self { path: Path::new(&rules.url).join(serial), token });
             }
@@ -272,7 +272,6 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
         ("pin.uncounted-delay", pins.uncounted_delay.to_string()),
         ("store.counter-dir", path(&settings.counter_dir)),
         ("store.sealing-key", if settings.sealing_key.is_some() { "set" } else { "none" }.to_owned()),
-        ("store.shm-probe", settings.shm_probe.to_string()),
         ("store.url", settings.database.as_ref().map_or("none", |rules| &rules.url).to_owned()),
         ("audit", if settings.audit.is_some() { "on" } else { "off" }.to_owned()),
     ])

@@ -25,8 +25,8 @@ use crate::store::seal::sealing_key::{self, SealingKey};
 use crate::store::seal::{self, TokenKey};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
-use crate::store::{Change, Header, NewPins, Role, Store};
-use crate::token::{Rekey, Serials, new_serial};
+use crate::store::{Change, Header, Role, Store};
+use crate::token::{NewPins, Rekey, Serials, new_serial};
 
 /// The extension of a copy in the token's directory. A process that is killed leaves the copy
 /// there.
@@ -251,9 +251,14 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
         None if facts.has_user_pin => return Err(Problem("the user's PIN is missing".to_owned())),
         _ => Default::default(),
     };
-    let serials = Serials { old: &header.serial, new: &serial };
-    let mut rekey = Rekey::new(serials, (&old, header.change.incarnation()), &key, NewPins { so, user });
-    store.rewrite(&mut rekey, &serial)?;
+    let rekey = Rekey {
+        serials: Serials { old: &header.serial, new: &serial },
+        old: &old,
+        incarnation: header.change.incarnation(),
+        new: &key,
+        pins: NewPins { so, user },
+    };
+    store.rewrite(&mut |transaction| rekey.run(transaction).map(Some), &serial)?;
     let header = store.header()?;
     self::facts(store, &header, Some(&key))
 }

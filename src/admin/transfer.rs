@@ -31,9 +31,10 @@ use crate::config::Settings;
 use crate::error::Error;
 use crate::file;
 use crate::store::counter::Counter;
+use crate::store::server::TokenServer;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::detached::Detached;
-use crate::store::{self, Change, Header, Store, TokenServer, place};
+use crate::store::{self, Change, Header, Store, permissions};
 
 /// The extension of a complete copy while its token moves.
 pub const MOVING: &str = "moving";
@@ -134,7 +135,7 @@ impl Stores {
         }
         let (path, file, header) = only(found, "the token directory")?;
         let serial = serial_of(header)?;
-        if self.server.headers()?.iter().any(|header| header.serial == serial) {
+        if self.server.list()?.iter().any(|header| header.serial == serial) {
             return Err(Problem(format!("the database has a token with the serial number {serial}, too")));
         }
         if file.is_outdated()? {
@@ -147,7 +148,7 @@ impl Stores {
             let draft = Draft::create(fresh.clone()).map_err(failure(&fresh))?;
             file.copy(draft.path())?;
             let facts = self.check(&Detached::open(draft.path())?)?;
-            let set = draft.set_mode(place::mode_beside(&path));
+            let set = draft.set_mode(permissions::mode_beside(&path));
             set.and_then(|()| draft.publish(&moving)).map_err(failure(&moving))?;
             let copy = Detached::open(&moving)?;
             let received = self.server.receive(&copy, &mut || {
@@ -170,7 +171,7 @@ impl Stores {
     }
 
     fn to_directory(&self, fits: &dyn Fn(&Facts) -> bool) -> Outcome<Moved> {
-        let headers = self.server.headers()?.into_iter().map(|header| (summary_of(&header), header));
+        let headers = self.server.list()?.into_iter().map(|header| (summary_of(&header), header));
         let found: Vec<_> = headers.filter(|(facts, _)| fits(facts)).map(|(_, header)| header).collect();
         let serial = serial_of(only(found, "the database")?)?;
         let (path, moving) = (self.file(&serial, TOKEN), self.file(&serial, MOVING));
@@ -202,7 +203,7 @@ impl Stores {
     fn check_and_publish(&self, draft: Option<Draft>, moving: &Path) -> Outcome<Facts> {
         let draft = draft.ok_or_else(|| Problem("the file was written twice".to_owned()))?;
         let facts = self.check(&Detached::open(draft.path())?)?;
-        let mode = place::mode_in(&self.settings.token_dir);
+        let mode = permissions::mode_in(&self.settings.token_dir);
         let set = mode.and_then(|mode| draft.set_mode(mode));
         set.and_then(|()| draft.publish(moving)).map_err(failure(moving))?;
         Ok(facts)

@@ -66,8 +66,6 @@ pub struct Settings {
     pub counter_dir: Option<PathBuf>,
     /// The location of the sealing key, which PIN records need in addition to the PIN.
     pub sealing_key: Option<SealingSource>,
-    /// Whether a search reads the `-shm` file to learn that no process committed.
-    pub shm_probe: bool,
     /// The largest number of token files that are open at the same time.
     pub open_tokens: usize,
     /// The database that has the tokens; `None` if they are files.
@@ -188,7 +186,6 @@ impl Settings {
             database: database::rules(&file.store)?,
             counter_dir: file.store.counter_dir,
             sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
-            shm_probe: file.store.shm_probe,
             open_tokens: open_tokens(file.store.open_tokens)?,
             audit,
         })
@@ -251,7 +248,6 @@ struct File {
 struct StoreRules {
     counter_dir: Option<PathBuf>,
     sealing_key: Option<String>,
-    shm_probe: bool,
     open_tokens: usize,
     url: Option<String>,
     schema: String,
@@ -269,7 +265,6 @@ impl Default for StoreRules {
         Self {
             counter_dir: None,
             sealing_key: None,
-            shm_probe: true,
             open_tokens: OPEN_TOKENS,
             url: None,
             schema: database::SCHEMA.to_owned(),

@@ -8,7 +8,7 @@
 //! [`Operation`](crate::session::Operation): see [`Module::with_session`].
 
 use std::cmp;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -20,8 +20,7 @@ use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
-use crate::store;
-use crate::store::sqlite::{Pool, SqliteStore};
+use crate::store::{self, source::TokenSource};
 use crate::token::ClientToken;
 
 mod asynchronous;
@@ -52,8 +51,7 @@ pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 pub use wrap_authenticated::Authenticated;
 
-use scan::{Look, scan};
-use tokens::{ApplicationId, Home, Known};
+use tokens::{ApplicationId, SlotToken};
 
 /// The module as one application uses it. In the shared object there is one application. Several
 /// applications of a process can share their tokens: see [`Module::join`].
@@ -63,34 +61,40 @@ pub struct Module {
     state: RwLock<Option<Arc<Tokens>>>,
     states: SavedStates,
     jobs: asynchronous::Jobs,
+    /// The slots whose token `C_WaitForSlotEvent` has returned, or that had a token at
+    /// `C_Initialize`.
+    announced: Mutex<HashSet<SlotId>>,
     /// True if the application forbids the module to create threads.
     single: AtomicBool,
 }
 
 /// The tokens between `C_Initialize` and `C_Finalize`. Several applications of a process may use
 /// them.
-pub struct Tokens {
+struct Tokens {
     settings: Arc<Settings>,
     /// The number of applications that use the tokens.
     applications: AtomicUsize,
-    home: Home,
+    source: Arc<dyn TokenSource>,
     /// This lock is never held while a file is read or written, or a server is asked.
     slots: Mutex<Vec<Slot>>,
-    /// The right to change the list of slots. It is taken before the lock of the slots.
-    look: Mutex<Look>,
+    /// See [`ListGuard`].
+    listing: Mutex<()>,
     /// The tokens that had no session when they were used last. The first ones are removed from
     /// memory if there are more than [`Settings::open_tokens`].
-    idle: Mutex<VecDeque<Arc<Known>>>,
+    idle: Mutex<VecDeque<Arc<SlotToken>>>,
+}
+
+/// The right to change the list of slots, also while the source is asked for its tokens. It is
+/// taken before the lock of the slots.
+struct ListGuard<'a> {
+    _lock: MutexGuard<'a, ()>,
 }
 
 /// A slot. The last slot has no token, so that an application can initialise one there.
 #[derive(Clone)]
 struct Slot {
     id: SlotId,
-    token: Option<Arc<Known>>,
-    /// True if the token appeared after `C_Initialize` and no call of `C_WaitForSlotEvent` has
-    /// returned it.
-    event: bool,
+    token: Option<Arc<SlotToken>>,
 }
 
 impl Default for Module {
@@ -108,6 +112,7 @@ impl Module {
             state: RwLock::default(),
             states: SavedStates::default(),
             jobs: asynchronous::Jobs::default(),
+            announced: Mutex::default(),
             single: AtomicBool::new(false),
         }
     }
@@ -118,9 +123,9 @@ impl Module {
         self.start_with(|| Tokens::open(parameters, self.threads()).map(Arc::new))
     }
 
-    /// Initialises the module for another application of this process, which shares the tokens of
-    /// this one. It has its own sessions, logins and session objects. Fails with `NotInitialized`
-    /// if this module is not initialised.
+    /// Returns the module of another application of this process, which shares the tokens. It is
+    /// initialised, and has its own sessions, logins and session objects. Fails with
+    /// `NotInitialized` if this module is not initialised.
     pub fn join(&self) -> Result<Self> {
         let other = Self::new();
         other.set_threads(self.threads());
@@ -135,6 +140,9 @@ impl Module {
         }
         let tokens = tokens()?;
         tokens.applications.fetch_add(1, Ordering::AcqRel);
+        // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
+        let present = tokens.slots().iter().filter(|slot| slot.token.is_some()).map(|slot| slot.id).collect();
+        *self.announced() = present;
         self.jobs.open();
         *state = Some(tokens);
         Ok(())
@@ -143,21 +151,25 @@ impl Module {
     /// `C_Finalize`. Closes every session and wipes the decrypted data.
     pub fn finalize(&self) -> Result<()> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
-        let state = state.ok_or(Error::NotInitialized)?;
+        let tokens = state.ok_or(Error::NotInitialized)?;
         self.close_all(None);
         self.states.clear();
         self.jobs.close();
-        let known: Vec<_> = state.slots().iter().filter_map(|slot| slot.token.clone()).collect();
+        let known: Vec<_> = tokens.slots().iter().filter_map(|slot| slot.token.clone()).collect();
         known.iter().for_each(|known| known.forget_application(self.id));
-        if state.applications.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(audit) = &state.settings.audit
+        if tokens.applications.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(audit) = &tokens.settings.audit
         {
             audit.close();
         }
         Ok(())
     }
 
-    /// Returns the state. Fails with `NotInitialized` if the module is not initialised.
+    fn announced(&self) -> MutexGuard<'_, HashSet<SlotId>> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tokens. Fails with `NotInitialized` if the module is not initialised.
     fn state(&self) -> Result<Arc<Tokens>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::NotInitialized)
     }
@@ -167,13 +179,13 @@ impl Module {
     fn token_in(&self, slot: SlotId) -> Result<Arc<ClientToken>> {
         let in_memory = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            state.as_ref().and_then(|state| state.token_in_memory(slot, self.id))
+            state.as_ref().and_then(|tokens| tokens.client_in_memory(slot, self.id))
         };
         if let Some(token) = in_memory {
             return Ok(token);
         }
-        let state = self.state()?;
-        state.known(slot)?.ok_or(Error::TokenNotRecognized)?.client(&state.home, self.id)
+        let tokens = self.state()?;
+        tokens.known(slot)?.ok_or(Error::TokenNotRecognized)?.client(&tokens, self.id)
     }
 
     /// Returns the error of an invalid session handle, or `None` for a valid one.
@@ -192,21 +204,10 @@ impl Tokens {
     fn open(parameters: Option<&str>, threads: Threads) -> Result<Self> {
         let settings = Arc::new(Settings::load(parameters, threads)?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
-        let server = store::server(&settings)?;
-        if server.is_none() {
-            SqliteStore::check_directory(&settings.token_dir)?;
-        }
-        let (mut slots, mut look) = (Vec::new(), Look::default());
-        let home = Home { settings: Arc::clone(&settings), pool: Pool::new(settings.open_tokens), server };
-        scan(&home, &mut slots, &mut look)?;
-        let in_memory = |slot: &&Slot| slot.token.as_ref().is_some_and(|known| known.in_memory().is_some());
-        let opened: Vec<_> = slots.iter().filter(in_memory).map(|slot| slot.id).collect();
-        // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
-        slots.iter_mut().for_each(|slot| slot.event = false);
-        let (slots, look) = (Mutex::new(slots), Mutex::new(look));
-        let applications = AtomicUsize::new(0);
-        let new = Self { settings, applications, home, slots, look, idle: Mutex::default() };
-        opened.into_iter().for_each(|slot| new.note_idle(slot));
+        let source = store::source(&settings)?;
+        let (applications, slots, listing, idle) = Default::default();
+        let new = Self { settings, applications, source, slots, listing, idle };
+        new.scan(&new.lock_list())?;
         Ok(new)
     }
 
@@ -214,24 +215,12 @@ impl Tokens {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self) -> MutexGuard<'_, Look> {
-        self.look.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives slots to the tokens that have none. The caller holds the lock `look`, so the list does
-    /// not change meanwhile.
-    fn scan(&self, look: &mut Look) -> Result<()> {
-        if self.home.server.is_none() && look.is_current(&self.settings.token_dir) {
-            return Ok(());
-        }
-        let mut slots = self.slots().clone();
-        let outcome = scan(&self.home, &mut slots, look);
-        *self.slots() = slots;
-        outcome
+    fn lock_list(&self) -> ListGuard<'_> {
+        ListGuard { _lock: self.listing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// Returns the token of a slot; `None` if the slot has no initialised token.
-    fn known(&self, slot: SlotId) -> Result<Option<Arc<Known>>> {
+    fn known(&self, slot: SlotId) -> Result<Option<Arc<SlotToken>>> {
         let slots = self.slots();
         match find(&slots, slot) {
             Ok(known) => Ok(Some(Arc::clone(known))),
@@ -241,7 +230,7 @@ impl Tokens {
     }
 
     /// Returns the token of a slot if it is in memory and no file is being opened for it.
-    fn token_in_memory(&self, slot: SlotId, application: ApplicationId) -> Option<Arc<ClientToken>> {
+    fn client_in_memory(&self, slot: SlotId, application: ApplicationId) -> Option<Arc<ClientToken>> {
         find(&self.slots(), slot).ok()?.try_client_in_memory(application)
     }
 
@@ -262,7 +251,7 @@ impl Tokens {
 
 /// Returns the token of a slot, or the number of slots before it. The slots with a token come
 /// first, in the order of their numbers.
-fn find(slots: &[Slot], slot: SlotId) -> std::result::Result<&Arc<Known>, usize> {
+fn find(slots: &[Slot], slot: SlotId) -> std::result::Result<&Arc<SlotToken>, usize> {
     let order =
         |known: &Slot| if known.token.is_some() { known.id.cmp(&slot) } else { cmp::Ordering::Greater };
     let at = slots.binary_search_by(order)?;

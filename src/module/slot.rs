@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::Call;
-use super::scan::{finish, strangers};
-use super::tokens::{Home, Known};
-use super::{Module, Slot, Threads};
+use super::scan::finish;
+use super::tokens::SlotToken;
+use super::{Module, Slot, Threads, Tokens};
 use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
 use crate::object::policy::Access;
 use crate::store::Change;
-use crate::store::sqlite::SqliteStore;
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
@@ -93,7 +92,7 @@ impl Module {
     /// Adds the tokens that other processes have created since the last call.
     pub fn slots(&self) -> Result<Vec<SlotId>> {
         let state = self.state()?;
-        state.scan(&mut state.look())?;
+        state.scan(&state.lock_list())?;
         let slots = state.slots();
         Ok(slots.iter().map(|slot| slot.id).collect())
     }
@@ -138,7 +137,7 @@ impl Module {
             info.flags |= flag::ASYNC_SESSION_SUPPORTED;
         }
         if let Some(known) = state.known(slot)? {
-            describe(&mut info, &known, &state.home)?;
+            describe(&mut info, &known, &state)?;
             if let Some(token) = known.client_in_memory(self.id) {
                 let sessions = token.sessions();
                 info.sessions = sessions.all;
@@ -153,33 +152,17 @@ impl Module {
     /// fails with `NoEvent`.
     pub fn wait_for_slot_event(&self, wait: Wait) -> Result<SlotId> {
         let state = self.state()?;
-        let (mut before, mut looked_at) = (None, None);
+        let mut may_have_new = state.source.watch();
         loop {
-            let mut look = state.look();
-            let strangers = if state.home.server.is_some() {
-                state.scan(&mut look)?;
-                Vec::new()
-            } else if look.is_current(&state.settings.token_dir) {
-                Vec::new()
-            } else {
-                let slots = state.slots().clone();
-                strangers(&state.settings.token_dir, &slots, &look)?
-            };
-            // A new file is opened when it has not changed since the previous check. So this does
-            // not disturb the process that creates it, and a file that is not a token does not fill
-            // the log. The first check opens every file, so that the call has a result at once.
-            let rests = before.as_ref().is_none_or(|before| *before == strangers);
-            if !strangers.is_empty() && rests && looked_at.as_ref() != Some(&strangers) {
-                state.scan(&mut look)?;
-                looked_at = Some(strangers.clone());
+            let list = state.lock_list();
+            if may_have_new()? {
+                state.scan(&list)?;
             }
-            before = Some(strangers);
-            let mut slots = state.slots();
-            if let Some(slot) = slots.iter_mut().find(|slot| slot.event) {
-                slot.event = false;
-                return Ok(slot.id);
+            let new = state.slots().iter().find(|slot| self.announces(slot)).map(|slot| slot.id);
+            if let Some(slot) = new {
+                return Ok(slot);
             }
-            drop((slots, look));
+            drop(list);
             if wait == Wait::Never {
                 return Err(Error::NoEvent);
             }
@@ -189,6 +172,12 @@ impl Module {
                 return Err(Error::NotInitialized);
             }
         }
+    }
+
+    /// Returns whether the slot has a token that was not there at `C_Initialize` and that this
+    /// function has not returned yet.
+    fn announces(&self, slot: &Slot) -> bool {
+        slot.token.is_some() && self.announced().insert(slot.id)
     }
 
     /// `C_GetMechanismList`
@@ -250,38 +239,28 @@ impl Module {
         let state = self.state()?;
         fits(so_pin, &state.settings.pins)?;
         let header = Token::header(new_serial()?, slot.0, *label, so_pin, &state.settings, Change(1))?;
-        // No other call changes the list meanwhile.
-        let _look = state.look();
+        let _list = state.lock_list();
         if !state.slots().iter().any(|known| known.id == slot && known.token.is_none()) {
             return Err(Error::SlotIdInvalid);
         }
-        let home = &state.home;
-        let token = match &home.server {
-            Some(server) => {
-                server.create(&header)?;
-                Known::on_server(slot, server, &header)
-            }
-            None => {
-                let (store, path) =
-                    SqliteStore::create(&home.pool, &state.settings.token_dir, &header, home.probing())?;
-                Known::open(home, slot, &path, store, &header)?
-            }
-        };
+        state.source.create(&header)?;
+        let token = SlotToken::new(slot, &header);
         let mut slots = state.slots();
         slots.retain(|known| known.id != slot);
-        slots.push(Slot { id: slot, token: Some(Arc::new(token)), event: false });
+        slots.push(Slot { id: slot, token: Some(Arc::new(token)) });
         finish(&mut slots);
+        self.announced().insert(slot);
         Ok(())
     }
 }
 
-fn describe(info: &mut TokenInfo, known: &Known, home: &Home) -> Result<()> {
-    let facts = known.facts(home)?;
-    let pins = &home.settings.pins;
+fn describe(info: &mut TokenInfo, known: &SlotToken, tokens: &Tokens) -> Result<()> {
+    let facts = known.facts(tokens)?;
+    let pins = &tokens.settings.pins;
     info.label = facts.label;
     info.serial.clone_from(&known.serial);
     info.flags |= flag::TOKEN_INITIALIZED;
-    if known.is_write_protected(home)? {
+    if known.is_write_protected(tokens)? {
         info.flags |= flag::WRITE_PROTECTED;
     }
     if facts.has_user_pin {

@@ -1,25 +1,18 @@
-//! The tokens of the directory or of a database server. The module opens a token when an
-//! application uses it. Until then, and after the token was removed from memory, only some facts
-//! about it are in memory.
+//! The tokens that have slots. The module opens a token when an application uses it. Until then,
+//! and after the token was removed from memory, only some facts about it are in memory.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tracing::error;
-
-use crate::config::Settings;
+use super::Tokens;
 use crate::error::{Error, Result};
 use crate::id::SlotId;
-use crate::store::place::{FileId, Stamp};
-use crate::store::sqlite::{Pool, Probing, SqliteStore};
-use crate::store::{Header, Store, TokenServer};
+use crate::store::Header;
 use crate::token::{ClientToken, Remains, Token};
 
-/// A token that has a slot.
-pub(super) struct Known {
-    pub(super) slot: SlotId,
-    place: Place,
+/// A token that has a slot. Its source has its store.
+pub(super) struct SlotToken {
+    slot: SlotId,
     pub(super) serial: String,
     /// The token; `None` if it is not in memory. The lock is held while its store is opened.
     token: Mutex<Option<Loaded>>,
@@ -28,7 +21,7 @@ pub(super) struct Known {
     is_queued: AtomicBool,
 }
 
-/// A token in memory, as each application uses it that has used it.
+/// A token in memory, and the token as each application uses it that has used it.
 struct Loaded {
     token: Arc<Token>,
     clients: Vec<(ApplicationId, Arc<ClientToken>)>,
@@ -47,10 +40,6 @@ impl ApplicationId {
 }
 
 impl Loaded {
-    fn new(token: Arc<Token>) -> Self {
-        Self { token, clients: Vec::new() }
-    }
-
     /// Returns the token as an application uses it.
     fn client(&mut self, application: ApplicationId) -> Arc<ClientToken> {
         match self.clients.iter().find(|(id, _)| *id == application) {
@@ -71,13 +60,7 @@ impl Loaded {
     }
 }
 
-/// Where a token is stored.
-enum Place {
-    File { path: PathBuf, id: FileId },
-    Server(Arc<dyn TokenServer>),
-}
-
-/// What `C_GetTokenInfo` shows of a token's file.
+/// What `C_GetTokenInfo` shows of a token's header.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) label: [u8; 32],
@@ -87,21 +70,12 @@ pub(super) struct Facts {
     pub(super) user_failures: u32,
 }
 
-/// What was read last of a token. It is used while the token is not in memory or its server cannot
-/// be reached.
+/// What was read last of a token.
 struct LastRead {
+    /// Used while the source cannot be reached.
     facts: Facts,
-    /// The stamp of the file when it was read; `None` if the facts must be read again.
-    stamp: Option<Stamp>,
+    /// Used when the token is in memory again.
     remains: Remains,
-}
-
-/// The settings, the pool of open files and the database server that all tokens of a module share.
-pub(super) struct Home {
-    pub(super) settings: Arc<Settings>,
-    pub(super) pool: Arc<Pool>,
-    /// The server that has the tokens; `None` if they are files.
-    pub(super) server: Option<Arc<dyn TokenServer>>,
 }
 
 impl Facts {
@@ -115,53 +89,12 @@ impl Facts {
     }
 }
 
-impl Home {
-    pub(super) fn probing(&self) -> Probing {
-        if self.settings.shm_probe { Probing::On } else { Probing::Off }
-    }
-
-    /// Makes the token of a store.
-    fn token(&self, slot: SlotId, store: Box<dyn Store>, remains: Remains) -> Result<Arc<Token>> {
-        Token::resume(slot, Arc::clone(&self.settings), store, remains).map(Arc::new)
-    }
-}
-
-impl Known {
-    /// Returns a token whose header was read from a file with this stamp.
-    pub(super) fn closed(slot: SlotId, path: &Path, stamp: Stamp, header: &Header) -> Self {
-        let remains = Remains::of_new(header.change);
-        let place = Place::File { path: path.to_owned(), id: stamp.file };
-        Self::new(slot, place, header, LastRead { facts: Facts::of(header), remains, stamp: Some(stamp) })
-    }
-
-    /// Returns a token of a database server.
-    pub(super) fn on_server(slot: SlotId, server: &Arc<dyn TokenServer>, header: &Header) -> Self {
-        let remains = Remains::of_new(header.change);
-        let last = LastRead { facts: Facts::of(header), remains, stamp: None };
-        Self::new(slot, Place::Server(Arc::clone(server)), header, last)
-    }
-
-    /// Returns a token whose store is open.
-    pub(super) fn open(
-        home: &Home,
-        slot: SlotId,
-        path: &Path,
-        store: SqliteStore,
-        header: &Header,
-    ) -> Result<Self> {
-        let place = Place::File { path: path.to_owned(), id: store.file() };
-        let remains = Remains::default();
-        let token = home.token(slot, Box::new(store), remains)?;
-        let known =
-            Self::new(slot, place, header, LastRead { facts: Facts::of(header), stamp: None, remains });
-        *lock(&known.token) = Some(Loaded::new(token));
-        Ok(known)
-    }
-
-    fn new(slot: SlotId, place: Place, header: &Header, last: LastRead) -> Self {
+impl SlotToken {
+    /// Returns a token with this header, which is not in memory.
+    pub(super) fn new(slot: SlotId, header: &Header) -> Self {
+        let last = LastRead { facts: Facts::of(header), remains: Remains::of_new(header.change) };
         Self {
             slot,
-            place,
             serial: header.serial.clone(),
             token: Mutex::new(None),
             last: Mutex::new(last),
@@ -169,59 +102,31 @@ impl Known {
         }
     }
 
-    /// Returns the path and the identity of the token's file; `None` if it is on a server.
-    pub(super) fn file(&self) -> Option<(&Path, FileId)> {
-        match &self.place {
-            Place::File { path, id } => Some((path, *id)),
-            Place::Server(_) => None,
-        }
+    /// Returns the token as an application uses it. Opens its store if the token is not in memory.
+    /// Fails with `DeviceRemoved` if the token was removed or replaced since its slot was made.
+    pub(super) fn client(&self, tokens: &Tokens, application: ApplicationId) -> Result<Arc<ClientToken>> {
+        self.load(tokens, |loaded| loaded.client(application))
     }
 
-    /// Opens the token's store.
-    fn store(&self, home: &Home) -> Result<Box<dyn Store>> {
-        match &self.place {
-            Place::File { path, id } => {
-                let store = SqliteStore::open_again(&home.pool, path, home.probing(), *id)?;
-                Ok(Box::new(store))
-            }
-            Place::Server(server) => Ok(Arc::clone(server).open(&self.serial)),
-        }
+    /// Like [`client`](Self::client), for what needs no application.
+    fn token(&self, tokens: &Tokens) -> Result<Arc<Token>> {
+        self.load(tokens, |loaded| Arc::clone(&loaded.token))
     }
 
-    /// Returns the token. Opens its store if the token is not in memory. Fails with `DeviceRemoved`
-    /// if the file was removed or replaced since its slot was made.
-    fn token(&self, home: &Home) -> Result<Arc<Token>> {
-        self.load(home, |loaded| Arc::clone(&loaded.token))
-    }
-
-    /// Returns the token as an application uses it, like [`token`](Self::token).
-    pub(super) fn client(&self, home: &Home, application: ApplicationId) -> Result<Arc<ClientToken>> {
-        self.load(home, |loaded| loaded.client(application))
-    }
-
-    fn load<T>(&self, home: &Home, take: impl FnOnce(&mut Loaded) -> T) -> Result<T> {
-        let mut place = lock(&self.token);
-        if let Some(loaded) = &mut *place {
+    fn load<T>(&self, tokens: &Tokens, take: impl FnOnce(&mut Loaded) -> T) -> Result<T> {
+        let mut in_memory = lock(&self.token);
+        if let Some(loaded) = &mut *in_memory {
             return Ok(take(loaded));
         }
-        let token = self
-            .store(home)
-            .and_then(|store| home.token(self.slot, store, lock(&self.last).remains))
+        let settings = Arc::clone(&tokens.settings);
+        let token = Arc::clone(&tokens.source)
+            .open(&self.serial)
+            .and_then(|store| Token::resume(self.slot, settings, store, lock(&self.last).remains))
             // `TokenNotRecognized` is the error for a slot whose token was never initialised.
             .map_err(
                 |reason| if reason == Error::TokenNotRecognized { Error::DeviceError } else { reason },
             )?;
-        if token.serial() != self.serial {
-            let file = self.file().map(|(path, _)| path.display());
-            error!(?file, serial = self.serial, "the file has another token now");
-            return Err(Error::DeviceRemoved);
-        }
-        Ok(take(place.insert(Loaded::new(token))))
-    }
-
-    /// Returns the token if it is in memory.
-    pub(super) fn in_memory(&self) -> Option<Arc<Token>> {
-        lock(&self.token).as_ref().map(|loaded| Arc::clone(&loaded.token))
+        Ok(take(in_memory.insert(Loaded { token: Arc::new(token), clients: Vec::new() })))
     }
 
     /// Returns the token as an application uses it, if it is in memory.
@@ -229,9 +134,13 @@ impl Known {
         lock(&self.token).as_mut().map(|loaded| loaded.client(application))
     }
 
-    /// Like `client_in_memory`. Does not wait while the token's file is opened or closed.
+    /// Like `client_in_memory`. Does not wait while the token's store is opened or closed.
     pub(super) fn try_client_in_memory(&self, application: ApplicationId) -> Option<Arc<ClientToken>> {
         self.token.try_lock().ok()?.as_mut().map(|loaded| loaded.client(application))
+    }
+
+    fn in_memory(&self) -> Option<Arc<Token>> {
+        lock(&self.token).as_ref().map(|loaded| Arc::clone(&loaded.token))
     }
 
     /// Forgets an application that has ended.
@@ -241,69 +150,39 @@ impl Known {
         }
     }
 
-    /// Removes the token from memory unless it is in use. This closes its file.
+    /// Removes the token from memory unless it is in use. This closes its store.
     fn forget(&self) {
-        let mut place = lock(&self.token);
+        let mut in_memory = lock(&self.token);
         // New references to the token are made only under this lock.
-        if let Some(loaded) = place.take_if(|loaded| loaded.is_unused()) {
-            let mut last = lock(&self.last);
-            last.remains = loaded.token.remains();
-            last.stamp = None;
+        if let Some(loaded) = in_memory.take_if(|loaded| loaded.is_unused()) {
+            lock(&self.last).remains = loaded.token.remains();
         }
     }
 
-    /// Returns the facts of the file, with the changes of other processes.
-    pub(super) fn facts(&self, home: &Home) -> Result<Facts> {
-        let Place::File { path, id } = &self.place else { return self.facts_on_server(home) };
-        let open = self.in_memory().filter(|token| token.is_file_open());
-        match open {
-            Some(token) => Ok(Facts::of(&token.stored_header()?)),
-            None => match self.closed_facts(path, *id) {
-                Some(facts) => Ok(facts),
-                None => Ok(Facts::of(&self.token(home)?.stored_header()?)),
-            },
-        }
-    }
-
-    /// Returns the facts of a file that is not open. Reads them only if the file changed. `None` if
-    /// only SQLite can read them, or if the path has another file now.
-    fn closed_facts(&self, path: &Path, file: FileId) -> Option<Facts> {
-        let now = SqliteStore::stamp(path)?;
+    /// Returns the facts of the token, with the changes of other processes. During an outage,
+    /// returns those that were read last.
+    pub(super) fn facts(&self, tokens: &Tokens) -> Result<Facts> {
+        let is_open = self.in_memory().is_some_and(|token| token.is_file_open());
+        let closed = if is_open { None } else { tokens.source.closed_header(&self.serial) };
+        let header = closed.map_or_else(|| self.token(tokens).and_then(|token| token.stored_header()), Ok);
         let mut last = lock(&self.last);
-        if last.stamp.as_ref().is_some_and(|stamp| now.has_content_of(stamp)) {
-            return Some(last.facts);
-        }
-        let (header, stamp) = SqliteStore::closed_header(path)?;
-        if stamp.file != file || header.serial != self.serial {
-            return None;
-        }
-        last.facts = Facts::of(&header);
-        last.stamp = Some(stamp);
-        last.remains.latest = last.remains.latest.max(header.change);
-        Some(last.facts)
-    }
-
-    /// Returns the facts of a token on a server. During an outage, returns those that were read
-    /// last.
-    fn facts_on_server(&self, home: &Home) -> Result<Facts> {
-        match self.token(home).and_then(|token| token.stored_header()) {
+        match header {
             Ok(header) => {
-                let mut last = lock(&self.last);
                 last.facts = Facts::of(&header);
-                Ok(last.facts)
+                last.remains.latest = last.remains.latest.max(header.change);
             }
-            Err(Error::DeviceError) => Ok(lock(&self.last).facts),
-            Err(reason) => Err(reason),
+            Err(reason) if tokens.source.is_outage(reason) => {}
+            Err(reason) => return Err(reason),
         }
+        Ok(last.facts)
     }
 
     /// Returns whether the token can only be read.
-    pub(super) fn is_write_protected(&self, home: &Home) -> Result<bool> {
-        match (self.in_memory(), self.file()) {
-            (Some(token), _) => Ok(token.is_write_protected()),
-            (None, None) => Ok(false),
-            (None, Some((path, _))) if SqliteStore::looks_writable(path) => Ok(false),
-            (None, Some(_)) => Ok(self.token(home)?.is_write_protected()),
+    pub(super) fn is_write_protected(&self, tokens: &Tokens) -> Result<bool> {
+        match self.in_memory() {
+            Some(token) => Ok(token.is_write_protected()),
+            None if tokens.source.looks_writable(&self.serial) => Ok(false),
+            None => Ok(self.token(tokens)?.is_write_protected()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use tracing::error;
 
-use super::{Change, place};
+use super::{Change, permissions};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::file_lock::{self, Mode};
@@ -82,8 +82,8 @@ impl Counter {
     /// Opens or creates a file of the counter. The mode is that of new token files: in a shared
     /// directory, the group may read and write it.
     fn create(&self, path: &Path, flags: OFlags) -> std::io::Result<File> {
-        let mode = place::mode_in(self.0.parent().unwrap_or(Path::new(".")))?;
-        place::open_or_create(path, flags, mode)
+        let mode = permissions::mode_in(self.0.parent().unwrap_or(Path::new(".")))?;
+        permissions::open_or_create(path, flags, mode)
     }
 
     fn log_failure(&self, reason: &dyn std::fmt::Display) -> Error {

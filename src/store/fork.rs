@@ -54,6 +54,17 @@ pub fn prepare() -> Result<()> {
     *PREPARED.get_or_init(set_calls)
 }
 
+/// Returns whether SQLite's locks belong to open file descriptions, so that closing another
+/// descriptor of a file keeps them.
+#[cfg(target_os = "linux")]
+pub(super) use locks::belong_to_descriptions as locks_belong_to_descriptions;
+
+/// Returns `false`: on other systems SQLite's locks belong to the process.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn locks_belong_to_descriptions() -> bool {
+    false
+}
+
 fn set_calls() -> Result<()> {
     // SAFETY: SQLite allows its initialisation at any time and from any thread. NULL selects the
     // default VFS.

@@ -28,10 +28,12 @@
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs::File;
 use std::io::{Error, ErrorKind};
-use std::os::fd::IntoRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rusqlite::ffi;
 use rustix::fs::OFlags;
@@ -274,6 +276,18 @@ fn open_lock(path: &Path, flags: c_int) -> std::io::Result<c_int> {
         _ => opened,
     };
     if lock < 0 { Err(Error::last_os_error()) } else { Ok(lock) }
+}
+
+/// Returns whether the locks belong to open file descriptions, so that closing another descriptor of
+/// a file keeps them. Otherwise they belong to the process.
+pub(super) fn belong_to_descriptions() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return *known;
+    }
+    // If no descriptors are left, the next call tries again.
+    let Ok(file) = File::open("/dev/null") else { return false };
+    *KNOWN.get_or_init(|| supported(file.as_raw_fd()))
 }
 
 /// Returns whether the system has locks of an open file description. Linux 3.15 and later do. Some

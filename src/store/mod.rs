@@ -8,7 +8,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use self::sqlite::detached::Detached;
+use self::server::TokenServer;
+use self::source::TokenSource;
+use self::sqlite::source::TokenDirectory;
 use crate::config::Settings;
 use crate::error::Result;
 
@@ -19,62 +21,26 @@ mod fingerprint;
 pub mod fork;
 #[cfg(target_os = "linux")]
 mod locks;
-pub(crate) mod place;
+pub(crate) mod permissions;
 #[cfg(feature = "postgresql")]
 mod postgresql;
 pub mod seal;
+pub(crate) mod server;
+pub(crate) mod source;
 pub mod sqlite;
+
+pub use self::server::{Remark, ServerState};
 
 /// A PIN attempt that is counted. It ends when this value is dropped: after its failure was
 /// forgiven, or when the PIN was wrong.
 pub(crate) type Attempt = Box<dyn Send>;
 
-/// The tokens of a database server.
-pub(crate) trait TokenServer: Send + Sync {
-    /// Returns the headers of all tokens, in the order of their serial numbers.
-    fn headers(&self) -> Result<Vec<Header>>;
-
-    /// Opens the store of a token. Does not ask the server.
-    fn open(self: Arc<Self>, serial: &str) -> Box<dyn Store>;
-
-    /// Creates a token with this header.
-    fn create(&self, header: &Header) -> Result<()>;
-
-    /// Adds the token of a file, in one transaction. Reads the new token again and compares it with
-    /// the file. Then calls `ready`, and commits if it returns `Ok`.
-    fn receive(&self, file: &Detached, ready: &mut dyn FnMut() -> Result<()>) -> Result<()>;
-
-    /// Removes a token in one transaction. Before that, writes it into the empty file at `path`,
-    /// reads the file again and compares it. Then calls `ready`, and commits if it returns `Ok`.
-    fn release(&self, serial: &str, path: &Path, ready: &mut dyn FnMut() -> Result<()>) -> Result<()>;
-
-    /// Returns whether there is a token with this serial number. Waits until no process receives or
-    /// releases a token.
-    fn has(&self, serial: &str) -> Result<bool>;
-
-    /// Removes a token with its objects. Fails with `DeviceRemoved` if there is no such token.
-    fn remove(&self, serial: &str) -> Result<()>;
-
-    /// Examines the server, and this module's rights on its tables.
-    fn examine(&self) -> Result<ServerState>;
-}
-
-/// The state of a database server.
-pub struct ServerState {
-    /// The version of the server, and how it was reached, for the user.
-    pub description: String,
-    /// What is wrong.
-    pub remarks: Vec<Remark>,
-}
-
-/// Something that is wrong with a database server.
-pub struct Remark {
-    /// The name of the check.
-    pub check: &'static str,
-    /// What is wrong.
-    pub problem: String,
-    /// The command or the action that mends it.
-    pub remedy: String,
+/// Returns the configured source of tokens. Fails with `DeviceError` if it cannot be used.
+pub(crate) fn source(settings: &Settings) -> Result<Arc<dyn TokenSource>> {
+    Ok(match server(settings)? {
+        Some(server) => server,
+        None => Arc::new(TokenDirectory::open(settings)?),
+    })
 }
 
 /// Connects to the configured database server. `None` if the configuration names no server: then
@@ -106,17 +72,6 @@ pub trait Store: Send + Sync {
     /// Deletes all objects and replaces the header.
     fn initialize(&self, header: &Header) -> Result<()>;
 
-    /// Replaces the PIN record `old` (any record if `old` is `None`) and resets the failures of
-    /// that PIN. This is a commit: `summarise` makes the summary of the new state. Returns the
-    /// state before; `None` if the record was no longer `old`.
-    fn set_pin(
-        &self,
-        role: Role,
-        old: Option<&[u8]>,
-        record: &[u8],
-        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
-    ) -> Result<Option<Change>>;
-
     /// Counts a failure *before* a PIN is tried, so that the attempt counts even if the process is
     /// killed. [`forgive`](Self::forgive) resets the count. If the limit is reached, waits until no
     /// other attempt runs, because other attempts may succeed and reset the count. Fails with
@@ -146,27 +101,10 @@ pub trait Store: Send + Sync {
     /// together.
     fn prefetch(&self, _: &[i64]) {}
 
-    /// Writes in one transaction. An acknowledged write survives any crash. Skips a write whose row
-    /// differs from the expected one.
-    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed>;
-
-    /// Replaces or deletes one object. If its row is not the expected one, a store on a server
-    /// calls `again` while no other process can write, and does the write that `again` returns.
-    /// Other stores skip the write.
-    fn commit_one(
-        &self,
-        write: &Write<'_>,
-        summarise: &Summarise<'_>,
-        _again: &mut dyn Again,
-    ) -> Result<Committed> {
-        self.commit(std::slice::from_ref(write), summarise)
-    }
-
-    /// Returns whether [`commit_one`](Self::commit_one) makes a change again. Then its caller need
-    /// not load the changes of other processes first.
-    fn repeats_changes(&self) -> bool {
-        false
-    }
+    /// Runs `work` in one transaction, and stores the state that it returns. Runs `work` again
+    /// after a conflict with another transaction, and after space was freed on a full disk. An
+    /// acknowledged transaction survives any crash.
+    fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()>;
 
     /// Removes old bytes that an earlier call or a killed process left in the file, unless a
     /// process is reading it.
@@ -174,10 +112,6 @@ pub trait Store: Send + Sync {
 
     /// Returns whether the file has an older format, which may hold secret attributes in clear.
     fn is_outdated(&self) -> Result<bool>;
-
-    /// Rewrites the token in one transaction. Afterwards the file has the newest format. Returns
-    /// the state before.
-    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change>;
 
     /// Returns the incarnation of the token. After a call of `changed_since`, it may be the
     /// incarnation of the state that this call found.
@@ -225,59 +159,43 @@ pub(crate) struct Inspection {
     pub(crate) damage: Vec<String>,
 }
 
-/// Makes the summary of the state after a commit. Takes the state before, and for each write
-/// whether it was done.
-pub(crate) type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
+/// The work of [`Store::transact`]. Returns the new state; `None` if it has changed nothing.
+pub(crate) type Work<'a> = dyn FnMut(&mut dyn Transaction) -> Result<Option<Snapshot>> + 'a;
 
-/// Makes the write of one object again after another process changed the object. The store calls
-/// these functions in their order, while no other process can write.
-pub trait Again {
-    /// Takes the current state.
-    fn begin(&mut self, before: Snapshot) -> Result<()>;
-
-    /// Takes a row of this state. Called for each row, in the order of their numbers.
-    fn row(&mut self, row: Row);
-
-    /// Returns the write. Takes the record of the object; `None` if there is no such object.
-    fn write(&mut self, record: Option<&[u8]>) -> Result<Rewrite>;
+/// What a transaction is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Adds or changes objects.
+    Write,
+    /// Removes an object or replaces a PIN. Afterwards the store removes the old bytes. On a full
+    /// disk it uses space that was reserved for this purpose.
+    Erase,
+    /// Rewrites the token, which may take long. Afterwards the file has the newest format. The
+    /// store removes the old bytes.
+    Rewrite,
 }
 
-/// The write of one object, made from the current rows.
-pub struct Rewrite {
-    /// The tag that the row has.
-    pub old: Tag,
-    /// The new row and its record; `None` to delete the object.
-    pub new: Option<(Row, Vec<u8>)>,
-    /// The sealed summary of the state after the write.
-    pub summary: Vec<u8>,
-}
+/// A transaction that changes a token. From its first call until its end, no other process changes
+/// the token.
+pub trait Transaction {
+    /// Returns the state before the transaction.
+    fn before(&mut self) -> Result<Snapshot>;
 
-/// Supplies the new content when a token is rewritten.
-pub trait Rewriter {
-    /// Returns the replacement for a row and its record; `None` leaves them as they are. Called
-    /// once for each row.
-    fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>>;
+    /// Does these writes. Returns `false` if a row that is replaced or deleted was not the expected
+    /// one, or was missing. Then this write is not done.
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<bool>;
 
-    /// Returns the new state. Called last, with the state before.
-    fn finish(&mut self, before: &Snapshot) -> Result<Rewritten>;
-}
+    /// Replaces the PIN record `old` (any record if `old` is `None`) and resets the failures of
+    /// that PIN. Returns `false` if the record was no longer `old`.
+    fn set_pin(&mut self, role: Role, old: Option<&[u8]>, record: &[u8]) -> Result<bool>;
 
-/// The state after [`Store::rewrite`].
-pub struct Rewritten {
-    /// The number of the new state.
-    pub(crate) change: Change,
-    /// The sealed summary of the rows.
-    pub(crate) summary: Vec<u8>,
-    /// The new PIN records; `None` leaves both as they are.
-    pub(crate) pins: Option<NewPins>,
-}
+    /// Calls `each` with every row, in order of their numbers. Returns the record of the object
+    /// with this number; `None` if there is no such object.
+    fn load(&mut self, id: i64, each: &mut dyn FnMut(Row)) -> Result<Option<Vec<u8>>>;
 
-/// The PIN records of a new token key.
-pub(crate) struct NewPins {
-    /// The record of the SO PIN that the caller unwrapped, and the record that replaces it.
-    pub(crate) so: (Vec<u8>, Vec<u8>),
-    /// The same for the user PIN. Both are empty if the user has no PIN.
-    pub(crate) user: (Vec<u8>, Vec<u8>),
+    /// Returns the next objects after this number, in the order of their numbers. Returns an empty
+    /// list after the last one.
+    fn objects_after(&mut self, id: i64) -> Result<Vec<(Row, Vec<u8>)>>;
 }
 
 /// A state of the store. Later states are greater. A damaged file may contain any number. The
@@ -316,14 +234,6 @@ pub struct Snapshot {
     pub(crate) summary: Vec<u8>,
 }
 
-/// The result of a commit.
-pub struct Committed {
-    /// The state before.
-    pub(crate) before: Change,
-    /// For each write, whether it was done.
-    pub(crate) applied: Vec<bool>,
-}
-
 /// The authentication tag of an object's record. Each write of the object changes it.
 pub(crate) type Tag = [u8; 16];
 
@@ -356,7 +266,7 @@ pub struct Header {
     /// The state of the store.
     pub(crate) change: Change,
     /// The sealed summary of the rows. Empty in a header that `Store::header` or
-    /// `TokenServer::headers` returns.
+    /// `TokenSource::list` returns.
     pub(crate) summary: Vec<u8>,
 }
 

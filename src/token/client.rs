@@ -292,24 +292,16 @@ impl ClientToken {
             self.make_object(old.home, change(old)?)
         };
         let guard = self.lock_changes();
-        if !self.store.repeats_changes() {
-            self.load_changes(&guard)?;
-        }
-        loop {
-            let (tag, old) = self.current(&guard, rights, handle)?;
-            let Home::Token(id) = old.home else {
-                let new = self.entry(make(&old)?, tag);
-                self.session_objects.get_or_init(Objects::default).replace(handle, new);
-                self.bump();
-                return Ok(());
-            };
-            let make = |old: &Object| make(old).map(Some);
-            if self.commit_change(&guard, self.key()?, (handle, id, tag), &old, &make)? {
-                return Ok(());
-            }
-            // Another process was faster: try again with the object that it wrote.
-            self.load_changes(&guard)?;
-        }
+        self.notice_altered_rows(&guard)?;
+        let (tag, old) = self.current(&guard, rights, handle)?;
+        let Home::Token(id) = old.home else {
+            let new = self.entry(make(&old)?, tag);
+            self.session_objects.get_or_init(Objects::default).replace(handle, new);
+            self.bump();
+            return Ok(());
+        };
+        let make = |old: &Object| make(old).map(Some);
+        self.commit_change(&guard, self.key()?, (handle, id, tag), &old, &make)
     }
 
     /// Destroys an object. Fails if it is not destroyable or the session may not write it.
@@ -326,14 +318,9 @@ impl ClientToken {
             return Ok(());
         };
         let change = self.lock_changes();
-        loop {
-            let (tag, object) = self.current(&change, rights, handle)?;
-            let make = |object: &Object| check(object).map(|()| None);
-            if self.commit_change(&change, self.key()?, (handle, id, tag), &object, &make)? {
-                return Ok(());
-            }
-            self.load_changes(&change)?;
-        }
+        let (tag, object) = self.current(&change, rights, handle)?;
+        let make = |object: &Object| check(object).map(|()| None);
+        self.commit_change(&change, self.key()?, (handle, id, tag), &object, &make)
     }
 
     /// Returns the object of a handle if a session with these rights sees it. Before a login, fails

@@ -2,9 +2,9 @@
 //! commit, and so a sync: one of them writes the objects of all. Meanwhile the others wait for
 //! their own objects, not for the lock of changes. So a thread that begins again cannot delay them.
 //!
-//! A change of one object is made again if another process has changed the object meanwhile. With a
-//! store on a server, the second try uses the current rows, and no other host can write during it
-//! ([`Retry`]). So the second try succeeds, however often other hosts change the object.
+//! A change of one object is made again if another process has changed the object meanwhile. The
+//! second try uses the current rows, in the same transaction. No other process can write during it,
+//! so it succeeds, however often others change the object.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
 use crate::store::seal::summary::{RowHash, Summary};
 use crate::store::seal::{self, TokenKey};
-use crate::store::{Again, Change, Committed, Rewrite, Role, Row, Snapshot, Summarise, Tag, Write};
+use crate::store::{Change, Purpose, Role, Row, Snapshot, Tag, Transaction, Write};
 
 /// The jobs of the threads that create objects.
 #[derive(Default)]
@@ -122,9 +122,15 @@ impl Token {
             .iter()
             .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))
             .collect();
-        let stored = objects.iter().flatten();
-        let writes: Vec<_> = stored.map(|(_, (row, record))| Write::Insert(row, record)).collect();
-        let outcome = self.notice_altered_rows(change).and_then(|()| self.commit(change, key, &writes));
+        let sealed = objects.iter().flatten();
+        let writes: Vec<_> = sealed.map(|(_, (row, record))| Write::Insert(row, record)).collect();
+        let outcome = self.notice_altered_rows(change).and_then(|()| {
+            self.commit(change, key, Purpose::Write, &mut |transaction| {
+                transaction.apply(&writes)?;
+                let hashes = writes.iter().map(|write| self.row_change(key.0, write));
+                Ok(Some(hashes.collect()))
+            })
+        });
         drop(writes);
         for (job, objects) in jobs.iter().zip(objects) {
             let made =
@@ -139,10 +145,9 @@ impl Token {
         handle
     }
 
-    /// Replaces or deletes a token object that has this handle, row number and tag: `make` returns
-    /// the new object, or `None` to delete it. Returns `false` if the object in the store has
-    /// another tag, or is not there any more. A store on a server does not return `false`: it makes
-    /// the change again, or fails if the object is gone.
+    /// Replaces or deletes a token object: `make` returns the new object, or `None` to delete it.
+    /// If the object in the store does not have this tag, makes the change again from the current
+    /// object. Fails with `ObjectHandleInvalid` if the object is gone.
     pub(super) fn commit_change(
         &self,
         change: &ChangeGuard<'_>,
@@ -150,25 +155,65 @@ impl Token {
         (handle, id, tag): (ObjectHandle, i64, Tag),
         old: &Object,
         make: &Make<'_>,
-    ) -> Result<bool> {
-        let new = make(old)?.map(|new| self.seal(&key, id, new)).transpose()?;
-        let write = match &new {
-            Some((_, (row, record))) => Write::Replace(tag, row, record),
-            None => Write::Delete(id, tag),
-        };
-        let loading = None;
-        let mut retry =
-            Retry { token: self, change, key: &key, incarnation, handle, id, make, loading, made: None };
-        let commit = |summarise: &Summarise<'_>| self.store.commit_one(&write, summarise, &mut retry);
-        if !self.commit_with(change, (&key, incarnation), &[write], commit)? {
-            return Ok(false);
-        }
-        match retry.made.unwrap_or_else(|| new.map(|(new, (row, _))| entry_of(new, row))) {
-            Some(entry) => self.objects.replace(handle, entry),
+    ) -> Result<()> {
+        let new = self.make_change(&key, (id, tag), old, make)?;
+        let purpose = if new.new.is_some() { Purpose::Write } else { Purpose::Erase };
+        let mut again = None;
+        self.commit(change, (&key, incarnation), purpose, &mut |transaction| {
+            again = None;
+            if transaction.apply(&[new.write()])? {
+                return Ok(Some(vec![self.row_change(&key, &new.write())]));
+            }
+            let new = self.change_again(change, (&key, incarnation), transaction, (handle, id), make)?;
+            // Only an administrator of a database writes without the lock of the transaction.
+            if !transaction.apply(&[new.write()])? {
+                return Err(Error::DeviceError);
+            }
+            let row_change = self.row_change(&key, &new.write());
+            again = Some(new);
+            Ok(Some(vec![row_change]))
+        })?;
+        match again.unwrap_or(new).new {
+            Some((object, (row, _))) => self.objects.replace(handle, entry_of(object, row)),
             None => self.objects.remove(handle),
         }
         self.bump();
-        Ok(true)
+        Ok(())
+    }
+
+    /// Makes the change of an object, and seals the new object.
+    fn make_change(
+        &self,
+        key: &TokenKey,
+        (id, tag): (i64, Tag),
+        old: &Object,
+        make: &Make<'_>,
+    ) -> Result<ObjectChange> {
+        Ok(ObjectChange { id, tag, new: make(old)?.map(|new| self.seal(key, id, new)).transpose()? })
+    }
+
+    /// Loads the current rows in a transaction, and makes the change from the current object.
+    fn change_again(
+        &self,
+        change: &ChangeGuard<'_>,
+        (key, incarnation): (&TokenKey, i64),
+        transaction: &mut dyn Transaction,
+        (handle, id): (ObjectHandle, i64),
+        make: &Make<'_>,
+    ) -> Result<ObjectChange> {
+        let before = transaction.before()?;
+        if before.change.incarnation() != incarnation {
+            return Err(Error::DeviceRemoved);
+        }
+        let mut loading = Loading::new(self, Some(key), self.widest_login(), Cached::Keep);
+        let record = transaction.load(id, &mut |row| loading.row(row))?;
+        loading.finish(change, &before)?;
+        self.bump();
+        let tag = self.objects.row(id).ok_or(Error::ObjectHandleInvalid)?.tag;
+        let record = record.filter(|record| seal::tag(record) == Some(tag));
+        let object = self.open_record(id, &record.ok_or(Error::ObjectHandleInvalid)?)?;
+        self.objects.keep(handle, tag, &object);
+        self.make_change(key, (id, tag), &object, make)
     }
 
     /// Returns an object with its row and its record.
@@ -177,33 +222,34 @@ impl Token {
         Ok((object, sealed))
     }
 
-    /// Commits writes. Returns whether all of them were done.
-    fn commit(&self, change: &ChangeGuard<'_>, key: (&TokenKey, i64), writes: &[Write<'_>]) -> Result<bool> {
-        self.commit_with(change, key, writes, |summarise| self.store.commit(writes, summarise))
-    }
-
-    /// Commits writes with this function of the store. Returns whether all of them were done. Fails
-    /// with `DeviceRemoved` if the key belongs to another incarnation of the token.
-    fn commit_with(
+    /// Commits what `work` writes in a transaction, with the summary of the new state. `work`
+    /// returns the row hashes to add and to subtract, or `None` to commit nothing; it may be called
+    /// again. Returns whether there was a commit. Fails with `DeviceRemoved` if the key belongs to
+    /// another incarnation of the token.
+    fn commit(
         &self,
         change: &ChangeGuard<'_>,
         (key, incarnation): (&TokenKey, i64),
-        writes: &[Write<'_>],
-        commit: impl FnOnce(&Summarise<'_>) -> Result<Committed>,
+        purpose: Purpose,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Option<Vec<RowChange>>>,
     ) -> Result<bool> {
-        // The row hashes that each write adds and subtracts.
-        let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
-        let summarise = |before: &Snapshot, applied: &[bool]| {
-            self.reseal_summary(key, incarnation, before, |summary| {
-                for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
+        let mut before = None;
+        let outcome = self.store.transact(purpose, &mut |transaction| {
+            before = None;
+            let Some(changes) = work(transaction)? else { return Ok(None) };
+            let state = transaction.before()?;
+            let summary = self.reseal_summary(key, incarnation, &state, |summary| {
+                for (comes, goes) in &changes {
                     goes.iter().for_each(|hash| summary.subtract(*hash));
                     comes.iter().for_each(|hash| summary.add(*hash));
                 }
-            })
-        };
-        let committed = commit(&summarise).inspect_err(|_| self.end_rolled_back_login(change))?;
-        self.acknowledge(committed.before);
-        Ok(committed.applied.iter().all(|applied| *applied))
+            })?;
+            before = Some(state.change);
+            Ok(Some(Snapshot { change: state.change.next(), summary }))
+        });
+        outcome.inspect_err(|_| self.end_rolled_back_login(change))?;
+        before.into_iter().for_each(|before| self.acknowledge(before));
+        Ok(before.is_some())
     }
 
     /// Replaces the PIN record `old` (any record if `old` is `None`). Returns `false` if the record
@@ -211,16 +257,14 @@ impl Token {
     pub(super) fn commit_pin(
         &self,
         change: &ChangeGuard<'_>,
-        (key, incarnation): (&TokenKey, i64),
+        key: (&TokenKey, i64),
         role: Role,
         old: Option<&[u8]>,
         record: &[u8],
     ) -> Result<bool> {
-        let summarise = |before: &Snapshot| self.reseal_summary(key, incarnation, before, |_| {});
-        let before = self.store.set_pin(role, old, record, &summarise);
-        let before = before.inspect_err(|_| self.end_rolled_back_login(change))?;
-        before.into_iter().for_each(|before| self.acknowledge(before));
-        Ok(before.is_some())
+        self.commit(change, key, Purpose::Erase, &mut |transaction| {
+            Ok(transaction.set_pin(role, old, record)?.then(Vec::new))
+        })
     }
 
     /// Returns the sealed summary of the state after `before`. Fails with `DeviceRemoved` if the
@@ -269,7 +313,8 @@ impl Token {
         }
     }
 
-    fn moves(&self, key: &TokenKey, write: &Write<'_>) -> (Option<RowHash>, Option<RowHash>) {
+    /// Returns the row hashes that a write adds to the summary and subtracts from it.
+    fn row_change(&self, key: &TokenKey, write: &Write<'_>) -> RowChange {
         let hash = |row: &Row| Some(key.row_hasher().hash(row));
         let old = |id| self.objects.row(id).as_ref().and_then(hash);
         match write {
@@ -284,58 +329,24 @@ impl Token {
 /// newer state of the object.
 pub(super) type Make<'a> = dyn Fn(&Object) -> Result<Option<Object>> + 'a;
 
-/// Makes the change of an object again from the rows that the store loads.
-struct Retry<'a> {
-    token: &'a Token,
-    change: &'a ChangeGuard<'a>,
-    key: &'a TokenKey,
-    /// The incarnation of the token that the key belongs to.
-    incarnation: i64,
-    handle: ObjectHandle,
+/// The row hashes that a write adds to the summary and subtracts from it.
+type RowChange = (Option<RowHash>, Option<RowHash>);
+
+/// A change of a token object that is sealed.
+struct ObjectChange {
     id: i64,
-    make: &'a Make<'a>,
-    /// The load of the rows, and the state that they belong to.
-    loading: Option<(Loading<'a>, Snapshot)>,
-    /// The result of the change: the new entry, or `None` if the object is deleted.
-    made: Option<Option<Entry>>,
+    /// The tag that the row has.
+    tag: Tag,
+    /// The new object; `None` to delete it.
+    new: Option<(Object, Sealed)>,
 }
 
-impl Again for Retry<'_> {
-    fn begin(&mut self, before: Snapshot) -> Result<()> {
-        if before.change.incarnation() != self.incarnation {
-            return Err(Error::DeviceRemoved);
+impl ObjectChange {
+    fn write(&self) -> Write<'_> {
+        match &self.new {
+            Some((_, (row, record))) => Write::Replace(self.tag, row, record),
+            None => Write::Delete(self.id, self.tag),
         }
-        let login = self.token.widest_login();
-        self.loading = Some((Loading::new(self.token, Some(self.key), login, Cached::Keep), before));
-        Ok(())
-    }
-
-    fn row(&mut self, row: Row) {
-        if let Some((loading, _)) = &mut self.loading {
-            loading.row(row);
-        }
-    }
-
-    fn write(&mut self, record: Option<&[u8]>) -> Result<Rewrite> {
-        let (loading, before) = self.loading.take().ok_or(Error::GeneralError)?;
-        loading.finish(self.change, &before)?;
-        self.token.bump();
-        let row = self.token.objects.row(self.id).ok_or(Error::ObjectHandleInvalid)?;
-        let record = record.filter(|record| seal::tag(record) == Some(row.tag));
-        let object = self.token.open_record(self.id, record.ok_or(Error::ObjectHandleInvalid)?)?;
-        self.token.objects.keep(self.handle, row.tag, &object);
-        let new = (self.make)(&object)?.map(|new| self.token.seal(self.key, self.id, new)).transpose()?;
-        let hash = |row: &Row| self.key.row_hasher().hash(row);
-        let summary = self.token.reseal_summary(self.key, self.incarnation, &before, |summary| {
-            summary.subtract(hash(&row));
-            new.iter().for_each(|(_, (row, _))| summary.add(hash(row)));
-        })?;
-        let (entry, new) = match new {
-            Some((object, (row, record))) => (Some(entry_of(object, row.clone())), Some((row, record))),
-            None => (None, None),
-        };
-        self.made = Some(entry);
-        Ok(Rewrite { old: row.tag, new, summary })
     }
 }
 
@@ -353,7 +364,7 @@ mod tests {
     use crate::object::make;
     use crate::object::policy::Access;
     use crate::object::template::{Given, Raw, Template};
-    use crate::store::sqlite::{Pool, Probing, SqliteStore};
+    use crate::store;
     use crate::token::ClientToken;
 
     const PIN: &[u8] = b"a pin of a test";
@@ -384,8 +395,10 @@ mod tests {
         let settings = Arc::new(Settings::load(Some(&parameters), Threads::Forbidden).expect("settings"));
         let header = Token::header("0123456789abcdef".to_owned(), 0, LABEL, PIN, &settings, Change(1));
         let header = header.expect("a header");
-        let store = SqliteStore::create(&Pool::new(1), &directory, &header, Probing::On).expect("a store").0;
-        let token = Token::open(SlotId(0), settings, Box::new(store)).expect("a token");
+        let source = store::source(&settings).expect("a directory");
+        source.create(&header).expect("a file");
+        let store = source.open(&header.serial).expect("a store");
+        let token = Token::open(SlotId(0), settings, store).expect("a token");
         let token = ClientToken::new(&Arc::new(token));
 
         log_in(&token);

@@ -40,7 +40,7 @@ impl NextPoll {
     }
 
     /// Sets the time of the next check, after a check that began at `began`.
-    fn over(&self, began: Instant) {
+    fn pause_after(&self, began: Instant) {
         let pause = began.elapsed().as_millis() * SHARE / 1000;
         let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
         self.0.store(second().saturating_add(pause), Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl NextPoll {
     /// Makes the next use of a key check. The checks of all tokens are due at the same second, and
     /// the tokens of a database share a connection. With a pause, only one of them would load its
     /// changes each second.
-    fn again(&self) {
+    fn check_at_next_use(&self) {
         self.0.store(second(), Ordering::Relaxed);
     }
 }
@@ -73,9 +73,9 @@ impl Token {
         // If no rows were loaded, there is nothing to update.
         let outcome = if self.state().seen.is_some() { self.poll_without_wait() } else { Ok(true) };
         match outcome {
-            Ok(true) => self.next_poll.over(began),
+            Ok(true) => self.next_poll.pause_after(began),
             // While the checks fail, no key is used.
-            Ok(false) | Err(_) => self.next_poll.again(),
+            Ok(false) | Err(_) => self.next_poll.check_at_next_use(),
         }
         outcome.map(drop)
     }

@@ -38,7 +38,7 @@ mod walk;
 
 pub use client::ClientToken;
 pub(crate) use pin::fits;
-pub(crate) use rewrite::{Rekey, Sealing, Serials};
+pub(crate) use rewrite::{NewPins, Rekey, Sealing, Serials};
 
 use commit::Queue;
 use load::NextPoll;

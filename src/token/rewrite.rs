@@ -8,11 +8,10 @@ use super::objects::Cached;
 use super::{Token, public_indexer};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
-use crate::store::seal::index::Indexer;
 use crate::store::seal::sealing_key::SealingKey;
-use crate::store::seal::summary::{RowHash, Summary};
+use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
-use crate::store::{Change, NewPins, Rewriter, Rewritten, Role, Row, Snapshot};
+use crate::store::{Change, Purpose, Role, Row, Snapshot, Transaction, Write};
 
 /// The sealing key that a token needs after [`Token::rekey`].
 pub(crate) enum Sealing {
@@ -32,9 +31,7 @@ impl Token {
             Err(reason) => return warn!(token = self.serial, ?reason, "the file keeps its older format"),
         }
         let change = self.lock_changes();
-        let mut upgrade = Upgrade { token: self, key, incarnation, moves: Vec::new() };
-        let outcome = self.store.rewrite(&mut upgrade).and_then(|before| {
-            let sealed = upgrade.moves.len();
+        let outcome = self.seal_clear_keys(key, incarnation).and_then(|(before, sealed)| {
             self.acknowledge(before);
             self.load_rows(&change, Some(key), self.widest_login(), Cached::Forget)?;
             Ok(sealed)
@@ -43,6 +40,38 @@ impl Token {
             Ok(sealed) => info!(token = self.serial, sealed, "the file has the newest format"),
             Err(reason) => warn!(token = self.serial, ?reason, "the file keeps its older format"),
         }
+    }
+
+    /// Encrypts secret attributes that older versions stored in clear. Returns the state before,
+    /// and the number of records that it replaced.
+    fn seal_clear_keys(&self, key: &TokenKey, incarnation: i64) -> Result<(Change, usize)> {
+        let (mut before, mut replaced) = (Change(0), Vec::new());
+        self.store.transact(Purpose::Rewrite, &mut |transaction| {
+            replaced.clear();
+            replace_objects(transaction, |row, body| {
+                if row.private || seal::tag(body) != Some(row.tag) {
+                    return Ok(None);
+                }
+                // A record that was altered stays as it is. A later read leaves it out.
+                let Some(attributes) = key.open(&self.serial, row.id, body) else { return Ok(None) };
+                if !seal::is_clear_key(body, &attributes) {
+                    return Ok(None);
+                }
+                let new = key.seal(&self.serial, row.id, &attributes, &self.public_indexer)?;
+                replaced.push((key.row_hasher().hash(row), key.row_hasher().hash(&new.0)));
+                Ok(Some(new))
+            })?;
+            let state = transaction.before()?;
+            before = state.change;
+            let summary = self.reseal_summary(key, incarnation, &state, |summary| {
+                for (goes, comes) in &replaced {
+                    summary.subtract(*goes);
+                    summary.add(*comes);
+                }
+            })?;
+            Ok(Some(Snapshot { change: before.next(), summary }))
+        })?;
+        Ok((before, replaced.len()))
     }
 
     /// Makes a new token key, and replaces all records and both PIN records in one transaction.
@@ -79,48 +108,50 @@ impl Token {
         };
         let pins = NewPins { so: (so.record, new), user };
         let _change = self.lock_changes();
-        let serials = Serials { old: &self.serial, new: &self.serial };
-        let mut rekey = Rekey::new(serials, (&so.key, so.incarnation), &key, pins);
-        let before = self.store.rewrite(&mut rekey)?;
-        self.count_change(before.next_incarnation());
+        let rekey = Rekey {
+            serials: Serials { old: &self.serial, new: &self.serial },
+            old: &so.key,
+            incarnation: so.incarnation,
+            new: &key,
+            pins,
+        };
+        let mut after = Change(0);
+        self.store.transact(Purpose::Rewrite, &mut |transaction| {
+            let state = rekey.run(transaction)?;
+            after = state.change;
+            Ok(Some(state))
+        })?;
+        self.count_change(after);
         info!(token = self.serial, "the token has a new key");
         Ok(())
     }
 }
 
-/// Encrypts secret attributes that older versions stored in clear.
-struct Upgrade<'a> {
-    token: &'a Token,
-    key: &'a TokenKey,
-    incarnation: i64,
-    /// The row hashes to subtract and to add.
-    moves: Vec<(RowHash, RowHash)>,
+/// Passes each object to `renew`, and stores its replacement if there is one.
+fn replace_objects(
+    transaction: &mut dyn Transaction,
+    mut renew: impl FnMut(&Row, &[u8]) -> Result<Option<(Row, Vec<u8>)>>,
+) -> Result<()> {
+    let mut last = i64::MIN;
+    loop {
+        let batch = transaction.objects_after(last)?;
+        let Some((row, _)) = batch.last() else { return Ok(()) };
+        last = row.id;
+        let mut renewed = Vec::new();
+        for (row, body) in &batch {
+            renewed.extend(renew(row, body)?.map(|(new, body)| (row.tag, new, body)));
+        }
+        let writes: Vec<_> = renewed.iter().map(|(tag, row, body)| Write::Replace(*tag, row, body)).collect();
+        transaction.apply(&writes)?;
+    }
 }
 
-impl Rewriter for Upgrade<'_> {
-    fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>> {
-        if row.private || seal::tag(body) != Some(row.tag) {
-            return Ok(None);
-        }
-        // A record that was altered stays as it is. A later read leaves it out.
-        let Some(attributes) = self.key.open(&self.token.serial, row.id, body) else { return Ok(None) };
-        if !seal::is_clear_key(body, &attributes) {
-            return Ok(None);
-        }
-        let new = self.key.seal(&self.token.serial, row.id, &attributes, &self.token.public_indexer)?;
-        self.moves.push((self.key.row_hasher().hash(&row), self.key.row_hasher().hash(&new.0)));
-        Ok(Some(new))
-    }
-
-    fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
-        let summary = self.token.reseal_summary(self.key, self.incarnation, before, |summary| {
-            for (goes, comes) in &self.moves {
-                summary.subtract(*goes);
-                summary.add(*comes);
-            }
-        })?;
-        Ok(Rewritten { change: before.change.next(), summary, pins: None })
-    }
+/// The PIN records of a new token key.
+pub(crate) struct NewPins {
+    /// The record of the SO PIN that the caller unwrapped, and the record that replaces it.
+    pub(crate) so: (Vec<u8>, Vec<u8>),
+    /// The same for the user PIN. Both are empty if the user has no PIN.
+    pub(crate) user: (Vec<u8>, Vec<u8>),
 }
 
 /// The serial numbers of a token before and after its records are encrypted again.
@@ -134,60 +165,55 @@ pub(crate) struct Serials<'a> {
 
 /// Encrypts all records with another token key.
 pub(crate) struct Rekey<'a> {
-    serials: Serials<'a>,
-    public_indexer: Indexer,
-    old: &'a TokenKey,
-    new: &'a TokenKey,
-    incarnation: i64,
-    /// The sums of the existing rows, with the old key.
-    found: Summary,
-    /// The sums of the new rows, with the new key.
-    made: Summary,
-    pins: Option<NewPins>,
+    /// The serial numbers of the token.
+    pub(crate) serials: Serials<'a>,
+    /// The key that the records are sealed with.
+    pub(crate) old: &'a TokenKey,
+    /// The incarnation of the token that the key belongs to.
+    pub(crate) incarnation: i64,
+    /// The new key.
+    pub(crate) new: &'a TokenKey,
+    /// The PIN records.
+    pub(crate) pins: NewPins,
 }
 
-impl<'a> Rekey<'a> {
-    /// Returns a rewriter from the key `old` of this incarnation to the key `new`.
-    pub(crate) fn new(
-        serials: Serials<'a>,
-        (old, incarnation): (&'a TokenKey, i64),
-        new: &'a TokenKey,
-        pins: NewPins,
-    ) -> Self {
-        let [found, made] = [Change(0); 2].map(Summary::empty);
-        let public_indexer = public_indexer(serials.new);
-        Self { serials, public_indexer, old, new, incarnation, found, made, pins: Some(pins) }
-    }
-}
-
-impl Rewriter for Rekey<'_> {
-    fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>> {
+impl Rekey<'_> {
+    /// Replaces all records and the PIN records. Returns the new state. Fails with `DeviceError` if
+    /// an object was altered on disk: a new key would make the alteration valid. Fails with
+    /// `PinIncorrect` if another process has set another PIN in the meantime.
+    pub(crate) fn run(&self, transaction: &mut dyn Transaction) -> Result<Snapshot> {
         let Serials { old: serial, new: next } = self.serials;
-        let opened = self.old.open(serial, row.id, body).filter(|_| seal::tag(body) == Some(row.tag));
-        let Some(attributes) = opened else {
-            error!(token = serial, record = row.id, "no new key: an object was altered on disk");
-            return Err(Error::DeviceError);
-        };
-        self.found.add(self.old.row_hasher().hash(&row));
-        let new = self.new.seal(next, row.id, &attributes, &self.public_indexer)?;
-        self.made.add(self.new.row_hasher().hash(&new.0));
-        Ok(Some(new))
-    }
-
-    fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
+        let before = transaction.before()?;
         if before.change.incarnation() != self.incarnation {
             return Err(Error::DeviceRemoved);
         }
-        let Serials { old: serial, new: next } = self.serials;
+        // The sums of the existing rows, with the old key, and of the new rows, with the new key.
+        let (mut found, mut made) = (Summary::empty(Change(0)), Summary::empty(Change(0)));
+        let indexer = public_indexer(next);
+        replace_objects(transaction, |row, body| {
+            let opened = self.old.open(serial, row.id, body).filter(|_| seal::tag(body) == Some(row.tag));
+            let Some(attributes) = opened else {
+                error!(token = serial, record = row.id, "no new key: an object was altered on disk");
+                return Err(Error::DeviceError);
+            };
+            found.add(self.old.row_hasher().hash(row));
+            let new = self.new.seal(next, row.id, &attributes, &indexer)?;
+            made.add(self.new.row_hasher().hash(&new.0));
+            Ok(Some(new))
+        })?;
         let known = self.old.open_summary(serial, before.change, &before.summary);
         // A new key would make rows valid that an attacker added, or hide that rows were removed.
-        if known.is_none_or(|known| known.differs(&self.found)) {
+        if known.is_none_or(|known| known.differs(&found)) {
             error!(token = serial, "no new key: objects were removed, added or replaced on disk");
             return Err(Error::DeviceError);
         }
+        for (role, (old, new)) in [(Role::SecurityOfficer, &self.pins.so), (Role::User, &self.pins.user)] {
+            if !transaction.set_pin(role, Some(old), new)? {
+                return Err(Error::PinIncorrect);
+            }
+        }
         let change = before.change.next_incarnation();
-        self.made.change = change.0;
-        let summary = self.new.seal_summary(next, &self.made)?;
-        Ok(Rewritten { change, summary, pins: self.pins.take() })
+        made.change = change.0;
+        Ok(Snapshot { change, summary: self.new.seal_summary(next, &made)? })
     }
 }

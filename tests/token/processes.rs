@@ -35,35 +35,6 @@ fn a_search_shows_the_changes_of_another_process() {
 }
 
 #[test]
-fn a_search_shows_the_changes_of_another_process_without_the_shm_probe() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, ", store = { shm-probe = false }");
-        let (mine, yours) = (one.user(), two.user());
-        let made = one.create(mine, &data("shared").stored()).expect("data");
-        assert_eq!(two.find(yours, &data("shared")).len(), 1);
-        one.set(mine, made, &none().label("renamed")).expect("a change");
-        assert_eq!(two.find(yours, &none().label("renamed")).len(), 1);
-    });
-}
-
-#[test]
-fn the_shm_probe_opens_the_shm_file_only_if_configured() {
-    one_backend(|provider| {
-        let opened = |configuration| {
-            let client = Client::with(provider, configuration);
-            client.user();
-            let handles = std::fs::read_dir("/proc/self/fd").expect("a proc file system");
-            let files = handles.filter_map(|handle| std::fs::read_link(handle.ok()?.path()).ok());
-            let own = files.filter(|file| file.starts_with(client.directory.path()));
-            own.filter(|file| file.to_string_lossy().ends_with("-shm")).count()
-        };
-        // SQLite and its lock have a handle of the file. The probe has one more.
-        assert_eq!((opened(", store = { shm-probe = false }"), opened("")), (2, 3));
-    });
-}
-
-#[test]
 fn private_objects_of_another_process_need_a_login() {
     one_backend(|provider| {
         let one = Client::new(provider);

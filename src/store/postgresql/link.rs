@@ -50,6 +50,25 @@ enum State {
     Up(Session),
 }
 
+/// A session of the server during one call, and the end of the time that the call has.
+pub(super) struct Exchange<'a> {
+    runtime: &'a Runtime,
+    session: Session,
+    limit: Duration,
+    end: Instant,
+}
+
+impl Exchange<'_> {
+    /// Does a part of the work.
+    pub(super) fn run<T>(&mut self, work: impl AsyncFnOnce(&Client) -> Outcome<T>) -> Outcome<T> {
+        let client = Arc::clone(&self.session.client);
+        let (wire, limit) = (&mut self.session.wire, self.limit);
+        let left = self.end.saturating_duration_since(Instant::now());
+        let done = self.runtime.block_on(async { timeout(left, drive(wire, work(&client))).await });
+        done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no answer in {limit:?}"))))
+    }
+}
+
 impl Link {
     /// Connects to the server.
     pub(super) fn new(rules: &DatabaseRules, outage: &Arc<Outage>) -> Outcome<Self> {
@@ -73,6 +92,11 @@ impl Link {
         self.address.hosts()
     }
 
+    /// Returns the longest time that a call waits for the server.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Does `work` on the server. Waits at most for the configured time, and as long again if there
     /// is no connection yet. Fails at once during the pause after a failure.
     pub(super) fn run<T>(&mut self, work: impl AsyncFnOnce(&Client) -> Outcome<T>) -> Outcome<T> {
@@ -85,11 +109,21 @@ impl Link {
         limit: Duration,
         work: impl AsyncFnOnce(&Client) -> Outcome<T>,
     ) -> Outcome<T> {
-        let mut session = self.session()?;
-        let client = Arc::clone(&session.client);
-        let wire = &mut session.wire;
-        let done = self.runtime.block_on(async { timeout(limit, drive(wire, work(&client))).await });
-        let outcome = done.unwrap_or_else(|_| Err(Fault::Unreachable(format!("no answer in {limit:?}"))));
+        self.exchange(limit, |exchange| exchange.run(work))
+    }
+
+    /// Like `run_within`, for work of several parts in one session of the server. The caller
+    /// computes between the parts.
+    pub(super) fn exchange<T>(
+        &mut self,
+        limit: Duration,
+        work: impl FnOnce(&mut Exchange<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let session = self.session()?;
+        let end = Instant::now() + limit;
+        let mut exchange = Exchange { runtime: &self.runtime, session, limit, end };
+        let outcome = work(&mut exchange);
+        let session = exchange.session;
         match &outcome {
             Err(reason) if reason.is_lost() => self.lose(&reason.text()),
             _ => {

@@ -32,15 +32,17 @@ use tokio_postgres::Client;
 use tracing::info;
 
 use self::failure::Outcome;
-use self::link::Link;
+use self::link::{Exchange, Link};
 use self::outage::Outage;
 use self::rows::HEADER;
 use self::schema::Tables;
 use self::stored::DatabaseStore;
+use super::server::{ServerState, TokenServer};
+use super::source::TokenSource;
 use super::sqlite::detached::Detached;
-use super::{Header, ServerState, Store, TokenServer};
+use super::{Header, Purpose, Store};
 use crate::config::DatabaseRules;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The number of times that a transaction is tried again after a conflict with another one.
 const RETRIES: usize = 5;
@@ -105,6 +107,37 @@ impl Database {
         self.link().run_within(LONGEST_WORK, once).map_err(|reason| reason.log(what))
     }
 
+    /// Does a transaction on the server: again after a conflict with another one, unless it may
+    /// take long.
+    fn transact<T>(
+        &self,
+        purpose: Purpose,
+        mut work: impl FnMut(&mut Exchange<'_>) -> Outcome<T>,
+    ) -> Result<T> {
+        let mut link = self.link();
+        let (limit, retries) = match purpose {
+            Purpose::Write | Purpose::Erase => (link.timeout(), RETRIES),
+            Purpose::Rewrite => (LONGEST_WORK, 0),
+        };
+        let outcome = link.exchange(limit, |exchange| {
+            let mut left = retries;
+            loop {
+                let reason = match work(exchange) {
+                    Ok(done) => return Ok(done),
+                    Err(reason) if reason.is_lost() => return Err(reason),
+                    Err(reason) => reason,
+                };
+                // Without a transaction the server only warns.
+                exchange.run(async |client| Ok(client.batch_execute("ROLLBACK").await?))?;
+                if left == 0 || !reason.is_conflict() {
+                    return Err(reason);
+                }
+                left -= 1;
+            }
+        });
+        outcome.map_err(|reason| reason.log("commit"))
+    }
+
     fn link(&self) -> MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,22 +153,28 @@ async fn attempt_work<T>(client: &Client, work: &mut impl AsyncFnMut(&Client) ->
     outcome
 }
 
-impl TokenServer for Database {
-    fn headers(&self) -> Result<Vec<Header>> {
+impl TokenSource for Database {
+    fn list(&self) -> Result<Vec<Header>> {
         let sql = format!("{HEADER} ORDER BY serial");
         self.run("list the tokens", async |client| {
             client.query_typed(&sql, &[]).await?.iter().map(rows::header).collect()
         })
     }
 
-    fn open(self: Arc<Self>, serial: &str) -> Box<dyn Store> {
-        Box::new(DatabaseStore::new(self, serial))
+    fn open(self: Arc<Self>, serial: &str) -> Result<Box<dyn Store>> {
+        Ok(Box::new(DatabaseStore::new(self, serial)))
     }
 
     fn create(&self, header: &Header) -> Result<()> {
         self.run("create a token", async |client| transaction::insert_header(client, header).await)
     }
 
+    fn is_outage(&self, reason: Error) -> bool {
+        reason == Error::DeviceError
+    }
+}
+
+impl TokenServer for Database {
     fn receive(&self, file: &Detached, ready: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.run_long("move a token", async |client| transfer::receive(client, file, ready).await)
     }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::pin::pin;
-use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use futures_util::TryStreamExt;
@@ -18,20 +17,16 @@ use super::examine;
 use super::failure::{Fault, Outcome};
 use super::link::Asked;
 use super::rows::{self, HEADER};
-use super::transaction::{self, Done, execute};
+use super::transaction::{self, Ended, OpenTransaction, execute};
 use super::wire::Pending;
 use crate::error::{Error, Result};
-use crate::store::{
-    Again, Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Tag, Write,
-};
+use crate::store::{Attempt, Change, Header, Purpose, Role, Row, Snapshot, Store, Tag, Work};
 
 /// The largest number of changed objects whose records are read with their rows.
 const FEW: usize = 16;
 /// The largest number of records that wait for their use. If there are more, the next load drops
 /// them.
 const MOST_RECORDS: usize = 512;
-/// The largest number of writes that are sent in one statement with the new state.
-const MOST_AT_ONCE: usize = 16;
 
 /// The store of one token in the database.
 pub(super) struct DatabaseStore {
@@ -47,11 +42,11 @@ pub(super) struct DatabaseStore {
     noted: Mutex<Option<Change>>,
     /// The state that the last load or commit of this process left; `None` if another call may have
     /// changed it since.
-    known: Mutex<Option<Known>>,
+    last: Mutex<Option<LastState>>,
 }
 
 /// The latest state of the token that this process knows.
-struct Known {
+struct LastState {
     state: Snapshot,
     /// Whether the last commit found the state that this process knew. If not, other hosts write,
     /// and a commit with one round trip would fail most often.
@@ -67,7 +62,7 @@ impl DatabaseStore {
             records: Mutex::default(),
             tags: Mutex::default(),
             noted: Mutex::default(),
-            known: Mutex::default(),
+            last: Mutex::default(),
         }
     }
 
@@ -97,33 +92,8 @@ impl DatabaseStore {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Commits with one round trip if there are few writes and no other host wrote meanwhile.
-    /// Otherwise commits with `commit`.
-    fn commit_with(
-        &self,
-        writes: &[Write<'_>],
-        summarise: &Summarise<'_>,
-        mut commit: impl AsyncFnMut(&Client) -> Outcome<Done>,
-    ) -> Result<Committed> {
-        self.database.run("commit", async |client| {
-            let (known, mut done) = (self.known().take(), None);
-            if let Some(Known { state, is_alone: true }) = &known
-                && writes.len() <= MOST_AT_ONCE
-            {
-                done = transaction::commit_at_once(client, &self.serial, writes, state, summarise).await?;
-            }
-            let (committed, state) = match done {
-                Some(done) => done,
-                None => commit(client).await?,
-            };
-            let is_alone = known.is_none_or(|known| known.state.change == committed.before);
-            *self.known() = Some(Known { state, is_alone });
-            Ok(committed)
-        })
+    fn last(&self) -> MutexGuard<'_, Option<LastState>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read_records(&self, client: &Client, ids: &[i64]) -> Outcome<HashMap<i64, Vec<u8>>> {
@@ -156,21 +126,8 @@ impl Store for DatabaseStore {
 
     fn initialize(&self, header: &Header) -> Result<()> {
         self.records().clear();
-        self.known().take();
+        self.last().take();
         self.database.run("initialise", async |client| transaction::initialize(client, header).await)
-    }
-
-    fn set_pin(
-        &self,
-        role: Role,
-        old: Option<&[u8]>,
-        record: &[u8],
-        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
-    ) -> Result<Option<Change>> {
-        self.known().take();
-        self.database.run("set a PIN", async |client| {
-            transaction::set_pin(client, &self.serial, role, (old, record), summarise).await
-        })
     }
 
     fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
@@ -210,7 +167,7 @@ impl Store for DatabaseStore {
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
         let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded_before = std::mem::take(&mut *tags);
-        self.known().take();
+        self.last().take();
         // The ordinary time limit applies, because ordinary calls load. Each statement of the
         // transaction sees the same state.
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -247,7 +204,7 @@ impl Store for DatabaseStore {
             found.first().map(rows::snapshot).transpose()
         });
         let loaded = loaded?.ok_or_else(|| self.removed())?;
-        *self.known() = Some(Known { state: loaded.clone(), is_alone: true });
+        *self.last() = Some(LastState { state: loaded.clone(), is_alone: true });
         Ok(loaded)
     }
 
@@ -269,25 +226,27 @@ impl Store for DatabaseStore {
         }
     }
 
-    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        self.commit_with(writes, summarise, async |client| {
-            transaction::commit(client, &self.serial, writes, summarise).await
-        })
-    }
-
-    fn commit_one(
-        &self,
-        write: &Write<'_>,
-        summarise: &Summarise<'_>,
-        again: &mut dyn Again,
-    ) -> Result<Committed> {
-        self.commit_with(slice::from_ref(write), summarise, async |client| {
-            transaction::commit_one(client, &self.serial, write, summarise, again).await
-        })
-    }
-
-    fn repeats_changes(&self) -> bool {
-        true
+    /// Commits with one round trip if there are few writes and no other host wrote meanwhile.
+    fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
+        let last = self.last().take();
+        let mut known = last.as_ref().filter(|last| last.is_alone).map(|last| last.state.clone());
+        if purpose == Purpose::Rewrite {
+            self.records().clear();
+            known = None;
+        }
+        let ended = self.database.transact(purpose, |exchange| {
+            loop {
+                match OpenTransaction::new(exchange, &self.serial, known.take()).run(work)? {
+                    Ended::OtherState => {}
+                    ended => return Ok(ended),
+                }
+            }
+        })?;
+        if let Ended::Committed(before, state) = ended {
+            let is_alone = last.is_none_or(|last| last.state.change == before);
+            *self.last() = Some(LastState { state, is_alone });
+        }
+        Ok(())
     }
 
     /// The server removes old bytes (`VACUUM`).
@@ -295,13 +254,6 @@ impl Store for DatabaseStore {
 
     fn is_outdated(&self) -> Result<bool> {
         Ok(false)
-    }
-
-    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
-        self.records().clear();
-        self.known().take();
-        self.database
-            .run_long("rewrite", async |client| transaction::rewrite(client, &self.serial, rewriter).await)
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {

@@ -18,15 +18,16 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::failure::{Fault, Outcome};
+use super::link::Exchange;
 use super::rows::{self, HEADER};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::store::seal::index::encode;
-use crate::store::{
-    Again, Change, Committed, Header, Rewrite, Rewriter, Role, Row, Snapshot, Summarise, Write,
-};
+use crate::store::{Change, Header, Role, Row, Snapshot, Transaction, Work, Write};
 
-/// The number of records that are read together when all are rewritten.
+/// The number of objects that are read together.
 const BATCH: i64 = 256;
+/// The largest number of writes that are sent in one statement with the new state.
+const MOST_AT_ONCE: usize = 16;
 
 pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -89,132 +90,214 @@ async fn conclude(client: &Client, serial: &str, change: Change, summary: &[u8])
     Ok(())
 }
 
-/// A commit that was made, and the state that follows.
-pub(super) type Done = (Committed, Snapshot);
+/// A transaction of a token.
+pub(super) struct OpenTransaction<'a, 'b> {
+    exchange: &'a mut Exchange<'b>,
+    serial: &'a str,
+    phase: Phase,
+    /// The reason why a call failed.
+    fault: Option<Fault>,
+}
 
-/// Runs the writes of a commit if the token is in the state `known`, and writes the state that
-/// follows, in one statement and so in one round trip. Returns `None`, and changes nothing, if the
-/// token is in another state or if a row is not the expected one.
-pub(super) async fn commit_at_once(
+/// What was sent to the server.
+enum Phase {
+    /// Nothing. If the state is known, few writes may wait for the new state.
+    New(Option<Snapshot>),
+    /// Nothing. These writes are sent with the new state, in one statement, if the token is in this
+    /// state.
+    Waiting(Snapshot, Values, Vec<String>),
+    /// The beginning and some writes. The token was in this state.
+    Begun(Snapshot),
+}
+
+/// The end of a transaction that did not fail.
+pub(super) enum Ended {
+    /// The work ended it without a new state.
+    Unchanged,
+    /// The token was in the first state, and is in the second one.
+    Committed(Change, Snapshot),
+    /// The token is not in the known state, or a row is not the expected one. Nothing was changed.
+    OtherState,
+}
+
+impl<'a, 'b> OpenTransaction<'a, 'b> {
+    /// Returns a transaction that did not begin. `known` is the state of the token if no other host
+    /// is likely to have changed it.
+    pub(super) fn new(exchange: &'a mut Exchange<'b>, serial: &'a str, known: Option<Snapshot>) -> Self {
+        Self { exchange, serial, phase: Phase::New(known), fault: None }
+    }
+
+    /// Does the work, and writes the state that it returns.
+    pub(super) fn run(mut self, work: &mut Work<'_>) -> Outcome<Ended> {
+        let done = work(&mut self);
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let after = done.map_err(Fault::Refused)?;
+        let serial = self.serial;
+        match (self.phase, after) {
+            (Phase::Begun(before), Some(after)) => self.exchange.run(async |client| {
+                conclude(client, serial, after.change, &after.summary).await?;
+                Ok(Ended::Committed(before.change, after))
+            }),
+            (Phase::Waiting(known, values, writes), Some(after)) => self.exchange.run(async |client| {
+                let done = commit_at_once(client, values, &writes, &known, &after).await?;
+                Ok(if done { Ended::Committed(known.change, after) } else { Ended::OtherState })
+            }),
+            (Phase::Begun(_), None) => {
+                self.exchange.run(async |client| Ok(client.batch_execute("ROLLBACK").await?))?;
+                Ok(Ended::Unchanged)
+            }
+            (Phase::New(_) | Phase::Waiting(..), _) => Ok(Ended::Unchanged),
+        }
+    }
+
+    /// Runs a part of the work on the server, after the beginning of the transaction. Sends both
+    /// without a wait between them.
+    fn part<T>(&mut self, work: impl AsyncFnOnce(&Client, &str) -> Outcome<T>) -> Result<T> {
+        if let Phase::Waiting(..) = self.phase {
+            // The writes that wait must be the only part.
+            return Err(Error::GeneralError);
+        }
+        let (serial, phase) = (self.serial, &self.phase);
+        let done = self.exchange.run(async |client| match phase {
+            Phase::Begun(_) => Ok((None, work(client, serial).await?)),
+            _ => try_join(async { begin(client, serial).await.map(Some) }, work(client, serial)).await,
+        });
+        match done {
+            Ok((before, done)) => {
+                before.into_iter().for_each(|before| self.phase = Phase::Begun(before));
+                Ok(done)
+            }
+            Err(fault) => {
+                self.fault = Some(fault);
+                Err(Error::DeviceError)
+            }
+        }
+    }
+}
+
+impl Transaction for OpenTransaction<'_, '_> {
+    fn before(&mut self) -> Result<Snapshot> {
+        if let Phase::New(_) = self.phase {
+            self.part(async |_, _| Ok(()))?;
+        }
+        match &self.phase {
+            Phase::Waiting(before, ..) | Phase::Begun(before) => Ok(before.clone()),
+            Phase::New(_) => Err(Error::GeneralError),
+        }
+    }
+
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<bool> {
+        if let Phase::New(known) = &mut self.phase
+            && writes.len() <= MOST_AT_ONCE
+            && let Some(known) = known.take()
+        {
+            let mut values = Values::new(self.serial);
+            let condition = "EXISTS (SELECT FROM state)";
+            let statements = writes.iter().map(|write| values.statement(write, condition)).collect();
+            self.phase = Phase::Waiting(known, values, statements);
+            return Ok(true);
+        }
+        let applied = self.part(async |client, serial| {
+            try_join_all(writes.iter().map(|write| apply(client, serial, write))).await
+        });
+        applied.map(|applied| applied.into_iter().all(|applied| applied))
+    }
+
+    fn set_pin(&mut self, role: Role, old: Option<&[u8]>, record: &[u8]) -> Result<bool> {
+        let sql = match role {
+            Role::SecurityOfficer => {
+                "UPDATE token SET so_pin = $2, so_failures = 0
+                 WHERE serial = $1 AND so_pin = coalesce($3, so_pin)"
+            }
+            Role::User => {
+                "UPDATE token SET user_pin = $2, user_failures = 0
+                 WHERE serial = $1 AND user_pin = coalesce($3, user_pin)"
+            }
+        };
+        self.part(async |client, serial| {
+            let values: [Value<'_>; 3] = [(&serial, Type::TEXT), (&record, Type::BYTEA), (&old, Type::BYTEA)];
+            Ok(execute(client, sql, &values).await? != 0)
+        })
+    }
+
+    fn load(&mut self, id: i64, each: &mut dyn FnMut(Row)) -> Result<Option<Vec<u8>>> {
+        let record = "SELECT body FROM object WHERE serial = $1 AND id = $2";
+        let all = "SELECT id, private, tag, names FROM object WHERE serial = $1 ORDER BY id";
+        self.part(async |client, serial| {
+            let record_key: [Value<'_>; 2] = [(&serial, Type::TEXT), (&id, Type::INT8)];
+            // The rows are the last answer, because the client library keeps no answer while it
+            // waits for another one.
+            let (record, rows) = try_join(
+                client.query_typed_opt(record, &record_key),
+                client.query_typed_raw(all, [(&serial, Type::TEXT)]),
+            )
+            .await?;
+            let mut rows = pin!(rows);
+            while let Some(columns) = rows.try_next().await? {
+                each(rows::row(&columns)?);
+            }
+            Ok(record.as_ref().map(|columns| columns.try_get(0)).transpose()?)
+        })
+    }
+
+    fn objects_after(&mut self, id: i64) -> Result<Vec<(Row, Vec<u8>)>> {
+        let sql = "SELECT id, private, tag, names, body FROM object
+                   WHERE serial = $1 AND id > $2 ORDER BY id LIMIT $3";
+        self.part(async |client, serial| {
+            let values: [Value<'_>; 3] = [(&serial, Type::TEXT), (&id, Type::INT8), (&BATCH, Type::INT8)];
+            let batch = client.query_typed(sql, &values).await?;
+            batch.iter().map(|columns| Ok((rows::row(columns)?, columns.try_get(4)?))).collect()
+        })
+    }
+}
+
+/// Runs writes if the token is in the state `known`, and writes the state that follows, in one
+/// statement and so in one round trip. Returns `false`, and changes nothing, if the token is in
+/// another state or if a row is not the expected one.
+async fn commit_at_once(
     client: &Client,
-    serial: &str,
-    writes: &[Write<'_>],
+    mut values: Values,
+    writes: &[String],
     known: &Snapshot,
-    summarise: &Summarise<'_>,
-) -> Outcome<Option<Done>> {
-    let applied = vec![true; writes.len()];
-    let change = known.change.next();
-    let summary = summarise(known, &applied).map_err(Fault::Refused)?;
-    let mut values = Values::new(&serial);
+    after: &Snapshot,
+) -> Outcome<bool> {
     let mut sql = format!(
         "WITH state AS (
              UPDATE token SET change = {}, summary = {}
              WHERE serial = $1 AND change = {} AND summary = {} RETURNING serial
          )",
-        values.add(change.0, Type::INT8),
-        values.add(&summary, Type::BYTEA),
+        values.add(after.change.0, Type::INT8),
+        values.add(after.summary.clone(), Type::BYTEA),
         values.add(known.change.0, Type::INT8),
-        values.add(&known.summary, Type::BYTEA)
+        values.add(known.summary.clone(), Type::BYTEA)
     );
     let mut written = String::from("1");
-    for (number, write) in writes.iter().enumerate() {
-        let statement = values.statement(write, "EXISTS (SELECT FROM state)");
+    for (number, statement) in writes.iter().enumerate() {
         sql += &format!(", write{number} AS ({statement} RETURNING id)");
         written += &format!(" * (SELECT count(*) FROM write{number})");
     }
     // The division fails if a row is not the expected one, and this ends the whole statement.
     sql += &format!(" SELECT count(*), CASE WHEN count(*) = 1 THEN 1 / ({written}) END FROM state");
-    let is_done = match client.query_typed_one(&sql, &values.borrow()).await {
-        Ok(found) => found.try_get::<_, i64>(0)? == 1,
-        Err(reason) if reason.code() == Some(&SqlState::DIVISION_BY_ZERO) => false,
-        Err(reason) => return Err(reason.into()),
-    };
-    drop(values);
-    let committed = Committed { before: known.change, applied };
-    Ok(is_done.then_some((committed, Snapshot { change, summary })))
-}
-
-/// Runs the writes of a commit, and writes the state that follows.
-pub(super) async fn commit(
-    client: &Client,
-    serial: &str,
-    writes: &[Write<'_>],
-    summarise: &Summarise<'_>,
-) -> Outcome<Done> {
-    let applied = try_join_all(writes.iter().map(|write| apply(client, serial, write)));
-    // The requests are sent in this order, without a wait between them.
-    let (before, applied) = try_join(begin(client, serial), applied).await?;
-    let summary = summarise(&before, &applied).map_err(Fault::Refused)?;
-    let change = before.change.next();
-    conclude(client, serial, change, &summary).await?;
-    Ok((Committed { before: before.change, applied }, Snapshot { change, summary }))
-}
-
-/// Runs the write of one object, and writes the state that follows. If the row is not the expected
-/// one, runs the write that `again` makes from the current rows.
-pub(super) async fn commit_one(
-    client: &Client,
-    serial: &str,
-    write: &Write<'_>,
-    summarise: &Summarise<'_>,
-    again: &mut dyn Again,
-) -> Outcome<Done> {
-    let (before, applied) = try_join(begin(client, serial), apply(client, serial, write)).await?;
-    let known = before.change;
-    let summary = if applied {
-        summarise(&before, &[true]).map_err(Fault::Refused)?
-    } else {
-        // No other host can write until the end of this transaction. So the write is made again
-        // once, however often other hosts change the object.
-        again.begin(before).map_err(Fault::Refused)?;
-        repeat(client, serial, write.id(), again).await?
-    };
-    let change = known.next();
-    conclude(client, serial, change, &summary).await?;
-    Ok((Committed { before: known, applied: vec![true] }, Snapshot { change, summary }))
-}
-
-/// Loads the current rows, and runs the write that `again` makes from them. Returns the summary of
-/// the state that follows.
-async fn repeat(client: &Client, serial: &str, id: i64, again: &mut dyn Again) -> Outcome<Vec<u8>> {
-    let record = "SELECT body FROM object WHERE serial = $1 AND id = $2";
-    let record_key: [Value<'_>; 2] = [(&serial, Type::TEXT), (&id, Type::INT8)];
-    let all = "SELECT id, private, tag, names FROM object WHERE serial = $1 ORDER BY id";
-    // The rows are the last answer, because the client library keeps no answer while it waits for
-    // another one.
-    let (record, rows) = try_join(
-        client.query_typed_opt(record, &record_key),
-        client.query_typed_raw(all, [(&serial, Type::TEXT)]),
-    )
-    .await?;
-    let mut rows = pin!(rows);
-    while let Some(columns) = rows.try_next().await? {
-        again.row(rows::row(&columns)?);
+    match client.query_typed_one(&sql, &values.borrow()).await {
+        Ok(found) => Ok(found.try_get::<_, i64>(0)? == 1),
+        Err(reason) if reason.code() == Some(&SqlState::DIVISION_BY_ZERO) => Ok(false),
+        Err(reason) => Err(reason.into()),
     }
-    let record = record.as_ref().map(|columns| columns.try_get(0)).transpose()?;
-    let Rewrite { old, new, summary } = again.write(record).map_err(Fault::Refused)?;
-    let write = match &new {
-        Some((row, record)) => Write::Replace(old, row, record),
-        None => Write::Delete(id, old),
-    };
-    if !apply(client, serial, &write).await? {
-        // Only an administrator writes without the lock of the token.
-        return Err(Fault::malformed("an object"));
-    }
-    Ok(summary)
 }
 
 /// The values of a statement, with their types in the database. The first one is the serial number
 /// of the token.
-struct Values<'a>(Vec<(Box<dyn ToSql + Sync + 'a>, Type)>);
+struct Values(Vec<(Box<dyn ToSql + Sync>, Type)>);
 
-impl<'a> Values<'a> {
-    fn new(serial: &'a &str) -> Self {
-        Self(vec![(Box::new(serial), Type::TEXT)])
+impl Values {
+    fn new(serial: &str) -> Self {
+        Self(vec![(Box::new(serial.to_owned()), Type::TEXT)])
     }
 
     /// Adds a value. Returns its placeholder.
-    fn add(&mut self, value: impl ToSql + Sync + 'a, kind: Type) -> String {
+    fn add(&mut self, value: impl ToSql + Sync + 'static, kind: Type) -> String {
         self.0.push((Box::new(value), kind));
         format!("${}", self.0.len())
     }
@@ -225,7 +308,7 @@ impl<'a> Values<'a> {
 
     /// Adds the values of a write. Returns its statement, which changes no row if `condition` is
     /// false or if the row is not the expected one.
-    fn statement(&mut self, write: &'a Write<'_>, condition: &str) -> String {
+    fn statement(&mut self, write: &Write<'_>, condition: &str) -> String {
         let id = self.add(write.id(), Type::INT8);
         match write {
             Write::Insert(row, body) => {
@@ -236,65 +319,35 @@ impl<'a> Values<'a> {
             }
             Write::Replace(old, row, body) => {
                 let [private, tag, names, body] = self.columns(row, body);
-                let old = self.add(&old[..], Type::BYTEA);
+                let old = self.add(old.to_vec(), Type::BYTEA);
                 format!(
                     "UPDATE object SET private = {private}, tag = {tag}, names = {names}, body = {body}
                      WHERE serial = $1 AND id = {id} AND tag = {old} AND {condition}"
                 )
             }
             Write::Delete(_, old) => {
-                let old = self.add(&old[..], Type::BYTEA);
+                let old = self.add(old.to_vec(), Type::BYTEA);
                 format!("DELETE FROM object WHERE serial = $1 AND id = {id} AND tag = {old} AND {condition}")
             }
         }
     }
 
     /// Adds the values of the columns that a write sets.
-    fn columns(&mut self, row: &'a Row, body: &'a [u8]) -> [String; 4] {
+    fn columns(&mut self, row: &Row, body: &[u8]) -> [String; 4] {
         [
             self.add(row.private, Type::BOOL),
-            self.add(&row.tag[..], Type::BYTEA),
+            self.add(row.tag.to_vec(), Type::BYTEA),
             self.add(encode(&row.index_keys), Type::BYTEA),
-            self.add(body, Type::BYTEA),
+            self.add(body.to_vec(), Type::BYTEA),
         ]
     }
 }
 
 /// Runs a write. Returns whether the row was the expected one.
 pub(super) async fn apply(client: &Client, serial: &str, write: &Write<'_>) -> Outcome<bool> {
-    let mut values = Values::new(&serial);
+    let mut values = Values::new(serial);
     let sql = values.statement(write, "true");
     Ok(execute(client, &sql, &values.borrow()).await? != 0)
-}
-
-/// Replaces a PIN record if it is `old`, or in any case if `old` is `None`. Returns the state
-/// before; `None` if the record is another one.
-pub(super) async fn set_pin(
-    client: &Client,
-    serial: &str,
-    role: Role,
-    (old, record): (Option<&[u8]>, &[u8]),
-    summarise: &dyn Fn(&Snapshot) -> crate::error::Result<Vec<u8>>,
-) -> Outcome<Option<Change>> {
-    let sql = match role {
-        Role::SecurityOfficer => {
-            "UPDATE token SET so_pin = $2, so_failures = 0
-             WHERE serial = $1 AND so_pin = coalesce($3, so_pin)"
-        }
-        Role::User => {
-            "UPDATE token SET user_pin = $2, user_failures = 0
-             WHERE serial = $1 AND user_pin = coalesce($3, user_pin)"
-        }
-    };
-    let values: [Value<'_>; 3] = [(&serial, Type::TEXT), (&record, Type::BYTEA), (&old, Type::BYTEA)];
-    let (before, replaced) = try_join(begin(client, serial), execute(client, sql, &values)).await?;
-    if replaced == 0 {
-        client.batch_execute("ROLLBACK").await?;
-        return Ok(None);
-    }
-    let summary = summarise(&before).map_err(Fault::Refused)?;
-    conclude(client, serial, before.change.next(), &summary).await?;
-    Ok(Some(before.change))
 }
 
 /// Replaces the token's content by this header and no objects. Fails with `DeviceRemoved` if
@@ -320,49 +373,4 @@ pub(super) async fn initialize(client: &Client, header: &Header) -> Outcome<()> 
     execute(client, "DELETE FROM object WHERE serial = $1", &[(serial, Type::TEXT)]).await?;
     execute(client, sql, &values).await?;
     conclude(client, serial, header.change, &header.summary).await
-}
-
-/// Rewrites all records. Returns the state before.
-pub(super) async fn rewrite(client: &Client, serial: &str, rewriter: &mut dyn Rewriter) -> Outcome<Change> {
-    let before = begin(client, serial).await?;
-    let sql = "SELECT id, private, tag, names, body FROM object
-               WHERE serial = $1 AND id > $2 ORDER BY id LIMIT $3";
-    let mut last = i64::MIN;
-    loop {
-        let values: [Value<'_>; 3] = [(&serial, Type::TEXT), (&last, Type::INT8), (&BATCH, Type::INT8)];
-        let batch = client.query_typed(sql, &values).await?;
-        let mut changed = Vec::new();
-        for columns in &batch {
-            let row = rows::row(columns)?;
-            last = row.id;
-            let tag = row.tag;
-            if let Some((row, body)) = rewriter.record(row, columns.try_get(4)?).map_err(Fault::Refused)? {
-                changed.push((tag, row, body));
-            }
-        }
-        let writes: Vec<_> = changed.iter().map(|(tag, row, body)| Write::Replace(*tag, row, body)).collect();
-        try_join_all(writes.iter().map(|write| apply(client, serial, write))).await?;
-        if batch.is_empty() {
-            break;
-        }
-    }
-    let after = rewriter.finish(&before).map_err(Fault::Refused)?;
-    if let Some(pins) = &after.pins {
-        let sql = "UPDATE token SET so_pin = $2, user_pin = $3, so_failures = 0, user_failures = 0
-                   WHERE serial = $1 AND so_pin = $4 AND user_pin = $5";
-        let (so, user) = (&pins.so, &pins.user);
-        let values: [Value<'_>; 5] = [
-            (&serial, Type::TEXT),
-            (&so.1, Type::BYTEA),
-            (&user.1, Type::BYTEA),
-            (&so.0, Type::BYTEA),
-            (&user.0, Type::BYTEA),
-        ];
-        if execute(client, sql, &values).await? == 0 {
-            // Another process has set another PIN in the meantime.
-            return Err(Fault::Refused(Error::PinIncorrect));
-        }
-    }
-    conclude(client, serial, after.change, &after.summary).await?;
-    Ok(before.change)
 }

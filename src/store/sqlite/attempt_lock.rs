@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 
 use crate::file;
 use crate::file_lock::{self, Mode};
-use crate::store::place;
+use crate::store::permissions;
 
 /// The lock of an attempt. The attempt holds it until it has reset the count of failures or has
 /// failed. The lock has no file if the file cannot be created because the disk is full or
@@ -27,7 +27,7 @@ impl AttemptLock {
     pub(super) fn beside(path: &Path, mode: Mode) -> Result<Self> {
         let name = name(path);
         // The file is opened each time, so that threads of one process also wait for each other.
-        let file = match place::open_or_create(&name, OFlags::RDWR, place::mode_beside(path)) {
+        let file = match permissions::open_or_create(&name, OFlags::RDWR, permissions::mode_beside(path)) {
             Err(reason) if cannot_be_made(reason.kind()) => match file::open(&name, OFlags::RDONLY, 0) {
                 Err(reason) if file::is_refusal(&reason) => return Err(reason),
                 opened => opened.ok(),

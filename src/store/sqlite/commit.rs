@@ -8,14 +8,14 @@ use tracing::{error, warn};
 
 use super::failure::log_failure;
 use super::reserve;
-use super::rows::{index_keys, snapshot};
+use super::rows::{index_keys, load_rows, record, snapshot};
 use super::schema;
 use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
 use crate::store::seal::index::encode;
-use crate::store::{Change, Committed, Header, Rewriter, Row, Snapshot, Summarise, Write};
+use crate::store::{self, Header, Purpose, Role, Row, Snapshot, Work, Write};
 
-/// The number of records that [`rewrite_records`] reads at a time.
+/// The number of objects that [`objects_after`] reads at a time.
 const BATCH: usize = 256;
 
 /// The reason why a transaction was aborted.
@@ -61,9 +61,9 @@ impl OpenFile {
     pub(super) fn write_with_reserve<T>(
         &self,
         what: &str,
-        work: impl Fn(&Transaction<'_>) -> Outcome<T>,
+        mut work: impl FnMut(&Transaction<'_>) -> Outcome<T>,
     ) -> Result<T> {
-        match self.write(what, &work) {
+        match self.write(what, &mut work) {
             Err(Error::DeviceMemory) => {}
             outcome => return outcome,
         }
@@ -71,7 +71,7 @@ impl OpenFile {
         if let Err(reason) = reserve::give_back(&self.path) {
             warn!(file = %self.path.display(), "the disk is full and no space was reserved: {reason}");
         }
-        let outcome = self.write(what, &work);
+        let outcome = self.write(what, &mut work);
         self.shrink_log();
         self.take_reserve();
         outcome
@@ -79,7 +79,7 @@ impl OpenFile {
 
     /// Fails if a name of the token's files leads to another file than the open one.
     pub(super) fn expect_names(&self, what: &str) -> Result<()> {
-        self.place().verify().map_err(|reason| {
+        self.names().verify().map_err(|reason| {
             error!(file = %self.path.display(), "store, {what}: nothing is written: {reason}");
             Error::DeviceRemoved
         })
@@ -97,50 +97,78 @@ impl OpenFile {
     }
 }
 
-/// Runs the writes of a commit. Then stores the next change number and the new summary.
-pub(super) fn run_writes(
-    transaction: &Transaction<'_>,
-    writes: &[Write<'_>],
-    summarise: &Summarise<'_>,
-) -> Outcome<Committed> {
-    let before = snapshot(transaction)?;
-    let applied: Vec<_> =
-        writes.iter().map(|write| apply(transaction, write)).collect::<rusqlite::Result<_>>()?;
-    let summary = summarise(&before, &applied).map_err(Fault::Refused)?;
-    conclude(transaction, &before, &summary)?;
-    Ok(Committed { before: before.change, applied })
+/// The transaction that a store passes to its work.
+struct OpenTransaction<'a> {
+    connection: &'a Connection,
+    before: &'a Snapshot,
+    /// The error of SQLite that ended a call.
+    fault: Option<rusqlite::Error>,
 }
 
-/// Passes each record to `rewriter` and stores the replacements. Then stores the new PIN records,
-/// if there are any, the new change number and the new summary. Returns the previous change number.
-pub(super) fn rewrite_records(transaction: &Transaction<'_>, rewriter: &mut dyn Rewriter) -> Outcome<Change> {
-    let before = snapshot(transaction)?;
-    let mut last = i64::MIN;
-    loop {
-        let batch = records_after(transaction, last)?;
-        let Some((row, _)) = batch.last() else { break };
-        last = row.id;
-        for (row, body) in batch {
-            let tag = row.tag;
-            if let Some((row, body)) = rewriter.record(row, &body).map_err(Fault::Refused)? {
-                apply(transaction, &Write::Replace(tag, &row, &body))?;
+impl OpenTransaction<'_> {
+    /// Keeps an error of SQLite, and returns an error that ends the work.
+    fn keep<T>(&mut self, outcome: rusqlite::Result<T>) -> Result<T> {
+        outcome.map_err(|reason| {
+            self.fault = Some(reason);
+            Error::DeviceError
+        })
+    }
+}
+
+impl store::Transaction for OpenTransaction<'_> {
+    fn before(&mut self) -> Result<Snapshot> {
+        Ok(self.before.clone())
+    }
+
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<bool> {
+        let mut all = true;
+        for write in writes {
+            let done = apply(self.connection, write);
+            all &= self.keep(done)?;
+        }
+        Ok(all)
+    }
+
+    fn set_pin(&mut self, role: Role, old: Option<&[u8]>, record: &[u8]) -> Result<bool> {
+        let sql = match role {
+            Role::SecurityOfficer => {
+                "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
             }
-        }
+            Role::User => {
+                "UPDATE token SET user_pin = ?1, user_failures = 0 WHERE user_pin = coalesce(?2, user_pin)"
+            }
+        };
+        let replaced = self.connection.execute(sql, params![record, old]);
+        self.keep(replaced).map(|replaced| replaced != 0)
     }
-    let after = rewriter.finish(&before).map_err(Fault::Refused)?;
-    if let Some(pins) = &after.pins {
-        let sql = "UPDATE token SET so_pin = ?1, user_pin = ?2, so_failures = 0, user_failures = 0
-                   WHERE so_pin = ?3 AND user_pin = ?4";
-        let (so, user) = (&pins.so, &pins.user);
-        if transaction.execute(sql, params![so.1, user.1, so.0, user.0])? == 0 {
-            // Another process has set another PIN in the meantime.
-            return Err(Fault::Refused(Error::PinIncorrect));
-        }
+
+    fn load(&mut self, id: i64, each: &mut dyn FnMut(Row)) -> Result<Option<Vec<u8>>> {
+        let read = load_rows(self.connection, each).and_then(|()| record(self.connection, id));
+        self.keep(read)
     }
-    let sql = "UPDATE token SET change = ?1, summary = ?2";
-    transaction.execute(sql, params![after.change.0, after.summary])?;
-    transaction.pragma_update(None, "user_version", FORMAT)?;
-    Ok(before.change)
+
+    fn objects_after(&mut self, id: i64) -> Result<Vec<(Row, Vec<u8>)>> {
+        let read = objects_after(self.connection, id);
+        self.keep(read)
+    }
+}
+
+/// Does the work of a transaction, and stores the state that it returns.
+pub(super) fn run(connection: &Connection, purpose: Purpose, work: &mut Work<'_>) -> Outcome<()> {
+    let before = snapshot(connection)?;
+    let mut open = OpenTransaction { connection, before: &before, fault: None };
+    let done = work(&mut open);
+    let after = match (done, open.fault) {
+        (_, Some(reason)) => return Err(Fault::Sqlite(reason)),
+        (done, None) => done.map_err(Fault::Refused)?,
+    };
+    let Some(Snapshot { change, summary }) = after else { return Ok(()) };
+    let mut statement = connection.prepare_cached("UPDATE token SET change = ?1, summary = ?2")?;
+    statement.execute(params![change.0, summary])?;
+    if purpose == Purpose::Rewrite {
+        connection.pragma_update(None, "user_version", FORMAT)?;
+    }
+    Ok(())
 }
 
 /// Deletes all objects and replaces the header. An existing token keeps its serial number and
@@ -197,7 +225,7 @@ pub(super) fn apply(connection: &Connection, write: &Write<'_>) -> rusqlite::Res
 
 /// Returns at most [`BATCH`] rows with their records, in order, from the first row whose ID is
 /// greater than `last`.
-pub(super) fn records_after(connection: &Connection, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
+pub(super) fn objects_after(connection: &Connection, last: i64) -> rusqlite::Result<Vec<(Row, Vec<u8>)>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
     )?;
@@ -207,14 +235,4 @@ pub(super) fn records_after(connection: &Connection, last: i64) -> rusqlite::Res
         Ok((known, row.get(4)?))
     };
     statement.query_map(params![last, BATCH as i64], read)?.collect()
-}
-
-/// Stores the next change number and the summary.
-pub(super) fn conclude(
-    transaction: &Transaction<'_>,
-    before: &Snapshot,
-    summary: &[u8],
-) -> rusqlite::Result<()> {
-    let mut statement = transaction.prepare_cached("UPDATE token SET change = ?1, summary = ?2")?;
-    statement.execute(params![before.change.next().0, summary]).map(drop)
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 use tracing::error;
 
 use super::FORMAT;
-use super::commit::{Fault, rewrite_records};
+use super::commit::{self, Fault};
 use super::direct::expect_token;
 use super::failure::{log_failure, log_not_a_token};
 use super::inspect::inspect;
@@ -15,7 +15,7 @@ use super::rows::read_header;
 use super::schema;
 use crate::error::{Error, Result};
 use crate::store::seal::TokenKey;
-use crate::store::{Change, Header, Inspection, Rewriter};
+use crate::store::{Change, Header, Inspection, Purpose, Work};
 
 #[cfg(feature = "postgresql")]
 mod whole;
@@ -71,15 +71,15 @@ impl Detached {
         done.map(drop).map_err(|reason| self.log("set the state", &reason))
     }
 
-    /// Passes each record to `rewriter`, stores the replacements, and sets the serial number.
-    pub(crate) fn rewrite(&mut self, rewriter: &mut dyn Rewriter, serial: &str) -> Result<()> {
+    /// Does the work of a transaction that rewrites the token, and sets the serial number.
+    pub(crate) fn rewrite(&mut self, work: &mut Work<'_>, serial: &str) -> Result<()> {
         let mut attempt = || {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            rewrite_records(&transaction, rewriter)?;
+            commit::run(&transaction, Purpose::Rewrite, work)?;
             transaction.execute("UPDATE token SET serial = ?1", [serial])?;
             Ok(transaction.commit()?)
         };
-        let outcome: super::commit::Outcome<()> = attempt();
+        let outcome: commit::Outcome<()> = attempt();
         outcome.map_err(|fault| match fault {
             Fault::Refused(error) => error,
             Fault::Sqlite(reason) => self.log("rewrite", &reason),

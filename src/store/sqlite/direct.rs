@@ -10,16 +10,17 @@
 
 use std::io::{Error, Read};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 
-use super::open_files::read_unopened;
 use super::schema;
+use super::stamp::Stamp;
 use super::{FORMAT, OLDEST};
 use crate::file;
-use crate::store::place::Stamp;
-use crate::store::{Change, Header, PinState};
+use crate::store::{Change, Header, PinState, fork, permissions};
 
 /// SQLite's default page size, which token files have.
 const PAGE: usize = 4096;
@@ -36,26 +37,24 @@ const LOCAL: usize = PAGE - 35;
 
 /// Reads headers. It remembers the schema that it checked last, because all files have the same.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(super) struct Reader {
     pages: Vec<u8>,
     /// A first page that was checked.
     checked: Vec<u8>,
 }
 
 /// A header without its summary, and the stamp of the file that it was read from.
-pub(crate) type Found = (Header, Stamp);
+pub(super) type Found = (Header, Stamp);
 
 impl Reader {
     /// Returns the header of the token file at `path`, which must not have a write-ahead log with
     /// content.
     ///
     /// Returns `None` if only SQLite can tell: the file has an unusual form, is a symbolic link or
-    /// has a second name, changed a moment ago, or is open in this process. In the last case,
-    /// closing another descriptor of the file could release the locks of the process
-    /// (`src/store/locks.rs`).
-    pub(crate) fn read(&mut self, path: &Path) -> Option<Found> {
+    /// has a second name, or changed a moment ago.
+    pub(super) fn read(&mut self, path: &Path) -> Option<Found> {
         self.pages.resize(2 * PAGE, 0);
-        let stamp = read_unopened(path, &mut self.pages)?;
+        let stamp = read_start(path, &mut self.pages)?;
         let (first, second) = self.pages.split_at(PAGE);
         if !has_same_schema(first, &self.checked) {
             check_first(first)?;
@@ -63,6 +62,24 @@ impl Reader {
         }
         Some((row_of_token(second)?, stamp))
     }
+}
+
+/// Reads the first bytes of a token file. Returns its stamp, as of a file without a write-ahead log.
+/// Returns `None` if the file fails [`file::open`] or [`permissions::check_file`], or changed a
+/// moment ago. Also returns `None` if closing the file could release locks of SQLite, because they
+/// belong to the process.
+fn read_start(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
+    if !fork::locks_belong_to_descriptions() {
+        return None;
+    }
+    let start = SystemTime::now();
+    let file = file::open(path, OFlags::RDONLY, 0).ok()?;
+    file.read_exact_at(bytes, 0).ok()?;
+    let data = file.metadata().ok()?;
+    permissions::check_file(&data).ok()?;
+    let stamp = Stamp::alone(&data);
+    // After a change during the read, the stamp was not settled at `start`.
+    stamp.was_settled(start).then_some(stamp)
 }
 
 /// Returns whether two first pages differ only in the counts of changes, pages and free pages, the
@@ -266,7 +283,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::{OpenFile, Probing};
+    use super::super::OpenFile;
     use super::*;
 
     fn any_header() -> Header {
@@ -318,9 +335,8 @@ mod tests {
         assert!(read(&path).is_none(), "it was made a moment ago");
         std::thread::sleep(std::time::Duration::from_millis(80));
         let direct = read(&path).expect("a header");
-        let open = OpenFile::open(&path, Probing::On).expect("a file");
+        let open = OpenFile::open(&path).expect("a file");
         assert_eq!(facts(&direct), facts(&open.header().expect("a header")));
-        assert!(read(&path).is_none(), "SQLite has it open");
         open.attempt(crate::store::Role::User, 1000).expect("a count");
         drop(open);
         assert!(read(&path).is_none(), "it changed a moment ago");

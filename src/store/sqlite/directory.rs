@@ -12,17 +12,18 @@ use tracing::{error, warn};
 use super::direct::{Found, Reader};
 use super::failure::log_io_failure;
 use super::open::{EXTENSION, ROLLBACK};
+use super::stamp::{JOURNAL, Stamp};
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
 use crate::store::descriptors;
-use crate::store::place::{self, Exposure, JOURNAL, Stamp};
+use crate::store::permissions::{self, Exposure};
 
 /// A file of a token directory that has the name of a token file.
-pub(crate) struct Entry {
+pub(super) struct Entry {
     /// The path.
-    pub(crate) path: PathBuf,
+    pub(super) path: PathBuf,
     /// The inode in the directory's entry. For a symbolic link it is the inode of the link.
-    pub(crate) inode: u64,
+    pub(super) inode: u64,
     /// Whether the directory has a write-ahead log or a rollback journal beside the file.
     has_log: bool,
     /// Whether the name of the file is not a serial number.
@@ -31,12 +32,12 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Returns the stamp of the file; `None` if it does not exist any more.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
+    pub(super) fn stamp(&self) -> Option<Stamp> {
         Stamp::of(&self.path)
     }
 
     /// Reads the header of a token without SQLite. `None` if only SQLite can read it.
-    pub(crate) fn header(&self, reader: &mut Reader) -> Option<Found> {
+    pub(super) fn header(&self, reader: &mut Reader) -> Option<Found> {
         // `has_log` is from the time of the list. A log that appeared later has only later changes.
         // Without them, the header is as it was at that time, or newer.
         if self.has_log { None } else { reader.read(&self.path) }
@@ -48,7 +49,7 @@ impl SqliteStore {
     /// replace files in it.
     pub(crate) fn check_directory(dir: &Path) -> Result<()> {
         let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
-        match place::exposure(&data) {
+        match permissions::exposure(&data) {
             Some(Exposure::Everybody) => {
                 error!(
                     dir = %dir.display(),
@@ -72,7 +73,7 @@ impl SqliteStore {
     }
 
     /// Like `files`, with the facts that the directory contains about each file.
-    pub(crate) fn entries(dir: &Path) -> Result<Vec<Entry>> {
+    pub(super) fn entries(dir: &Path) -> Result<Vec<Entry>> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -98,13 +99,8 @@ impl SqliteStore {
         Ok(files)
     }
 
-    /// Returns the stamp of a token file; `None` if the file does not exist.
-    pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
-        Stamp::of(path)
-    }
-
     /// Reads the header of a token file without SQLite. `None` if only SQLite can read it.
-    pub(crate) fn closed_header(path: &Path) -> Option<Found> {
+    pub(super) fn closed_header(path: &Path) -> Option<Found> {
         // The log is looked up before the file is read: a log that appears later has only newer
         // states.
         let beside = |extension| std::fs::symlink_metadata(path.with_extension(extension));

@@ -4,17 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::open::Probing;
 use super::rows::change;
+use super::stamp::{FileId, Stamp};
 use super::{Kept, OpenFile, lock};
 use crate::store::Change;
-use crate::store::place::{FileId, Stamp};
 
 /// The file of a store, open or closed.
 pub(super) struct Handle {
     pub(super) path: PathBuf,
     pub(super) file: FileId,
-    pub(super) probing: Probing,
     pub(super) state: Mutex<State>,
     /// The time of the last use, by the clock of the pool.
     pub(super) last_use: AtomicU64,

@@ -10,21 +10,18 @@ mod directory;
 mod failure;
 mod handle;
 mod inspect;
+mod names;
 mod open;
-mod open_files;
 mod pool;
-mod probe;
 mod removal;
 mod reserve;
 mod rows;
 mod schema;
+pub(crate) mod source;
+mod stamp;
 mod still;
 mod stored;
 
-pub(crate) use direct::{Found, Reader};
-pub(crate) use directory::Entry;
-pub(crate) use open::Probing;
-pub use pool::Pool;
 pub use stored::SqliteStore;
 
 use std::path::{Path, PathBuf};
@@ -32,19 +29,18 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction};
 use tracing::error;
 
-use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
+use self::commit::{Fault, replace_content};
 use self::failure::log_failure;
 use self::inspect::inspect;
-use self::open_files::Registered;
-use self::probe::Probe;
+use self::names::Names;
 use self::removal::SCRUB_WAIT;
-use self::rows::{change, index_keys, read_header, snapshot};
+use self::rows::{change, load_rows, read_header, snapshot};
+use self::stamp::FileId;
 use self::still::Still;
-use super::place::{FileId, Place};
-use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Summarise, Write};
+use super::{Change, Header, Purpose, Role, Row, Snapshot, Work};
 use crate::error::{Error, Result};
 use crate::file_lock;
 
@@ -64,15 +60,12 @@ struct OpenFile {
     writer: Mutex<Connection>,
     /// A second connection, so that reads do not wait for a writer's sync.
     reader: Mutex<Connection>,
-    // Dropped after the connections: closing any handle of a file can release their locks.
-    probe: Probe,
     /// The state of a file that is open read-only. Locked after the connections.
     still: Mutex<Option<Still>>,
     /// Whether the writer's connection is read-only.
     only_read: AtomicBool,
     file: FileId,
-    /// The names and identities of the open files.
-    place: Mutex<Place>,
+    names: Mutex<Names>,
     /// The schema version that the last write found to be ours.
     schema: AtomicI64,
     /// The data version of the writer's connection. Every commit of another connection changes it.
@@ -83,8 +76,6 @@ struct OpenFile {
     loaded: Mutex<Option<(Instant, Duration)>>,
     /// When the removal of old bytes is tried again; `None` if there are no old bytes.
     scrub_due: Mutex<Option<Instant>>,
-    // Dropped last.
-    _registered: Registered,
 }
 
 /// The state of an open file that its next opening takes over.
@@ -97,8 +88,8 @@ struct Kept {
 }
 
 impl OpenFile {
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn still(&self) -> MutexGuard<'_, Option<Still>> {
@@ -133,36 +124,6 @@ impl OpenFile {
         self.write("initialise", |transaction| Ok(replace_content(transaction, header)?))?;
         self.scrub(SCRUB_WAIT);
         Ok(())
-    }
-
-    fn set_pin(
-        &self,
-        role: Role,
-        old: Option<&[u8]>,
-        record: &[u8],
-        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
-    ) -> Result<Option<Change>> {
-        let sql = match role {
-            Role::SecurityOfficer => {
-                "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
-            }
-            Role::User => {
-                "UPDATE token SET user_pin = ?1, user_failures = 0 WHERE user_pin = coalesce(?2, user_pin)"
-            }
-        };
-        let done = self.write_with_reserve("set a PIN", |transaction| {
-            let before = snapshot(transaction)?;
-            if transaction.execute(sql, params![record, old])? == 0 {
-                return Ok(None);
-            }
-            let summary = summarise(&before).map_err(Fault::Refused)?;
-            conclude(transaction, &before, &summary)?;
-            Ok(Some(before.change))
-        })?;
-        // The replaced bytes contain the old PIN record. With it, the old PIN still unwraps the
-        // token key.
-        self.scrub(SCRUB_WAIT);
-        Ok(done)
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
@@ -209,57 +170,40 @@ impl OpenFile {
     }
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
-        // The header of the `-shm` file is read before the rows, so that a commit in between is
-        // noticed later.
-        let (header, began) = (self.probe.read(), Instant::now());
+        let began = Instant::now();
         let mut connection = self.current_reader()?;
         // The flag is also reset before the rows are read.
         self.others_wrote.store(false, Ordering::Release);
         let mut load = || {
             let transaction = connection.transaction()?;
-            let mut rows =
-                transaction.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
-            let mut rows = rows.query([])?;
-            while let Some(row) = rows.next()? {
-                each(Row {
-                    id: row.get(0)?,
-                    private: row.get(1)?,
-                    tag: row.get(2)?,
-                    index_keys: index_keys(row)?,
-                });
-            }
+            load_rows(&transaction, each)?;
             snapshot(&transaction)
         };
         let loaded: rusqlite::Result<_> = load();
         let loaded = loaded.map_err(|reason| log_failure(&self.path, "load", &reason))?;
         self.expect_still("load")?;
-        self.probe.remember(header);
         let end = Instant::now();
         *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Some((end, end - began));
         Ok(loaded)
     }
 
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
-        self.read("record", |connection| {
-            let mut statement = connection.prepare_cached("SELECT body FROM record WHERE id = ?1")?;
-            statement.query_row([id], |row| row.get(0)).optional()
-        })
+        self.read("record", |connection| rows::record(connection, id))
     }
 
-    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        let work = |transaction: &Transaction<'_>| run_writes(transaction, writes, summarise);
-        // Of these writes, only removals may use the reserve.
-        let committed = if writes.iter().all(|write| matches!(write, Write::Delete(..))) {
-            self.write_with_reserve("commit", work)?
-        } else {
-            self.write("commit", work)?
-        };
-        if writes.iter().any(|write| matches!(write, Write::Delete(..))) {
-            self.scrub(SCRUB_WAIT);
-        } else {
-            self.scrub_if_due();
+    fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
+        let run = |transaction: &Transaction<'_>| commit::run(transaction, purpose, work);
+        match purpose {
+            Purpose::Write => self.write("commit", run)?,
+            Purpose::Erase => self.write_with_reserve("commit", run)?,
+            Purpose::Rewrite => self.write("rewrite", run)?,
         }
-        Ok(committed)
+        if purpose == Purpose::Write {
+            self.scrub_if_due();
+        } else {
+            self.scrub(SCRUB_WAIT);
+        }
+        Ok(())
     }
 
     fn tidy(&self) {
@@ -275,25 +219,9 @@ impl OpenFile {
         })
     }
 
-    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
-        let before = self.write("rewrite", |transaction| rewrite_records(transaction, rewriter))?;
-        self.scrub(SCRUB_WAIT);
-        Ok(before)
-    }
-
     fn changed_since(&self, seen: Change) -> Result<bool> {
-        let header = self.probe.read();
-        if self.probe.remembers(header) {
-            return Ok(false);
-        }
         let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
-        if changed || self.is_look_due() {
-            return Ok(true);
-        }
-        if !self.others_wrote.load(Ordering::Acquire) {
-            self.probe.remember(header);
-        }
-        Ok(false)
+        Ok(changed || self.is_look_due())
     }
 
     fn copy(&self, path: &Path) -> Result<()> {
@@ -311,9 +239,6 @@ impl OpenFile {
     }
 
     fn suspicious_since(&self, seen: Change) -> Result<bool> {
-        if self.probe.remembers(self.probe.read()) {
-            return Ok(false);
-        }
         let same = self.read("look for changes", |connection| Ok(change(connection)? == seen))?;
         Ok(same && self.is_look_due())
     }

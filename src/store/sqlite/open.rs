@@ -15,15 +15,15 @@ use tracing::{error, warn};
 use super::commit::replace_content;
 use super::direct::expect_token;
 use super::failure::{is_shortage, log_failure, log_io_failure, log_not_a_token};
-use super::open_files::Registered;
-use super::probe::Probe;
+use super::names::Names;
 use super::reserve;
 use super::schema;
+use super::stamp::JOURNAL;
 use super::still::{Still, is_out_of_room};
 use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
 use crate::file;
-use crate::store::place::{self, FileId, JOURNAL, Place};
+use crate::store::permissions;
 use crate::store::{Header, descriptors};
 
 /// The extension of a token file.
@@ -32,15 +32,6 @@ pub(super) const EXTENSION: &str = "jeton";
 pub(super) const ROLLBACK: &str = "jeton-journal";
 /// The extension of a token file while it is created.
 const FRESH: &str = "new";
-
-/// Whether a check for changes reads SQLite's `-shm` file directly, to learn that no process
-/// committed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probing {
-    On,
-    /// Each check asks SQLite.
-    Off,
-}
 
 /// The open connections of a token file.
 struct Connections {
@@ -57,10 +48,10 @@ impl Connections {
 
 impl OpenFile {
     /// Opens a token file. Opens it read-only if the disk is full or the process may not write it.
-    pub(super) fn open(path: &Path, probing: Probing) -> Result<Self> {
-        let look = || -> std::io::Result<FileId> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let look = || -> std::io::Result<()> {
             let data = std::fs::symlink_metadata(path)?;
-            place::check_file(&data)?;
+            permissions::check_file(&data)?;
             // SQLite would use this journal. It would roll the token back, and remove the file that
             // the journal names.
             let journal = path.with_extension(ROLLBACK);
@@ -68,10 +59,9 @@ impl OpenFile {
                 let name = journal.file_name().unwrap_or_default();
                 return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
             }
-            expect_token(path)?;
-            Ok(FileId::from(&data))
+            expect_token(path)
         };
-        let registered = Registered::new(look().map_err(|reason| log_not_a_token(path, &reason))?);
+        look().map_err(|reason| log_not_a_token(path, &reason))?;
         // A process that was killed may have left old bytes in the write-ahead log.
         let log = std::fs::symlink_metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
         let opened = match connect(path) {
@@ -84,24 +74,22 @@ impl OpenFile {
         }
         .or_else(|reason| Self::only_read(path, reason))
         .map_err(|reason| log_failure(path, "open", &reason))?;
-        let place = Place::of(path).map_err(|reason| log_io_failure(path, "open", &reason))?;
+        let names = Names::of(path).map_err(|reason| log_io_failure(path, "open", &reason))?;
         let only_read = AtomicBool::new(opened.is_only_read());
         let Connections { writer, reader, still } = opened;
         let store = Self {
             path: path.to_owned(),
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
-            probe: if probing == Probing::On { Probe::beside(path) } else { Probe::off() },
             still: Mutex::new(still),
             only_read,
-            file: place.id(),
-            place: Mutex::new(place),
+            file: names.id(),
+            names: Mutex::new(names),
             schema: AtomicI64::new(UNKNOWN),
             data_version: AtomicI64::new(UNKNOWN),
             others_wrote: AtomicBool::new(false),
             loaded: Mutex::default(),
             scrub_due: Mutex::new(log.then(Instant::now)),
-            _registered: registered,
         };
         store.take_reserve();
         Ok(store)
@@ -158,8 +146,9 @@ impl OpenFile {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
         // SQLite would create a file that every user can read. It gives its journal files the mode
         // of the token file.
-        let mode = place::mode_in(dir).map_err(|reason| fail(&reason))?;
-        place::open_or_create(&fresh, OFlags::WRONLY | OFlags::EXCL, mode).map_err(|reason| fail(&reason))?;
+        let mode = permissions::mode_in(dir).map_err(|reason| fail(&reason))?;
+        permissions::open_or_create(&fresh, OFlags::WRONLY | OFlags::EXCL, mode)
+            .map_err(|reason| fail(&reason))?;
         let named = begin(&fresh, header)
             .map_err(|reason| log_failure(&path, "create", &reason))
             .and_then(|()| std::fs::rename(&fresh, &path).map_err(|reason| fail(&reason)));
@@ -204,8 +193,8 @@ impl OpenFile {
                 (*writer, *reader) = (opened.writer, opened.reader);
                 *self.still() = opened.still;
                 // SQLite has created new files beside the token.
-                let place = Place::of(&self.path);
-                *self.place() = place.map_err(|reason| log_io_failure(&self.path, "reopen", &reason))?;
+                let names = Names::of(&self.path);
+                *self.names() = names.map_err(|reason| log_io_failure(&self.path, "reopen", &reason))?;
                 self.schema.store(UNKNOWN, Ordering::Release);
                 self.data_version.store(UNKNOWN, Ordering::Release);
                 self.others_wrote.store(true, Ordering::Release);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::file_lock;
 
 /// The places of open token files.
-pub struct Pool {
+pub(super) struct Pool {
     limit: usize,
     places: Mutex<Places>,
     /// Signalled when a file may be closed or a place is free.
@@ -30,7 +30,7 @@ struct Places {
 
 impl Pool {
     /// Returns a pool for this number of open files.
-    pub fn new(limit: usize) -> Arc<Self> {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit: limit.max(1),
             places: Mutex::new(Places { taken: 0, open: Vec::new() }),

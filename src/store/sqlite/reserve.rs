@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 
 use super::attempt_lock;
 use crate::file;
-use crate::store::place;
+use crate::store::permissions;
 
 /// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
 /// when some objects are removed.
@@ -26,7 +26,8 @@ const BLOCK: u64 = 512;
 
 /// Allocates the reserve of the token file at `path`, or the part of it that fits on the disk.
 pub(super) fn take(path: &Path) -> Result<()> {
-    let file = place::open_or_create(&attempt_lock::name(path), OFlags::RDWR, place::mode_beside(path))?;
+    let file =
+        permissions::open_or_create(&attempt_lock::name(path), OFlags::RDWR, permissions::mode_beside(path))?;
     if is_whole(&file)? {
         return Ok(());
     }

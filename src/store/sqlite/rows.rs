@@ -1,10 +1,10 @@
 //! Converts rows of SQLite to the types of the store.
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::{FORMAT, OLDEST};
 use crate::store::seal::index::{IndexKeys, decode};
-use crate::store::{Change, Header, PinState, Snapshot};
+use crate::store::{Change, Header, PinState, Row, Snapshot};
 
 /// Reads the header; `None` if the file has no token. If this version of Jeton does not know the
 /// format of the file, returns the number of the format as the error.
@@ -38,12 +38,28 @@ pub(super) fn change(connection: &Connection) -> rusqlite::Result<Change> {
 }
 
 /// Returns the change number and the summary that belongs to it.
-pub(super) fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {
-    let mut statement = transaction.prepare_cached("SELECT change, summary FROM token")?;
+pub(super) fn snapshot(connection: &Connection) -> rusqlite::Result<Snapshot> {
+    let mut statement = connection.prepare_cached("SELECT change, summary FROM token")?;
     statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
 }
 
 /// Reads the index keys of an object, the fourth column of the row.
 pub(super) fn index_keys(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexKeys> {
     Ok(decode(row.get_ref(3)?.as_blob()?))
+}
+
+/// Calls `each` with every row, in order of their numbers.
+pub(super) fn load_rows(connection: &Connection, each: &mut dyn FnMut(Row)) -> rusqlite::Result<()> {
+    let mut rows = connection.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
+    let mut rows = rows.query([])?;
+    while let Some(row) = rows.next()? {
+        each(Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? });
+    }
+    Ok(())
+}
+
+/// Returns the record of an object; `None` if there is no such object.
+pub(super) fn record(connection: &Connection, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut statement = connection.prepare_cached("SELECT body FROM record WHERE id = ?1")?;
+    statement.query_row([id], |row| row.get(0)).optional()
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::schema;
+use super::stamp::Stamp;
 use crate::error::Error;
-use crate::store::place::Stamp;
 
 /// The state of a file that is open read-only.
 pub(super) struct Still {

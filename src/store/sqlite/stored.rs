@@ -2,27 +2,23 @@
 //! place, and the next use opens the file again.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tracing::error;
 
 use super::attempt_lock::AttemptLock;
 use super::changes::is_rested;
 use super::failure::{log_failure, log_io_failure};
 use super::handle::{Closed, Handle, State};
-use super::open::Probing;
 use super::pool::Pool;
+use super::stamp::FileId;
 use super::{Kept, OpenFile, lock};
 use crate::error::{Error, Result};
 use crate::file_lock::Mode;
 use crate::store::descriptors;
-use crate::store::place::FileId;
-use crate::store::{
-    Attempt, Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write,
-};
+use crate::store::{Attempt, Change, Header, Purpose, Role, Row, Snapshot, Store, Work};
 
 /// The store of one token in an SQLite file.
 pub struct SqliteStore {
@@ -54,16 +50,15 @@ impl Drop for InUse<'_> {
 impl SqliteStore {
     /// Opens a token file, with a pool of its own.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_in(&Pool::new(1), path, Probing::On)
+        Self::open_in(&Pool::new(1), path)
     }
 
     /// Opens a token file in a pool.
-    pub(crate) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
-        let opened = open_with_place(pool, path, probing)?;
+    pub(super) fn open_in(pool: &Arc<Pool>, path: &Path) -> Result<Self> {
+        let opened = open_with_place(pool, path)?;
         let handle = Arc::new(Handle {
             path: path.to_owned(),
             file: opened.file,
-            probing,
             write_protected: AtomicBool::new(opened.is_write_protected()),
             state: Mutex::new(State::Open(Arc::new(opened))),
             last_use: AtomicU64::new(pool.tick()),
@@ -74,33 +69,15 @@ impl SqliteStore {
 
     /// Opens a token file that this process knows. Fails with `DeviceRemoved` if it was removed or
     /// replaced.
-    pub(crate) fn open_again(pool: &Arc<Pool>, path: &Path, probing: Probing, file: FileId) -> Result<Self> {
+    pub(super) fn open_again(pool: &Arc<Pool>, path: &Path, file: FileId) -> Result<Self> {
         expect_file(path, file)?;
-        let store = Self::open_in(pool, path, probing)?;
+        let store = Self::open_in(pool, path)?;
         // Another process may have replaced the file before it was opened.
         if store.file() == file { Ok(store) } else { Err(Error::DeviceRemoved) }
     }
 
-    /// Returns whether this process may write to a token file and to its directory.
-    pub(crate) fn looks_writable(path: &Path) -> bool {
-        let may_write = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-        may_write(path) && path.parent().is_some_and(may_write)
-    }
-
-    /// Creates a token file with this header, and opens it. Only its owner may use it, except in a
-    /// shared directory.
-    pub(crate) fn create(
-        pool: &Arc<Pool>,
-        dir: &Path,
-        header: &Header,
-        probing: Probing,
-    ) -> Result<(Self, PathBuf)> {
-        let path = OpenFile::create(dir, header)?;
-        Self::open_in(pool, &path, probing).map(|store| (store, path))
-    }
-
     /// Returns the identity of the token file.
-    pub(crate) fn file(&self) -> FileId {
+    pub(super) fn file(&self) -> FileId {
         self.handle.file
     }
 
@@ -132,7 +109,7 @@ impl SqliteStore {
     fn reopen(&self, closed: &Closed) -> Result<OpenFile> {
         let handle = &self.handle;
         expect_file(&handle.path, handle.file)?;
-        let opened = open_with_place(&self.pool, &handle.path, handle.probing)?;
+        let opened = open_with_place(&self.pool, &handle.path)?;
         // Another process may have replaced the file before it was opened. The stamp is taken after
         // SQLite first read its data version, so that no change between the two is missed.
         let outcome = expect_file(&handle.path, handle.file).and_then(|()| {
@@ -186,11 +163,11 @@ impl Drop for SqliteStore {
 
 /// Opens a token file in a place of the pool. If the process has no descriptors left, closes other
 /// files of the pool.
-fn open_with_place(pool: &Pool, path: &Path, probing: Probing) -> Result<OpenFile> {
+fn open_with_place(pool: &Pool, path: &Path) -> Result<OpenFile> {
     pool.take_place()?;
     loop {
         descriptors::forget_shortage();
-        match OpenFile::open(path, probing) {
+        match OpenFile::open(path) {
             Ok(opened) => return Ok(opened),
             Err(Error::HostMemory) if pool.shrink() => {}
             Err(reason) => {
@@ -230,16 +207,6 @@ impl Store for SqliteStore {
         self.file_in_use()?.relabel(label)
     }
 
-    fn set_pin(
-        &self,
-        role: Role,
-        old: Option<&[u8]>,
-        record: &[u8],
-        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
-    ) -> Result<Option<Change>> {
-        self.file_in_use()?.set_pin(role, old, record, summarise)
-    }
-
     fn begin_attempt(&self, role: Role, limit: u32) -> Result<Attempt> {
         let lock = self.lock_attempt(Mode::Shared)?;
         let lock = match self.file_in_use()?.attempt(role, limit) {
@@ -276,8 +243,8 @@ impl Store for SqliteStore {
         self.file_in_use()?.record(id)
     }
 
-    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
-        self.file_in_use()?.commit(writes, summarise)
+    fn transact(&self, purpose: Purpose, work: &mut Work<'_>) -> Result<()> {
+        self.file_in_use()?.transact(purpose, work)
     }
 
     fn tidy(&self) {
@@ -289,10 +256,6 @@ impl Store for SqliteStore {
 
     fn is_outdated(&self) -> Result<bool> {
         self.file_in_use()?.is_outdated()
-    }
-
-    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
-        self.file_in_use()?.rewrite(rewriter)
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Detached;
 use crate::error::Result;
 use crate::store::fingerprint::{Content, Fingerprint};
-use crate::store::sqlite::commit::{apply, records_after};
+use crate::store::sqlite::commit::{self, apply};
 use crate::store::sqlite::failure::log_failure;
 use crate::store::sqlite::open::create_content;
 use crate::store::{Header, Row, Write};
@@ -42,7 +42,7 @@ impl Detached {
 
     /// Returns the next objects after this number, in the order of their numbers.
     pub(in crate::store) fn objects_after(&self, id: i64) -> Result<Vec<(Row, Vec<u8>)>> {
-        records_after(&self.connection, id).map_err(|reason| self.log("read the objects", &reason))
+        commit::objects_after(&self.connection, id).map_err(|reason| self.log("read the objects", &reason))
     }
 
     /// Returns the content of the file.
