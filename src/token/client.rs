@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use tracing::warn;
 
 use super::epoch::Epoch;
-use super::objects::{self, Known, Objects};
+use super::objects::{self, Content, Objects};
 use super::search::Plan;
 use super::{ChangeGuard, MOST_LOADS, State, Token};
 use crate::error::{Error, Result};
@@ -140,7 +140,7 @@ impl ClientToken {
                 self.end_login(&change, &mut state);
             }
             drop(state);
-            self.settle_all();
+            self.take_back_all_owed();
         }
         left
     }
@@ -165,7 +165,7 @@ impl ClientToken {
         }
         self.end_login(&change, &mut state);
         drop(state);
-        self.settle_all();
+        self.take_back_all_owed();
         Ok(())
     }
 
@@ -378,7 +378,7 @@ impl ClientToken {
             }
         }
         // The row does not match the record, although no process is writing.
-        if let Some(Known { home: Home::Token(id), .. }) = self.token.objects.get(handle) {
+        if let Some(Content { home: Home::Token(id), .. }) = self.token.objects.get(handle) {
             self.leave_out(id);
         }
         Err(Error::ObjectHandleInvalid)

@@ -42,7 +42,7 @@ pub(crate) use rewrite::{NewPins, Rekey, Sealing, Serials};
 
 use commit::Queue;
 use load::NextPoll;
-use objects::{Entry, Known, Objects};
+use objects::{Content, Entry, Objects};
 use pin::Tally;
 use search::in_session;
 
@@ -303,7 +303,7 @@ impl Token {
 
     /// Returns the token object of an entry. Reads it from the store if necessary. Returns `None`
     /// if the record in the store does not match the row in memory.
-    fn read_once(&self, handle: ObjectHandle, id: i64, entry: Known) -> Result<Option<Arc<Object>>> {
+    fn read_once(&self, handle: ObjectHandle, id: i64, entry: Content) -> Result<Option<Arc<Object>>> {
         // A key that was read before the login must be read again, for its secret parts.
         let read = entry.object.filter(|object| !object.is_locked() || self.state().key.is_none());
         if read.is_some() {
@@ -384,14 +384,14 @@ impl Token {
 
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
     pub(crate) fn poll(&self) -> Result<()> {
-        self.follow(|seen| self.store.changed_since(seen))
+        self.load_if(|seen| self.store.changed_since(seen))
     }
 
     /// Loads the changes of other processes that the store notices without waiting for a server.
     /// Returns whether the store could look for them.
     fn poll_without_wait(&self) -> Result<bool> {
         let mut asked = true;
-        self.follow(|seen| {
+        self.load_if(|seen| {
             let noticed = self.store.noticed_since(seen)?;
             asked = noticed.is_some();
             Ok(noticed == Some(true))
@@ -401,7 +401,7 @@ impl Token {
 
     /// Loads the changes of other processes if `changed` says that there are any. During an outage
     /// that the configuration allows, the rows in memory stay as they are.
-    fn follow(&self, changed: impl FnOnce(Change) -> Result<bool>) -> Result<()> {
+    fn load_if(&self, changed: impl FnOnce(Change) -> Result<bool>) -> Result<()> {
         let seen = self.state().seen;
         let outcome = match seen.map_or(Ok(true), changed) {
             Ok(false) => Ok(()),

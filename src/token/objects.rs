@@ -57,7 +57,7 @@ pub(super) struct Entry {
 }
 
 /// The content of an entry without the index keys.
-pub(super) struct Known {
+pub(super) struct Content {
     pub(super) home: Home,
     pub(super) private: bool,
     pub(super) tag: Tag,
@@ -142,8 +142,8 @@ impl Objects {
     }
 
     /// Returns the content of the entry of a handle.
-    pub(super) fn get(&self, handle: ObjectHandle) -> Option<Known> {
-        self.by_handle.get(&handle).map(|entry| Known {
+    pub(super) fn get(&self, handle: ObjectHandle) -> Option<Content> {
+        self.by_handle.get(&handle).map(|entry| Content {
             home: entry.home,
             private: entry.private,
             tag: entry.tag,
@@ -163,7 +163,7 @@ impl Objects {
             self.rows().insert(id, handle);
         }
         let place = entry.place(handle);
-        self.enter(handle, &entry);
+        self.add_to_index(handle, &entry);
         self.by_handle.insert(handle, entry);
         self.walk.write().unwrap_or_else(PoisonError::into_inner).insert(place);
         // This comes last: if the session is closed meanwhile, its list has the whole object.
@@ -175,11 +175,11 @@ impl Objects {
     /// Replaces the object of a handle.
     pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
         let place = entry.place(handle);
-        self.enter(handle, &entry);
+        self.add_to_index(handle, &entry);
         let new = entry.index_keys.clone();
         if let Some(old) = self.by_handle.insert(handle, entry) {
             let gone = old.index_keys.iter().filter(|key| !new.contains(key));
-            gone.for_each(|key| self.leave(handle, *key));
+            gone.for_each(|key| self.remove_from_index(handle, *key));
         }
         self.walk.write().unwrap_or_else(PoisonError::into_inner).change(place);
     }
@@ -211,7 +211,7 @@ impl Objects {
             }
             Home::BuiltIn => {}
         }
-        entry.index_keys.iter().for_each(|key| self.leave(handle, *key));
+        entry.index_keys.iter().for_each(|key| self.remove_from_index(handle, *key));
         self.walk.write().unwrap_or_else(PoisonError::into_inner).remove(handle);
     }
 
@@ -344,7 +344,7 @@ impl Objects {
         found
     }
 
-    fn enter(&self, handle: ObjectHandle, entry: &Entry) {
+    fn add_to_index(&self, handle: ObjectHandle, entry: &Entry) {
         for key in entry.index_keys.iter() {
             self.index
                 .entry(*key)
@@ -357,7 +357,7 @@ impl Objects {
         }
     }
 
-    fn leave(&self, handle: ObjectHandle, key: u64) {
+    fn remove_from_index(&self, handle: ObjectHandle, key: u64) {
         self.index.remove_if_mut(&key, |_, posting| posting.remove(handle));
     }
 

@@ -241,7 +241,7 @@ impl Token {
 
     /// Counts a failure before the PIN is tried.
     fn count(&self, role: Role, failures: u32) -> Result<Counted> {
-        self.settle(role);
+        self.take_back_owed(role);
         let limit = self.settings.pins.retries.saturating_sub(self.tally(role).uncounted);
         match self.store.begin_attempt(role, limit) {
             Ok(attempt) => Ok(Counted::OnDisk(attempt)),
@@ -296,7 +296,7 @@ impl Token {
     /// Subtracts the failure of an attempt that ended with another error than a wrong PIN.
     fn take_back(&self, role: Role, counted: &Counted) {
         self.tally(role).owed += counted.on_disk();
-        self.settle(role);
+        self.take_back_owed(role);
     }
 
     /// Counts a wrong PIN in memory if the store has not counted it.
@@ -307,11 +307,11 @@ impl Token {
     }
 
     /// Subtracts the failures of both PINs that could not be subtracted earlier.
-    pub(super) fn settle_all(&self) {
-        [Role::SecurityOfficer, Role::User].into_iter().for_each(|role| self.settle(role));
+    pub(super) fn take_back_all_owed(&self) {
+        [Role::SecurityOfficer, Role::User].into_iter().for_each(|role| self.take_back_owed(role));
     }
 
-    fn settle(&self, role: Role) {
+    fn take_back_owed(&self, role: Role) {
         let owed = std::mem::take(&mut self.tally(role).owed);
         if owed == 0 {
             return;
@@ -353,7 +353,7 @@ impl ClientToken {
         self.may_log_in(role)?;
         let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
         let key = Arc::new(key);
-        self.enter(role, &key, incarnation)?;
+        self.start_login(role, &key, incarnation)?;
         self.store.tidy();
         self.upgrade(&key, incarnation);
         self.strengthen((&key, incarnation), role, &record, pin);
@@ -361,7 +361,7 @@ impl ClientToken {
     }
 
     /// Logs in with the unwrapped token key.
-    fn enter(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
+    fn start_login(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
         let login = match role {
             Role::User => Login::User,
             Role::SecurityOfficer => Login::SecurityOfficer,
