@@ -7,14 +7,17 @@ use crate::call::{call_in, call_session};
 use crate::input::{In, Out};
 use crate::number::{object, session};
 use crate::operation::{cancel, consume, produce, transform};
-use crate::params::mechanism_or_null;
+use crate::params::mechanism;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *mut CK_MECHANISM) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pMechanism.
-    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
-        Some(mechanism) => session.digest_init(&mechanism),
-        None => cancel(&mut session.operations.digest),
+    call_session(handle, |session| {
+        if given.is_null() {
+            return cancel(&mut session.operations.digest);
+        }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
+        session.digest_init(&mechanism)
     })
 }
 

@@ -24,10 +24,11 @@ pub(crate) unsafe fn init_crypting(
     given: *const CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
-    let Some(given) = unsafe { Given::read(given) }? else {
+    if given.is_null() {
         return cancel(session.operations.crypt(direction));
-    };
+    }
+    // SAFETY: the caller's promise.
+    let given = unsafe { Given::read(given) }?;
     let parsed;
     // SAFETY: the caller's promise.
     let params = match unsafe { given.gcm() }? {

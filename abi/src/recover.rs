@@ -8,7 +8,7 @@ use crate::call::call_session;
 use crate::input::{In, Out};
 use crate::number::object;
 use crate::operation::{cancel, transform};
-use crate::params::mechanism_or_null;
+use crate::params::mechanism;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignRecoverInit(
@@ -16,12 +16,13 @@ pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pMechanism.
-    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
-        Some(mechanism) => {
-            session.start("C_SignRecoverInit", &mechanism, object(key), Session::sign_recover_init)
+    call_session(handle, |session| {
+        if given.is_null() {
+            return cancel(&mut session.operations.sign_recover);
         }
-        None => cancel(&mut session.operations.sign_recover),
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
+        session.start("C_SignRecoverInit", &mechanism, object(key), Session::sign_recover_init)
     })
 }
 
@@ -46,12 +47,13 @@ pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pMechanism.
-    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
-        Some(mechanism) => {
-            session.start("C_VerifyRecoverInit", &mechanism, object(key), Session::verify_recover_init)
+    call_session(handle, |session| {
+        if given.is_null() {
+            return cancel(&mut session.operations.verify_recover);
         }
-        None => cancel(&mut session.operations.verify_recover),
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
+        session.start("C_VerifyRecoverInit", &mechanism, object(key), Session::verify_recover_init)
     })
 }
 

@@ -7,7 +7,7 @@ use crate::call::call_session;
 use crate::input::{In, Out};
 use crate::number::object;
 use crate::operation::{cancel, consume, produce, transform};
-use crate::params::mechanism_or_null;
+use crate::params::mechanism;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignInit(
@@ -15,10 +15,13 @@ pub(crate) unsafe extern "C" fn C_SignInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pMechanism.
-    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
-        Some(mechanism) => session.start("C_SignInit", &mechanism, object(key), Session::sign_init),
-        None => cancel(&mut session.operations.sign),
+    call_session(handle, |session| {
+        if given.is_null() {
+            return cancel(&mut session.operations.sign);
+        }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
+        session.start("C_SignInit", &mechanism, object(key), Session::sign_init)
     })
 }
 

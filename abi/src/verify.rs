@@ -7,7 +7,7 @@ use crate::call::call_session;
 use crate::input::In;
 use crate::number::object;
 use crate::operation::{cancel, consume, consume_both};
-use crate::params::mechanism_or_null;
+use crate::params::mechanism;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyInit(
@@ -15,10 +15,13 @@ pub(crate) unsafe extern "C" fn C_VerifyInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pMechanism.
-    call_session(handle, |session| match unsafe { mechanism_or_null(given) }? {
-        Some(mechanism) => session.start("C_VerifyInit", &mechanism, object(key), Session::verify_init),
-        None => cancel(&mut session.operations.verify),
+    call_session(handle, |session| {
+        if given.is_null() {
+            return cancel(&mut session.operations.verify);
+        }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
+        session.start("C_VerifyInit", &mechanism, object(key), Session::verify_init)
     })
 }
 

@@ -8,7 +8,7 @@ use crate::call::call_session;
 use crate::input::In;
 use crate::number::object;
 use crate::operation::{cancel, consume};
-use crate::params::mechanism_or_null;
+use crate::params::mechanism;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
@@ -19,10 +19,11 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     signature_len: CK_ULONG,
 ) -> CK_RV {
     call_session(handle, |session| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let Some(mechanism) = unsafe { mechanism_or_null(given) }? else {
+        if given.is_null() {
             return cancel(&mut session.operations.verify_signature);
-        };
+        }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() }?;
         session.start("C_VerifySignatureInit", &mechanism, object(key), |session, mechanism, key| {

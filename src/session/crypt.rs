@@ -44,7 +44,7 @@ pub enum CryptParams<'a> {
 
 impl CryptParams<'_> {
     /// Copies the parameter. Fails with `HostMemory` if there is no memory for it.
-    pub(super) fn to_owned(self) -> Result<Params> {
+    pub(super) fn copied(self) -> Result<Params> {
         match self {
             Self::Gcm(gcm) => gcm.scheme().map(Params::Cipher),
             Self::Parsed(params) => Ok(params.clone()),

@@ -206,13 +206,22 @@ impl Session {
         if operation.rearm(info, key, epoch, |engine, kept| engine.renew(params, kept))? {
             return Ok(());
         }
-        let mechanism = Mechanism { info, params: params.to_owned()? };
+        self.start_crypting(direction, &Mechanism { info, params: params.copied()? }, key, epoch)
+    }
+
+    fn start_crypting(
+        &mut self,
+        direction: Direction,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        epoch: u64,
+    ) -> Result<()> {
         let usage = match direction {
             Direction::Encrypt => Usage::ENCRYPT,
             Direction::Decrypt => Usage::DECRYPT,
         };
-        let (start, operations) = self.prepare(&mechanism, key, usage);
-        let make = |key: Arc<Object>| crypting(start.token, &mechanism, &key, direction);
+        let (start, operations) = self.prepare(mechanism, key, usage);
+        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, direction);
         start.arm_new(operations.crypt(direction), epoch, make)
     }
 

@@ -12,7 +12,7 @@ use crate::call::call_session;
 use crate::input::{In, Out, transform};
 use crate::number::object;
 use crate::operation::{cancel, cancel_refused};
-use crate::params::message::{Message, Nonce, Tag, aead_or_null, read_message};
+use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
 /// Defines the functions of one direction.
 macro_rules! functions {
@@ -25,7 +25,7 @@ macro_rules! functions {
         $next:ident,
         $final:ident
     ) => {
-        init_and_final!($init, $final, $operation, aead_or_null, |session, mechanism, key| {
+        init_and_final!($init, $final, $operation, message_mechanism, |session, mechanism, key| {
             session.message_crypt_init(Direction::$direction, mechanism, key)
         });
 
@@ -87,25 +87,15 @@ macro_rules! functions {
     };
 }
 
-functions!(
-    Encrypt,
-    message_encrypt:
-    C_MessageEncryptInit,
-    C_EncryptMessage,
-    C_EncryptMessageBegin,
-    C_EncryptMessageNext,
-    C_MessageEncryptFinal
-);
+functions! {
+    Encrypt, message_encrypt:
+    C_MessageEncryptInit, C_EncryptMessage, C_EncryptMessageBegin, C_EncryptMessageNext, C_MessageEncryptFinal
+}
 
-functions!(
-    Decrypt,
-    message_decrypt:
-    C_MessageDecryptInit,
-    C_DecryptMessage,
-    C_DecryptMessageBegin,
-    C_DecryptMessageNext,
-    C_MessageDecryptFinal
-);
+functions! {
+    Decrypt, message_decrypt:
+    C_MessageDecryptInit, C_DecryptMessage, C_DecryptMessageBegin, C_DecryptMessageNext, C_MessageDecryptFinal
+}
 
 /// The parameter of a message: pointer and length, not yet checked.
 #[derive(Clone, Copy)]

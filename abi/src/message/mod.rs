@@ -11,10 +11,13 @@ macro_rules! init_and_final {
             given: *mut CK_MECHANISM,
             key: CK_OBJECT_HANDLE,
         ) -> CK_RV {
-            // SAFETY: the contract of PKCS#11 for pMechanism.
-            call_session(handle, |session| match unsafe { $mechanism(given) }? {
-                Some(mechanism) => session.start(stringify!($init), &mechanism, object(key), $start),
-                None => cancel(&mut session.operations.$operation),
+            call_session(handle, |session| {
+                if given.is_null() {
+                    return cancel(&mut session.operations.$operation);
+                }
+                // SAFETY: the contract of PKCS#11 for pMechanism.
+                let mechanism = unsafe { $mechanism(given) }?;
+                session.start(stringify!($init), &mechanism, object(key), $start)
             })
         }
 

@@ -11,13 +11,13 @@ use crate::call::call_session;
 use crate::input::{In, Out, transform};
 use crate::number::object;
 use crate::operation::{cancel, cancel_refused};
-use crate::params::mechanism_or_null;
+use crate::params::mechanism;
 use crate::params::message::no_parameter;
 
 /// Defines the functions that signing and verifying share.
 macro_rules! functions {
     ($operation:ident, $start:ident: $init:ident, $begin:ident, $final:ident) => {
-        init_and_final!($init, $final, $operation, mechanism_or_null, Session::$start);
+        init_and_final!($init, $final, $operation, mechanism, Session::$start);
 
         /// # Safety
         ///

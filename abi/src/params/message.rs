@@ -94,16 +94,16 @@ pub(crate) unsafe fn read_message(
     unsafe { fields.parse(&mut message.params, nonce, tag) }
 }
 
-/// Reads the mechanism of `C_MessageEncryptInit` and `C_MessageDecryptInit`. Returns `None` for
-/// `NULL`, with which the caller ends the operation. The parameter may be present, as in the
-/// specification's example, or absent. Each message has its own parameter, so this one is not used.
+/// Reads the mechanism of `C_MessageEncryptInit` and `C_MessageDecryptInit`. Fails with
+/// `ArgumentsBad` for `NULL`. The parameter may be present, as in the specification's example, or
+/// absent. Each message has its own parameter, so this one is not used.
 ///
 /// # Safety
 ///
 /// `pointer` is `NULL` or readable, and so is the parameter in it.
-pub(crate) unsafe fn aead_or_null(pointer: *const CK_MECHANISM) -> Result<Option<Mechanism>> {
+pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
     if pointer.is_null() {
-        return Ok(None);
+        return Err(Error::ArgumentsBad);
     }
     // SAFETY: the caller's promise.
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
@@ -113,7 +113,7 @@ pub(crate) unsafe fn aead_or_null(pointer: *const CK_MECHANISM) -> Result<Option
     if !parameter.is_empty() && fields(parameter)?.scheme != scheme {
         return Err(Error::MechanismParamInvalid);
     }
-    Ok(Some(Mechanism { info: mechanism, params: Params::None }))
+    Ok(Mechanism { info: mechanism, params: Params::None })
 }
 
 /// Reads the mechanism of `C_WrapKeyAuthenticated` and `C_UnwrapKeyAuthenticated`, whose parameter

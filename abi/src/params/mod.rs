@@ -38,28 +38,18 @@ pub(crate) use places::Places;
 /// The specification has no limit. This one is larger than every derived key.
 const MAX_DATA: u64 = 1 << 16;
 
-/// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer.
-///
-/// # Safety
-///
-/// As for [`mechanism_or_null`].
-pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
-    // SAFETY: the caller's promise.
-    unsafe { mechanism_or_null(pointer) }?.ok_or(Error::ArgumentsBad)
-}
-
-/// Reads the mechanism of an `Init` function. Returns `None` for a `NULL` pointer, with which the
-/// caller ends the operation.
+/// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. In an Init function `NULL`
+/// ends the operation, so these functions check for `NULL` first.
 ///
 /// # Safety
 ///
 /// `pointer` is `NULL` or readable. The parameter in it is readable, and so is the memory that the
 /// parameter points to.
-pub(crate) unsafe fn mechanism_or_null(pointer: *const CK_MECHANISM) -> Result<Option<Mechanism>> {
+pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
     // SAFETY: the caller's promise.
-    let Some(given) = unsafe { Given::read(pointer) }? else { return Ok(None) };
+    let given = unsafe { Given::read(pointer) }?;
     // SAFETY: the caller's promise.
-    Ok(Some(Mechanism { info: given.info, params: unsafe { given.parse() }? }))
+    Ok(Mechanism { info: given.info, params: unsafe { given.parse() }? })
 }
 
 /// A mechanism whose parameter is not parsed yet.
@@ -69,21 +59,21 @@ pub(crate) struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// Finds the mechanism. Returns `None` for a `NULL` pointer.
+    /// Finds the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer.
     ///
     /// # Safety
     ///
     /// `pointer` is `NULL` or readable. The parameter in it is readable during `'a`.
-    pub(crate) unsafe fn read(pointer: *const CK_MECHANISM) -> Result<Option<Self>> {
+    pub(crate) unsafe fn read(pointer: *const CK_MECHANISM) -> Result<Self> {
         if pointer.is_null() {
-            return Ok(None);
+            return Err(Error::ArgumentsBad);
         }
         // SAFETY: not null. Readable by the caller's promise.
         let given = unsafe { pointer.read_unaligned() };
         let info = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
         // SAFETY: the caller's promise.
         let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
-        Ok(Some(Self { info, parameter: parameter.map_err(|_| Error::MechanismParamInvalid)? }))
+        Ok(Self { info, parameter: parameter.map_err(|_| Error::MechanismParamInvalid)? })
     }
 
     /// Copies the parameter.
