@@ -100,5 +100,5 @@ fn report(error: &Error) -> ExitCode {
     if !is_closed_pipe {
         eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
     }
-    if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

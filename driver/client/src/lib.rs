@@ -31,7 +31,7 @@ pub use attribute::{Attribute, Mechanism};
 pub use failure::{Doing, Failure};
 pub use memory::{Memory, Structure};
 pub use module::{
-    LibraryInfo, LoadError, MechanismInfo, Module, ModuleError, SlotId, SlotInfo, TokenInfo, Version,
+    LibraryInfo, LoadError, MechanismInfo, Module, SlotId, SlotInfo, TokenInfo, Version,
 };
 pub use raw::{Arg, FUNCTIONS, Function, Kind};
 pub use session::{Access, ObjectHandle, Session, SessionInfo, User};
