@@ -15,7 +15,8 @@ use cryptoki_sys::{
 };
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_peers::{Interval, Machine, PIN, TokenAccess, prepare_token};
+use jeton_laboratory::{Interval, Machine};
+use jeton_peers::{PIN, TokenAccess, prepare_token};
 
 use crate::artefacts::{Artefacts, root};
 use crate::child::{self, Instance, Role, Work};

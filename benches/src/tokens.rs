@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::{CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA};
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
-use jeton_peers::{Known, Machine, PIN, SO_PIN, Sandbox};
+use jeton_laboratory::Machine;
+use jeton_peers::{Known, PIN, SO_PIN, Sandbox};
 use serde::{Deserialize, Serialize};
 
 use crate::artefacts::{Artefacts, parameters, root, target_directory};

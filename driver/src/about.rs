@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use jeton_peers::Machine;
+use jeton_laboratory::Machine;
 use serde::Serialize;
 
 use crate::Error;

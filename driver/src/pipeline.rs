@@ -40,7 +40,6 @@ pub(crate) use in_process::{KeyPair, PublicKey};
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
 pub use pkcs11::Pkcs11;
-pub(crate) use rounds::spread;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
 pub(crate) use undisturbed::ratios;

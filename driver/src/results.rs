@@ -8,7 +8,7 @@ mod measurement;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use jeton_peers::{Interval, Machine};
+use jeton_laboratory::{Interval, Machine};
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::Error;

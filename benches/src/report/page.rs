@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::Command;
 
-use jeton_peers::Machine;
+use jeton_laboratory::Machine;
 
 use super::data::Data;
 use super::figures::{self, Figure};

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use jeton_peers::Interval;
+use jeton_laboratory::{Interval, spread};
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{Work, spread};
+use crate::pipeline::Work;
 
 /// Clients that order certificates at the same time, and the CA that they order from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

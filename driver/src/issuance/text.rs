@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::load::{LoadTurn, MeasuredLoad};
 use super::tables::{ResultTable, TablePlan, TableRow, tables};
 use crate::about::{About, module_text};
-use crate::figure::{MOVED, WIDE};
+use jeton_laboratory::figure::{MOVED, WIDE};
 use crate::pipeline::{ModuleDescription, Outcome};
 
 /// A measurement of issuance.
@@ -208,7 +208,7 @@ fn drawn(table: &ResultTable, rows: &[&TableRow], modules: Modules) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use jeton_peers::Interval;
+    use jeton_laboratory::Interval;
 
     use super::*;
     use crate::issuance::{METRICS, distinct_loads, document_tables};

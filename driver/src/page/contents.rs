@@ -1,11 +1,11 @@
 //! The tables and plots of the page about a measurement of `jeton-driver pipeline`.
 
-use jeton_peers::Interval;
+use jeton_laboratory::Interval;
 
 use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};
 use crate::Error;
-use crate::figure::{rate, ratio_text, time};
+use jeton_laboratory::figure::{rate, ratio_text, time};
 use crate::pipeline::{Items, Place, STAGES};
 use crate::report::{has_rsa_subscribers, rsa_keys};
 use crate::results::{Cell, Measurement};

@@ -4,7 +4,7 @@ use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};
 use crate::Error;
 use crate::about::module_text;
-use crate::figure::{MOVED, WIDE, rate, time};
+use jeton_laboratory::figure::{MOVED, WIDE, rate, time};
 use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
 
 /// Builds the page from facts about the measurement and its cases.

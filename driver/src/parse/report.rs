@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::library::OURS;
 use super::measure::MeasuredSet;
 use crate::about::About;
-use crate::figure::{rate, ratio_text};
+use jeton_laboratory::figure::{rate, ratio_text};
 
 /// A measurement, and the machine on which it ran.
 #[derive(Debug, Serialize)]

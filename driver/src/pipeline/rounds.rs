@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_peers::Interval;
+use jeton_laboratory::{Interval, spread};
 use serde::Serialize;
 
 use super::job::{ModuleDescription, Turn, Work};
@@ -364,15 +364,6 @@ impl MeasuredBatch {
     }
 }
 
-/// Returns how much values differ: the range without the smallest and the largest tenth, divided by
-/// the median.
-pub(crate) fn spread(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let cut = values.len() / 10;
-    let last = values.len().checked_sub(1)?;
-    Some((values[last - cut] - values[cut]) / values[last / 2])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,14 +449,6 @@ mod tests {
             order[..6],
             [("base", 0), ("module", 0), ("module", 1), ("base", 1), ("base", 2), ("module", 2)]
         );
-    }
-
-    #[test]
-    fn the_spread_leaves_out_outliers() {
-        let mut values = vec![1.0; 20];
-        values[7] = 9.0;
-        assert_eq!(spread(values), Some(0.0));
-        assert_eq!(spread(vec![1.0, 2.0, 3.0]), Some(1.0));
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use jeton_peers::Interval;
+use jeton_laboratory::Interval;
 
 use super::{ModuleReport, Report};
 use crate::about::module_text;
-use crate::figure::{MOVED, WIDE, rate, ratio_text, time};
+use jeton_laboratory::figure::{MOVED, WIDE, rate, ratio_text, time};
 use crate::pipeline::{Items, MeasuredBatch, STAGES};
 use crate::results::Comparison;
 

@@ -85,7 +85,7 @@ fn can_be_drawn(case: &MeasuredCase) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jeton_peers::{Interval, Machine};
+    use jeton_laboratory::{Interval, Machine};
 
     use super::*;
     use crate::results::{Newest, newest};

@@ -142,7 +142,7 @@ fn runs(connection: &Connection, id: i64) -> Result<Vec<Runs>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use jeton_peers::Machine;
+    use jeton_laboratory::Machine;
 
     use super::*;
     use crate::results::{Newest, newest};

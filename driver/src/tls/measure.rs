@@ -5,7 +5,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use jeton_peers::Interval;
+use jeton_laboratory::{Interval, spread};
 use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 
@@ -267,7 +267,7 @@ fn side(turns: Turns) -> Option<Side> {
         handshakes: turns.latencies.len(),
         server: Interval::of(rates(|round| round.server))?,
         client: Interval::of(rates(|round| round.client))?,
-        spread: crate::pipeline::spread(rates(|round| round.server))?,
+        spread: spread(rates(|round| round.server))?,
         latency: Latency::of(turns.latencies)?,
     })
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::case::KeyKind;
 use super::measure::{End, MeasuredCase};
 use crate::about::{About, module_text};
-use crate::figure::{MOVED, rate, ratio_text, time};
+use jeton_laboratory::figure::{MOVED, rate, ratio_text, time};
 use crate::pipeline::ModuleDescription;
 
 /// A measurement, and the machine on which it ran.

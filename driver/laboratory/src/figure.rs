@@ -1,22 +1,22 @@
 //! Formats the times, rates and ratios of several tables.
 
-use jeton_peers::Interval;
+use crate::Interval;
 
 /// A ratio is marked as uncertain if its interval is wider than this fraction of it.
-pub(crate) const WIDE: f64 = 0.1;
+pub const WIDE: f64 = 0.1;
 
 /// A report warns that other work disturbed a measurement if the spread of the baseline's runs is
 /// larger than this.
-pub(crate) const MOVED: f64 = 0.25;
+pub const MOVED: f64 = 0.25;
 
 /// Formats a ratio. `~` marks a ratio with a wide interval.
-pub(crate) fn ratio_text(ratio: Interval) -> String {
+pub fn ratio_text(ratio: Interval) -> String {
     let mark = if ratio.high - ratio.low > WIDE * ratio.value { "~" } else { "" };
     format!("{mark}{:.2}", ratio.value)
 }
 
 /// Formats seconds in us, ms or s.
-pub(crate) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),
         s if s < 1.0 => format!("{:.2} ms", s * 1e3),
@@ -25,7 +25,7 @@ pub(crate) fn time(seconds: f64) -> String {
 }
 
 /// Formats a number of items per second.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     match per_second {
         r if r >= 1e6 => format!("{:.2} M", r / 1e6),
         r if r >= 1e4 => format!("{:.1} k", r / 1e3),
