@@ -9,6 +9,7 @@ mod algorithm;
 mod authority;
 pub mod certificate;
 mod contents;
+pub mod ecdsa;
 mod elements;
 mod error;
 mod extension;
