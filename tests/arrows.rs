@@ -52,7 +52,7 @@ const PACKAGES: [(&str, &[&str]); 19] = [
             "tests/programs",
         ],
     ),
-    ("tool/formats", &[]),
+    ("tool/formats", &["driver/client"]),
     ("tool/migrate", &[]),
     (
         "tool",

@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
 use cryptoki_sys::*;
 use der::asn1::{Ia5String, OctetString, SetOfVec};
 use der::{Any, DateTime, Decode, Encode};
-use jeton_client::{Mechanism, ObjectHandle, Session, User};
+use jeton_client::{Mechanism, ObjectHandle, Session, User, key_types};
 use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
 use x509_cert::TbsCertificate;
 use x509_cert::attr::Attribute as RequestAttribute;
@@ -37,50 +37,41 @@ pub struct Signer {
     ecdsa: bool,
 }
 
-const EC: &str = "1.2.840.10045.2.1";
-const P384: &str = "1.3.132.0.34";
-const P521: &str = "1.3.132.0.35";
-
 impl Signer {
     /// Returns how the key of a SubjectPublicKeyInfo signs.
     pub fn of(info: &[u8]) -> Result<Self, Error> {
         let info = SubjectPublicKeyInfoRef::from_der(info)?;
-        let oid = info.algorithm.oid.to_string();
         let plain = |mechanism| Self {
             mechanism: Mechanism::new(mechanism),
             digest: None,
             algorithm: AlgorithmIdentifierOwned { oid: info.algorithm.oid, parameters: None },
             ecdsa: false,
         };
-        Ok(match oid.as_str() {
-            "1.2.840.113549.1.1.1" => Self {
-                algorithm: AlgorithmIdentifierOwned {
-                    oid: ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11"),
-                    parameters: Some(Any::from(der::asn1::Null)),
-                },
-                ..plain(CKM_SHA256_RSA_PKCS)
-            },
-            EC => {
-                let curve = info.algorithm.parameters_oid().map(|oid| oid.to_string()).unwrap_or_default();
-                // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
-                // hashes.
-                let (digest, number) = match curve.as_str() {
-                    P384 => (&SHA384, "1.2.840.10045.4.3.3"),
-                    P521 => (&SHA512, "1.2.840.10045.4.3.4"),
-                    _ => (&SHA256, "1.2.840.10045.4.3.2"),
-                };
-                let algorithm =
-                    AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
-                Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) }
-            }
-            "1.3.101.112" | "1.3.101.113" => plain(CKM_EDDSA),
-            _ if oid.starts_with("2.16.840.1.101.3.4.3.") => match info.algorithm.oid.arcs().last() {
-                Some(17..=19) => plain(CKM_ML_DSA),
-                Some(20..=31) => plain(CKM_SLH_DSA),
-                _ => return Err(cannot()),
-            },
-            _ => return Err(cannot()),
-        })
+        let oid = info.algorithm.oid.to_der()?;
+        if oid == key_types::RSA {
+            let oid = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
+            let algorithm = AlgorithmIdentifierOwned { oid, parameters: Some(Any::from(der::asn1::Null)) };
+            return Ok(Self { algorithm, ..plain(CKM_SHA256_RSA_PKCS) });
+        }
+        if oid == key_types::EC {
+            let curve = info.algorithm.parameters.map(|curve| curve.to_der()).transpose()?;
+            // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
+            // hashes.
+            let (digest, number) = match curve.as_deref() {
+                Some(key_types::P384) => (&SHA384, "1.2.840.10045.4.3.3"),
+                Some(key_types::P521) => (&SHA512, "1.2.840.10045.4.3.4"),
+                _ => (&SHA256, "1.2.840.10045.4.3.2"),
+            };
+            let algorithm =
+                AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
+            return Ok(Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) });
+        }
+        match key_types::of_oid(&oid).map(|row| row.kind) {
+            Some(CKK_EC_EDWARDS) => Ok(plain(CKM_EDDSA)),
+            Some(CKK_ML_DSA) => Ok(plain(CKM_ML_DSA)),
+            Some(CKK_SLH_DSA) => Ok(plain(CKM_SLH_DSA)),
+            _ => Err(Error::Failed("a key of this type cannot sign certificates".to_owned())),
+        }
     }
 
     /// Signs a message. The signature has the form of X.509.
@@ -152,10 +143,6 @@ pub fn sign(
     let length = session.sign(input, &mut signature)?;
     signature.truncate(length);
     Ok(signature)
-}
-
-fn cannot() -> Error {
-    Error::Failed("a key of this type cannot sign certificates".to_owned())
 }
 
 /// Returns the length of r and s together. `point` is the length of `CKA_EC_POINT`, which shows the

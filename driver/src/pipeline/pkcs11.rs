@@ -12,8 +12,7 @@ use cryptoki_sys::{
     CKA_TOKEN, CKA_VERIFY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED,
 };
 use jeton_pki::{
-    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, P384_PARAMS, ecdsa,
-    public_key_attributes, subject_public_key,
+    Algorithm, ED25519_NAME_PARAMS, Input, Key, ecdsa, public_key_attributes, subject_public_key,
 };
 use spki::SubjectPublicKeyInfoOwned;
 
@@ -21,7 +20,8 @@ use super::engine::{Engine, Subscriber};
 use super::workers::PerThread;
 use crate::Error;
 use crate::client::{
-    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
+    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, key_types,
+    names,
 };
 
 /// A module with a token, logged in.
@@ -240,10 +240,10 @@ fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) ->
 /// variants if modules differ. The specification's variant is first.
 fn key_parameters(algorithm: &Algorithm) -> Vec<Vec<Attribute>> {
     match algorithm.key {
-        Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P256_PARAMS)]],
-        Key::P384 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P384_PARAMS)]],
+        Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, key_types::P256)]],
+        Key::P384 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, key_types::P384)]],
         Key::Ed25519 => vec![
-            vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_PARAMS)],
+            vec![Attribute::bytes(CKA_EC_PARAMS, key_types::ED25519)],
             vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)],
         ],
         Key::MlDsa(set) | Key::SlhDsa(set) => vec![vec![Attribute::number(CKA_PARAMETER_SET, set)]],
