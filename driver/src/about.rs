@@ -38,12 +38,6 @@ impl About {
     pub fn end(&mut self) {
         self.load[1] = load();
     }
-
-    /// Returns the machine as text.
-    pub(crate) fn machine(&self) -> String {
-        let Machine { cpu, cores, system, .. } = &self.machine;
-        format!("{cpu}, {cores} cores, {system}")
-    }
 }
 
 /// Returns the load averages.

@@ -24,6 +24,26 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
+/// Formats nanoseconds with three digits.
+pub fn nanoseconds(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    format!("{} {unit}", factor(value))
+}
+
+/// Formats a factor with three digits, or with all digits before the point.
+pub fn factor(times: f64) -> String {
+    match times {
+        n if n < 10.0 => format!("{n:.2}"),
+        n if n < 100.0 => format!("{n:.1}"),
+        n => format!("{n:.0}"),
+    }
+}
+
 /// Formats a number of items per second.
 pub fn rate(per_second: f64) -> String {
     match per_second {
@@ -46,6 +66,13 @@ mod tests {
         assert_eq!(rate(1_234_567.0), "1.23 M");
         assert_eq!(rate(12_345.0), "12.3 k");
         assert_eq!(rate(0.5), "0.50");
+    }
+
+    #[test]
+    fn nanoseconds_and_factors_have_three_digits() {
+        let texts = [1.234, 12.34, 123.4, 1234.0, 12_340_000.0, 1.5e9].map(nanoseconds);
+        assert_eq!(texts, ["1.23 ns", "12.3 ns", "123 ns", "1.23 us", "12.3 ms", "1.50 s"]);
+        assert_eq!([9.444, 94.44, 512_426.38].map(factor), ["9.44", "94.4", "512426"]);
     }
 
     #[test]

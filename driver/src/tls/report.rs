@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::{MOVED, rate, ratio_text, time};
 use serde::Serialize;
 
 use super::case::KeyKind;
 use super::measure::{End, MeasuredCase};
 use crate::about::{About, module_text};
-use jeton_laboratory::figure::{MOVED, rate, ratio_text, time};
 use crate::pipeline::ModuleDescription;
 
 /// A measurement, and the machine on which it ran.
@@ -101,7 +100,7 @@ const LATENCIES: [Column; 5] = [
 /// Prints two tables for each number of threads, and the notes below them.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let [before, after] = &report.about.load;
-    writeln!(out, "{}, load {before}, then {after}", report.about.machine())?;
+    writeln!(out, "{}, load {before}, then {after}", report.about.machine)?;
     writeln!(out, "rustls {} with aws-lc-rs", report.rustls)?;
     match &report.description {
         Some(about) => writeln!(out, "{}: {}", report.module, module_text(about))?,
@@ -131,17 +130,10 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn table(cases: &[&MeasuredCase], columns: &[Column]) -> Table {
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    let header = columns.iter().map(|(name, _)| right((*name).to_owned()));
-    table.set_header(std::iter::once(Cell::new("handshake")).chain(header));
-    for case in cases {
-        let cells = columns.iter().map(|(_, cell)| right(cell(case)));
-        table.add_row(std::iter::once(Cell::new(case_name(case))).chain(cells));
-    }
-    table
+fn table(cases: &[&MeasuredCase], columns: &[Column]) -> String {
+    let table = Table::new(1, std::iter::once("handshake").chain(columns.iter().map(|(name, _)| *name)));
+    let cells = |case: &MeasuredCase| columns.iter().map(|(_, cell)| cell(case)).collect::<Vec<_>>();
+    table.with(cases.iter().map(|case| (case_name(case), cells(case)))).terminal(None)
 }
 
 #[cfg(test)]
