@@ -78,7 +78,8 @@ fn child(role: Role) -> Result<ExitCode, Error> {
             jeton_driver::heap::start();
             measuring(pipeline::run_child::<issuance::LoadChild>)
         }
-        Role::Tls => measuring(tls::run_child),
+        Role::Tls => measuring(pipeline::run_child::<tls::CaseChild>),
+        Role::Serve => measuring(tls::run_server),
         Role::VerifyDb(work) => commands::verify_db::verify_through(&work),
         Role::LoadModule(library) => Ok(Module::load(library).map(|_| ExitCode::SUCCESS)?),
         Role::Conformance(job) => Ok(job.run().map(|()| ExitCode::SUCCESS)?),

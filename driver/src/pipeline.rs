@@ -32,7 +32,7 @@ mod verify;
 mod workers;
 
 pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
-pub(crate) use child::{open_engine, report_stage};
+pub(crate) use child::{heard, open_engine, report_stage};
 pub use database::{Batch, Database, DocumentSize, Stored};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;

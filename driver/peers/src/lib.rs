@@ -11,4 +11,4 @@ mod sandbox;
 pub use error::Error;
 pub use library::{KNOWN, Known, UNPACKAGED, library_of};
 pub use page::write_between;
-pub use sandbox::{PIN, SO_PIN, Sandbox, TokenAccess, free_slot, initialise, prepare_token};
+pub use sandbox::{PIN, SO_PIN, Sandbox, TokenAccess, free_slot, initialise, open_token, prepare_token};

@@ -81,6 +81,12 @@ pub struct LoadTurn {
     pub round: usize,
 }
 
+impl fmt::Display for LoadTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, round {}", self.load, self.round)
+    }
+}
+
 /// Declares an enumeration, and a table of its values with their names.
 macro_rules! named {
     (

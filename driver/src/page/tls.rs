@@ -13,7 +13,7 @@ use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
 pub(super) fn page(facts: Vec<(String, String)>, all: &[MeasuredCase]) -> Result<Page, Error> {
     let mut sections = Vec::new();
     for threads in threads(all) {
-        let cases: Vec<_> = all.iter().filter(|case| case.threads == threads).collect();
+        let cases: Vec<_> = all.iter().filter(|one| one.case.threads == threads).collect();
         sections.push(section(threads, &cases)?);
     }
     if sections.is_empty() {

@@ -121,6 +121,8 @@ pub trait Watcher<W: Work> {
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
     fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), crate::Error>;
+    /// A module is done with a piece of work. An error ends the measurement.
+    fn measured(&mut self, measured: &W::Measured) -> Result<(), crate::Error>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
@@ -276,7 +278,10 @@ fn measure_work<W: Work, R: Runner<W>>(
             BASELINE => work.summarise(&baseline, None),
             _ => work.summarise(&runs[index].rounds, Some(&baseline)),
         };
-        participant.outcome.measured.extend(measured);
+        if let Some(measured) = measured {
+            watcher.measured(&measured)?;
+            participant.outcome.measured.push(measured);
+        }
     }
     Ok(())
 }
@@ -294,7 +299,10 @@ fn run_turn<W: Work, R: Runner<W>>(
     match answer {
         Answer::Ran(sample) => return Some(sample),
         Answer::NotAvailable(reason) => {
-            participant.outcome.not_available.push((turn.algorithm().to_owned(), reason))
+            let lack = (turn.algorithm().to_owned(), reason);
+            if !participant.outcome.not_available.contains(&lack) {
+                participant.outcome.not_available.push(lack);
+            }
         }
         Answer::Failed(message) => participant.outcome.failures.push((at, message)),
         Answer::Lost(message) => {
@@ -398,6 +406,10 @@ mod tests {
         }
 
         fn ran(&mut self, _: &str, _: &Turn, _: &Times) -> Result<(), crate::Error> {
+            Ok(())
+        }
+
+        fn measured(&mut self, _: &MeasuredBatch) -> Result<(), crate::Error> {
             Ok(())
         }
 
