@@ -38,6 +38,11 @@ impl Interval {
     }
 }
 
+/// Returns the median of a sample, or NaN if the sample is empty.
+pub fn median(values: Vec<f64>) -> f64 {
+    Interval::of(values).map_or(f64::NAN, |interval| interval.value)
+}
+
 /// Returns how much values differ: the range without the smallest and the largest tenth, divided by
 /// the median.
 pub fn spread(mut values: Vec<f64>) -> Option<f64> {
