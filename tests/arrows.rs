@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 18] = [
+const PACKAGES: [(&str, &[&str]); 19] = [
     ("abi/names", &[]),
     ("tests/child", &[]),
     ("tests/vectors", &[]),
@@ -34,6 +34,7 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ("driver/client", &["abi/names"]),
     ("driver/peers", &["driver/client"]),
     ("driver/pki", &["driver/client"]),
+    ("driver/laboratory", &[]),
     ("driver/rustls", &["driver/client", "driver/peers", "tests/child"]),
     ("tests/programs", &["driver/peers"]),
     ("conformance", &["driver/client", "driver/peers", "tests/child", "tests/vectors"]),
@@ -43,6 +44,7 @@ const PACKAGES: [(&str, &[&str]); 18] = [
             "abi",
             "conformance",
             "driver/client",
+            "driver/laboratory",
             "driver/peers",
             "driver/pki",
             "driver/rustls",
@@ -50,7 +52,7 @@ const PACKAGES: [(&str, &[&str]); 18] = [
             "tests/programs",
         ],
     ),
-    ("tool/formats", &[]),
+    ("tool/formats", &["driver/client"]),
     ("tool/migrate", &[]),
     (
         "tool",
@@ -67,15 +69,16 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ),
     ("conformance/models", &[".", "abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi", "driver/client", "tool/formats", "tool/migrate"]),
-    ("benches", &[".", "abi", "driver/client", "driver/peers", "tests/child"]),
+    ("benches", &[".", "abi", "driver/client", "driver/laboratory", "driver/peers", "tests/child"]),
 ];
 
 /// The folders whose files import each other without circles.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "src",
     "abi/src",
     "driver/src",
     "driver/client/src",
+    "driver/laboratory/src",
     "driver/peers/src",
     "driver/pki/src",
     "driver/rustls/src",

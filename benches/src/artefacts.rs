@@ -65,6 +65,12 @@ pub fn data_directory() -> PathBuf {
     target_directory().join("criterion")
 }
 
+/// Makes a temporary directory below cargo's target directory, on the disk that the bench measures.
+pub fn temporary() -> Result<tempfile::TempDir, String> {
+    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
+    directory.map_err(|error| error.to_string())
+}
+
 /// Returns the library parameters of one of our modules, with its tokens in this directory. The
 /// PIN's key derivation is set to its minimum, because it would hide all other costs.
 pub fn parameters(directory: &Path, backend: &str) -> String {

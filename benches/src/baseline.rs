@@ -29,7 +29,7 @@ use ::slh_dsa::{Sha2_128f, Sha2_128s};
 use jeton::backend::{PublicParts, SlhDsa};
 
 use crate::operation::{Boxed, making, repeated};
-use crate::scheme::{Kind, Pair, Scheme};
+use crate::scheme::{Aead, Kind, Pair, Scheme};
 
 pub use ml_kem::MlKemPair;
 pub use symmetric::{Hmac, Sealer, digest, random};
@@ -153,6 +153,17 @@ pub fn generating(pair: &Pair) -> Boxed<'static> {
         Kind::SlhDsa(_) => making(slh_dsa::SlhDsaPair::<Sha2_128f>::generate, drop),
         Kind::MlKem(set) => making(move || MlKemPair::generate(set), drop),
     }
+}
+
+/// Returns an operation that encrypts this number of bytes. Each message has a new nonce.
+pub fn sealing(cipher: Aead, len: usize) -> Boxed<'static> {
+    let sealer = Sealer::new(cipher, &[5; 32]);
+    let (input, mut out, mut count, mut nonce) = (vec![0; len], vec![0; len + 16], 0u64, [0; 12]);
+    repeated(move || {
+        count += 1;
+        nonce[..8].copy_from_slice(&count.to_ne_bytes());
+        black_box(sealer.seal(&nonce, black_box(&input), &mut out));
+    })
 }
 
 /// The longest signature: that of SLH-DSA-128f.

@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::artefacts::Artefacts;
 use crate::facts::{self, Run};
+use crate::names::BASELINE;
 use crate::operation::Boxed;
 use crate::rows::{self, Maker, Row};
 use crate::suite::{ALL, Rows, Suite};
@@ -112,4 +113,21 @@ fn rows_of<'a>(
     operation: impl Fn(&'a dyn Target) -> Outcome<Boxed<'a>>,
 ) -> Rows<'a> {
     targets.iter().map(|target| (target.row().to_owned(), operation(*target))).collect()
+}
+
+/// Returns one row for each target that uses its own keys. A target without keys is left out.
+fn keyed<'a, K: Clone>(
+    targets: &[&'a dyn Target],
+    keys: &[Outcome<K>],
+    operation: impl Fn(&'a dyn Target, K) -> Outcome<Boxed<'a>>,
+) -> Rows<'a> {
+    let row = |(target, keys): (&&'a dyn Target, &Outcome<K>)| {
+        (target.row().to_owned(), keys.clone().and_then(|keys| operation(*target, keys)))
+    };
+    targets.iter().zip(keys).map(row).collect()
+}
+
+/// Returns the rows after that of the baseline.
+fn beside<'a>(baseline: Boxed<'a>, rows: Rows<'a>) -> Rows<'a> {
+    std::iter::once((BASELINE.to_owned(), Ok(baseline))).chain(rows).collect()
 }

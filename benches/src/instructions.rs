@@ -2,20 +2,14 @@
 //! memcheck each run a child twice, with 500 and with 2500 repetitions. The difference between the
 //! two counts, divided by 2000, is the cost of one repetition.
 
-use std::hint::black_box;
 use std::path::Path;
 
-use jeton_client::Module;
-use jeton_peers::TokenAccess;
-use jeton_peers::{PIN, prepare_token};
-
-use crate::artefacts::{Artefacts, target_directory};
-use crate::baseline::{BaselinePair, Sealer};
+use crate::artefacts::{Artefacts, temporary};
+use crate::baseline::{self, BaselinePair};
 use crate::child::{self, Instance, Repeated, Role};
 use crate::facts::{self, Instructions};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
-use crate::scheme::Aead;
-use crate::scheme::{Scheme, named};
+use crate::scheme::{Aead, Scheme, named};
 use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
 
 /// The repetitions of the two runs.
@@ -116,8 +110,7 @@ pub(crate) fn difference(
 ) -> Result<f64, String> {
     let mut totals = [0; 2];
     for (total, repetitions) in totals.iter_mut().zip(COUNTS) {
-        let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
-        let directory = directory.map_err(|error| error.to_string())?;
+        let directory = temporary()?;
         *total = count(&role(directory.path(), repetitions))?;
     }
     let [less, more] = totals.map(|total| total as f64);
@@ -151,12 +144,7 @@ fn named_operation(operation: &str) -> Outcome<Counted> {
 
 /// The child: repeats an operation of the module.
 pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), String> {
-    let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
-    module.initialize(Some(&instance.parameters())).map_err(|failure| failure.to_string())?;
-    let prepared = prepare_token(&module, &TokenAccess::Initialise);
-    let (slot, _) = prepared.map_err(|error| error.to_string())?;
-    let token = ModuleToken::open("child", &module, slot, PIN, Home::Session);
-    let token = token.map_err(|failure| failure.to_string())?;
+    let token = ModuleToken::fresh(instance, Home::Session)?;
     let mut operation = match named_operation(&repeated.operation)? {
         Counted::Signature(pair, scheme) => {
             let pair = named(pair);
@@ -187,15 +175,7 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
             baseline.signing(scheme, scheme.input(pair.kind)).time(repetitions);
         }
         Counted::Sealing(len) | Counted::Messages(len) => {
-            let (sealer, input, mut out) =
-                (Sealer::new(Aead::AesGcm, &[5; 32]), vec![0; len], vec![0; len + 16]);
-            let (mut count, mut nonce) = (0u64, [0; 12]);
-            let seal = move || {
-                count += 1;
-                nonce[..8].copy_from_slice(&count.to_ne_bytes());
-                black_box(sealer.seal(&nonce, black_box(&input), &mut out));
-            };
-            crate::operation::repeated(seal).time(repetitions);
+            baseline::sealing(Aead::AesGcm, len).time(repetitions);
         }
         Counted::Search(_)
         | Counted::Session

@@ -13,6 +13,8 @@ mod words;
 use std::fs;
 use std::path::Path;
 
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::nanoseconds as time;
 use jeton_peers::write_between;
 
 use crate::artefacts::root;
@@ -38,6 +40,11 @@ pub fn write() -> Result<(), String> {
     save(&beside.join("rows.md"), &tables::every_row(&data))?;
     print!("{}", page::targets(&data));
     Ok(())
+}
+
+/// Returns a table in Markdown. The texts of the benches are Markdown already.
+fn markdown(table: &Table) -> String {
+    table.markdown(str::to_owned)
 }
 
 fn save(path: &Path, text: &str) -> Result<(), String> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jeton_client::{Failure, Module, SlotId};
-use jeton_peers::{Known, Sandbox, TokenAccess, prepare_token};
+use jeton_peers::{Known, Sandbox, TokenAccess, open_token};
 
 use crate::artefacts::{Artefacts, parameters};
 use crate::facts::RowFacts;
@@ -182,9 +182,8 @@ fn start(
     reserved: Option<String>,
     access: &TokenAccess,
 ) -> Outcome<Row> {
-    let module = Module::load(library).map_err(|error| error.to_string())?;
-    module.initialize(reserved.as_deref()).map_err(|failure| failure.to_string())?;
-    let (slot, pin) = prepare_token(&module, access).map_err(|error| error.to_string())?;
+    let opened = open_token(library, reserved.as_deref(), access);
+    let (module, slot, pin) = opened.map_err(|error| error.to_string())?;
     let serial = module.token_info(slot).map_err(|failure| failure.to_string())?.serial;
     let packages = if maker == Maker::Peer { packages(library) } else { Vec::new() };
     Ok(Row { name: name.to_owned(), maker, module, slot: Cell::new(slot), serial, pin, reserved, packages })

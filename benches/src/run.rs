@@ -2,7 +2,7 @@
 
 use std::env;
 
-use crate::artefacts::{Artefacts, data_directory, target_directory};
+use crate::artefacts::{Artefacts, data_directory, target_directory, temporary};
 use crate::child::{self, Role};
 use crate::{groups, instructions, rows, settings, startup, store, timing, tokens};
 
@@ -77,8 +77,7 @@ fn filter_of(arguments: impl Iterator<Item = String>) -> Option<String> {
 /// loading, memory, instructions, many tokens and tokens in a database.
 pub fn compare() -> Result<(), String> {
     let artefacts = if filter().is_none() { Artefacts::with_null()? } else { Artefacts::without_null() };
-    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
-    let directory = directory.map_err(|error| error.to_string())?;
+    let directory = temporary()?;
     let data = data_directory();
     let mut command = child::of_role(&Role::Compare { directory: directory.path().to_owned() });
     // Criterion must not see `--quick`, because it has an option with this name and another

@@ -12,7 +12,7 @@ use cryptoki_sys::{
 };
 use jeton::backend::{self, Curve, Hash, MlDsa, MlKem, SlhDsa};
 use jeton::mechanism::Params;
-use jeton_client::{Attribute, Mechanism};
+use jeton_client::{Attribute, Mechanism, key_types};
 
 /// A kind of key pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,14 +129,14 @@ impl Pair {
     }
 }
 
-/// Returns the object identifier of a curve in DER (SEC 2, A.2).
-fn curve_oid(curve: Curve) -> Vec<u8> {
+/// Returns the object identifier of a curve in DER.
+fn curve_oid(curve: Curve) -> &'static [u8] {
     match curve {
-        Curve::P256 => vec![0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
-        Curve::P384 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22],
-        Curve::P521 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
-        Curve::P224 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21],
-        Curve::Secp256k1 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a],
+        Curve::P256 => key_types::P256,
+        Curve::P384 => key_types::P384,
+        Curve::P521 => key_types::P521,
+        Curve::P224 => b"\x06\x05\x2b\x81\x04\x00\x21",
+        Curve::Secp256k1 => key_types::SECP256K1,
         other => panic!("{other:?} is not measured: there is no baseline for it"),
     }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use jeton_client::{Access, Module, User};
-use jeton_peers::TokenAccess;
-use jeton_peers::{PIN, prepare_token};
+use jeton_laboratory::memory::resident;
+use jeton_peers::{Error, PIN};
 
-use crate::artefacts::{Artefacts, target_directory};
+use crate::artefacts::{Artefacts, temporary};
 use crate::child::{self, Instance, Objects, Role};
 use crate::facts::{self, Memory, Startup};
 use crate::settings::Settings;
@@ -93,45 +93,28 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
 /// The child: makes or loads this number of objects. Prints by how many bytes its memory grew,
 /// unless it only stored them.
 pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Result<(), String> {
-    let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
-    let reserved = instance.parameters();
-    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
-    let never = || false;
     if kind == Objects::Stored {
-        let before = resident()?;
-        let slots = module.slots(true).map_err(|failure| failure.to_string())?;
-        let session =
-            module.open_session(slots[0], Access::ReadWrite).map_err(|failure| failure.to_string())?;
-        session.login(User::User, Some(PIN)).map_err(|failure| failure.to_string())?;
-        // An application that logs in also searches, so the memory of the first search counts.
-        let label = aes_object(objects / 2, Home::Token).swap_remove(0);
-        let found = session.find(&[label]).map_err(|failure| failure.to_string())?;
-        assert_eq!(found.len(), 1);
-        println!("{}", resident()?.saturating_sub(before));
-        return Ok(());
+        return stored(instance, objects).map_err(|error| error.to_string());
     }
-    let prepared = prepare_token(&module, &TokenAccess::Initialise);
-    let (slot, pin) = prepared.map_err(|error| error.to_string())?;
-    let token = ModuleToken::open("child", &module, slot, &pin, Home::Session);
-    let token = token.map_err(|failure| failure.to_string())?;
-    let before = resident()?;
+    let token = ModuleToken::fresh(instance, Home::Session)?;
+    let before = resident();
     let (kept, threads) = if kind == Objects::Store { (Home::Token, MAKERS) } else { (Home::Session, 1) };
-    token.fill(0..objects, kept, threads, &never).map_err(|failure| failure.to_string())?;
+    token.fill(0..objects, kept, threads, &|| false).map_err(|failure| failure.to_string())?;
     if kind == Objects::Session {
-        println!("{}", resident()?.saturating_sub(before));
+        println!("{}", resident().saturating_sub(before));
     }
     Ok(())
 }
 
-/// Returns the resident memory of this process in bytes (`VmRSS`).
-pub(crate) fn resident() -> Result<u64, String> {
-    let text = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    let kib = line.trim().trim_end_matches("kB").trim().parse::<u64>();
-    kib.map(|kib| kib * 1024).map_err(|error| error.to_string())
-}
-
-fn temporary() -> Result<tempfile::TempDir, String> {
-    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
-    directory.map_err(|error| error.to_string())
+fn stored(instance: &Instance, objects: usize) -> Result<(), Error> {
+    let module = Module::load(&instance.library)?;
+    module.initialize(Some(&instance.parameters()))?;
+    let before = resident();
+    let session = module.open_session(module.slots(true)?[0], Access::ReadWrite)?;
+    session.login(User::User, Some(PIN))?;
+    // An application that logs in also searches, so the memory of the first search counts.
+    let label = aes_object(objects / 2, Home::Token).swap_remove(0);
+    assert_eq!(session.find(&[label])?.len(), 1);
+    println!("{}", resident().saturating_sub(before));
+    Ok(())
 }

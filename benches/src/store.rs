@@ -2,7 +2,6 @@
 //! and the delay until another process notices a change. The turns of the two stores alternate.
 //! Writes `docs/benchmarks/store.md`.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt;
@@ -14,8 +13,11 @@ use cryptoki_sys::{
     CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKR_KEY_HANDLE_INVALID,
 };
 use jeton_child::Child;
+use jeton_client::key_types::P256;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_peers::{Interval, Machine, PIN, TokenAccess, prepare_token};
+use jeton_laboratory::figure::nanoseconds;
+use jeton_laboratory::{Interval, Machine, Table, median};
+use jeton_peers::PIN;
 
 use crate::artefacts::{Artefacts, root};
 use crate::child::{self, Instance, Role, Work};
@@ -24,7 +26,6 @@ use crate::names::SIGNATURE;
 use crate::scheme::{Scheme, named};
 use crate::server::{Server, USER, binaries};
 use crate::target::{Home, ModuleToken, Target, aes_object};
-use crate::tokens::P256;
 
 /// The turns of each store.
 const TURNS: usize = 15;
@@ -72,11 +73,12 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         println!("the store is not measured: the module was built without the feature `postgresql`");
         return Ok(());
     }
-    let mut page = heading()?;
+    let mut table = Table::new(1, ["operation", "file", "database"]);
     let mut add = |name: &str, times: [Option<Vec<f64>>; 2]| {
-        let line = line(name, times.map(|times| times.and_then(Interval::of)));
-        print!("{line}");
-        page.push_str(&line);
+        let [file, database] =
+            times.map(|times| times.and_then(Interval::of).map_or_else(String::new, shown));
+        println!("{name}: {file}, {database}");
+        table.add([name.to_owned(), file, database]);
     };
     limits(&server, directory.path(), &mut add)?;
     changes(&places, &mut add)?;
@@ -84,7 +86,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         starts(&places, count, shown, &mut add)?;
     }
     notices(&places, &mut add)?;
-    page.push_str(&counted(&places)?);
+    let page = [heading()?, table.markdown(str::to_owned), counted(&places)?].concat();
     let path = root().join("docs/benchmarks/store.md");
     fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
 }
@@ -228,10 +230,6 @@ fn in_turn(turn: usize) -> [usize; 2] {
     if turn.is_multiple_of(2) { [0, 1] } else { [1, 0] }
 }
 
-fn median(times: Vec<f64>) -> f64 {
-    Interval::of(times).map_or(f64::NAN, |interval| interval.value)
-}
-
 fn run(instance: &Instance, work: Work) -> Result<Times, String> {
     let (said, _) = jeton_child::output(child::of_role(&Role::Store(instance.clone(), work)))?;
     if said.is_empty() {
@@ -253,7 +251,6 @@ impl Place<'_> {
 }
 
 fn heading() -> Result<String, String> {
-    let machine = Machine::this();
     let mut command = program("postgres")?;
     command.arg("--version");
     let (version, _) = jeton_child::output(command)?;
@@ -267,33 +264,14 @@ fn heading() -> Result<String, String> {
          {SIGNATURES} signatures, or one start of a process that has loaded the\nmodule. Jeton's PINs have the cheapest \
          key derivation. The first two rows are the limits: what the disk and the\nserver need without Jeton.\n\n\
          The delays are from the return of the call until another process, which searches or signs without a pause, \
-         notices the\nchange; 0 us means before the return. They are those of {NOTICES} changes.\n\n{}, {} cores, {}\n\n\
-         | operation | file | database |\n|---|--:|--:|\n",
-        machine.cpu, machine.cores, machine.system
+         notices the\nchange; 0 us means before the return. They are those of {NOTICES} changes.\n\n{}\n\n",
+        Machine::this()
     ))
 }
 
-fn line(name: &str, times: [Option<Interval>; 2]) -> String {
-    let mut line = format!("| {name} |");
-    for interval in times {
-        // Writing to a string cannot fail.
-        let _ = match interval {
-            Some(Interval { value, low, high }) => {
-                write!(line, " {} ({} to {}) |", shown(value), shown(low), shown(high))
-            }
-            None => write!(line, " |"),
-        };
-    }
-    line.push('\n');
-    line
-}
-
-fn shown(seconds: f64) -> String {
-    match seconds {
-        _ if seconds < 1e-3 => format!("{:.0} us", seconds * 1e6),
-        _ if seconds < 1.0 => format!("{:.2} ms", seconds * 1e3),
-        _ => format!("{seconds:.2} s"),
-    }
+fn shown(Interval { value, low, high }: Interval) -> String {
+    let [value, low, high] = [value, low, high].map(|seconds| nanoseconds(seconds * 1e9));
+    format!("{value} ({low} to {high})")
 }
 
 /// The child: works on a token.
@@ -302,9 +280,9 @@ pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), String> {
     let module = Module::load(&instance.library).map_err(|reason| reason.to_string())?;
     let text = |failure: Failure| failure.to_string();
     let times = match work {
-        Work::Prepare(count) => return prepare(&module, instance, count),
+        Work::Prepare(count) => return prepare(instance, count),
         Work::Notice => return notice(&module, instance).map_err(text),
-        Work::Sign(count) => return sign_often(&module, instance, count),
+        Work::Sign(count) => return sign_often(instance, count),
         Work::Change => change(&module, instance).map_err(text)?,
         Work::Start(count) => start(&module, instance, count).map_err(text)?,
         Work::Tell => tell(&module, instance)?,
@@ -317,23 +295,14 @@ fn print_times(times: &Times) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a token.
-fn new_token(module: &Module, instance: &Instance) -> Result<ModuleToken, String> {
-    module.initialize(Some(&instance.parameters())).map_err(|failure| failure.to_string())?;
-    let prepared = prepare_token(module, &TokenAccess::Initialise);
-    let (slot, pin) = prepared.map_err(|reason| reason.to_string())?;
-    let token = ModuleToken::open("child", module, slot, &pin, Home::Token);
-    token.map_err(|failure| failure.to_string())
-}
-
-fn sign_often(module: &Module, instance: &Instance, count: u64) -> Result<(), String> {
-    let (token, pair) = (new_token(module, instance)?, named("p256"));
+fn sign_often(instance: &Instance, count: u64) -> Result<(), String> {
+    let (token, pair) = (ModuleToken::fresh(instance, Home::Token)?, named("p256"));
     token.signing(pair, Scheme::Ecdsa, token.pair(pair)?)?.time(count);
     Ok(())
 }
 
-fn prepare(module: &Module, instance: &Instance, count: usize) -> Result<(), String> {
-    let token = new_token(module, instance)?;
+fn prepare(instance: &Instance, count: usize) -> Result<(), String> {
+    let token = ModuleToken::fresh(instance, Home::Token)?;
     token.fill(0..count, Home::Token, MAKERS, &|| false).map_err(|failure| failure.to_string())?;
     Ok(())
 }

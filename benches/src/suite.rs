@@ -57,9 +57,15 @@ impl Suite {
         self.filter.is_some()
     }
 
-    /// Measures the rows one after the other. The baseline is first, and is measured again at the
-    /// end. Our module and the baseline are also measured in turns.
-    pub fn compare(&mut self, name: &str, throughput: Option<Throughput>, rows: Rows<'_>) {
+    /// Measures the rows of a group one after the other, if the command line asks for the group.
+    /// The baseline is first, and is measured again at the end. Our module and the baseline are
+    /// also measured in turns.
+    pub fn compare<'a>(
+        &mut self,
+        name: &str,
+        throughput: Option<Throughput>,
+        rows: impl FnOnce() -> Rows<'a>,
+    ) {
         if !self.wants(name) {
             return;
         }
@@ -74,7 +80,7 @@ impl Suite {
             group.throughput(throughput);
         }
         let (mut baseline, mut missing): (Option<Boxed<'_>>, _) = (None, Vec::new());
-        for (row, operation) in rows {
+        for (row, operation) in rows() {
             let measured = operation.and_then(|mut operation| {
                 measure(&mut group, &row, &mut operation)?;
                 if let (Some(baseline), JETON) = (&mut baseline, row.as_str()) {

@@ -11,12 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
-use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_peers::TokenAccess;
-use jeton_peers::{PIN, prepare_token};
+use jeton_client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, User};
+use jeton_peers::{Error, PIN, TokenAccess, open_token};
 
-use crate::artefacts::parameters;
-use crate::artefacts::{Artefacts, target_directory};
+use crate::artefacts::{Artefacts, parameters, temporary};
 use crate::child::{Role, of_role};
 
 /// The default duration of an experiment in seconds. `JETON_TIMING_SECONDS` changes it.
@@ -56,17 +54,14 @@ pub fn measure(arguments: &[String]) -> Result<(), String> {
 pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
     let seconds = std::env::var("JETON_TIMING_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(SECONDS));
-    let directory = tempfile::Builder::new().prefix("timing-").tempdir_in(target_directory());
-    let directory = directory.map_err(|error| error.to_string())?;
-    let module = Module::load(library).map_err(|error| error.to_string())?;
+    let directory = temporary()?;
     // Wrong PINs never lock the token.
     let reserved = parameters(directory.path(), backend)
         .replace("passes = 1", "passes = 1, retries = 4000000000")
         + ", mechanisms = { legacy = true }";
-    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
-    let prepared = prepare_token(&module, &TokenAccess::Initialise).map_err(|error| error.to_string())?;
-    let run = || -> Result<(), Failure> {
-        let session = module.open_session(prepared.0, Access::ReadWrite)?;
+    let run = || -> Result<(), Error> {
+        let (module, slot, _) = open_token(library, Some(&reserved), &TokenAccess::Initialise)?;
+        let session = module.open_session(slot, Access::ReadWrite)?;
         session.login(User::User, Some(PIN))?;
         let bench = Bench::new(&session)?;
         bench.control(backend, time)?;
@@ -78,9 +73,9 @@ pub(crate) fn of_backend(library: &Path, backend: &str) -> Result<(), String> {
         }
         bench.hmac_verification(backend, time)?;
         // Last, because it logs the user out.
-        bench.login(backend, time)
+        Ok(bench.login(backend, time)?)
     };
-    run().map_err(|failure| failure.to_string())
+    run().map_err(|error| error.to_string())
 }
 
 /// A session with an RSA pair.

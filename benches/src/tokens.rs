@@ -2,17 +2,18 @@
 //! token after the other. Each figure is the median of fresh processes. Writes
 //! `docs/benchmarks/tokens.md`.
 
-use std::fmt::Write;
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::{CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA};
+use jeton_client::key_types::P256;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
-use jeton_peers::{Known, Machine, PIN, SO_PIN, Sandbox};
+use jeton_laboratory::memory::resident;
+use jeton_laboratory::{Machine, Table, median};
+use jeton_peers::{Known, PIN, SO_PIN, Sandbox};
 use serde::{Deserialize, Serialize};
 
-use crate::artefacts::{Artefacts, parameters, root, target_directory};
+use crate::artefacts::{Artefacts, parameters, root, temporary};
 use crate::child::{self, Library, Role};
 
 /// The numbers of tokens.
@@ -27,8 +28,6 @@ const RUNS: usize = 5;
 const REST: Duration = Duration::from_millis(500);
 /// The number of slot lists, of which the median counts.
 const LISTS: usize = 21;
-/// `CKA_EC_PARAMS` of P-256.
-pub(crate) const P256: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const LABEL: &str = "many";
 
 /// The figures of a process.
@@ -44,27 +43,26 @@ struct Figures {
 
 /// Measures up to this number of tokens, prints the figures and writes the page.
 pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
-    let mut page = heading();
+    let mut table = Table::new(2, HEADER);
     for count in COUNTS.into_iter().filter(|count| *count <= most) {
         for known in [Known::Jeton, Known::SoftHsm2] {
-            let line = match row(artefacts, known, count) {
-                Ok(figures) => line(known, count, &figures),
-                Err(reason) => {
-                    println!("{} with {count} tokens left out: {reason}", known.name());
-                    continue;
+            match row(artefacts, known, count) {
+                Ok(figures) => {
+                    let line = line(known, count, &figures);
+                    println!("{}", line.join(", "));
+                    table.add(line);
                 }
-            };
-            print!("{line}");
-            page.push_str(&line);
+                Err(reason) => println!("{} with {count} tokens left out: {reason}", known.name()),
+            }
         }
     }
     let path = root().join("docs/benchmarks/tokens.md");
-    fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
+    fs::write(&path, heading() + &table.markdown(str::to_owned))
+        .map_err(|reason| format!("{}: {reason}", path.display()))
 }
 
 fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, String> {
-    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
-    let directory = directory.map_err(|reason| reason.to_string())?;
+    let directory = temporary()?;
     let sandbox = Sandbox::fresh(known, directory.path(), None).map_err(|reason| reason.to_string())?;
     let library = match known {
         Known::Jeton => Library {
@@ -94,11 +92,7 @@ fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, Str
 impl Figures {
     /// Returns the median of each figure.
     fn median(runs: &[Self]) -> Self {
-        let middle = |figure: fn(&Self) -> f64| {
-            let mut figures: Vec<_> = runs.iter().map(figure).collect();
-            figures.sort_by(f64::total_cmp);
-            figures[figures.len() / 2]
-        };
+        let middle = |figure: fn(&Self) -> f64| median(runs.iter().map(figure).collect());
         Self {
             start_ms: middle(|run| run.start_ms),
             list_ms: middle(|run| run.list_ms),
@@ -111,31 +105,40 @@ impl Figures {
 }
 
 fn heading() -> String {
-    let machine = Machine::this();
     format!(
         "# Many tokens in one process\n\n`cargo run --release -p jeton-benches -- tokens` writes this page. \
          Every figure is the median of {RUNS} processes\nthat find the tokens in the page cache. {ROUND} of the tokens (or all, if \
          there are fewer) have a P-256 key; a signature\nis `C_SignInit` and `C_Sign` in a session of the next token. \
          The files and the memory are those after\n`C_Initialize` and `C_GetSlotList`. Jeton's PINs have the cheapest \
          key derivation. The time of `C_Initialize` includes\nloading the module and the first `C_GetSlotList`. The \
-         time of `C_Login` includes `C_OpenSession`.\n\n{}, {} cores, {}\n\n\
-         | tokens | module | `C_Initialize` | unchanged `C_GetSlotList` | first `C_Login` | signature, round robin | \
-         open files | memory |\n|--:|---|--:|--:|--:|--:|--:|--:|\n",
-        machine.cpu, machine.cores, machine.system
+         time of `C_Login` includes `C_OpenSession`.\n\n{}\n\n",
+        Machine::this()
     )
 }
 
-fn line(known: Known, count: usize, figures: &Figures) -> String {
+const HEADER: [&str; 8] = [
+    "tokens",
+    "module",
+    "`C_Initialize`",
+    "unchanged `C_GetSlotList`",
+    "first `C_Login`",
+    "signature, round robin",
+    "open files",
+    "memory",
+];
+
+fn line(known: Known, count: usize, figures: &Figures) -> [String; 8] {
     let Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib } = figures;
-    let mut line = String::new();
-    let name = known.name();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        line,
-        "| {count} | {name} | {start_ms:.1} ms | {list_ms:.3} ms | {login_ms:.2} ms | {signature_us:.1} us | \
-         {descriptors} | {resident_mib:.0} MiB |"
-    );
-    line
+    [
+        count.to_string(),
+        known.name().to_owned(),
+        format!("{start_ms:.1} ms"),
+        format!("{list_ms:.3} ms"),
+        format!("{login_ms:.2} ms"),
+        format!("{signature_us:.1} us"),
+        descriptors.to_string(),
+        format!("{resident_mib:.0} MiB"),
+    ]
 }
 
 /// The child that makes the tokens.
@@ -192,8 +195,8 @@ fn figures(library: &Library) -> Result<Figures, Failure> {
         module.slots(true)?;
         lists.push(milliseconds(start));
     }
-    lists.sort_by(f64::total_cmp);
-    let (descriptors, resident_mib) = (entries("/proc/self/fd"), resident());
+    let descriptors = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let resident_mib = resident() as f64 / f64::from(1 << 20);
     let mut sessions = Vec::new();
     let mut login_ms = 0.0;
     for slot in slots {
@@ -217,7 +220,7 @@ fn figures(library: &Library) -> Result<Figures, Failure> {
         session.sign(&digest, &mut out)?;
     }
     let signature_us = milliseconds(start) * 1e3 / SIGNATURES as f64;
-    let list_ms = lists[LISTS / 2];
+    let list_ms = median(lists);
     Ok(Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib })
 }
 
@@ -229,13 +232,4 @@ fn load(library: &Library) -> Result<Module, Failure> {
 
 fn milliseconds(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
-}
-
-fn entries(path: &str) -> usize {
-    fs::read_dir(Path::new(path)).map_or(0, Iterator::count)
-}
-
-/// Returns the resident memory of this process in MiB.
-fn resident() -> f64 {
-    crate::startup::resident().map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
 }

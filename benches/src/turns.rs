@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jeton_peers::Interval;
+use jeton_laboratory::Interval;
 
 use crate::facts::Turns;
 use crate::operation::Boxed;

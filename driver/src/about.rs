@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use jeton_peers::Machine;
+use jeton_laboratory::Machine;
 use serde::Serialize;
 
 use crate::Error;
@@ -37,12 +37,6 @@ impl About {
     /// Records the load at the end.
     pub fn end(&mut self) {
         self.load[1] = load();
-    }
-
-    /// Returns the machine as text.
-    pub(crate) fn machine(&self) -> String {
-        let Machine { cpu, cores, system, .. } = &self.machine;
-        format!("{cpu}, {cores} cores, {system}")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use jeton_client::{Failure, LoadError, ModuleError};
+use jeton_client::{Failure, LoadError};
 
 /// An error of the driver. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,12 @@ pub enum Error {
     /// The module could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A token could not be prepared, or the conformance suite failed.
+    #[error(transparent)]
+    Peer(#[from] jeton_peers::Error),
+    /// A certificate, a request, a CRL or an OCSP response could not be made or read.
+    #[error(transparent)]
+    Pki(#[from] jeton_pki::Error),
     /// AWS-LC, called directly, failed.
     #[error("AWS-LC failed while {0}")]
     InProcess(&'static str),
@@ -77,25 +83,10 @@ impl Error {
         let path = path.into();
         move |source| Self::Io { path, source }
     }
-}
 
-impl From<jeton_peers::Error> for Error {
-    fn from(error: jeton_peers::Error) -> Self {
-        match error {
-            jeton_peers::Error::Module(failure) => Self::Module(failure),
-            jeton_peers::Error::Load(error) => Self::Load(error),
-            jeton_peers::Error::Io { path, source } => Self::Io { path, source },
-            jeton_peers::Error::Message(text) => Self::Failed(text),
-        }
-    }
-}
-
-impl From<ModuleError> for Error {
-    fn from(error: ModuleError) -> Self {
-        match error {
-            ModuleError::Load(error) => Self::Load(error),
-            ModuleError::Call(failure) => Self::Module(failure),
-        }
+    /// Returns whether the command line is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)))
     }
 }
 
@@ -117,17 +108,5 @@ impl fmt::Display for Document {
             Self::Crl => "CRL",
             Self::OcspResponse => "OCSP response",
         })
-    }
-}
-
-impl From<jeton_pki::Error> for Error {
-    fn from(error: jeton_pki::Error) -> Self {
-        match error {
-            jeton_pki::Error::Module(failure) => Self::Module(failure),
-            jeton_pki::Error::Der(error) => Self::Der(error),
-            jeton_pki::Error::Asn1(error) => Self::Asn1(error),
-            jeton_pki::Error::Usage(text) => Self::Usage(text),
-            jeton_pki::Error::Failed(text) => Self::Failed(text),
-        }
     }
 }

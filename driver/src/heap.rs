@@ -2,7 +2,7 @@
 //! the allocator of the system.
 //!
 //! It counts the allocations of the tool's own Rust code. A module and the libraries in C have
-//! other allocators; [`Resident`] has the memory of the whole process.
+//! other allocators; `jeton_laboratory::memory` has the memory of the whole process.
 //!
 //! It counts only after [`start`], which the child processes of `jeton-driver issue` call. In other
 //! processes the only cost of a call is to read one flag. Each thread collects its counts and adds
@@ -13,7 +13,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// The allocator. The tool names it as its global allocator.
@@ -120,35 +119,6 @@ pub fn reset_peak() {
 pub fn peak() -> i64 {
     flush();
     PEAK.load(Ordering::Relaxed)
-}
-
-/// The memory of the whole process, as the kernel counts it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Resident {
-    /// Bytes in memory now.
-    pub now: u64,
-    /// The largest number of bytes in memory since [`Resident::reset_peak`].
-    pub peak: u64,
-}
-
-impl Resident {
-    /// Reads the figures. A figure is 0 if the kernel does not provide it.
-    pub fn read() -> Self {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-            number.unwrap_or_default() << 10
-        };
-        Self { now: field("VmRSS:"), peak: field("VmHWM:") }
-    }
-
-    /// Begins to record the peak again, if the kernel allows it.
-    pub fn reset_peak() {
-        // proc(5), clear_refs: 5 resets the peak resident set size. If this fails, the peak is
-        // counted from the start of the process.
-        let _ = fs::write("/proc/self/clear_refs", "5");
-    }
 }
 
 // SAFETY: every function passes its arguments to the system's allocator unchanged and returns its

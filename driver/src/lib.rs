@@ -8,7 +8,6 @@
 
 pub mod about;
 pub mod error;
-mod figure;
 pub mod heap;
 pub mod issuance;
 pub mod page;

@@ -78,7 +78,8 @@ fn child(role: Role) -> Result<ExitCode, Error> {
             jeton_driver::heap::start();
             measuring(pipeline::run_child::<issuance::LoadChild>)
         }
-        Role::Tls => measuring(tls::run_child),
+        Role::Tls => measuring(pipeline::run_child::<tls::CaseChild>),
+        Role::Serve => measuring(tls::run_server),
         Role::VerifyDb(work) => commands::verify_db::verify_through(&work),
         Role::LoadModule(library) => Ok(Module::load(library).map(|_| ExitCode::SUCCESS)?),
         Role::Conformance(job) => Ok(job.run().map(|()| ExitCode::SUCCESS)?),
@@ -100,5 +101,5 @@ fn report(error: &Error) -> ExitCode {
     if !is_closed_pipe {
         eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
     }
-    if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -2,18 +2,19 @@
 //! files.
 //!
 //! - `contents`, `issuance`, `tls`: the tables and plots of `jeton-driver pipeline`, `jeton-driver
-//!   issue` and `jeton-driver tls`; `plots` draws all plots.
+//!   issue` and `jeton-driver tls`.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;
 mod html;
 mod issuance;
 mod markdown;
-mod plots;
 mod tls;
 
 pub use html::html;
 pub use markdown::markdown;
+
+use jeton_laboratory::Table;
 
 use crate::Error;
 use crate::results::Newest;
@@ -40,18 +41,18 @@ enum Block {
     Plot(Plot),
 }
 
-/// A table. The first column is aligned left, the others right.
-#[derive(Debug)]
-struct Table {
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
 #[derive(Debug)]
 struct Plot {
     title: String,
     /// The SVG element.
     svg: String,
+}
+
+impl Plot {
+    /// Returns the plot that `draw` makes of the title.
+    fn new(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Block, Error> {
+        Ok(Block::Plot(Self { svg: draw(&title).map_err(Error::Failed)?, title }))
+    }
 }
 
 impl Page {

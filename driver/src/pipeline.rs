@@ -32,7 +32,7 @@ mod verify;
 mod workers;
 
 pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
-pub(crate) use child::{open_engine, report_stage};
+pub(crate) use child::{heard, open_engine, report_stage};
 pub use database::{Batch, Database, DocumentSize, Stored};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;
@@ -40,7 +40,6 @@ pub(crate) use in_process::{KeyPair, PublicKey};
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
 pub use pkcs11::Pkcs11;
-pub(crate) use rounds::spread;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
 pub(crate) use undisturbed::ratios;

@@ -8,11 +8,11 @@ mod measurement;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use jeton_peers::{Interval, Machine};
+use jeton_laboratory::{Interval, Machine};
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::Error;
-use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, StageTimes, Times, Turn};
+use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, StageTimes, Times, Turn, Work};
 
 pub use handshake::TlsMeasurement;
 pub use issuance::IssuanceMeasurement;
@@ -40,6 +40,19 @@ const SCHEMA: &str = "
         measurement INTEGER NOT NULL REFERENCES measurement, algorithm TEXT NOT NULL, size INTEGER NOT NULL,
         kind TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (measurement, algorithm, size, kind));
 ";
+
+/// Writes the work of a command to a result store.
+pub trait Record<W: Work> {
+    /// Writes a run.
+    fn ran(&mut self, _module: &str, _turn: &W, _sample: &W::Sample) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Writes the summary of the runs of a module.
+    fn measured(&mut self, _measured: &W::Measured) -> Result<(), Error> {
+        Ok(())
+    }
+}
 
 /// A measurement that is written to a result store.
 pub struct Results {
@@ -105,11 +118,6 @@ impl Results {
         added.map(drop).map_err(|error| of_store(&self.path, error.into()))
     }
 
-    /// Writes a run.
-    pub fn add(&mut self, module: &str, turn: &Turn, times: &Times) -> Result<(), Error> {
-        self.add_samples(module, turn, times).map_err(|error| of_store(&self.path, error.into()))
-    }
-
     fn add_samples(&mut self, module: &str, turn: &Turn, times: &Times) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         {
@@ -148,6 +156,12 @@ impl Results {
             insert.execute(params![self.measurement, one.algorithm, one.size, one.kind, one.bytes])?;
         }
         Ok(())
+    }
+}
+
+impl Record<Turn> for Results {
+    fn ran(&mut self, module: &str, turn: &Turn, times: &Times) -> Result<(), Error> {
+        self.add_samples(module, turn, times).map_err(|error| of_store(&self.path, error.into()))
     }
 }
 
@@ -314,7 +328,7 @@ mod tests {
         for (index, seconds) in seconds.iter().enumerate() {
             let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: index + 1 };
             let stage = StageTimes { seconds: *seconds, parts: vec![*seconds / 2.0; 2] };
-            results.add(module, &turn, &std::array::from_fn(|_| stage.clone())).expect("a row");
+            results.ran(module, &turn, &std::array::from_fn(|_| stage.clone())).expect("a row");
         }
     }
 

@@ -15,6 +15,8 @@ pub enum Role {
     Issue,
     /// The process of the module of a TLS measurement: it reads a job and writes events.
     Tls,
+    /// The process of a TLS server: it reads a job and writes lines.
+    Serve,
     /// The process that verifies a database through a module with a fresh token.
     VerifyDb(Verify),
     /// The process that loads a file to find out whether it is a module.

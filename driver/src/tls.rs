@@ -5,26 +5,23 @@
 //!   exist.
 //! - `key`: a key in memory or in a token, with its certificate.
 //! - `handshake`: one handshake between two connections that exchange buffers.
-//! - `measure`: both servers take turns; a ratio compares turns of the same round.
+//! - `measure`: the cases and their results; a ratio compares turns of the same round.
 //! - `report`: the tables and JSON.
 //! - `serve`: a server on a socket, for independent clients.
-//! - `job`, `child`, `parent`: the module runs in a process of its own, because environment
-//!   variables choose its token.
+//! - `child`: the process of the module, because environment variables choose its token. `pipeline`
+//!   starts it and gives it turns.
 
 mod case;
 mod child;
 mod handshake;
-mod job;
 mod key;
 mod measure;
-mod parent;
 mod report;
 mod serve;
 
 pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
-pub use child::run_child;
-pub use job::{Job, Serve, Work};
-pub use measure::{End, Latency, MeasuredCase, Plan, Side};
-pub use parent::{Watcher, run};
+pub use child::{CaseChild, run_server};
+pub use measure::{Case, CaseTurn, Latency, MeasuredCase, Options, Side, Sides, Turn};
 pub use report::{Report, print};
 pub(crate) use report::{case_name, case_ratio, threads};
+pub use serve::Serve;

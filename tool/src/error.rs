@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::client::{Failure, LoadError, ModuleError};
+use crate::client::{Failure, LoadError};
 
 /// An error of the tool. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,12 @@ pub enum Error {
     /// The module could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A module is missing, or a token could not be found or prepared.
+    #[error(transparent)]
+    Peer(#[from] jeton_peers::Error),
+    /// A certificate or a request could not be made or read.
+    #[error(transparent)]
+    Pki(#[from] jeton_pki::Error),
     /// A structure could not be encoded or decoded.
     #[error("DER: {0}")]
     Der(#[from] der::Error),
@@ -60,25 +66,10 @@ impl Error {
         let path = path.into();
         move |source| Self::Io { path, source }
     }
-}
 
-impl From<jeton_peers::Error> for Error {
-    fn from(error: jeton_peers::Error) -> Self {
-        match error {
-            jeton_peers::Error::Module(failure) => Self::Module(failure),
-            jeton_peers::Error::Load(error) => Self::Load(error),
-            jeton_peers::Error::Io { path, source } => Self::Io { path, source },
-            jeton_peers::Error::Message(text) => Self::Failed(text),
-        }
-    }
-}
-
-impl From<ModuleError> for Error {
-    fn from(error: ModuleError) -> Self {
-        match error {
-            ModuleError::Load(error) => Self::Load(error),
-            ModuleError::Call(failure) => Self::Module(failure),
-        }
+    /// Returns whether the command line is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)))
     }
 }
 
@@ -86,18 +77,9 @@ impl From<ModuleError> for Error {
 impl From<Error> for jeton_pki::Error {
     fn from(error: Error) -> Self {
         match error {
+            Error::Pki(error) => error,
             Error::Module(failure) => Self::Module(failure),
             Error::Usage(text) => Self::Usage(text),
-            other => Self::Failed(other.to_string()),
-        }
-    }
-}
-
-impl From<jeton_pki::Error> for Error {
-    fn from(error: jeton_pki::Error) -> Self {
-        match error {
-            jeton_pki::Error::Module(failure) => Self::Module(failure),
-            jeton_pki::Error::Usage(text) => Self::Usage(text),
             other => Self::Failed(other.to_string()),
         }
     }

@@ -133,7 +133,7 @@ fn report(error: &Error) -> ExitCode {
     if !is_closed_pipe(error) {
         eprintln!("jeton: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
     }
-    if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
 /// Returns whether the reader of standard output has closed the pipe, as `head` does.

@@ -4,12 +4,11 @@
 use cryptoki_sys::*;
 use der::{Decode, Encode};
 use jeton_client::text::hex;
-use jeton_pki::key_type::{CURVES, SLH_DSA};
 use serde::Serialize;
 use x509_cert::Certificate;
 
 use crate::Error;
-use crate::client::{Attribute, ObjectHandle, Session, TokenInfo};
+use crate::client::{Attribute, ObjectHandle, Session, TokenInfo, key_types};
 use crate::token_file;
 use crate::uri::Uri;
 
@@ -114,10 +113,13 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     let Some(kind) = session.number(key, CKA_KEY_TYPE) else { return "unknown type".to_owned() };
     let curve = || {
         let parameters = session.bytes(key, CKA_EC_PARAMS);
-        let row = CURVES.iter().find(|(_, _, der)| *der == parameters);
-        row.map_or_else(|| format!("curve {}", hex(&parameters)), |(_, name, _)| (*name).to_owned())
+        let row = key_types::of_oid(&parameters);
+        row.map_or_else(|| format!("curve {}", hex(&parameters)), |row| row.name.to_owned())
     };
-    let set = || session.number(key, CKA_PARAMETER_SET).unwrap_or_default();
+    let set = |family: &str| {
+        let set = session.number(key, CKA_PARAMETER_SET).unwrap_or_default();
+        key_types::of_set(kind, set).map_or_else(|| format!("{family}-?"), |row| row.name.to_owned())
+    };
     let bits = || 8 * session.number(key, CKA_VALUE_LEN).unwrap_or_default();
     match kind {
         CKK_RSA => {
@@ -126,12 +128,9 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
         }
         CKK_EC => format!("EC {}", curve()),
         CKK_EC_EDWARDS | CKK_EC_MONTGOMERY => curve(),
-        CKK_ML_DSA => format!("ML-DSA-{}", ["?", "44", "65", "87"].get(set() as usize).unwrap_or(&"?")),
-        CKK_ML_KEM => format!("ML-KEM-{}", ["?", "512", "768", "1024"].get(set() as usize).unwrap_or(&"?")),
-        CKK_SLH_DSA => {
-            let name = (set() as usize).checked_sub(1).and_then(|row| SLH_DSA.get(row));
-            format!("SLH-DSA-{}", name.unwrap_or(&"?").to_uppercase())
-        }
+        CKK_ML_DSA => set("ML-DSA"),
+        CKK_ML_KEM => set("ML-KEM"),
+        CKK_SLH_DSA => set("SLH-DSA"),
         CKK_AES => format!("AES {}", bits()),
         CKK_GENERIC_SECRET => format!("generic {}", bits()),
         CKK_DES3 => "triple DES".to_owned(),

@@ -2,13 +2,12 @@
 
 use jeton::backend::MlKem;
 
-use super::signatures::{destroy, with};
-use super::{Fixture, rows_of};
+use super::signatures::destroy;
+use super::{Fixture, beside, keyed, rows_of};
 use crate::baseline::{self, MlKemPair, random};
-use crate::names::BASELINE;
 use crate::operation::repeated;
 use crate::scheme::{Kind, PAIRS, Pair, named};
-use crate::suite::{Rows, Suite};
+use crate::suite::Suite;
 use crate::target::Home;
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
@@ -16,27 +15,25 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     for pair in PAIRS {
         let group = format!("generate/{}", pair.name);
         let too_slow = suite.settings.short && pair.slow_to_make && !suite.filtered();
-        if too_slow || !suite.wants(&group) {
+        if too_slow {
             continue;
         }
-        let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(baseline::generating(pair)))];
-        rows.extend(rows_of(&targets, |target| target.generating(pair, Home::Session)));
-        suite.compare(&group, None, rows);
+        suite.compare(&group, None, || {
+            let rows = rows_of(&targets, |target| target.generating(pair, Home::Session));
+            beside(baseline::generating(pair), rows)
+        });
     }
-    if suite.wants("generate/p256-token") {
-        let rows = rows_of(&targets, |target| target.generating(named("p256"), Home::Token));
-        suite.compare("generate/p256-token", None, rows);
-    }
-    if suite.wants("generate/aes256") {
+    suite.compare("generate/p256-token", None, || {
+        rows_of(&targets, |target| target.generating(named("p256"), Home::Token))
+    });
+    suite.compare("generate/aes256", None, || {
         let mut key = [0; 32];
-        let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(repeated(move || random(&mut key))))];
-        rows.extend(rows_of(&targets, |target| target.generating_aes(Home::Session)));
-        suite.compare("generate/aes256", None, rows);
-    }
-    if suite.wants("generate/aes256-token") {
-        let rows = rows_of(&targets, |target| target.generating_aes(Home::Token));
-        suite.compare("generate/aes256-token", None, rows);
-    }
+        let rows = rows_of(&targets, |target| target.generating_aes(Home::Session));
+        beside(repeated(move || random(&mut key)), rows)
+    });
+    suite.compare("generate/aes256-token", None, || {
+        rows_of(&targets, |target| target.generating_aes(Home::Token))
+    });
     for pair in PAIRS {
         encapsulation(suite, fixture, pair);
     }
@@ -62,24 +59,15 @@ fn encapsulation(suite: &mut Suite, fixture: &Fixture, pair: &Pair) {
     baseline.encapsulate(&mut ciphertext, &mut secret);
 
     let (mut out, mut into) = (ciphertext.clone(), [0; 32]);
-    let mut rows: Rows<'_> =
-        vec![(BASELINE.to_owned(), Ok(repeated(|| baseline.encapsulate(&mut out, &mut into))))];
-    rows.extend(
-        targets.iter().zip(&keys).map(|(target, keys)| {
-            (target.row().to_owned(), with(keys, |keys| target.encapsulating(set, keys)))
-        }),
-    );
-    suite.compare(&encapsulate, None, rows);
-
+    let first = repeated(|| baseline.encapsulate(&mut out, &mut into));
+    suite.compare(&encapsulate, None, || {
+        beside(first, keyed(&targets, &keys, |target, keys| target.encapsulating(set, keys)))
+    });
     let mut into = [0; 32];
-    let mut rows: Rows<'_> =
-        vec![(BASELINE.to_owned(), Ok(repeated(|| baseline.decapsulate(&ciphertext, &mut into))))];
-    rows.extend(
-        targets.iter().zip(&keys).map(|(target, keys)| {
-            (target.row().to_owned(), with(keys, |keys| target.decapsulating(set, keys)))
-        }),
-    );
-    suite.compare(&decapsulate, None, rows);
+    let first = repeated(|| baseline.decapsulate(&ciphertext, &mut into));
+    suite.compare(&decapsulate, None, || {
+        beside(first, keyed(&targets, &keys, |target, keys| target.decapsulating(set, keys)))
+    });
     // If the filter leaves out the second group, no call above has filled `into`.
     baseline.decapsulate(&ciphertext, &mut into);
     assert_eq!(into, secret, "the baseline decapsulates what it encapsulated");

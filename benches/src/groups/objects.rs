@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{Fixture, rows_of, start};
+use super::{Fixture, keyed, rows_of, start};
 use crate::facts::Filled;
 use crate::rows::{Maker, Row};
 use crate::scheme::named;
-use crate::suite::{Rows, Suite};
+use crate::suite::Suite;
 use crate::target::{CoreToken, FINDABLE, Findable, Home, ModuleToken, Outcome, Target};
 
 /// The numbers of session objects. Each search is measured with each of these numbers.
@@ -22,31 +22,18 @@ const FILLERS: usize = 8;
 /// Sessions and single objects.
 pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
     let targets = fixture.targets();
-    if suite.wants("session/open-close") {
-        suite.compare("session/open-close", None, rows_of(&targets, |target| target.sessions()));
-    }
+    suite.compare("session/open-close", None, || rows_of(&targets, |target| target.sessions()));
     if suite.wants("object/attributes") {
         let keys: Vec<_> = targets.iter().map(|target| target.pair(named("p256"))).collect();
-        let rows: Rows<'_> = targets
-            .iter()
-            .zip(&keys)
-            .map(|(target, keys)| {
-                let reading = super::signatures::with(keys, |keys| target.reading(keys));
-                (target.row().to_owned(), reading)
-            })
-            .collect();
-        suite.compare("object/attributes", None, rows);
+        suite.compare("object/attributes", None, || {
+            keyed(&targets, &keys, |target, keys| target.reading(keys))
+        });
         targets.iter().zip(keys).for_each(|(target, keys)| super::signatures::destroy(*target, keys));
     }
     for home in [Home::Session, Home::Token] {
-        let group = format!("object/create-{}", home.name());
-        if suite.wants(&group) {
-            suite.compare(&group, None, rows_of(&targets, |target| target.creating(home)));
-        }
-        let group = format!("object/destroy-{}", home.name());
-        if suite.wants(&group) {
-            suite.compare(&group, None, rows_of(&targets, |target| target.destroying(home)));
-        }
+        let [create, destroy] = ["create", "destroy"].map(|verb| format!("object/{verb}-{}", home.name()));
+        suite.compare(&create, None, || rows_of(&targets, |target| target.creating(home)));
+        suite.compare(&destroy, None, || rows_of(&targets, |target| target.destroying(home)));
     }
 }
 
@@ -79,12 +66,8 @@ fn in_sessions(suite: &mut Suite, rows: &[&Row], core: CoreToken) -> Result<(), 
         before = size;
         search(suite, &crowded.tokens, Some(&core), Home::Session, size);
         if size == IN_SESSIONS[0] || size == IN_SESSIONS[3] {
-            let group = first_use_group(size);
-            suite.compare(
-                &group,
-                None,
-                rows_of(&targets(&crowded.tokens, Some(&core)), |target| target.first_use()),
-            );
+            let targets = targets(&crowded.tokens, Some(&core));
+            suite.compare(&first_use_group(size), None, || rows_of(&targets, |target| target.first_use()));
         }
     }
     drop(crowded);
@@ -180,10 +163,9 @@ fn search(
 ) {
     let targets = targets(tokens, core);
     for what in FINDABLE {
-        let group = search_group(home, what, size);
-        if suite.wants(&group) {
-            suite.compare(&group, None, rows_of(&targets, |target| target.searching(what, size)));
-        }
+        suite.compare(&search_group(home, what, size), None, || {
+            rows_of(&targets, |target| target.searching(what, size))
+        });
     }
 }
 

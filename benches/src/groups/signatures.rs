@@ -1,11 +1,11 @@
 //! Signatures and their verification.
 
-use super::Fixture;
+use super::{Fixture, beside, keyed};
 use crate::baseline::BaselinePair;
 use crate::independent;
 use crate::names::BASELINE;
 use crate::scheme::{Kind, PAIRS, Pair, Scheme};
-use crate::suite::{Rows, Suite};
+use crate::suite::Suite;
 use crate::target::{Keys, Outcome, Target, public_parts};
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
@@ -22,34 +22,24 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
         let Some(baseline) = BaselinePair::generate(pair.kind).filter(|_| !schemes.is_empty()) else {
             continue;
         };
-        let targets = fixture.targets();
+        let mut targets = fixture.targets();
+        let checked = targets.len();
+        targets.extend(fixture.null().filter(|_| pair.name == "p256"));
         let keys: Vec<_> = targets.iter().map(|target| target.pair(pair)).collect();
-        let null = fixture.null().filter(|_| pair.name == "p256").map(|null| (null, null.pair(pair)));
         for scheme in schemes {
-            check(pair, *scheme, &baseline, &targets, &keys);
+            check(pair, *scheme, &baseline, &targets[..checked], &keys);
             let (sign, verify) = groups(scheme);
-            let each =
-                targets.iter().copied().zip(&keys).chain(null.iter().map(|(null, keys)| (*null, keys)));
-            let each: Vec<_> = each.collect();
-
-            let mut rows: Rows<'_> =
-                vec![(BASELINE.to_owned(), Ok(baseline.signing(*scheme, scheme.input(pair.kind))))];
-            rows.extend(each.iter().map(|(target, keys)| {
-                let signing = with(keys, |keys| target.signing(pair, *scheme, keys));
-                (target.row().to_owned(), signing)
-            }));
-            suite.compare(&sign, None, rows);
-
-            let mut rows: Rows<'_> =
-                vec![(BASELINE.to_owned(), Ok(baseline.verifying(*scheme, scheme.input(pair.kind))))];
-            rows.extend(each.iter().map(|(target, keys)| {
-                let verifying = with(keys, |keys| target.verifying(pair, *scheme, keys));
-                (target.row().to_owned(), verifying)
-            }));
-            suite.compare(&verify, None, rows);
+            let input = scheme.input(pair.kind);
+            suite.compare(&sign, None, || {
+                let rows = keyed(&targets, &keys, |target, keys| target.signing(pair, *scheme, keys));
+                beside(baseline.signing(*scheme, input), rows)
+            });
+            suite.compare(&verify, None, || {
+                let rows = keyed(&targets, &keys, |target, keys| target.verifying(pair, *scheme, keys));
+                beside(baseline.verifying(*scheme, input), rows)
+            });
         }
-        let made = targets.iter().copied().zip(keys).chain(null);
-        made.for_each(|(target, keys)| destroy(target, keys));
+        targets.iter().zip(keys).for_each(|(target, keys)| destroy(*target, keys));
     }
 }
 
@@ -74,11 +64,6 @@ fn check(
         let public = public_parts(*target, pair, *keys).unwrap_or_else(|reason| panic!("{reason}"));
         independent::verify(target.row(), &public, scheme, pair.kind, &signature);
     }
-}
-
-/// Calls `operation` with the keys of a row, or returns the reason why the row has no keys.
-pub(super) fn with<T>(keys: &Outcome<Keys>, operation: impl FnOnce(Keys) -> Outcome<T>) -> Outcome<T> {
-    keys.as_ref().map_err(Clone::clone).and_then(|keys| operation(*keys))
 }
 
 pub(super) fn destroy(target: &dyn Target, keys: Outcome<Keys>) {

@@ -40,7 +40,7 @@ fn compare(suite: &mut Suite, rows: &[&Row], group: &str, label: Option<&Attribu
         row.restart().unwrap_or_else(|failure| panic!("{}: {failure}", row.name));
         finalize(row);
     }
-    suite.compare(group, None, operations);
+    suite.compare(group, None, || operations);
     for row in rows {
         row.restart().unwrap_or_else(|failure| panic!("{}: {failure}", row.name));
     }

@@ -5,12 +5,11 @@ use std::hint::black_box;
 use criterion::Throughput;
 use cryptoki_sys::CK_OBJECT_HANDLE;
 
-use super::{Fixture, rows_of};
+use super::{Fixture, beside, keyed, rows_of};
 use crate::baseline::{self, Hmac, Sealer, random};
-use crate::names::BASELINE;
 use crate::operation::{Boxed, repeated};
 use crate::scheme::{Aead, Digest};
-use crate::suite::{Rows, Suite};
+use crate::suite::Suite;
 use crate::target::{Outcome, Target};
 
 /// The lengths of messages in bytes.
@@ -31,58 +30,62 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
         digest(suite, &targets, "sha256", Digest::Sha256, len);
     }
     digest(suite, &targets, "sha512", Digest::Sha512, 4096);
-    if suite.wants("random/32") {
+    suite.compare("random/32", Some(Throughput::Bytes(32)), || {
         let mut out = [0; 32];
-        let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(repeated(move || random(&mut out))))];
-        rows.extend(rows_of(&fixture.targets(), |target| target.random(32)));
-        suite.compare("random/32", Some(Throughput::Bytes(32)), rows);
-    }
+        let rows = rows_of(&fixture.targets(), |target| target.random(32));
+        beside(repeated(move || random(&mut out)), rows)
+    });
 }
 
 /// Measures encryption. The baseline prepares its key once. In every row each message has a new
 /// nonce, because the ciphers require it.
 fn seal<'a>(suite: &mut Suite, targets: &[&'a dyn Target], name: &str, cipher: Aead, len: usize) {
-    let group = format!("{name}/{len}");
-    if !suite.wants(&group) {
-        return;
-    }
     let operation = |target: &'a dyn Target, key| target.sealing(cipher, key, len);
-    with_keys(suite, &group, targets, cipher, len, baseline_seal(cipher, len), operation);
+    let (baseline, key) =
+        (|| baseline::sealing(cipher, len), |target: &dyn Target| target.cipher_key(cipher));
+    with_keys(suite, &format!("{name}/{len}"), targets, len, baseline, key, operation);
 }
 
 /// Encryption of messages with AES-GCM. The encryption begins once (`C_MessageEncryptInit`).
 fn seal_messages<'a>(suite: &mut Suite, targets: &[&'a dyn Target], len: usize) {
-    let (group, cipher) = (format!("aes-gcm-message/{len}"), Aead::AesGcm);
-    if !suite.wants(&group) {
-        return;
-    }
+    let cipher = Aead::AesGcm;
     let operation = |target: &'a dyn Target, key| target.sealing_messages(key, len);
-    with_keys(suite, &group, targets, cipher, len, baseline_seal(cipher, len), operation);
-}
-
-fn baseline_seal(cipher: Aead, len: usize) -> Boxed<'static> {
-    let sealer = Sealer::new(cipher, &[5; 32]);
-    let (input, mut out, mut count, mut nonce) = (vec![0; len], vec![0; len + 16], 0u64, [0; 12]);
-    repeated(move || {
-        count += 1;
-        nonce[..8].copy_from_slice(&count.to_ne_bytes());
-        black_box(sealer.seal(&nonce, black_box(&input), &mut out));
-    })
+    let (baseline, key) =
+        (|| baseline::sealing(cipher, len), |target: &dyn Target| target.cipher_key(cipher));
+    with_keys(suite, &format!("aes-gcm-message/{len}"), targets, len, baseline, key, operation);
 }
 
 /// Measures the decryption of one ciphertext, with its tag.
-fn open(suite: &mut Suite, targets: &[&dyn Target], name: &str, cipher: Aead, len: usize) {
-    let group = format!("{name}/{len}");
-    if !suite.wants(&group) {
-        return;
-    }
-    let sealer = Sealer::new(cipher, &[5; 32]);
-    let (mut sealed, mut out, nonce) = (vec![0; len + 16], vec![0; len + 16], [1; 12]);
-    sealer.seal(&nonce, &vec![0x5a; len], &mut sealed);
-    let baseline = repeated(move || {
-        black_box(sealer.open(&nonce, black_box(&sealed), &mut out));
+fn open<'a>(suite: &mut Suite, targets: &[&'a dyn Target], name: &str, cipher: Aead, len: usize) {
+    let baseline = || {
+        let sealer = Sealer::new(cipher, &[5; 32]);
+        let (mut sealed, mut out, nonce) = (vec![0; len + 16], vec![0; len + 16], [1; 12]);
+        sealer.seal(&nonce, &vec![0x5a; len], &mut sealed);
+        repeated(move || {
+            black_box(sealer.open(&nonce, black_box(&sealed), &mut out));
+        })
+    };
+    let operation = |target: &'a dyn Target, key| target.opening(cipher, key, len);
+    let key = |target: &dyn Target| target.cipher_key(cipher);
+    with_keys(suite, &format!("{name}/{len}"), targets, len, baseline, key, operation);
+}
+
+fn digest(suite: &mut Suite, targets: &[&dyn Target], name: &str, digest: Digest, len: usize) {
+    suite.compare(&format!("{name}/{len}"), Some(Throughput::Bytes(len as u64)), || {
+        let (input, mut out) = (vec![0; len], [0; 64]);
+        let baseline = repeated(move || baseline::digest(digest, black_box(&input), black_box(&mut out)));
+        beside(baseline, rows_of(targets, |target| target.digesting(digest, len)))
     });
-    with_keys(suite, &group, targets, cipher, len, baseline, |target, key| target.opening(cipher, key, len));
+}
+
+fn code<'a>(suite: &mut Suite, targets: &[&'a dyn Target], len: usize) {
+    let baseline = || {
+        let (mut hmac, input, mut out) = (Hmac::new(&[9; 32]), vec![0; len], [0; 32]);
+        repeated(move || hmac.code(black_box(&input), black_box(&mut out)))
+    };
+    let operation = |target: &'a dyn Target, key| target.coding(key, len);
+    let key = |target: &dyn Target| target.generic_secret();
+    with_keys(suite, &format!("hmac-sha256/{len}"), targets, len, baseline, key, operation);
 }
 
 /// Measures an operation with a key of each target, and destroys the keys.
@@ -90,49 +93,18 @@ fn with_keys<'a>(
     suite: &mut Suite,
     group: &str,
     targets: &[&'a dyn Target],
-    cipher: Aead,
     len: usize,
-    baseline: Boxed<'a>,
+    baseline: impl FnOnce() -> Boxed<'a>,
+    key: impl Fn(&dyn Target) -> Outcome<CK_OBJECT_HANDLE>,
     operation: impl Fn(&'a dyn Target, CK_OBJECT_HANDLE) -> Outcome<Boxed<'a>>,
 ) {
-    let keys: Vec<_> = targets.iter().map(|target| target.cipher_key(cipher)).collect();
-    let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(baseline))];
-    rows.extend(
-        targets.iter().zip(&keys).map(|(target, key)| {
-            (target.row().to_owned(), key.clone().and_then(|key| operation(*target, key)))
-        }),
-    );
-    suite.compare(group, Some(Throughput::Bytes(len as u64)), rows);
-    let made = targets.iter().zip(keys);
-    made.filter_map(|(target, key)| Some((target, key.ok()?))).for_each(|(target, key)| target.destroy(key));
-}
-
-fn digest(suite: &mut Suite, targets: &[&dyn Target], name: &str, digest: Digest, len: usize) {
-    let group = format!("{name}/{len}");
-    if !suite.wants(&group) {
+    if !suite.wants(group) {
         return;
     }
-    let (input, mut out) = (vec![0; len], [0; 64]);
-    let baseline = repeated(move || baseline::digest(digest, black_box(&input), black_box(&mut out)));
-    let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(baseline))];
-    rows.extend(rows_of(targets, |target| target.digesting(digest, len)));
-    suite.compare(&group, Some(Throughput::Bytes(len as u64)), rows);
-}
-
-fn code(suite: &mut Suite, targets: &[&dyn Target], len: usize) {
-    let group = format!("hmac-sha256/{len}");
-    if !suite.wants(&group) {
-        return;
-    }
-    let keys: Vec<_> = targets.iter().map(|target| target.generic_secret()).collect();
-    let (mut hmac, input, mut out) = (Hmac::new(&[9; 32]), vec![0; len], [0; 32]);
-    let baseline = repeated(move || hmac.code(black_box(&input), black_box(&mut out)));
-    let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(baseline))];
-    rows.extend(targets.iter().zip(&keys).map(|(target, key)| {
-        let coding = key.clone().and_then(|key| target.coding(key, len));
-        (target.row().to_owned(), coding)
-    }));
-    suite.compare(&group, Some(Throughput::Bytes(len as u64)), rows);
+    let keys: Vec<_> = targets.iter().map(|target| key(*target)).collect();
+    suite.compare(group, Some(Throughput::Bytes(len as u64)), || {
+        beside(baseline(), keyed(targets, &keys, operation))
+    });
     let made = targets.iter().zip(keys);
     made.filter_map(|(target, key)| Some((target, key.ok()?))).for_each(|(target, key)| target.destroy(key));
 }

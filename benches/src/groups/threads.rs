@@ -46,7 +46,7 @@ fn sign(suite: &mut Suite, fixture: &Fixture, pair: &Pair, scheme: Scheme) {
             let crowd = keys.clone().and_then(|keys| Crowd::new(token, pair, scheme, keys, count, *checked));
             rows.push((token.row().to_owned(), crowd.map(|crowd| Box::new(crowd) as Box<dyn Operation>)));
         }
-        suite.compare(&group(count), Some(Throughput::Elements(count as u64)), rows);
+        suite.compare(&group(count), Some(Throughput::Elements(count as u64)), || rows);
     }
     tokens.into_iter().for_each(|(token, keys, _)| destroy(token, keys));
 }
@@ -59,6 +59,16 @@ fn over(spans: &[Span]) -> Duration {
     let first = spans.iter().map(|span| span.0).min();
     let last = spans.iter().map(|span| span.1).max();
     last.zip(first).map_or(Duration::ZERO, |(last, first)| last.duration_since(first))
+}
+
+/// Does the work of each worker in a thread of its own. Returns the results in the same order.
+fn together<W: Send, R: Send>(workers: impl IntoIterator<Item = W>, work: impl Fn(W) -> R + Sync) -> Vec<R> {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// The threads of the baseline: one parsed key, no sessions.
@@ -81,7 +91,7 @@ impl Operation for BaselineThreads<'_> {
     fn time(&mut self, repetitions: u64) -> Duration {
         let barrier = Barrier::new(self.count);
         let input = self.scheme.input(self.pair.kind);
-        let work = || {
+        let work = |_| {
             let mut operation = self.baseline.signing(self.scheme, input);
             barrier.wait();
             let start = Instant::now();
@@ -89,14 +99,7 @@ impl Operation for BaselineThreads<'_> {
             let span = (start, Instant::now());
             (span, self.baseline.signature(self.scheme, input))
         };
-        let done: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.count).map(|_| scope.spawn(work)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        let (spans, signatures): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+        let (spans, signatures): (Vec<_>, Vec<_>) = together(0..self.count, work).into_iter().unzip();
         self.signatures = signatures;
         over(&spans)
     }
@@ -160,15 +163,7 @@ impl Operation for Crowd<'_> {
             }
             ((start, Instant::now()), call.out()[..len].to_vec())
         };
-        let work = &work;
-        let done: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> =
-                self.sessions.iter_mut().map(|session| scope.spawn(move || work(session))).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
+        let done = together(self.sessions.iter_mut(), work);
         let (spans, signatures): (Vec<_>, Vec<_>) = done.into_iter().unzip();
         self.signatures = signatures;
         over(&spans)
@@ -188,17 +183,16 @@ fn create(suite: &mut Suite, fixture: &Fixture) {
     let counts: &[usize] = if suite.settings.short { &[1, 8] } else { &[1, 8, 64] };
     for count in counts.iter().copied() {
         let group = format!("threads/create-token/{count}");
-        if !suite.wants(&group) {
-            continue;
-        }
-        let mut rows: Rows<'_> = Vec::new();
-        for token in fixture.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
-            let sessions: Result<Vec<_>, _> = (0..count).map(|_| token.another_session()).collect();
-            let makers = sessions.map_err(|failure| failure.to_string());
-            let makers = makers.map(|sessions| Box::new(Makers { sessions }) as Box<dyn Operation>);
-            rows.push((token.row().to_owned(), makers));
-        }
-        suite.compare(&group, Some(Throughput::Elements(count as u64)), rows);
+        suite.compare(&group, Some(Throughput::Elements(count as u64)), || {
+            let tokens = fixture.tokens.iter().filter(|token| !token.row().ends_with("-session"));
+            let row = |token: &ModuleToken| {
+                let sessions: Result<Vec<_>, _> = (0..count).map(|_| token.another_session()).collect();
+                let makers = sessions.map_err(|failure| failure.to_string());
+                let makers = makers.map(|sessions| Box::new(Makers { sessions }) as Box<dyn Operation>);
+                (token.row().to_owned(), makers)
+            };
+            tokens.map(row).collect()
+        });
     }
 }
 
@@ -223,15 +217,7 @@ impl Operation for Makers {
             }
             ((start, Instant::now()), made)
         };
-        let work = &work;
-        let done: Vec<_> = thread::scope(|scope| {
-            let sessions = self.sessions.iter_mut().enumerate();
-            let threads: Vec<_> = sessions.map(|session| scope.spawn(move || work(session))).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
+        let done = together(self.sessions.iter_mut().enumerate(), work);
         // No thread destroys objects while another thread is timed.
         let mut spans = Vec::with_capacity(done.len());
         for ((span, made), session) in done.into_iter().zip(&mut self.sessions) {

@@ -1,18 +1,18 @@
 //! The operations in which our module is slower than the baseline or a peer, with the reasons.
 
-use std::fmt::Write;
 use std::fs;
 
+use jeton_laboratory::Table;
+
 use super::data::Data;
-use super::tables::time;
-use super::words;
+use super::{markdown, time, words};
 use crate::artefacts::root;
 
 /// Returns a table of the groups in which our module is more than 1 % slower than the baseline, or
 /// slower than a peer.
 pub fn list(data: &Data) -> String {
     let reasons = Reasons::read();
-    let mut text = String::new();
+    let mut table = Table::new(3, ["operation", "difference", "reason"]);
     for group in data.groups("") {
         let Some(jeton) = data.jeton(group) else { continue };
         let mut lost = Vec::new();
@@ -30,15 +30,10 @@ pub fn list(data: &Data) -> String {
             lost.push(format!("{}, but {peer} takes {}", time(jeton), time(nanos)));
         }
         if !lost.is_empty() {
-            let reason = reasons.of(group);
-            let operation = words::operation(group);
-            writeln!(text, "| {operation} | {} | {reason} |", lost.join("; ")).expect("a string");
+            table.add([words::operation(group), lost.join("; "), reasons.of(group).to_owned()]);
         }
     }
-    if text.is_empty() {
-        return "None.\n".to_owned();
-    }
-    format!("| operation | difference | reason |\n|---|---|---|\n{text}")
+    if table.rows.is_empty() { "None.\n".to_owned() } else { markdown(&table) }
 }
 
 /// The lines `group: reason` of `benches/reasons.txt`. A group that ends with `*` stands for all

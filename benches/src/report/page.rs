@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::Command;
 
-use jeton_peers::Machine;
+use jeton_laboratory::{Machine, Table};
 
 use super::data::Data;
 use super::figures::{self, Figure};
-use super::{losses, tables, words};
+use super::{losses, markdown, tables, time, words};
 use crate::facts::{Instructions, LeftOut};
 use crate::names::shown;
 
@@ -138,12 +138,12 @@ fn left_out(all: &[LeftOut]) -> String {
     if groups.is_empty() {
         return "Everything was measured.\n".to_owned();
     }
-    let line = |((row, reason), groups): (&(&str, &str), &BTreeSet<&str>)| {
+    let mut table = Table::new(3, ["row", "reason", "operations"]);
+    for ((row, reason), groups) in groups {
         let groups: Vec<_> = groups.iter().map(|group| words::operation(group)).collect();
-        format!("| {row} | `{reason}` | {} |\n", groups.join(", "))
-    };
-    let lines: String = groups.iter().map(line).collect();
-    format!("| row | reason | operations |\n|---|---|---|\n{lines}")
+        table.add([row.to_owned(), format!("`{reason}`"), groups.join(", ")]);
+    }
+    markdown(&table)
 }
 
 fn first_line(program: &str, argument: &str) -> String {
@@ -172,36 +172,28 @@ pub fn targets(data: &Data) -> String {
 }
 
 fn latency(data: &Data) -> String {
-    let mut text = String::from(
-        "## Latency of P-256 signatures while RSA-4096 keys are generated\n\nMicroseconds. A second thread makes the \
-         keys in another session.\n\n| row | p50 | p99 | p99.9 | longest | signatures | keys |\n\
-         |---|--:|--:|--:|--:|--:|--:|\n",
-    );
+    let mut table = Table::new(1, ["row", "p50", "p99", "p99.9", "longest", "signatures", "keys"]);
     for latency in &data.latency {
-        let [p50, p99, p999, max] =
-            [latency.p50, latency.p99, latency.p999, latency.max].map(|nanos| nanos as f64 / 1e3);
-        let (row, signatures, keys) = (&latency.row, latency.signatures, latency.keys);
-        writeln!(
-            text,
-            "| {} | {p50:.1} | {p99:.1} | {p999:.1} | {max:.1} | {signatures} | {keys} |",
-            shown(row)
-        )
-        .expect("a string");
+        let times = [latency.p50, latency.p99, latency.p999, latency.max];
+        let times = times.map(|nanos| format!("{:.1}", nanos as f64 / 1e3)).into_iter();
+        let counts = [latency.signatures, latency.keys].map(|count| count.to_string());
+        table.add(std::iter::once(shown(&latency.row).to_owned()).chain(times).chain(counts));
     }
-    text + "\n"
+    format!(
+        "## Latency of P-256 signatures while RSA-4096 keys are generated\n\nMicroseconds. A second thread makes the \
+         keys in another session.\n\n{}\n",
+        markdown(&table)
+    )
 }
 
 fn instructions(data: &Data) -> String {
-    let mut text = format!(
-        "## Instructions and allocations\n\n{COUNTED}| operation | row | instructions | allocations |\n\
-         |---|---|--:|--:|\n"
-    );
+    let mut table = Table::new(2, ["operation", "row", "instructions", "allocations"]);
     for counted in &data.instructions {
         let Instructions { operation, row, instructions, allocations } = counted;
-        let row = shown(row);
-        writeln!(text, "| {operation} | {row} | {instructions:.1} | {allocations:.2} |").expect("a string");
+        let counts = [format!("{instructions:.1}"), format!("{allocations:.2}")];
+        table.add([operation.clone(), shown(row).to_owned()].into_iter().chain(counts));
     }
-    text + "\n"
+    format!("## Instructions and allocations\n\n{COUNTED}{}\n", markdown(&table))
 }
 
 const COUNTED: &str = "\
@@ -239,21 +231,18 @@ fn startup(data: &Data) -> String {
 }
 
 fn filling(data: &Data) -> String {
-    let mut text = format!(
-        "## Making objects\n\n{FILLED}| row | objects | made | threads | seconds | per object |\n\
-         |---|---|--:|--:|--:|--:|\n"
-    );
+    let mut table = Table::new(2, ["row", "objects", "made", "threads", "seconds", "per object"]);
     for fill in &data.run.fills {
-        let each = tables::time(fill.seconds * 1e9 / fill.made.max(1) as f64);
-        let (row, home, seconds) = (&fill.row, &fill.home, fill.seconds);
-        let (reached, wanted, made, threads) = (fill.reached, fill.wanted, fill.made, fill.threads);
-        writeln!(
-            text,
-            "| {row} | {reached} of {wanted} ({home}) | {made} | {threads} | {seconds:.2} | {each} |"
-        )
-        .expect("a string");
+        table.add([
+            fill.row.clone(),
+            format!("{} of {} ({})", fill.reached, fill.wanted, fill.home),
+            fill.made.to_string(),
+            fill.threads.to_string(),
+            format!("{:.2}", fill.seconds),
+            time(fill.seconds * 1e9 / fill.made.max(1) as f64),
+        ]);
     }
-    text + "\n"
+    format!("## Making objects\n\n{FILLED}{}\n", markdown(&table))
 }
 
 const FILLED: &str = "\

@@ -1,40 +1,14 @@
 //! Tables of medians, intervals and ratios.
 
-use std::fmt::Write;
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::{factor, nanoseconds as time};
 
 use super::data::{Data, Estimate};
-use super::words;
+use super::{markdown, words};
 use crate::names::{BASELINE, BASELINE_AGAIN, JETON, SOFTHSM, shown};
-
-/// A duration with three digits.
-pub fn time(nanos: f64) -> String {
-    let (value, unit) = match nanos {
-        n if n < 1e3 => (n, "ns"),
-        n if n < 1e6 => (n / 1e3, "us"),
-        n if n < 1e9 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let digits = if value < 10.0 {
-        2
-    } else if value < 100.0 {
-        1
-    } else {
-        0
-    };
-    format!("{value:.digits$} {unit}")
-}
 
 fn interval(estimate: Estimate) -> String {
     format!("{} to {}", time(estimate.low), time(estimate.high))
-}
-
-/// A factor with three digits, or all digits before the point.
-fn factor(times: f64) -> String {
-    match times {
-        n if n < 10.0 => format!("{n:.2}"),
-        n if n < 100.0 => format!("{n:.1}"),
-        n => format!("{n:.0}"),
-    }
 }
 
 /// Returns a table with one line per group whose name begins with one of `prefixes`. It shows the
@@ -50,20 +24,13 @@ pub fn compared(data: &Data, prefixes: &[&str]) -> String {
             }
         }
     }
-    let mut text = String::from(
-        "| operation | filter | baseline | jeton | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |",
-    );
-    others.iter().for_each(|row| write!(text, " {row} |").expect("a string"));
-    text.push_str("\n|---|---|--:|--:|--:|--:|--:|");
-    others.iter().for_each(|_| text.push_str("--:|"));
-    text.push('\n');
-    for group in groups {
-        text.push_str(&line(data, group, &others));
-    }
-    text
+    let header = ["operation", "filter", "baseline", "jeton", "95 % interval", SPEED, TIMES];
+    let mut table = Table::new(2, header.into_iter().chain(others.iter().copied()));
+    groups.iter().for_each(|group| table.add(line(data, group, &others)));
+    markdown(&table)
 }
 
-fn line(data: &Data, group: &str, others: &[&str]) -> String {
+fn line(data: &Data, group: &str, others: &[&str]) -> Vec<String> {
     let (baseline, jeton) = (data.baseline(group), data.row(group, JETON));
     let speed = data.ratio(group).map(|ratio| format!("{:.3}", 1.0 / ratio));
     let softhsm = data.row(group, SOFTHSM).zip(jeton);
@@ -76,13 +43,13 @@ fn line(data: &Data, group: &str, others: &[&str]) -> String {
         softhsm,
     ];
     let rest = others.iter().map(|row| data.row(group, row).map(|estimate| time(estimate.median)));
-    let mut text = format!("| {} | `{group}` |", words::operation(group));
-    for cell in cells.into_iter().chain(rest) {
-        write!(text, " {} |", cell.as_deref().unwrap_or("-")).expect("a string");
-    }
-    text.push('\n');
-    text
+    let cells = cells.into_iter().chain(rest).map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+    [words::operation(group), format!("`{group}`")].into_iter().chain(cells).collect()
 }
+
+/// The headers of two columns.
+const SPEED: &str = "speed relative to baseline";
+const TIMES: &str = "times as fast as SoftHSMv2";
 
 /// The groups of the summary, with their names in the summary.
 const SUMMARY: [(&str, &str); 19] = [
@@ -141,56 +108,47 @@ fn chosen(data: &Data, groups: &[(&str, &str)]) -> String {
     };
     let mut peers = PEERS.to_vec();
     peers.retain(|(peer, _)| groups.iter().any(|(group, _)| quickest(group, peer).is_some()));
-    let names: String = peers.iter().map(|(_, name)| format!(" {name} |")).collect();
-    let mut text = format!(
-        "| operation | Jeton | AWS-LC called directly |{names}\n|---|--:|--:|{}\n",
-        "--:|".repeat(peers.len())
-    );
-    for (group, name) in groups {
+    let names = peers.iter().map(|(_, name)| *name);
+    let header = ["operation", "Jeton", "AWS-LC called directly"].into_iter().chain(names);
+    let rows = groups.iter().map(|(group, name)| {
         let ours = [data.jeton(group), data.baseline(group)];
         let cells = ours.into_iter().chain(peers.iter().map(|(peer, _)| quickest(group, peer)));
-        let cells: Vec<_> = cells.map(|cell| cell.map_or("-".to_owned(), time)).collect();
-        writeln!(text, "| {name} | {} |", cells.join(" | ")).expect("a string");
-    }
-    text
+        let cells = cells.map(|cell| cell.map_or("-".to_owned(), time)).collect::<Vec<_>>();
+        ((*name).to_owned(), cells)
+    });
+    markdown(&Table::new(1, header).with(rows))
 }
 
 /// Returns the page `docs/benchmarks/rows.md`.
 pub fn every_row(data: &Data) -> String {
-    let mut text = String::from(
-        "# Every row\n\n`cargo run --release -p jeton-benches -- report` writes this page. \
-         [benchmarks.md](../benchmarks.md) explains the rows.\n\n\
-         | operation | filter | row | median | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |\n\
-         |---|---|---|--:|--:|--:|--:|\n",
-    );
+    let header = ["operation", "filter", "row", "median", "95 % interval", SPEED, TIMES];
+    let mut table = Table::new(3, header);
     for group in data.groups("") {
         let softhsm = data.row(group, SOFTHSM);
         for (row, estimate) in data.rows(group) {
-            let of_baseline =
-                data.times(group, row).map_or("-".to_owned(), |times| format!("{:.3}", 1.0 / times));
-            let of_softhsm =
-                softhsm.map_or("-".to_owned(), |softhsm| factor(softhsm.median / estimate.median));
-            let (row, median, interval) = (shown(row), time(estimate.median), interval(estimate));
-            let operation = words::operation(group);
-            writeln!(
-                text,
-                "| {operation} | `{group}` | {row} | {median} | {interval} | {of_baseline} | {of_softhsm} |"
-            )
-            .expect("a string");
+            let speed = data.times(group, row).map(|times| format!("{:.3}", 1.0 / times));
+            let times = softhsm.map(|softhsm| factor(softhsm.median / estimate.median));
+            table.add([
+                words::operation(group),
+                format!("`{group}`"),
+                shown(row).to_owned(),
+                time(estimate.median),
+                interval(estimate),
+                speed.unwrap_or_else(|| "-".to_owned()),
+                times.unwrap_or_else(|| "-".to_owned()),
+            ]);
         }
     }
-    text
+    format!(
+        "# Every row\n\n`cargo run --release -p jeton-benches -- report` writes this page. \
+         [benchmarks.md](../benchmarks.md) explains the rows.\n\n{}",
+        markdown(&table)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_three_digits() {
-        let texts = [1.234, 12.34, 123.4, 1234.0, 12_340_000.0, 1.5e9].map(time);
-        assert_eq!(texts, ["1.23 ns", "12.3 ns", "123 ns", "1.23 us", "12.3 ms", "1.50 s"]);
-    }
 
     #[test]
     fn the_front_page_is_part_of_the_summary() {
@@ -202,16 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn large_factors_have_no_decimals() {
-        assert_eq!([9.444, 94.44, 512_426.38].map(factor), ["9.44", "94.4", "512426"]);
-    }
-
-    #[test]
     fn a_missing_measurement_is_a_dash() {
         let data = Data::of(&[("g", "jeton", 200.0), ("g", "softhsm2", 500.0)]);
-        assert_eq!(
-            line(&data, "g", &["nss"]),
-            "| g | `g` | - | 200 ns | 200 ns to 200 ns | - | 2.50 | - |\n"
-        );
+        let cells = ["g", "`g`", "-", "200 ns", "200 ns to 200 ns", "-", "2.50", "-"];
+        assert_eq!(line(&data, "g", &["nss"]), cells);
     }
 }

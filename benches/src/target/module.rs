@@ -6,10 +6,12 @@ use std::rc::Rc;
 use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256_HMAC};
 use jeton::backend::MlKem;
 use jeton_client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
+use jeton_peers::{TokenAccess, open_token};
 
 use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
 use super::{Home, Keys, Outcome, Target};
 use crate::calls;
+use crate::child::Instance;
 use crate::operation::{Boxed, batched, making, one_by_one, repeated};
 use crate::scheme::{Aead, Digest, INPUT, Pair, Scheme, named};
 
@@ -35,6 +37,13 @@ impl ModuleToken {
             other => other?,
         }
         Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })
+    }
+
+    /// Loads a module, makes a token and logs the user in.
+    pub fn fresh(instance: &Instance, home: Home) -> Outcome<Self> {
+        let opened = open_token(&instance.library, Some(&instance.parameters()), &TokenAccess::Initialise);
+        let (module, slot, pin) = opened.map_err(|error| error.to_string())?;
+        Self::open("child", &module, slot, &pin, home).map_err(|failure| failure.to_string())
     }
 
     /// Returns another `ModuleToken` for the same token, with its own session. The keys that it

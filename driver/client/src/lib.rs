@@ -23,6 +23,7 @@ mod session;
 
 mod attribute;
 mod failure;
+pub mod key_types;
 mod memory;
 pub mod names;
 pub mod text;
@@ -30,8 +31,6 @@ pub mod text;
 pub use attribute::{Attribute, Mechanism};
 pub use failure::{Doing, Failure};
 pub use memory::{Memory, Structure};
-pub use module::{
-    LibraryInfo, LoadError, MechanismInfo, Module, ModuleError, SlotId, SlotInfo, TokenInfo, Version,
-};
+pub use module::{LibraryInfo, LoadError, MechanismInfo, Module, SlotId, SlotInfo, TokenInfo, Version};
 pub use raw::{Arg, FUNCTIONS, Function, Kind};
 pub use session::{Access, ObjectHandle, Session, SessionInfo, User};

@@ -28,14 +28,14 @@ impl Module {
     ///
     /// A loaded module is never unloaded, because modules register destructors for threads and for
     /// the process. After an unload these would run unmapped code.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, ModuleError> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref().to_owned();
-        let refused = |source| LoadError { path: path.clone(), source };
+        let refused = |source| LoadError::Refused { path: path.clone(), source };
         // SAFETY: the caller trusts the file at this path, and so its initialisers.
         let library = unsafe { Library::new(&path) }.map_err(refused)?;
         let list = function_list(&library).map_err(|error| match error {
-            ListError::Symbol(source) => ModuleError::Load(refused(source)),
-            ListError::Call(failure) => ModuleError::Call(failure),
+            ListError::Symbol(source) => refused(source),
+            ListError::Call(failure) => LoadError::Call(failure),
         })?;
         let list_3_0 = interface(&library, CK_VERSION { major: 3, minor: 0 }).map(ptr::NonNull::cast);
         let list_3_2 = interface(&library, CK_VERSION { major: 3, minor: 2 }).map(ptr::NonNull::cast);
@@ -310,30 +310,25 @@ pub struct MechanismInfo {
     pub flags: CK_FLAGS,
 }
 
-/// The dynamic loader refused a file, or the file lacks `C_GetFunctionList`.
+/// Why [`Module::load`] failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot load {}: {}", path.display(), reason(source))]
-pub struct LoadError {
-    /// The file.
-    pub path: PathBuf,
-    /// The loader's reason.
-    pub source: libloading::Error,
+pub enum LoadError {
+    /// The dynamic loader refused the file, or the file lacks `C_GetFunctionList`.
+    #[error("cannot load {}: {}", path.display(), reason(source))]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The loader's reason.
+        source: libloading::Error,
+    },
+    /// `C_GetFunctionList` failed or returned NULL.
+    #[error(transparent)]
+    Call(#[from] Failure),
 }
 
 /// Returns the text of dlerror(3). `libloading` keeps it as the source of its own error.
 fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// Why [`Module::load`] failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ModuleError {
-    /// The dynamic loader refused the file, or the file lacks `C_GetFunctionList`.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// `C_GetFunctionList` failed or returned NULL.
-    #[error(transparent)]
-    Call(#[from] Failure),
 }
 
 enum ListError {

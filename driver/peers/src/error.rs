@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jeton_client::{Failure, LoadError, ModuleError};
+use jeton_client::{Failure, LoadError};
 
 /// An error. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +31,5 @@ impl Error {
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
-    }
-}
-
-impl From<ModuleError> for Error {
-    fn from(error: ModuleError) -> Self {
-        match error {
-            ModuleError::Load(error) => Self::Load(error),
-            ModuleError::Call(failure) => Self::Module(failure),
-        }
     }
 }

@@ -115,6 +115,19 @@ fn jeton_environment(
     Ok(environment)
 }
 
+/// Loads and initialises a module, and initialises or finds a token. Returns the module, the slot
+/// of the token and the user PIN. `reserved` are the library parameters of `C_Initialize`.
+pub fn open_token(
+    library: &Path,
+    reserved: Option<&str>,
+    access: &TokenAccess,
+) -> Result<(Module, SlotId, String), Error> {
+    let module = Module::load(library)?;
+    module.initialize(reserved)?;
+    let (slot, pin) = prepare_token(&module, access)?;
+    Ok((module, slot, pin))
+}
+
 /// Initialises or finds a token. Returns its slot and the user PIN.
 pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, String), Error> {
     match access {

@@ -249,7 +249,7 @@ fn common_name(text: &str) -> der::Result<Name> {
 }
 
 /// Encodes a time. RFC 5280 4.1.2.5 asks for UTCTime through 2049.
-fn utc(time: DateTime) -> der::Result<Time> {
+pub(super) fn utc(time: DateTime) -> der::Result<Time> {
     Ok(match UtcTime::from_date_time(time) {
         Ok(time) => Time::UtcTime(time),
         Err(_) => Time::GeneralTime(GeneralizedTime::from_date_time(time)),

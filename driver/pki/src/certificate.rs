@@ -5,20 +5,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
 use cryptoki_sys::*;
-use der::asn1::{BitString, GeneralizedTime, Ia5String, OctetString, SetOfVec, UintRef, UtcTime};
-use der::{Any, DateTime, Decode, Encode, Sequence};
-use jeton_client::{Mechanism, ObjectHandle, Session, User};
+use der::asn1::{Ia5String, OctetString, SetOfVec};
+use der::{Any, DateTime, Decode, Encode};
+use jeton_client::{Mechanism, ObjectHandle, Session, User, key_types};
 use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
 use x509_cert::TbsCertificate;
 use x509_cert::attr::Attribute as RequestAttribute;
 use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages, SubjectAltName, SubjectKeyIdentifier};
+use x509_cert::ext::pkix::{KeyUsages, SubjectAltName};
 use x509_cert::ext::{AsExtension, Extension};
 use x509_cert::name::Name;
-use x509_cert::request::{CertReq, CertReqInfo};
+use x509_cert::request::CertReqInfo;
 use x509_cert::serial_number::SerialNumber;
-use x509_cert::time::{Time, Validity};
+use x509_cert::time::Validity;
 
+use super::authority::utc;
+use super::{ecdsa, extension};
 use crate::Error;
 
 /// How a key signs: its mechanism, and the encoding that X.509 uses for the signature and its
@@ -35,50 +37,41 @@ pub struct Signer {
     ecdsa: bool,
 }
 
-const EC: &str = "1.2.840.10045.2.1";
-const P384: &str = "1.3.132.0.34";
-const P521: &str = "1.3.132.0.35";
-
 impl Signer {
     /// Returns how the key of a SubjectPublicKeyInfo signs.
     pub fn of(info: &[u8]) -> Result<Self, Error> {
         let info = SubjectPublicKeyInfoRef::from_der(info)?;
-        let oid = info.algorithm.oid.to_string();
         let plain = |mechanism| Self {
             mechanism: Mechanism::new(mechanism),
             digest: None,
             algorithm: AlgorithmIdentifierOwned { oid: info.algorithm.oid, parameters: None },
             ecdsa: false,
         };
-        Ok(match oid.as_str() {
-            "1.2.840.113549.1.1.1" => Self {
-                algorithm: AlgorithmIdentifierOwned {
-                    oid: ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11"),
-                    parameters: Some(Any::from(der::asn1::Null)),
-                },
-                ..plain(CKM_SHA256_RSA_PKCS)
-            },
-            EC => {
-                let curve = info.algorithm.parameters_oid().map(|oid| oid.to_string()).unwrap_or_default();
-                // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
-                // hashes.
-                let (digest, number) = match curve.as_str() {
-                    P384 => (&SHA384, "1.2.840.10045.4.3.3"),
-                    P521 => (&SHA512, "1.2.840.10045.4.3.4"),
-                    _ => (&SHA256, "1.2.840.10045.4.3.2"),
-                };
-                let algorithm =
-                    AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
-                Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) }
-            }
-            "1.3.101.112" | "1.3.101.113" => plain(CKM_EDDSA),
-            _ if oid.starts_with("2.16.840.1.101.3.4.3.") => match info.algorithm.oid.arcs().last() {
-                Some(17..=19) => plain(CKM_ML_DSA),
-                Some(20..=31) => plain(CKM_SLH_DSA),
-                _ => return Err(cannot()),
-            },
-            _ => return Err(cannot()),
-        })
+        let oid = info.algorithm.oid.to_der()?;
+        if oid == key_types::RSA {
+            let oid = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
+            let algorithm = AlgorithmIdentifierOwned { oid, parameters: Some(Any::from(der::asn1::Null)) };
+            return Ok(Self { algorithm, ..plain(CKM_SHA256_RSA_PKCS) });
+        }
+        if oid == key_types::EC {
+            let curve = info.algorithm.parameters.map(|curve| curve.to_der()).transpose()?;
+            // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
+            // hashes.
+            let (digest, number) = match curve.as_deref() {
+                Some(key_types::P384) => (&SHA384, "1.2.840.10045.4.3.3"),
+                Some(key_types::P521) => (&SHA512, "1.2.840.10045.4.3.4"),
+                _ => (&SHA256, "1.2.840.10045.4.3.2"),
+            };
+            let algorithm =
+                AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
+            return Ok(Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) });
+        }
+        match key_types::of_oid(&oid).map(|row| row.kind) {
+            Some(CKK_EC_EDWARDS) => Ok(plain(CKM_EDDSA)),
+            Some(CKK_ML_DSA) => Ok(plain(CKM_ML_DSA)),
+            Some(CKK_SLH_DSA) => Ok(plain(CKM_SLH_DSA)),
+            _ => Err(Error::Failed("a key of this type cannot sign certificates".to_owned())),
+        }
     }
 
     /// Signs a message. The signature has the form of X.509.
@@ -92,7 +85,7 @@ impl Signer {
         let hashed = self.digest.map(|algorithm| digest::digest(algorithm, message));
         let input = hashed.as_ref().map_or(message, AsRef::as_ref);
         let signature = sign(session, key, &self.mechanism, login, input)?;
-        if self.ecdsa { Ok(ecdsa_der(&signature)?) } else { Ok(signature) }
+        if self.ecdsa { Ok(ecdsa::to_der(&signature)?) } else { Ok(signature) }
     }
 
     /// Verifies a signature in the form of X.509.
@@ -106,8 +99,8 @@ impl Signer {
         let hashed = self.digest.map(|algorithm| digest::digest(algorithm, message));
         let input = hashed.as_ref().map_or(message, AsRef::as_ref);
         let raw = if self.ecdsa {
-            let bytes = 8 * session.bytes(key, CKA_EC_POINT).len();
-            match ecdsa_raw(signature, bytes) {
+            let length = ecdsa_length(session.bytes(key, CKA_EC_POINT).len());
+            match length.and_then(|length| ecdsa::from_der(signature, length)) {
                 Some(raw) => raw,
                 None => return Ok(false),
             }
@@ -152,33 +145,10 @@ pub fn sign(
     Ok(signature)
 }
 
-fn cannot() -> Error {
-    Error::Failed("a key of this type cannot sign certificates".to_owned())
-}
-
-#[derive(Sequence)]
-struct EcdsaSignature<'a> {
-    r: UintRef<'a>,
-    s: UintRef<'a>,
-}
-
-/// Converts r and s, one after the other, to the form of RFC 3279.
-pub fn ecdsa_der(raw: &[u8]) -> der::Result<Vec<u8>> {
-    let (r, s) = raw.split_at(raw.len() / 2);
-    EcdsaSignature { r: UintRef::new(r)?, s: UintRef::new(s)? }.to_der()
-}
-
-/// Converts the form of RFC 3279 to r and s. `point_bits` is the length of `CKA_EC_POINT` in bits.
-/// It shows the curve, and so the length of r and of s.
-fn ecdsa_raw(der: &[u8], point_bits: usize) -> Option<Vec<u8>> {
-    let signature = EcdsaSignature::from_der(der).ok()?;
-    let length = [28, 32, 48, 66].into_iter().find(|length| 8 * (2 * length + 1) + 40 >= point_bits)?;
-    let mut raw = vec![0; 2 * length];
-    for (part, at) in [(signature.r.as_bytes(), length), (signature.s.as_bytes(), 2 * length)] {
-        let start = at.checked_sub(part.len()).filter(|start| *start >= at - length)?;
-        raw[start..at].copy_from_slice(part);
-    }
-    Some(raw)
+/// Returns the length of r and s together. `point` is the length of `CKA_EC_POINT`, which shows the
+/// curve.
+fn ecdsa_length(point: usize) -> Option<usize> {
+    [28, 32, 48, 66].into_iter().find(|length| 2 * length + 6 >= point).map(|length| 2 * length)
 }
 
 /// Returns the key identifier of RFC 5280, 4.2.1.2, method 1. An import sets `CKA_ID` to it by
@@ -255,16 +225,6 @@ pub fn request_tbs(info: &[u8], holder: &Holder) -> Result<Vec<u8>, Error> {
     Ok(request.to_der()?)
 }
 
-/// Joins the bytes of a request with their signature, in DER.
-pub fn request(tbs: &[u8], signer: &Signer, signature: &[u8]) -> Result<Vec<u8>, Error> {
-    let request = CertReq {
-        info: CertReqInfo::from_der(tbs)?,
-        algorithm: signer.algorithm.clone(),
-        signature: BitString::from_bytes(signature)?,
-    };
-    Ok(request.to_der()?)
-}
-
 /// Encodes a request in PEM.
 pub fn request_pem(der: &[u8]) -> Result<String, Error> {
     let pem = der::pem::encode_string("CERTIFICATE REQUEST", der::pem::LineEnding::LF, der);
@@ -290,9 +250,7 @@ pub fn self_signed_tbs(
     serial: [u8; 16],
 ) -> Result<Vec<u8>, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let at = |time: Duration| {
-        DateTime::from_unix_duration(Duration::from_secs(time.as_secs())).and_then(encoded_time)
-    };
+    let at = |time: Duration| DateTime::from_unix_duration(Duration::from_secs(time.as_secs())).and_then(utc);
     let end = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
     let too_long = |_| Error::Usage("--days leads beyond the year 9999".to_owned());
     // RFC 5280, 4.1.2.2: a positive integer of at most 20 bytes.
@@ -304,11 +262,10 @@ pub fn self_signed_tbs(
     } else {
         KeyUsages::DigitalSignature.into()
     };
-    let key_id = SubjectKeyIdentifier(OctetString::new(key_id(info)?)?);
     let mut extensions = vec![
-        critical(BasicConstraints { ca, path_len_constraint: None }.to_extension(&holder.subject, &[])?),
-        critical(KeyUsage(usages).to_extension(&holder.subject, &[])?),
-        key_id.to_extension(&holder.subject, &[])?,
+        if ca { extension::ca_basic_constraints(None)? } else { extension::leaf_basic_constraints()? },
+        extension::key_usage(usages)?,
+        extension::subject_key_identifier(&key_id(info)?)?,
     ];
     extensions.extend(holder.extension()?);
     let certificate = TbsCertificate {
@@ -326,19 +283,7 @@ pub fn self_signed_tbs(
     Ok(certificate.to_der()?)
 }
 
-/// Joins the bytes of a certificate with their signature, in DER.
+/// Joins the bytes of a certificate or a request with their signature, in DER.
 pub fn assemble(tbs: &[u8], signer: &Signer, signature: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(crate::Signed::assemble(tbs, &signer.algorithm, signature)?)
-}
-
-fn critical(extension: Extension) -> Extension {
-    Extension { critical: true, ..extension }
-}
-
-/// RFC 5280, 4.1.2.5: UTCTime through 2049, then GeneralizedTime.
-fn encoded_time(time: DateTime) -> der::Result<Time> {
-    Ok(match UtcTime::from_date_time(time) {
-        Ok(time) => Time::UtcTime(time),
-        Err(_) => Time::GeneralTime(GeneralizedTime::from_date_time(time)),
-    })
 }

@@ -1,7 +1,7 @@
 //! The types of keys that the tool generates, by the names on its command line.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Mechanism};
+use jeton_client::{Attribute, Mechanism, key_types};
 
 use crate::Error;
 
@@ -76,35 +76,6 @@ pub const NAMES: &str = "rsa:BITS, ec:CURVE (p256, p384, p521, secp256k1), ed255
 ml-dsa-65, ml-dsa-87, ml-kem-512, ml-kem-768, ml-kem-1024, slh-dsa-SET (for example slh-dsa-sha2-128s), aes:BITS, \
 generic:BYTES";
 
-/// The curves: the name on the command line, the name in listings, and the value of
-/// `CKA_EC_PARAMS`.
-pub const CURVES: [(&str, &str, &[u8]); 8] = [
-    ("p256", "P-256", b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
-    ("p384", "P-384", b"\x06\x05\x2b\x81\x04\x00\x22"),
-    ("p521", "P-521", b"\x06\x05\x2b\x81\x04\x00\x23"),
-    ("secp256k1", "secp256k1", b"\x06\x05\x2b\x81\x04\x00\x0a"),
-    ("ed25519", "Ed25519", b"\x06\x03\x2b\x65\x70"),
-    ("ed448", "Ed448", b"\x06\x03\x2b\x65\x71"),
-    ("x25519", "X25519", b"\x06\x03\x2b\x65\x6e"),
-    ("x448", "X448", b"\x06\x03\x2b\x65\x6f"),
-];
-
-/// The parameter sets of SLH-DSA in the order of `CKP_SLH_DSA_…`, from 1.
-pub const SLH_DSA: [&str; 12] = [
-    "sha2-128s",
-    "shake-128s",
-    "sha2-128f",
-    "shake-128f",
-    "sha2-192s",
-    "shake-192s",
-    "sha2-192f",
-    "shake-192f",
-    "sha2-256s",
-    "shake-256s",
-    "sha2-256f",
-    "shake-256f",
-];
-
 impl KeyType {
     /// Reads the value of `--type`.
     pub fn parse(name: &str) -> Result<Self, Error> {
@@ -117,15 +88,16 @@ impl KeyType {
         let (family, detail) =
             name.split_once(':').map_or((name, None), |(family, detail)| (family, Some(detail)));
         let number = |default: CK_ULONG| detail.map_or(Some(default), |detail| detail.parse().ok());
-        let curve = |wanted: &str| {
-            let row = CURVES.iter().find(|(name, _, _)| *name == wanted);
-            row.map(|(_, _, der)| vec![Attribute::bytes(CKA_EC_PARAMS, *der)])
+        let pair = |mechanism, parameters, usages| {
+            Some(Self { mechanism: Mechanism::new(mechanism), shape: Shape::Pair, parameters, usages })
         };
-        let set =
-            |number: Option<CK_ULONG>| number.map(|set| vec![Attribute::number(CKA_PARAMETER_SET, set)]);
-        let pair = |mechanism, parameters: Option<Vec<Attribute>>, usages| {
-            let mechanism = Mechanism::new(mechanism);
-            Some(Self { mechanism, shape: Shape::Pair, parameters: parameters?, usages })
+        let of_row = |row: &key_types::KeyType| {
+            let usages: &[Usage] = match row.kind {
+                CKK_EC_MONTGOMERY => &[Usage::Derive],
+                CKK_ML_KEM => &[Usage::Decapsulate],
+                _ => &[Usage::Sign],
+            };
+            pair(row.generation(), vec![row.parameters()], usages)
         };
         match family {
             "rsa" => {
@@ -133,27 +105,15 @@ impl KeyType {
                     Attribute::number(CKA_MODULUS_BITS, number(3072)?),
                     Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
                 ];
-                pair(CKM_RSA_PKCS_KEY_PAIR_GEN, Some(parameters), &[Usage::Sign, Usage::Decrypt])
+                pair(CKM_RSA_PKCS_KEY_PAIR_GEN, parameters, &[Usage::Sign, Usage::Decrypt])
             }
             "ec" => {
                 let wanted =
                     detail.unwrap_or("p256").replace("secp256r1", "p256").replace("prime256v1", "p256");
                 let wanted =
                     wanted.replace("secp384r1", "p384").replace("secp521r1", "p521").replace("p-", "p");
-                pair(CKM_EC_KEY_PAIR_GEN, curve(&wanted), &[Usage::Sign])
+                key_types::named(&wanted).filter(|row| row.kind == CKK_EC).and_then(of_row)
             }
-            "ed25519" | "ed448" if detail.is_none() => {
-                pair(CKM_EC_EDWARDS_KEY_PAIR_GEN, curve(family), &[Usage::Sign])
-            }
-            "x25519" | "x448" if detail.is_none() => {
-                pair(CKM_EC_MONTGOMERY_KEY_PAIR_GEN, curve(family), &[Usage::Derive])
-            }
-            "ml-dsa-44" => pair(CKM_ML_DSA_KEY_PAIR_GEN, set(Some(CKP_ML_DSA_44)), &[Usage::Sign]),
-            "ml-dsa-65" => pair(CKM_ML_DSA_KEY_PAIR_GEN, set(Some(CKP_ML_DSA_65)), &[Usage::Sign]),
-            "ml-dsa-87" => pair(CKM_ML_DSA_KEY_PAIR_GEN, set(Some(CKP_ML_DSA_87)), &[Usage::Sign]),
-            "ml-kem-512" => pair(CKM_ML_KEM_KEY_PAIR_GEN, set(Some(CKP_ML_KEM_512)), &[Usage::Decapsulate]),
-            "ml-kem-768" => pair(CKM_ML_KEM_KEY_PAIR_GEN, set(Some(CKP_ML_KEM_768)), &[Usage::Decapsulate]),
-            "ml-kem-1024" => pair(CKM_ML_KEM_KEY_PAIR_GEN, set(Some(CKP_ML_KEM_1024)), &[Usage::Decapsulate]),
             "aes" => {
                 let bits = number(256)?;
                 Self::secret(CKM_AES_KEY_GEN, bits / 8, &[Usage::Decrypt, Usage::Wrap])
@@ -161,9 +121,8 @@ impl KeyType {
             }
             "generic" => Self::secret(CKM_GENERIC_SECRET_KEY_GEN, number(32)?, &[Usage::Sign, Usage::Derive]),
             _ => {
-                let wanted = family.strip_prefix("slh-dsa-")?;
-                let row = SLH_DSA.iter().position(|name| *name == wanted)?;
-                pair(CKM_SLH_DSA_KEY_PAIR_GEN, set(CK_ULONG::try_from(row + 1).ok()), &[Usage::Sign])
+                let row = key_types::named(family).filter(|row| row.kind != CKK_EC)?;
+                if detail.is_none() || row.set.is_some() { of_row(row) } else { None }
             }
         }
     }

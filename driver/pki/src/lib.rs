@@ -9,6 +9,7 @@ mod algorithm;
 mod authority;
 pub mod certificate;
 mod contents;
+pub mod ecdsa;
 mod elements;
 mod error;
 mod extension;
@@ -23,7 +24,5 @@ pub use contents::{
     alternative_names, extensions,
 };
 pub use error::Error;
-pub use public_key::{
-    ED25519_NAME_PARAMS, ED25519_PARAMS, P256_PARAMS, P384_PARAMS, public_key_attributes, subject_public_key,
-};
+pub use public_key::{ED25519_NAME_PARAMS, public_key_attributes, subject_public_key};
 pub use signed::{Signed, ocsp_payload, ocsp_response};

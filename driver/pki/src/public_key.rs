@@ -6,18 +6,12 @@ use cryptoki_sys::{
 };
 use der::asn1::{BitString, OctetStringRef, UintRef};
 use der::{Decode, Encode, Sequence};
-use jeton_client::{Attribute, Failure};
+use jeton_client::{Attribute, Failure, key_types};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::algorithm::{Algorithm, Key};
 use crate::Error;
 
-/// DER of the OID of P-256, `CKA_EC_PARAMS`.
-pub const P256_PARAMS: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
-/// DER of the OID of P-384, `CKA_EC_PARAMS`.
-pub const P384_PARAMS: &[u8] = b"\x06\x05\x2b\x81\x04\x00\x22";
-/// DER of the OID of Ed25519, `CKA_EC_PARAMS`.
-pub const ED25519_PARAMS: &[u8] = b"\x06\x03\x2b\x65\x70";
 /// The name of Ed25519, `CKA_EC_PARAMS`. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts
 /// no other form.
 pub const ED25519_NAME_PARAMS: &[u8] = b"\x13\x0cedwards25519";
@@ -61,13 +55,13 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
         vec![Attribute::bytes(CKA_EC_PARAMS, params), Attribute::bytes(CKA_EC_POINT, point)]
     };
     Ok(match algorithm.key {
-        Key::P256 => vec![ec(P256_PARAMS, wrapped()?)],
-        Key::P384 => vec![ec(P384_PARAMS, wrapped()?)],
+        Key::P256 => vec![ec(key_types::P256, wrapped()?)],
+        Key::P384 => vec![ec(key_types::P384, wrapped()?)],
         // Implementations of PKCS#11 3.0 encode the Edwards point raw or in DER. Version 3.1 says
         // raw.
         Key::Ed25519 => vec![
-            ec(ED25519_PARAMS, bits.to_vec()),
-            ec(ED25519_PARAMS, wrapped()?),
+            ec(key_types::ED25519, bits.to_vec()),
+            ec(key_types::ED25519, wrapped()?),
             ec(ED25519_NAME_PARAMS, wrapped()?),
         ],
         Key::MlDsa(set) | Key::SlhDsa(set) => {

@@ -1,7 +1,7 @@
 //! The signature schemes of TLS, one row each, with their PKCS#11 mechanisms.
 
 use cryptoki_sys::*;
-use jeton_client::Mechanism;
+use jeton_client::{Mechanism, key_types};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 /// The type of a key, with the parameters that determine its schemes.
@@ -30,19 +30,16 @@ impl KeyType {
 
     /// Returns the type of an EC key, from its `CKA_EC_PARAMS`.
     pub(crate) fn of_curve(params: &[u8]) -> Option<Self> {
-        CURVES.iter().find(|(_, known)| *known == params).map(|(key, _)| *key)
+        match params {
+            key_types::P256 => Some(Self::P256),
+            key_types::P384 => Some(Self::P384),
+            key_types::P521 => Some(Self::P521),
+            // PKCS#11 3.0 allows the name, too.
+            key_types::ED25519 | b"\x13\x0cedwards25519" => Some(Self::Ed25519),
+            _ => None,
+        }
     }
 }
-
-/// The values of `CKA_EC_PARAMS`: the DER of the OID. For Ed25519 the name is allowed too (PKCS#11
-/// 3.0).
-const CURVES: [(KeyType, &[u8]); 5] = [
-    (KeyType::P256, b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
-    (KeyType::P384, b"\x06\x05\x2b\x81\x04\x00\x22"),
-    (KeyType::P521, b"\x06\x05\x2b\x81\x04\x00\x23"),
-    (KeyType::Ed25519, b"\x06\x03\x2b\x65\x70"),
-    (KeyType::Ed25519, b"\x13\x0cedwards25519"),
-];
 
 /// A signature scheme.
 pub(crate) struct Row {

@@ -6,16 +6,12 @@
 use std::sync::Arc;
 
 use cryptoki_sys::*;
+use jeton_client::key_types::{ED448, ED25519, P256, P384};
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
 use jeton_peers::{Known, PIN, Sandbox, prepare_token};
 use jeton_rustls::{Error, Find, Resolver, SigningKey, Token};
 use rustls::SignatureScheme;
 use rustls::sign::SigningKey as _;
-
-const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
-const P384: &[u8] = b"\x06\x05\x2b\x81\x04\x00\x22";
-const ED25519: &[u8] = b"\x06\x03\x2b\x65\x70";
-const ED448: &[u8] = b"\x06\x03\x2b\x65\x71";
 
 #[test]
 fn keys_of_a_token_sign_for_rustls() {

@@ -10,7 +10,7 @@ use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::issuance::{
-    IssueReport, Load, LoadTurn, Options, Storage, TablePlan, Values, distinct_loads, document_tables,
+    IssueReport, Load, LoadTurn, Options, Storage, TablePlan, distinct_loads, document_tables,
     ordinary_tables,
 };
 use jeton_driver::pipeline::{Group, Plan, measure};
@@ -112,20 +112,16 @@ impl Issue {
         };
         let results =
             self.results.as_ref().map(|path| Results::begin(path, &report.about.machine, threads, 0));
-        let mut results = results.transpose()?;
+        let results = results.transpose()?;
         let pin = self.modules.path_pin()?;
         modules::catch_interrupts();
         let directory = directory.path();
         let mut participants =
             self.modules.start_all(&selections, &shared, directory, pin.as_deref(), results.as_ref())?;
         let plan = self.plan(loads);
-        let write = |module: &str, turn: &LoadTurn, values: &Values| match &mut results {
-            Some(results) => results.add_load(module, turn, values),
-            None => Ok(()),
-        };
-        let mut progress = Progress::new(&plan, work_name, write);
+        let mut progress = Progress::new(&plan, results);
         let measured = measure(&mut participants, &plan, &mut progress);
-        drop(progress);
+        progress.finish();
         for (name, outcome) in finish(selections, participants) {
             report.add(name, outcome);
         }
@@ -205,9 +201,4 @@ impl Issue {
             steady_runs: 0,
         }
     }
-}
-
-/// Names a turn for the progress bar.
-fn work_name(turn: &LoadTurn) -> String {
-    format!("{}, round {}", turn.load, turn.round)
 }

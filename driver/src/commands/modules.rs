@@ -14,7 +14,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
 use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, Work, Worker};
-use jeton_driver::results::Results;
+use jeton_driver::results::{Record, Results};
 use jeton_driver::selection::Selection;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
 
@@ -301,46 +301,46 @@ pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
     named
 }
 
-/// Returns a bar, which is hidden if standard error is not a terminal.
-pub fn bar(total: u64) -> ProgressBar {
-    let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
-    // The template is a constant that parses. Without it the bar would only look plainer.
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-/// The progress of a measurement: shows a bar on a terminal, and records each run.
-pub struct Progress<N, R> {
+/// The progress of a measurement: shows a bar on a terminal, and writes to the result store.
+pub struct Progress {
     bar: ProgressBar,
-    /// Names the work of a turn for the bar.
-    name: N,
-    /// Records the sample of a run.
-    ran: R,
+    results: Option<Results>,
 }
 
-impl<N, R> Progress<N, R> {
+impl Progress {
     /// Shows the bar if standard error is a terminal.
-    pub fn new<W>(plan: &Plan<W>, name: N, ran: R) -> Self {
-        let bar = bar(plan.len() as u64);
+    pub fn new<W>(plan: &Plan<W>, results: Option<Results>) -> Self {
+        let total = plan.len() as u64;
+        let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
+        // The template is a constant that parses. Without it the bar would only look plainer.
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
+            bar.set_style(style);
+        }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, name, ran }
+        Self { bar, results }
+    }
+
+    /// Removes the bar. Returns the result store.
+    pub fn finish(self) -> Option<Results> {
+        self.bar.finish_and_clear();
+        self.results
     }
 }
 
-impl<W, N, R> Watcher<W> for Progress<N, R>
+impl<W: Work> Watcher<W> for Progress
 where
-    W: Work,
-    N: Fn(&W) -> String,
-    R: FnMut(&str, &W, &W::Sample) -> Result<(), Error>,
+    Results: Record<W>,
 {
     fn begins(&mut self, module: &str, turn: &W) {
-        self.bar.set_message(format!("{}, {module}", (self.name)(turn)));
+        self.bar.set_message(format!("{turn}, {module}"));
     }
 
     fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), Error> {
-        (self.ran)(module, turn, sample)
+        self.results.as_mut().map_or(Ok(()), |results| results.ran(module, turn, sample))
+    }
+
+    fn measured(&mut self, measured: &W::Measured) -> Result<(), Error> {
+        self.results.as_mut().map_or(Ok(()), |results| results.measured(measured))
     }
 
     fn done(&mut self) {
@@ -349,12 +349,6 @@ where
 
     fn interrupted(&self) -> bool {
         interrupted()
-    }
-}
-
-impl<N, R> Drop for Progress<N, R> {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
-use jeton_driver::pipeline::{Database, Plan, Times, Turn, measure};
+use jeton_driver::pipeline::{Database, Plan, measure};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
 use jeton_pki::{ALGORITHMS, Profile};
@@ -89,7 +89,7 @@ impl Pipeline {
             .results
             .as_ref()
             .map(|path| Results::begin(path, &report.about.machine, report.threads, report.rsa_key_pool));
-        let mut results = results.transpose()?;
+        let results = results.transpose()?;
         let pin = self.modules.path_pin()?;
         modules::catch_interrupts();
         let shared = Shared {
@@ -106,13 +106,9 @@ impl Pipeline {
             results.as_ref(),
         )?;
         let plan = Plan::batches(&report.algorithms, &report.sizes, self.min_seconds);
-        let write = |module: &str, turn: &Turn, times: &Times| match &mut results {
-            Some(results) => results.add(module, turn, times),
-            None => Ok(()),
-        };
-        let mut progress = Progress::new(&plan, work_name, write);
+        let mut progress = Progress::new(&plan, results);
         let measured = measure(&mut participants, &plan, &mut progress);
-        drop(progress);
+        let results = progress.finish();
         for (name, outcome) in finish(selections, participants) {
             report.add(name, outcome);
         }
@@ -155,10 +151,4 @@ impl Pipeline {
 /// program interrupts some of them, and a ratio says how the system divides the cores.
 fn default_threads() -> usize {
     available().saturating_sub(1).max(1)
-}
-
-/// Names a turn for the progress bar.
-fn work_name(turn: &Turn) -> String {
-    let Turn { algorithm, size, round } = turn;
-    format!("{algorithm}, batch of {size}, round {round}")
 }

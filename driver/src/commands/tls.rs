@@ -6,20 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use indicatif::ProgressBar;
+use jeton_child::{Child, Silence};
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::page::{self, Page};
-use jeton_driver::pipeline::{ModuleDescription, Target};
+use jeton_driver::pipeline::{Job, ModuleDescription, Outcome, Participant, Target, Worker, measure};
 use jeton_driver::results::Results;
+use jeton_driver::role::Role;
 use jeton_driver::selection::Selection;
-use jeton_driver::tls::{
-    Exchange, Job, KeyKind, MeasuredCase, Plan, Report, Resumption, Serve, TlsVersion, Watcher, Work, print,
-    run,
-};
+use jeton_driver::tls::{CaseTurn, Exchange, KeyKind, Options, Report, Resumption, Serve, TlsVersion, print};
 use jeton_peers::Known;
 
-use super::modules::{self, Environment, INTERRUPTED_STATUS, TokenOptions, available, bar, open_output};
+use super::modules::{self, Environment, INTERRUPTED_STATUS, Progress, TokenOptions, available, open_output};
 use super::printing;
 
 /// Measure TLS handshakes of a server whose key is in a token.
@@ -89,16 +87,14 @@ const MAX_THREADS: u64 = 1024;
 impl Tls {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let plan = self.plan()?;
+        let options = self.options()?;
         let selection = Selection::parse(&self.module)?;
         let json = open_output(self.json.as_deref())?;
         let html = open_output(self.html.as_deref())?;
         let mut report = Report::new(selection.name());
-        let results = self.results.as_deref().map(|path| store(path, &report, &plan)).transpose()?;
+        let results = self.results.as_deref().map(|path| store(path, &report, &options)).transpose()?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (target, environment) = self.target(&selection, directory.path())?;
-        let mut progress =
-            Progress { bar: bar(0), module: selection.name(), results, description: None, cases: Vec::new() };
         if let Some(address) = self.serve {
             // This handler ends the process, so it also removes the temporary directory.
             let path = directory.path().to_owned();
@@ -106,22 +102,26 @@ impl Tls {
                 let _ = std::fs::remove_dir_all(&path);
                 std::process::exit(INTERRUPTED_STATUS.into());
             });
-            let existing = self.key_label.clone().zip(self.chain.clone());
+            let existing = self.key_label.zip(self.chain);
             let (certificates, connections) = (self.certificates, self.connections);
-            let serve = Serve { address, keys: plan.keys, existing, certificates, connections };
-            run(
-                &Job { target, work: Work::Serve(serve) },
-                &environment,
-                &mut progress,
-                modules::interrupted,
-            )?;
-            return Ok(ExitCode::SUCCESS);
+            let work = Serve { target, address, keys: options.keys, existing, certificates, connections };
+            return serve(&work, &environment);
         }
         modules::catch_interrupts();
-        let job = Job { target, work: Work::Measure(plan) };
-        let end = run(&job, &environment, &mut progress, modules::interrupted)?;
-        progress.bar.finish_and_clear();
-        report.add(progress.description.take(), std::mem::take(&mut progress.cases), end);
+        let participant = self.start(&selection, target, &environment, &options, results.as_ref())?;
+        let mut participants = [participant];
+        let plan = options.plan();
+        let mut progress = Progress::new(&plan, results);
+        let measured = measure(&mut participants, &plan, &mut progress);
+        progress.finish();
+        let [Participant { runner, outcome }] = participants;
+        runner.and_then(Worker::finish);
+        measured?;
+        if let Some((turn, message)) = outcome.failures.first() {
+            let turn = turn.as_ref().map(|turn| format!("{turn}: ")).unwrap_or_default();
+            return Err(Error::Failed(format!("{turn}{message}")));
+        }
+        report.add(outcome, modules::interrupted());
         print(&report, &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;
@@ -133,7 +133,7 @@ impl Tls {
         Ok(modules::status(false))
     }
 
-    fn plan(&self) -> Result<Plan, Error> {
+    fn options(&self) -> Result<Options, Error> {
         let cores = available();
         let mut threads = match self.threads.as_slice() {
             [] => vec![1, cores, 2 * cores],
@@ -142,7 +142,7 @@ impl Tls {
         };
         threads.sort_unstable();
         threads.dedup();
-        Ok(Plan {
+        Ok(Options {
             keys: each(&self.keys, KeyKind::parse)?,
             versions: each(&self.versions, TlsVersion::parse)?,
             exchanges: each(&self.exchanges, Exchange::parse)?,
@@ -150,6 +150,33 @@ impl Tls {
             threads,
             min_seconds: self.min_seconds,
         })
+    }
+
+    /// Starts the process of the module. Writes its description to the result store.
+    fn start(
+        &self,
+        selection: &Selection,
+        target: Target,
+        environment: &Environment,
+        options: &Options,
+        results: Option<&Results>,
+    ) -> Result<Participant<Worker<CaseTurn>, CaseTurn>, Error> {
+        let in_memory = matches!(target, Target::InProcess);
+        let job = Job {
+            name: selection.name(),
+            target,
+            threads: options.most_threads(),
+            rsa_key_pool: 0,
+            database: PathBuf::new(),
+            keep: None,
+        };
+        let (worker, description) =
+            Worker::start(&job, environment, jeton_child::UNLIMITED)?.map_err(Error::Failed)?;
+        let description = Some(description).filter(|_| !in_memory);
+        if let (Some(results), Some(description)) = (results, &description) {
+            results.describe(&job.name, description)?;
+        }
+        Ok(Participant { runner: Some(worker), outcome: Outcome { description, ..Outcome::default() } })
     }
 
     /// Returns the module with a fresh token or with the token of the user, and the environment of
@@ -176,9 +203,8 @@ impl Tls {
 }
 
 /// Begins a measurement in the result store at `path`, and describes the TLS library there.
-fn store(path: &Path, report: &Report, plan: &Plan) -> Result<Results, Error> {
-    let threads = plan.threads.iter().max().copied().unwrap_or_default();
-    let results = Results::begin(path, &report.about.machine, threads, 0)?;
+fn store(path: &Path, report: &Report, options: &Options) -> Result<Results, Error> {
+    let results = Results::begin(path, &report.about.machine, options.most_threads(), 0)?;
     let library = ModuleDescription {
         description: "rustls".to_owned(),
         manufacturer: "with aws-lc-rs".to_owned(),
@@ -201,42 +227,22 @@ fn each<T: PartialEq>(names: &[String], parse: fn(&str) -> Result<T, Error>) -> 
     Ok(values)
 }
 
-/// The progress of a measurement: shows a bar on a terminal, and records each case.
-struct Progress {
-    bar: ProgressBar,
-    /// The name of the module.
-    module: String,
-    results: Option<Results>,
-    description: Option<ModuleDescription>,
-    cases: Vec<MeasuredCase>,
-}
-
-impl Watcher for Progress {
-    fn begins(&mut self, title: &str, index: usize, total: usize) {
-        self.bar.set_length(total as u64);
-        self.bar.set_position(index as u64);
-        self.bar.set_message(title.to_owned());
-    }
-
-    fn described(&mut self, description: &ModuleDescription) -> Result<(), Error> {
-        self.description = Some(description.clone());
-        self.results.as_ref().map_or(Ok(()), |results| results.describe(&self.module, description))
-    }
-
-    fn measured(&mut self, case: MeasuredCase) -> Result<(), Error> {
-        let added = self.results.as_ref().map_or(Ok(()), |results| results.add_case(&case));
-        self.cases.push(case);
-        added
-    }
-
-    fn line(&mut self, text: &str) -> Result<(), Error> {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(printing)
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+/// Serves in a process of its own, whose environment chooses the token. Shows its lines to the
+/// user.
+fn serve(work: &Serve, environment: &Environment) -> Result<ExitCode, Error> {
+    let mut command = jeton_child::of_role(&Role::Serve);
+    let child = Child::start(command.envs(environment.iter().cloned()));
+    let mut child = child.map_err(Error::io("the driver"))?;
+    child.tell(work);
+    loop {
+        match child.hear::<Result<String, String>>(jeton_child::UNLIMITED) {
+            Ok(line) => {
+                let mut out = io::stdout().lock();
+                let line = line.map_err(Error::Failed)?;
+                writeln!(out, "{line}").and_then(|()| out.flush()).map_err(printing)?;
+            }
+            Err(Silence::Ended(status)) if status.success() => return Ok(ExitCode::SUCCESS),
+            Err(silence) => return Err(Error::Failed(format!("the module's process was lost: {silence:?}"))),
+        }
     }
 }

@@ -7,11 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_client::text::shown;
 use jeton_driver::Error;
-use jeton_driver::client::Module;
 use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, open_openssl, verify_database};
 use jeton_driver::role::{Role, Verify};
 use jeton_driver::selection::Selection;
-use jeton_peers::{Known, Sandbox, TokenAccess};
+use jeton_peers::{Known, Sandbox, TokenAccess, open_token};
 
 use super::backend::Backend;
 use super::{pin, printing};
@@ -73,9 +72,7 @@ impl VerifyDb {
 
 /// Verifies a database through a module, in a process whose environment configures it.
 pub fn verify_through(work: &Verify) -> Result<ExitCode, Error> {
-    let module = Module::load(&work.library)?;
-    module.initialize(work.reserved.as_deref())?;
-    let (slot, pin) = jeton_peers::prepare_token(&module, &work.token)?;
+    let (module, slot, pin) = open_token(&work.library, work.reserved.as_deref(), &work.token)?;
     let threads = rayon::current_num_threads();
     verify(&work.db, &mut Pkcs11::open(&module, slot, &pin, threads)?)
 }

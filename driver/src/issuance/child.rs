@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use der::pem::{LineEnding, encode_string};
+use jeton_laboratory::memory;
 use jeton_pki::{Algorithm, Authority};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +16,7 @@ use super::load::{Clock, LoadTurn, METRICS, Metric, PHASES, Values};
 use super::policy::Policy;
 use super::pool::Pool;
 use crate::Error;
-use crate::heap::{self, Counters, Resident};
+use crate::heap::{self, Counters};
 use crate::pipeline::{
     Database, Engine, Job, ModuleDescription, PublicKey, TakesTurns, open_engine, report_stage,
 };
@@ -24,14 +25,15 @@ use crate::pipeline::{
 pub struct LoadChild {
     job: Job,
     engine: Box<dyn Engine + Send>,
-    start: (Counters, Resident),
+    /// The counters of the heap, and the memory of the process, at its start.
+    start: (Counters, u64),
 }
 
 impl TakesTurns for LoadChild {
     type Work = LoadTurn;
 
     fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
-        let start = (heap::counters(), Resident::read());
+        let start = (heap::counters(), memory::resident());
         let (engine, description) = open_engine(&job)?;
         // Initialises SQLite, so that the first load does not.
         drop(Database::in_memory()?);
@@ -71,8 +73,8 @@ impl LoadChild {
         Run::new(&ca, key_type, 1..turn.warm_up + 1, limit, Keep::No).all(&threads)?;
 
         heap::reset_peak();
-        Resident::reset_peak();
-        let ready = (heap::counters(), Resident::read());
+        memory::reset_peak();
+        let ready = (heap::counters(), memory::resident());
         let keep = if self.job.keep.is_some() && turn.round > 0 { Keep::Yes } else { Keep::No };
         let first = turn.warm_up + 1;
         let run = Run::new(&ca, key_type, first..first + turn.requests, limit, keep);
@@ -80,7 +82,7 @@ impl LoadChild {
         let issued = run.all(&threads)?;
         let seconds = start.elapsed().as_secs_f64();
         let processor = processor_seconds() - processor;
-        let after = (heap::counters(), Resident::read(), heap::peak());
+        let after = (heap::counters(), memory::resident(), heap::peak(), memory::peak());
 
         if let (Keep::Yes, Some(directory)) = (keep, &self.job.keep) {
             write_all(&folder(directory, &self.job.name, turn), &root, &issued)?;
@@ -90,19 +92,19 @@ impl LoadChild {
         let mut values = summary(&clocks, seconds, errors)?;
         values.set(Metric::BusyCores, processor / seconds);
         let count = clocks.len() as f64;
-        let memory = [
+        let figures = [
             (Metric::HeapStart, self.start.0.live as f64),
             (Metric::HeapReady, ready.0.live as f64),
             (Metric::HeapAfter, after.0.live as f64),
             (Metric::HeapPeak, after.2 as f64),
             (Metric::HeapRequested, (after.0.requested - ready.0.requested) as f64 / count),
             (Metric::Allocations, (after.0.allocations - ready.0.allocations) as f64 / count),
-            (Metric::ResidentStart, self.start.1.now as f64),
-            (Metric::ResidentReady, ready.1.now as f64),
-            (Metric::ResidentAfter, after.1.now as f64),
-            (Metric::ResidentPeak, after.1.peak as f64),
+            (Metric::ResidentStart, self.start.1 as f64),
+            (Metric::ResidentReady, ready.1 as f64),
+            (Metric::ResidentAfter, after.1 as f64),
+            (Metric::ResidentPeak, after.3 as f64),
         ];
-        for (metric, value) in memory {
+        for (metric, value) in figures {
             values.set(metric, value);
         }
         Ok(values)

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use jeton_peers::Interval;
+use jeton_laboratory::{Interval, spread};
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{Work, spread};
+use crate::pipeline::Work;
 
 /// Clients that order certificates at the same time, and the CA that they order from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,6 +79,12 @@ pub struct LoadTurn {
     pub max_seconds: f64,
     /// The number of the round. 0 is a warm-up, whose certificates are not kept.
     pub round: usize,
+}
+
+impl fmt::Display for LoadTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, round {}", self.load, self.round)
+    }
 }
 
 /// Declares an enumeration, and a table of its values with their names.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::load::{Load, MeasuredLoad, Metric, PHASES, Phase, Storage};
-use crate::figure::ratio_text;
+use jeton_laboratory::figure::ratio_text;
 
 /// The values of the options. Every combination is a load.
 #[derive(Clone, Debug)]

@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::{MOVED, WIDE};
 use serde::Serialize;
 
 use super::load::{LoadTurn, MeasuredLoad};
 use super::tables::{ResultTable, TablePlan, TableRow, tables};
 use crate::about::{About, module_text};
-use crate::figure::{MOVED, WIDE};
 use crate::pipeline::{ModuleDescription, Outcome};
 
 /// A measurement of issuance.
@@ -91,7 +90,7 @@ impl IssueReport {
     /// Prints the tables and notes. A table that is wider than `columns` is printed as one table
     /// for each module.
     pub fn print(&self, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", self.about.machine())?;
+        writeln!(out, "{}", self.about.machine)?;
         for module in &self.modules {
             if let Some(about) = &module.description {
                 writeln!(out, "{}: {}", module.name, module_text(about))?;
@@ -152,9 +151,7 @@ impl IssueReport {
 fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}", table.title)?;
     let all: Vec<&TableRow> = table.rows.iter().collect();
-    let wide = drawn(table, &all, Modules::InColumn);
-    let width = wide.lines().map(|line| line.chars().count()).max().unwrap_or_default();
-    if columns.is_none_or(|columns| width <= columns) {
+    if let Some(wide) = drawn(table, &all, Modules::InColumn).within(columns) {
         writeln!(out, "{wide}")?;
     } else {
         let mut names: Vec<&str> = Vec::new();
@@ -165,12 +162,7 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
         }
         for name in names {
             let own: Vec<&TableRow> = table.rows.iter().filter(|row| row.module == name).collect();
-            let mut narrow = drawn(table, &own, Modules::Left);
-            if let Some(columns) = columns {
-                let width = u16::try_from(columns).unwrap_or(u16::MAX);
-                narrow.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-            }
-            writeln!(out, "{name}:\n{narrow}")?;
+            writeln!(out, "{name}:\n{}", drawn(table, &own, Modules::Left).terminal(columns))?;
         }
     }
     for remark in &table.remarks {
@@ -189,26 +181,24 @@ enum Modules {
 }
 
 fn drawn(table: &ResultTable, rows: &[&TableRow], modules: Modules) -> Table {
-    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
-    let module = |text: &str| (modules == Modules::InColumn).then(|| Cell::new(text));
-    let mut drawn = Table::new();
-    drawn.load_preset(UTF8_FULL_CONDENSED);
-    let headers = table.columns.iter().map(|text| right(text));
-    drawn.set_header(std::iter::once(Cell::new(&table.label)).chain(module("module")).chain(headers));
+    let in_column = modules == Modules::InColumn;
+    let module = |text: &str| in_column.then(|| text.to_owned());
+    let headers = table.columns.iter().map(|text| (*text).to_owned());
+    let header = std::iter::once(table.label.clone()).chain(module("module")).chain(headers);
+    let mut drawn = Table::new(1 + usize::from(in_column), header);
     let mut last = None;
     for row in rows {
         // The label is in the first row of a load only.
-        let label = if last == Some(&row.label) { "" } else { &row.label };
+        let label = if last == Some(&row.label) { String::new() } else { row.label.clone() };
         last = Some(&row.label);
-        let cells = row.cells.iter().map(|text| right(text));
-        drawn.add_row(std::iter::once(Cell::new(label)).chain(module(&row.module)).chain(cells));
+        drawn.add(std::iter::once(label).chain(module(&row.module)).chain(row.cells.iter().cloned()));
     }
     drawn
 }
 
 #[cfg(test)]
 mod tests {
-    use jeton_peers::Interval;
+    use jeton_laboratory::Interval;
 
     use super::*;
     use crate::issuance::{METRICS, distinct_loads, document_tables};

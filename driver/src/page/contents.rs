@@ -1,11 +1,11 @@
 //! The tables and plots of the page about a measurement of `jeton-driver pipeline`.
 
-use jeton_peers::Interval;
+use jeton_laboratory::figure::{rate, ratio_text, time};
+use jeton_laboratory::plots::{self, Mark, Series};
+use jeton_laboratory::{Interval, Table};
 
-use super::plots::{self, Axis, Series};
-use super::{Block, Page, Plot, Section, Table};
+use super::{Block, Page, Plot, Section};
 use crate::Error;
-use crate::figure::{rate, ratio_text, time};
 use crate::pipeline::{Items, Place, STAGES};
 use crate::report::{has_rsa_subscribers, rsa_keys};
 use crate::results::{Cell, Measurement};
@@ -140,38 +140,27 @@ fn pipeline_facts(measurement: &Measurement) -> Vec<(String, String)> {
 /// Compares the modules: the time of all stages for each algorithm.
 fn modules(view: &View<'_>) -> Result<Section, Error> {
     let size = view.largest();
-    let rows = view.algorithms.iter().map(|algorithm| {
-        let cells = view.modules.iter().map(|module| {
-            let seconds = view.seconds(module, algorithm, size, TOTAL).map(|one| time(one.value));
-            let ratio =
-                view.ratio(module, algorithm, size, TOTAL).map(|one| format!(" ({})", ratio_text(one)));
-            seconds.map_or_else(missing, |text| text + &ratio.unwrap_or_default())
-        });
-        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    let table = grid("algorithm", &view.algorithms, &view.modules, |algorithm, module| {
+        let seconds = view.seconds(module, algorithm, size, TOTAL)?;
+        let ratio = view.ratio(module, algorithm, size, TOTAL).map(|one| format!(" ({})", ratio_text(one)));
+        Some(time(seconds.value) + &ratio.unwrap_or_default())
     });
-    let table = Table { header: header("algorithm", &view.modules), rows: rows.collect() };
-    let series: Vec<_> = view
-        .modules
-        .iter()
-        .map(|module| {
-            let point = |(at, algorithm): (usize, &&str)| {
-                let interval = view.seconds(module, algorithm, size, TOTAL)?;
-                Some((at as f64, interval.value))
-            };
-            let points = view.algorithms.iter().enumerate().filter_map(point).collect();
-            Series { name: (*module).to_owned(), colour: plots::colour(module, &view.modules), points }
-        })
-        .collect();
-    let title = format!("Time of all stages, batch of {size}");
-    let plot = plots::points(&title, "algorithm of the CA", "seconds", &view.algorithms, &series)?;
+    let series = view.modules.iter().map(|module| {
+        let points =
+            over(&view.algorithms, |algorithm| Some(view.seconds(module, algorithm, size, TOTAL)?.value));
+        dots(module, plots::colour(module, &view.modules), points)
+    });
+    let series: Vec<_> = series.collect();
+    let plot = Plot::new(format!("Time of all stages, batch of {size}"), |title| {
+        plots::points(title, ["algorithm of the CA", "seconds"], &view.algorithms, &series)
+    })?;
     let text = format!(
         "The time of the fifteen stages together for a batch of {size} certificates. In brackets: the ratio \
          to {IN_PROCESS}, the baseline (AWS-LC called directly). It divides the times of the parts of the \
          stages that no other program slowed, so it can differ from the quotient of the two times. A ~ marks \
          a ratio whose 95 % interval is wider than 10 % of it."
     );
-    let blocks = vec![Block::Text(text), Block::Plot(Plot { title, svg: plot }), Block::Table(table)];
-    Ok(Section { title: "The modules".to_owned(), blocks })
+    Ok(Section { title: "The modules".to_owned(), blocks: vec![Block::Text(text), plot, table] })
 }
 
 /// Compares the modules in the stages that sign or verify, for each algorithm.
@@ -182,14 +171,13 @@ fn signing(view: &View<'_>) -> Section {
         let ratio = view.ratio(module, algorithm, size, stage).map(|ratio| format!(": {}", in_words(ratio)));
         time(seconds.value) + &ratio.unwrap_or_default()
     };
-    let rows = view.algorithms.iter().flat_map(|algorithm| {
-        SIGNING.iter().map(|stage| {
+    let mut table = Table::new(2, ["algorithm", "stage"].iter().chain(&view.modules).copied());
+    for algorithm in &view.algorithms {
+        for stage in SIGNING {
             let cells = view.modules.iter().map(|module| cell(module, algorithm, stage));
-            [(*algorithm).to_owned(), (*stage).to_owned()].into_iter().chain(cells).collect()
-        })
-    });
-    let header = [vec!["algorithm", "stage"], view.modules.clone()].concat();
-    let table = Table { header: header.into_iter().map(ToOwned::to_owned).collect(), rows: rows.collect() };
+            table.add([(*algorithm).to_owned(), stage.to_owned()].into_iter().chain(cells));
+        }
+    }
     let text = format!(
         "A batch of {size}. The words after a time compare the module with {IN_PROCESS}, by the parts of \
          the stage that no other program slowed. \"About equal\": the two differ by less than \
@@ -218,37 +206,26 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
     let size = view.largest();
     let own = view.modules.iter().find(|module| **module == "jeton").or(view.modules.first());
     let module = own.copied().unwrap_or_default();
-    let rows = view.algorithms.iter().map(|algorithm| {
-        let cells =
-            SHOWN.map(|stage| view.per_second(module, algorithm, size, stage).map_or_else(missing, rate));
-        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    let per_second = |algorithm: &str, stage: &str| view.per_second(module, algorithm, size, stage);
+    let headers = SHOWN.map(|stage| format!("{stage} per second"));
+    let rates = view.algorithms.iter().map(|algorithm| {
+        let cells = SHOWN.map(|stage| per_second(algorithm, stage).map_or_else(missing, rate));
+        ((*algorithm).to_owned(), cells)
     });
-    let header = header("algorithm", &SHOWN.map(|stage| format!("{stage} per second")));
-    let table = Table { header, rows: rows.collect() };
-    let series: Vec<_> = SHOWN
-        .iter()
-        .enumerate()
-        .map(|(index, stage)| {
-            let point = |(at, algorithm): (usize, &&str)| {
-                Some((at as f64, view.per_second(module, algorithm, size, stage)?))
-            };
-            let points = view.algorithms.iter().enumerate().filter_map(point).collect();
-            Series { name: (*stage).to_owned(), colour: plots::other_colour(index), points }
-        })
-        .collect();
-    let title = format!("Items per second with {module}, batch of {size}");
-    let svg = plots::points(&title, "algorithm of the CA", "items per second", &view.algorithms, &series)?;
-    let stages = SIGNING.iter().chain(&SIZED).map(|stage| {
-        let cells = view.algorithms.iter().map(|algorithm| {
-            let seconds = view.seconds(module, algorithm, size, stage);
-            seconds.map_or_else(missing, |one| time(one.value))
-        });
-        std::iter::once((*stage).to_owned()).chain(cells).collect()
+    let rates = Table::new(1, std::iter::once("algorithm".to_owned()).chain(headers)).with(rates);
+    let series = SHOWN.iter().enumerate().map(|(index, stage)| {
+        dots(stage, plots::other_colour(index), over(&view.algorithms, |one| per_second(one, stage)))
     });
-    let times = Table { header: self::header("stage", &view.algorithms), rows: stages.collect() };
+    let series: Vec<_> = series.collect();
+    let plot = Plot::new(format!("Items per second with {module}, batch of {size}"), |title| {
+        plots::points(title, ["algorithm of the CA", "items per second"], &view.algorithms, &series)
+    })?;
+    let stages = [&SIGNING[..], &SIZED].concat();
+    let times = grid("stage", &stages, &view.algorithms, |stage, algorithm| {
+        Some(time(view.seconds(module, algorithm, size, stage)?.value))
+    });
     let text = format!("The time of each stage with {module}, batch of {size}:");
-    let plot = Block::Plot(Plot { title, svg });
-    let mut blocks = vec![plot, Block::Table(table), Block::Text(text), Block::Table(times)];
+    let mut blocks = vec![plot, Block::Table(rates), Block::Text(text), times];
     if view.algorithms.iter().any(|algorithm| has_rsa_subscribers(algorithm)) {
         blocks.push(Block::Text(format!("RSA: {}", rsa_keys(view.measurement.rsa_key_pool))));
     }
@@ -279,30 +256,26 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
     }
     let algorithms = distinct(shown.iter().flat_map(|one| one.view.algorithms.iter().copied()));
     let total = |one: &BackendView<'_>, algorithm: &str| {
-        one.view.seconds(one.module, algorithm, one.view.largest(), TOTAL)
+        Some(one.view.seconds(one.module, algorithm, one.view.largest(), TOTAL)?.value)
     };
     let rows = algorithms.iter().map(|algorithm| {
         let cells = shown.iter().map(|one| match total(one, algorithm) {
-            Some(seconds) => format!("{} (batch of {})", time(seconds.value), one.view.largest()),
+            Some(seconds) => format!("{} (batch of {})", time(seconds), one.view.largest()),
             None => missing(),
         });
-        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+        ((*algorithm).to_owned(), cells.collect::<Vec<_>>())
     });
-    let names: Vec<_> = shown.iter().map(|one| one.backend).collect();
-    let table = Table { header: header("algorithm", &names), rows: rows.collect() };
-    let series: Vec<_> = shown
-        .iter()
-        .enumerate()
-        .map(|(index, one)| {
-            let point = |(at, algorithm): (usize, &&str)| Some((at as f64, total(one, algorithm)?.value));
-            let points = algorithms.iter().enumerate().filter_map(point).collect();
-            let colour = if index == 0 { plots::JETON } else { plots::other_colour(index) };
-            Series { name: format!("jeton, {}", one.backend), colour, points }
-        })
-        .collect();
-    let title = "Time of all stages with each backend of Jeton".to_owned();
-    let svg = plots::points(&title, "algorithm of the CA", "seconds", &algorithms, &series)?;
-    let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
+    let header = std::iter::once("algorithm").chain(shown.iter().map(|one| one.backend));
+    let table = Table::new(1, header).with(rows);
+    let series = shown.iter().enumerate().map(|(index, one)| {
+        let colour = if index == 0 { plots::JETON } else { plots::other_colour(index) };
+        dots(&format!("jeton, {}", one.backend), colour, over(&algorithms, |name| total(one, name)))
+    });
+    let series: Vec<_> = series.collect();
+    let plot = Plot::new("Time of all stages with each backend of Jeton".to_owned(), |title| {
+        plots::points(title, ["algorithm of the CA", "seconds"], &algorithms, &series)
+    })?;
+    let blocks = vec![Block::Text(text.to_owned()), plot, Block::Table(table)];
     Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
 }
 
@@ -331,28 +304,26 @@ fn separate_backends(measurements: &[Measurement]) -> Vec<BackendView<'_>> {
 
 /// Shows certificates per second over the batch size.
 fn throughput(view: &View<'_>) -> Result<Section, Error> {
-    let mut blocks = Vec::new();
-    for algorithm in &view.algorithms {
-        let series: Vec<_> = view
-            .modules
-            .iter()
-            .map(|module| {
-                let point =
-                    |size: &u64| Some((*size as f64, view.per_second(module, algorithm, *size, "cert_gen")?));
-                let points = view.sizes.iter().filter_map(point).collect();
-                Series { name: (*module).to_owned(), colour: plots::colour(module, &view.modules), points }
-            })
-            .collect();
-        let title = format!("Certificates per second by batch size, {algorithm}");
-        let axes = [Axis { name: "certificates per batch" }, Axis { name: "certificates per second" }];
-        let svg = plots::lines(&title, axes, &series)?;
-        blocks.push(Block::Plot(Plot { title, svg }));
-    }
+    let plot = |algorithm: &&str| {
+        let series = view.modules.iter().map(|module| {
+            let point =
+                |size: &u64| Some((*size as f64, view.per_second(module, algorithm, *size, "cert_gen")?));
+            let points = view.sizes.iter().filter_map(point).collect();
+            let colour = plots::colour(module, &view.modules);
+            Series { name: (*module).to_owned(), colour, mark: Mark::Line, points }
+        });
+        let series: Vec<_> = series.collect();
+        Plot::new(format!("Certificates per second by batch size, {algorithm}"), |title| {
+            plots::lines(title, ["certificates per batch", "certificates per second"], &series)
+        })
+    };
+    let blocks = view.algorithms.iter().map(plot).collect::<Result<_, _>>()?;
     Ok(Section { title: "Throughput over the batch size".to_owned(), blocks })
 }
 
 /// Shows the sizes of the signed documents, if the store has them.
 fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
+    const KIND: &str = "certificate";
     let all = &measurement.documents;
     let algorithms = distinct(all.iter().map(|one| one.algorithm.as_str()));
     let kinds = distinct(all.iter().map(|one| one.kind.as_str()));
@@ -362,24 +333,21 @@ fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
     let largest = |algorithm: &str, kind: &str| {
         all.iter().filter(|one| one.algorithm == algorithm && one.kind == kind).max_by_key(|one| one.size)
     };
-    let rows = algorithms.iter().map(|algorithm| {
-        let cells = kinds.iter().map(|kind| match largest(algorithm, kind) {
-            Some(one) if *kind == "CRL" => format!("{} ({} entries)", one.bytes, one.size),
-            Some(one) => one.bytes.to_string(),
-            None => missing(),
-        });
-        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    let table = grid("algorithm", &algorithms, &kinds, |algorithm, kind| {
+        let one = largest(algorithm, kind)?;
+        Some(match kind {
+            "CRL" => format!("{} ({} entries)", one.bytes, one.size),
+            _ => one.bytes.to_string(),
+        })
     });
-    let table = Table { header: header("algorithm", &kinds), rows: rows.collect() };
-    let kind = "certificate";
-    let point = |(at, algorithm): (usize, &&str)| Some((at as f64, largest(algorithm, kind)?.bytes as f64));
-    let points = algorithms.iter().enumerate().filter_map(point).collect();
-    let series = [Series { name: kind.to_owned(), colour: plots::other_colour(1), points }];
-    let title = "Size of a certificate".to_owned();
-    let svg = plots::points(&title, "algorithm of the CA", "bytes", &algorithms, &series)?;
+    let points = over(&algorithms, |algorithm| Some(largest(algorithm, KIND)?.bytes as f64));
+    let series = [dots(KIND, plots::other_colour(1), points)];
+    let plot = Plot::new("Size of a certificate".to_owned(), |title| {
+        plots::points(title, ["algorithm of the CA", "bytes"], &algorithms, &series)
+    })?;
     let text = "Bytes of the longest document in DER, in the largest batch. The key of a certificate has the \
                 algorithm of its CA, or the algorithm after the slash.";
-    let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
+    let blocks = vec![Block::Text(text.to_owned()), plot, table];
     Ok(Some(Section { title: "Sizes of the signed documents".to_owned(), blocks }))
 }
 
@@ -408,10 +376,10 @@ fn stages(view: &View<'_>, algorithm: &str) -> Section {
             let rate = rate.map(|rate| format!(", {}/s", self::rate(rate)));
             [time(seconds.value), rate.unwrap_or_default(), ratio.unwrap_or_default()].concat()
         });
-        std::iter::once(stage.to_owned()).chain(cells).collect()
+        (stage.to_owned(), cells.collect::<Vec<_>>())
     });
-    let names: Vec<_> = columns.iter().map(|(module, size)| format!("{module}, batch of {size}")).collect();
-    let table = Table { header: header("stage", &names), rows: rows.collect() };
+    let names = columns.iter().map(|(module, size)| format!("{module}, batch of {size}"));
+    let table = Table::new(1, std::iter::once("stage".to_owned()).chain(names)).with(rows);
     let mut text = "Time, items per second and, in brackets, the ratio to the baseline.".to_owned();
     if has_rsa_subscribers(algorithm) {
         text = format!("{text} {}", rsa_keys(view.measurement.rsa_key_pool));
@@ -420,8 +388,23 @@ fn stages(view: &View<'_>, algorithm: &str) -> Section {
     Section { title: format!("Stages: {algorithm}"), blocks }
 }
 
-fn header(first: &str, names: &[impl ToString]) -> Vec<String> {
-    std::iter::once(first.to_owned()).chain(names.iter().map(ToString::to_string)).collect()
+/// Returns a table with a cell for each row and each column.
+fn grid(first: &str, rows: &[&str], columns: &[&str], cell: impl Fn(&str, &str) -> Option<String>) -> Block {
+    let row = |row: &&str| {
+        let cells = columns.iter().map(|column| cell(row, column).unwrap_or_else(missing));
+        ((*row).to_owned(), cells.collect::<Vec<_>>())
+    };
+    let header = std::iter::once(first).chain(columns.iter().copied());
+    Block::Table(Table::new(1, header).with(rows.iter().map(row)))
+}
+
+/// Returns a point for each name that has a value.
+fn over(names: &[&str], value: impl Fn(&str) -> Option<f64>) -> Vec<(f64, f64)> {
+    names.iter().enumerate().filter_map(|(at, name)| Some((at as f64, value(name)?))).collect()
+}
+
+fn dots(name: &str, colour: plots::RGBColor, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.to_owned(), colour, mark: Mark::Dots, points }
 }
 
 fn missing() -> String {

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use super::plots::STYLE;
-use super::{Block, Page, Table};
+use jeton_laboratory::Table;
+use jeton_laboratory::plots::STYLE;
+
+use super::{Block, Page};
 
 /// The colours and the layout. The page loads nothing.
 const CSS: &str = "\

@@ -1,8 +1,10 @@
 //! The page of a measurement of `jeton-driver issue`.
 
+use jeton_laboratory::Table;
+use jeton_laboratory::plots::{self, Mark, Series};
+
 use super::contents::facts;
-use super::plots::{self, Axis, Series};
-use super::{Block, Page, Plot, Section, Table};
+use super::{Block, Page, Plot, Section};
 use crate::Error;
 use crate::issuance::{Load, Metric, document_tables, tables, tables_of};
 use crate::results::IssuanceMeasurement;
@@ -26,10 +28,11 @@ pub(super) fn page(measurement: &IssuanceMeasurement) -> Result<Page, Error> {
     for table in all {
         let mut blocks: Vec<Block> = table.remarks.iter().cloned().map(Block::Text).collect();
         let columns = table.columns.iter().map(|text| text.replace('\n', " ").trim().to_owned());
-        let header = [table.label.clone(), "module".to_owned()].into_iter().chain(columns).collect();
-        let rows =
-            table.rows.into_iter().map(|row| [row.label, row.module].into_iter().chain(row.cells).collect());
-        blocks.push(Block::Table(Table { header, rows: rows.collect() }));
+        let mut all = Table::new(2, [table.label.clone(), "module".to_owned()].into_iter().chain(columns));
+        for row in table.rows {
+            all.add([row.label, row.module].into_iter().chain(row.cells));
+        }
+        blocks.push(Block::Table(all));
         sections.push(Section { title: table.title, blocks });
     }
     Ok(Page { title: "Jeton: issuance under load".to_owned(), facts: facts(about), sections })
@@ -50,12 +53,12 @@ fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
             let mut points: Vec<_> =
                 points.map(|one| (one.load.clients as f64, one.median(Metric::Throughput))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Series { name: name.clone(), colour: plots::colour(name, &names), points }
+            Series { name: name.clone(), colour: plots::colour(name, &names), mark: Mark::Line, points }
         })
         .collect();
     let what = first.map(|load| format!(", keys {}, CA key {}", load.key_type, load.ca_key_type));
     let title = format!("Certificates per second by clients{}", what.unwrap_or_default());
-    let axes = [Axis { name: "clients" }, Axis { name: "certificates per second" }];
-    let svg = plots::lines(&title, axes, &series)?;
-    Ok(Section { title: "Scaling".to_owned(), blocks: vec![Block::Plot(Plot { title, svg })] })
+    let plot =
+        Plot::new(title, |title| plots::lines(title, ["clients", "certificates per second"], &series))?;
+    Ok(Section { title: "Scaling".to_owned(), blocks: vec![plot] })
 }

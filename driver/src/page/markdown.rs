@@ -1,10 +1,8 @@
 //! Writes a page as Markdown. A plot is an image with a `data:` URL, which contains the SVG.
 
-use super::plots::STYLE;
-use super::{Block, Page, Table};
+use jeton_laboratory::plots::standalone;
 
-/// The colour of the text of an image in light and dark mode.
-const COLOURS: &str = "svg{color:#1c1c1c}@media(prefers-color-scheme:dark){svg{color:#e4e4e4}}";
+use super::{Block, Page};
 
 /// Returns the page as one Markdown document.
 pub fn markdown(page: &Page) -> String {
@@ -18,32 +16,15 @@ pub fn markdown(page: &Page) -> String {
             out.push('\n');
             out += &match block {
                 Block::Text(text) => escaped(text) + "\n",
-                Block::Table(one) => table(one),
+                Block::Table(table) => table.markdown(escaped),
                 Block::Plot(plot) => {
-                    let end = plot.svg.find('>').map_or(0, |at| at + 1);
-                    let (start, rest) = plot.svg.split_at(end);
-                    let svg = format!("{start}<style>{COLOURS}{STYLE}</style>{rest}");
-                    format!(
-                        "![{}](data:image/svg+xml;base64,{})\n",
-                        escaped(&plot.title),
-                        base64(svg.as_bytes())
-                    )
+                    let image = base64(standalone(&plot.svg).as_bytes());
+                    format!("![{}](data:image/svg+xml;base64,{image})\n", escaped(&plot.title))
                 }
             };
         }
     }
     out
-}
-
-fn table(table: &Table) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let rule = std::iter::once("---").chain(table.header.iter().skip(1).map(|_| "--:"));
-    let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
-    let rows: String = table.rows.iter().map(|row| line(row)).collect();
-    line(&table.header) + &rule + &rows
 }
 
 /// Returns the text on one line. Escapes the characters that have a meaning in Markdown or HTML,

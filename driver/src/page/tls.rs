@@ -1,17 +1,19 @@
 //! The page of a measurement of `jeton-driver tls`.
 
-use super::plots::{self, Axis, Series};
-use super::{Block, Page, Plot, Section, Table};
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::{MOVED, WIDE, rate, time};
+use jeton_laboratory::plots::{self, Mark, Series};
+
+use super::{Block, Page, Plot, Section};
 use crate::Error;
 use crate::about::module_text;
-use crate::figure::{MOVED, WIDE, rate, time};
 use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
 
 /// Builds the page from facts about the measurement and its cases.
 pub(super) fn page(facts: Vec<(String, String)>, all: &[MeasuredCase]) -> Result<Page, Error> {
     let mut sections = Vec::new();
     for threads in threads(all) {
-        let cases: Vec<_> = all.iter().filter(|case| case.threads == threads).collect();
+        let cases: Vec<_> = all.iter().filter(|one| one.case.threads == threads).collect();
         sections.push(section(threads, &cases)?);
     }
     if sections.is_empty() {
@@ -26,7 +28,7 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let module = report.description.as_ref().map_or_else(second, module_text);
     let [before, after] = &report.about.load;
     [
-        ("machine", report.about.machine()),
+        ("machine", report.about.machine.to_string()),
         ("load", format!("{before} before, {after} after")),
         ("rustls", format!("{} with aws-lc-rs", report.rustls)),
         (report.module.as_str(), module),
@@ -37,11 +39,11 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
 }
 
 fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
-    let header =
-        ["handshake", "memory 1/s", "token 1/s", "ratio", "p50", "p90", "p99", "p99.9"].map(str::to_owned);
-    let row = |case: &&MeasuredCase| {
+    let mut table =
+        Table::new(1, ["handshake", "memory 1/s", "token 1/s", "ratio", "p50", "p90", "p99", "p99.9"]);
+    for case in cases {
         let latency = &case.token.latency;
-        vec![
+        table.add([
             case_name(case),
             rate(case.memory.server.value),
             rate(case.token.server.value),
@@ -50,8 +52,8 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
             time(latency.p90),
             time(latency.p99),
             time(latency.p999),
-        ]
-    };
+        ]);
+    }
     let text = format!(
         "Handshakes per second and thread. The ratio is the rate with the key in the token, divided by the rate \
          with the key in memory in the same round. ~: its 95 % interval is wider than {:.0} % of it; !: the \
@@ -60,19 +62,16 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
         WIDE * 100.0,
         MOVED * 100.0
     );
-    let mut blocks = vec![
-        Block::Text(text),
-        Block::Table(Table { header: header.into(), rows: cases.iter().map(row).collect() }),
-    ];
+    let mut blocks = vec![Block::Text(text), Block::Table(table)];
     for case in cases {
-        blocks.push(Block::Plot(latency(threads, case)?));
+        blocks.push(latency(threads, case)?);
     }
     let plural = if threads == 1 { "thread" } else { "threads" };
     Ok(Section { title: format!("{threads} {plural}"), blocks })
 }
 
 /// Draws the distribution of the latencies of a case.
-fn latency(threads: usize, case: &MeasuredCase) -> Result<Plot, Error> {
+fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
     let title = format!("Latency of {}, threads: {threads}", case_name(case));
     let microseconds = |points: &[(f64, f64)]| points.iter().map(|(x, y)| (*x, y * 1e6)).collect();
     let series = [
@@ -82,11 +81,9 @@ fn latency(threads: usize, case: &MeasuredCase) -> Result<Plot, Error> {
     let series = series.map(|(name, colour, curve)| Series {
         name: name.to_owned(),
         colour,
+        mark: Mark::Line,
         points: microseconds(curve),
     });
-    let axes = [
-        Axis { name: "on average, one in this number of handshakes takes at least this time" },
-        Axis { name: "microseconds" },
-    ];
-    Ok(Plot { svg: plots::lines(&title, axes, &series)?, title })
+    let number = "on average, one in this number of handshakes takes at least this time";
+    Plot::new(title, |title| plots::lines(title, [number, "microseconds"], &series))
 }

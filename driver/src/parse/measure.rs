@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use jeton_peers::Interval;
+use jeton_laboratory::Interval;
 use serde::Serialize;
 
 use super::build::{Builders, REVOKED};

@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::{rate, ratio_text};
 use serde::Serialize;
 
 use super::library::OURS;
 use super::measure::MeasuredSet;
 use crate::about::About;
-use crate::figure::{rate, ratio_text};
 
 /// A measurement, and the machine on which it ran.
 #[derive(Debug, Serialize)]
@@ -66,31 +65,28 @@ impl Default for Report {
 /// Prints the machine, the versions of the libraries, the table, and the notes below it.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let [before, after] = &report.about.load;
-    writeln!(out, "{}, load {before}, then {after}", report.about.machine())?;
+    writeln!(out, "{}, load {before}, then {after}", report.about.machine)?;
     let versions: Vec<_> =
         report.libraries.iter().map(|(name, version)| format!("{name} {version}")).collect();
     writeln!(out, "{}", versions.join(", "))?;
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    let numbers = ["count", "bytes", "time", "items/s", "ratio"].map(|name| right(name.to_owned()));
-    table.set_header(["set", "operation", "library"].map(Cell::new).into_iter().chain(numbers));
+    let header = ["set", "operation", "library", "count", "bytes", "time", "items/s", "ratio"];
+    let mut table = Table::new(3, header);
     for set in &report.sets {
         for row in &set.rows {
             let nanoseconds = row.seconds.value * 1e9;
-            table.add_row([
-                Cell::new(&set.name),
-                Cell::new(row.operation),
-                Cell::new(row.library),
-                right((set.count - row.refused.min(set.count)).to_string()),
-                right(set.bytes.to_string()),
-                right(format!("{nanoseconds:.0} ns")),
-                right(rate(1.0 / row.seconds.value)),
-                right(row.ratio.map(ratio_text).unwrap_or_default()),
+            table.add([
+                set.name.clone(),
+                row.operation.to_owned(),
+                row.library.to_owned(),
+                (set.count - row.refused.min(set.count)).to_string(),
+                set.bytes.to_string(),
+                format!("{nanoseconds:.0} ns"),
+                rate(1.0 / row.seconds.value),
+                row.ratio.map(ratio_text).unwrap_or_default(),
             ]);
         }
     }
-    writeln!(out, "{table}")?;
+    writeln!(out, "{}", table.terminal(None))?;
     writeln!(
         out,
         "time: for one item, the median of the rounds. ratio: time divided by that of x509-cert (x509-ocsp for\n\

@@ -14,7 +14,6 @@ use super::job::{Event, Job, ModuleDescription, Target, Turn, Work};
 use super::pkcs11::Pkcs11;
 use super::stage::Times;
 use crate::Error;
-use crate::client::Module;
 
 /// The child reports no progress during this time at the start of a turn. The parent that reads a
 /// report would take a core from the measured stage. The warm-up and the first round of a size
@@ -57,7 +56,8 @@ pub fn run_child<C: TakesTurns>() -> Result<(), Error> {
     Ok(())
 }
 
-fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>> {
+/// Reads the next message of the parent. `what` names it in an error.
+pub(crate) fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>> {
     let message = jeton_child::heard()?;
     Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
 }
@@ -117,24 +117,12 @@ impl TakesTurns for BatchChild {
 
 /// Opens the engine of a job.
 pub(crate) fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
-    match &job.target {
-        Target::InProcess => Ok((Box::new(InProcess::default()), InProcess::describe())),
-        Target::OpenSsl => open_openssl(),
-        Target::Module { library, reserved, token } => {
-            let module = Module::load(library)?;
-            module.initialize(reserved.as_deref())?;
-            let info = module.info()?;
-            let (slot, pin) = jeton_peers::prepare_token(&module, token)?;
-            let engine = Pkcs11::open(&module, slot, &pin, job.threads)?;
-            let description = ModuleDescription {
-                description: info.description,
-                manufacturer: info.manufacturer,
-                version: info.version.to_string(),
-                cryptoki: info.cryptoki.to_string(),
-                library: Some(library.clone()),
-            };
-            Ok((Box::new(engine), description))
+    match job.target.open()? {
+        Some(((module, slot, pin), description)) => {
+            Ok((Box::new(Pkcs11::open(&module, slot, &pin, job.threads)?), description))
         }
+        None if matches!(job.target, Target::OpenSsl) => open_openssl(),
+        None => Ok((Box::new(InProcess::default()), InProcess::describe())),
     }
 }
 

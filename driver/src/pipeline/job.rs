@@ -1,12 +1,15 @@
 //! The messages between the tool and the child process of a module, one JSON text per line. The
 //! tool sends one [`Job`], then a [`Work`] for each run. The child answers with [`Event`]s.
 
+use std::fmt::{self, Display};
 use std::path::PathBuf;
 
-use jeton_peers::TokenAccess;
+use jeton_client::{Module, SlotId};
+use jeton_peers::{TokenAccess, open_token};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::role::Role;
 
 /// The first message to a child. It goes through standard input, because a PIN must not be on a
@@ -46,9 +49,28 @@ pub enum Target {
     },
 }
 
-/// A turn: one run through the stages of the pipeline, or one run of a load. The child answers with
-/// progress, and at the end with `Ran`, `NotAvailable` or `Failed`.
-pub trait Work: Clone + Serialize + DeserializeOwned {
+impl Target {
+    /// Loads the module and opens its token. Returns `None` if the engine is not a module.
+    #[expect(clippy::type_complexity, reason = "the parts of an open token")]
+    pub fn open(&self) -> Result<Option<((Module, SlotId, String), ModuleDescription)>, Error> {
+        let Self::Module { library, reserved, token } = self else { return Ok(None) };
+        let opened = open_token(library, reserved.as_deref(), token)?;
+        let info = opened.0.info()?;
+        let description = ModuleDescription {
+            description: info.description,
+            manufacturer: info.manufacturer,
+            version: info.version.to_string(),
+            cryptoki: info.cryptoki.to_string(),
+            library: Some(library.clone()),
+        };
+        Ok(Some((opened, description)))
+    }
+}
+
+/// A turn: one run through the stages of the pipeline, of a load, or of a case of TLS. Its text
+/// names it for the progress bar. The child answers with progress, and at the end with `Ran`,
+/// `NotAvailable` or `Failed`.
+pub trait Work: Clone + Display + Serialize + DeserializeOwned {
     /// The values that one run measures.
     type Sample: Clone + Serialize + DeserializeOwned + Send + 'static;
     /// The summary of the runs of a module.
@@ -82,6 +104,13 @@ pub struct Turn {
     pub size: u64,
     /// The number of the round. 0 is the warm-up, whose documents are not kept.
     pub round: usize,
+}
+
+impl Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { algorithm, size, round } = self;
+        write!(f, "{algorithm}, batch of {size}, round {round}")
+    }
 }
 
 /// An event of a child.

@@ -11,11 +11,8 @@ use cryptoki_sys::{
     CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN,
     CKA_TOKEN, CKA_VERIFY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED,
 };
-use der::asn1::UintRef;
-use der::{Decode, Encode, Sequence};
 use jeton_pki::{
-    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, P384_PARAMS,
-    public_key_attributes, subject_public_key,
+    Algorithm, ED25519_NAME_PARAMS, Input, Key, ecdsa, public_key_attributes, subject_public_key,
 };
 use spki::SubjectPublicKeyInfoOwned;
 
@@ -23,7 +20,8 @@ use super::engine::{Engine, Subscriber};
 use super::workers::PerThread;
 use crate::Error;
 use crate::client::{
-    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
+    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, key_types,
+    names,
 };
 
 /// A module with a token, logged in.
@@ -182,7 +180,7 @@ impl Engine for Pkcs11 {
         })?;
         signature.truncate(length);
         match ca.algorithm.key {
-            Key::P256 | Key::P384 => Ok(ecdsa_to_der(&signature)?),
+            Key::P256 | Key::P384 => Ok(ecdsa::to_der(&signature)?),
             _ => Ok(signature),
         }
     }
@@ -191,7 +189,7 @@ impl Engine for Pkcs11 {
         let ca = self.ca()?;
         let fixed;
         let signature = match ca.algorithm.key {
-            Key::P256 | Key::P384 => match ecdsa_from_der(signature, ca.algorithm.signature_length) {
+            Key::P256 | Key::P384 => match ecdsa::from_der(signature, ca.algorithm.signature_length) {
                 Some(pair) => {
                     fixed = pair;
                     fixed.as_slice()
@@ -242,10 +240,10 @@ fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) ->
 /// variants if modules differ. The specification's variant is first.
 fn key_parameters(algorithm: &Algorithm) -> Vec<Vec<Attribute>> {
     match algorithm.key {
-        Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P256_PARAMS)]],
-        Key::P384 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P384_PARAMS)]],
+        Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, key_types::P256)]],
+        Key::P384 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, key_types::P384)]],
         Key::Ed25519 => vec![
-            vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_PARAMS)],
+            vec![Attribute::bytes(CKA_EC_PARAMS, key_types::ED25519)],
             vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)],
         ],
         Key::MlDsa(set) | Key::SlhDsa(set) => vec![vec![Attribute::number(CKA_PARAMETER_SET, set)]],
@@ -277,53 +275,4 @@ fn private_template(token: bool, id: &[u8]) -> Vec<Attribute> {
         Attribute::bytes(CKA_LABEL, id),
         Attribute::bytes(CKA_ID, id),
     ]
-}
-
-/// Ecdsa-Sig-Value of RFC 3279.
-#[derive(Sequence)]
-struct EcdsaSignature<'a> {
-    r: UintRef<'a>,
-    s: UintRef<'a>,
-}
-
-/// Converts r and s, which PKCS#11 concatenates, to the X.509 form.
-fn ecdsa_to_der(fixed: &[u8]) -> der::Result<Vec<u8>> {
-    let (r, s) = fixed.split_at(fixed.len() / 2);
-    EcdsaSignature { r: UintRef::new(r)?, s: UintRef::new(s)? }.to_der()
-}
-
-/// Converts a signature back to r and s, which together have `length` bytes. Returns `None` if it
-/// is malformed.
-fn ecdsa_from_der(der: &[u8], length: usize) -> Option<Vec<u8>> {
-    let signature = EcdsaSignature::from_der(der).ok()?;
-    let mut fixed = vec![0; length];
-    let (first, second) = fixed.split_at_mut(length / 2);
-    for (part, number) in [(first, signature.r.as_bytes()), (second, signature.s.as_bytes())] {
-        let start = part.len().checked_sub(number.len())?;
-        part[start..].copy_from_slice(number);
-    }
-    Some(fixed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_ecdsa_signature_with_short_and_high_numbers_converts_both_ways() {
-        let mut fixed = [0; 64];
-        fixed[30..32].copy_from_slice(&[0x80, 1]);
-        fixed[32..].fill(0xFF);
-        let der = ecdsa_to_der(&fixed).expect("64 bytes encode");
-        assert_eq!(ecdsa_from_der(&der, 64), Some(fixed.to_vec()));
-    }
-
-    #[test]
-    fn an_invalid_p256_signature_is_not_converted() {
-        let wide = [0xFF; 96];
-        let der = ecdsa_to_der(&wide).expect("96 bytes encode");
-        assert_eq!(ecdsa_from_der(&der, 64), None);
-        assert_eq!(ecdsa_from_der(&der, 96), Some(wide.to_vec()));
-        assert_eq!(ecdsa_from_der(b"\x30\x00", 64), None);
-    }
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_peers::Interval;
+use jeton_laboratory::{Interval, spread};
 use serde::Serialize;
 
 use super::job::{ModuleDescription, Turn, Work};
@@ -121,6 +121,8 @@ pub trait Watcher<W: Work> {
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
     fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), crate::Error>;
+    /// A module is done with a piece of work. An error ends the measurement.
+    fn measured(&mut self, measured: &W::Measured) -> Result<(), crate::Error>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
@@ -276,7 +278,10 @@ fn measure_work<W: Work, R: Runner<W>>(
             BASELINE => work.summarise(&baseline, None),
             _ => work.summarise(&runs[index].rounds, Some(&baseline)),
         };
-        participant.outcome.measured.extend(measured);
+        if let Some(measured) = measured {
+            watcher.measured(&measured)?;
+            participant.outcome.measured.push(measured);
+        }
     }
     Ok(())
 }
@@ -294,7 +299,10 @@ fn run_turn<W: Work, R: Runner<W>>(
     match answer {
         Answer::Ran(sample) => return Some(sample),
         Answer::NotAvailable(reason) => {
-            participant.outcome.not_available.push((turn.algorithm().to_owned(), reason))
+            let lack = (turn.algorithm().to_owned(), reason);
+            if !participant.outcome.not_available.contains(&lack) {
+                participant.outcome.not_available.push(lack);
+            }
         }
         Answer::Failed(message) => participant.outcome.failures.push((at, message)),
         Answer::Lost(message) => {
@@ -364,15 +372,6 @@ impl MeasuredBatch {
     }
 }
 
-/// Returns how much values differ: the range without the smallest and the largest tenth, divided by
-/// the median.
-pub(crate) fn spread(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let cut = values.len() / 10;
-    let last = values.len().checked_sub(1)?;
-    Some((values[last - cut] - values[cut]) / values[last / 2])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -407,6 +406,10 @@ mod tests {
         }
 
         fn ran(&mut self, _: &str, _: &Turn, _: &Times) -> Result<(), crate::Error> {
+            Ok(())
+        }
+
+        fn measured(&mut self, _: &MeasuredBatch) -> Result<(), crate::Error> {
             Ok(())
         }
 
@@ -458,14 +461,6 @@ mod tests {
             order[..6],
             [("base", 0), ("module", 0), ("module", 1), ("base", 1), ("base", 2), ("module", 2)]
         );
-    }
-
-    #[test]
-    fn the_spread_leaves_out_outliers() {
-        let mut values = vec![1.0; 20];
-        values[7] = 9.0;
-        assert_eq!(spread(values), Some(0.0));
-        assert_eq!(spread(vec![1.0, 2.0, 3.0]), Some(1.0));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! counts. So there may be 19 slowed parts for each other one, and a stage that gets slower from
 //! quarter to quarter keeps its time. The time of a run outside the parts counts in the same way.
 
-use jeton_peers::Interval;
+use jeton_laboratory::Interval;
 
 use super::stage::{Place, STAGES, StageRow, StageTimes, Times};
 

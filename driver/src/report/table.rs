@@ -1,16 +1,13 @@
 //! The tables: one for each algorithm and size, with a row for each stage and columns for each
 //! module.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
-use jeton_peers::Interval;
+use jeton_laboratory::figure::{MOVED, WIDE, rate, ratio_text, time};
+use jeton_laboratory::{Interval, Table};
 
 use super::{ModuleReport, Report};
 use crate::about::module_text;
-use crate::figure::{MOVED, WIDE, rate, ratio_text, time};
 use crate::pipeline::{Items, MeasuredBatch, STAGES};
 use crate::results::Comparison;
 
@@ -18,7 +15,7 @@ use crate::results::Comparison;
 /// one table for each module.
 pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let plural = if report.threads == 1 { "" } else { "s" };
-    writeln!(out, "{}, {} thread{plural}", report.about.machine(), report.threads)?;
+    writeln!(out, "{}, {} thread{plural}", report.about.machine, report.threads)?;
     for module in &report.modules {
         if let Some(about) = &module.description {
             writeln!(out, "{}: {}", module.name, module_text(about))?;
@@ -54,13 +51,11 @@ fn print_batch(
         .filter_map(|module| Some(format!("{} {}", module.name, module.batch(algorithm, size)?.runs)))
         .collect();
     writeln!(out, "\n{algorithm}, batch of {size} (medians; runs: {})", runs.join(", "))?;
-    let wide = batch_table(report, &modules, algorithm, size);
-    if columns.is_none_or(|columns| width(&wide) <= columns) {
-        writeln!(out, "{wide}")?;
-    } else {
-        for module in &modules {
-            writeln!(out, "{}", batch_table(report, &[module], algorithm, size))?;
-        }
+    match batch_table(report, &modules, algorithm, size).within(columns) {
+        Some(wide) => writeln!(out, "{wide}")?,
+        None => modules.iter().try_for_each(|module| {
+            writeln!(out, "{}", batch_table(report, &[module], algorithm, size).terminal(None))
+        })?,
     }
     let moved = report.baseline().and_then(|baseline| baseline.batch(algorithm, size));
     if let Some(moved) = moved.filter(|batch| batch.spread > MOVED) {
@@ -73,14 +68,8 @@ fn print_batch(
     Ok(())
 }
 
-fn width(table: &Table) -> usize {
-    table.lines().map(|line| line.chars().count()).max().unwrap_or_default()
-}
-
 fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size: u64) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_header(header(report, modules));
+    let mut table = Table::new(1, header(report, modules));
     for (index, row) in STAGES.iter().enumerate() {
         let items = match row.items {
             Items::Certificates => size,
@@ -92,47 +81,44 @@ fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size
             let ratio = (!is_baseline(report, module)).then(|| batch.and_then(ratio));
             cells(batch.map(|batch| batch.seconds[index]), Some(items), ratio)
         });
-        table.add_row(std::iter::once(Cell::new(row.name)).chain(cells));
+        table.add(std::iter::once(row.name.to_owned()).chain(cells));
     }
     let cells = modules.iter().flat_map(|module| {
         let batch = module.batch(algorithm, size);
         let ratio = (!is_baseline(report, module)).then(|| batch.and_then(|batch| batch.total_ratio));
         cells(batch.map(|batch| batch.total), None, ratio)
     });
-    table.add_row(std::iter::once(Cell::new("total")).chain(cells));
+    table.add(std::iter::once("total".to_owned()).chain(cells));
     table
 }
 
 /// Returns a table of before, after, change and significance.
-pub fn comparison(compared: &[Comparison]) -> impl Display {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    let numbers = ["before", "after", "change"].map(|text| right(text.to_owned()));
-    let words = ["module", "algorithm", "batch", "stage"].map(Cell::new);
-    table.set_header(words.into_iter().chain(numbers).chain([Cell::new("significant")]));
+pub fn comparison(compared: &[Comparison]) -> String {
+    let header = ["module", "algorithm", "stage", "batch", "before", "after", "change", "significant"];
+    let mut table = Table::new(3, header);
     for one in compared {
         let cell = &one.cell;
-        table.add_row([
-            Cell::new(&cell.module),
-            Cell::new(&cell.algorithm),
-            right(cell.size.to_string()),
-            Cell::new(&cell.stage),
-            right(time(one.before.value)),
-            right(time(one.after.value)),
-            right(format!("{:+.1} %", one.change() * 100.0)),
-            Cell::new(if one.is_significant() { "yes" } else { "no" }),
+        table.add([
+            cell.module.clone(),
+            cell.algorithm.clone(),
+            cell.stage.clone(),
+            cell.size.to_string(),
+            time(one.before.value),
+            time(one.after.value),
+            format!("{:+.1} %", one.change() * 100.0),
+            if one.is_significant() { "yes" } else { "no" }.to_owned(),
         ]);
     }
-    table
+    table.terminal(None)
 }
 
-fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
-    let mut cells = vec![Cell::new("stage")];
+fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<String> {
+    let mut cells = vec!["stage".to_owned()];
     for module in modules {
-        cells.push(right(format!("{}\ntime", module.name)));
-        cells.push(right("\nitems/s".to_owned()));
+        cells.push(format!("{}\ntime", module.name));
+        cells.push("\nitems/s".to_owned());
         if !is_baseline(report, module) {
-            cells.push(right("\nratio".to_owned()));
+            cells.push("\nratio".to_owned());
         }
     }
     cells
@@ -140,16 +126,13 @@ fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
 
 /// Returns the cells of a module: time, items per second, and ratio. `items` is `None` for the row
 /// `total`, which has no rate. `ratio` is `None` for the baseline, which has no column of ratios.
-fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Interval>>) -> Vec<Cell> {
+fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Interval>>) -> Vec<String> {
     let Some(seconds) = seconds else {
-        return vec![right("n/a".to_owned()); if ratio.is_some() { 3 } else { 2 }];
+        return vec!["n/a".to_owned(); if ratio.is_some() { 3 } else { 2 }];
     };
     let rate = items.map(|items| rate(items as f64 / seconds.value)).unwrap_or_default();
-    let mut cells = vec![right(time(seconds.value)), right(rate)];
-    if let Some(ratio) = ratio {
-        cells.push(right(ratio.map(ratio_text).unwrap_or_default()));
-    }
-    cells
+    let ratio = ratio.map(|ratio| ratio.map(ratio_text).unwrap_or_default());
+    [time(seconds.value), rate].into_iter().chain(ratio).collect()
 }
 
 fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -189,10 +172,6 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 fn is_baseline(report: &Report, module: &ModuleReport) -> bool {
     report.baseline().is_some_and(|baseline| std::ptr::eq(baseline, module))
-}
-
-fn right(text: String) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// Returns whether the subscribers of this algorithm or profile have RSA keys.

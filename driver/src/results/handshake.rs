@@ -4,9 +4,9 @@
 use rusqlite::{Connection, params};
 
 use super::measurement::{Measurement, described};
-use super::{Results, of_store};
+use super::{Record, Results, of_store};
 use crate::Error;
-use crate::tls::{MeasuredCase, Side};
+use crate::tls::{Case, CaseTurn, MeasuredCase, Side};
 
 const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS handshake (
@@ -30,27 +30,29 @@ pub struct TlsMeasurement {
     pub cases: Vec<MeasuredCase>,
 }
 
-impl Results {
-    /// Writes a case.
-    pub fn add_case(&self, case: &MeasuredCase) -> Result<(), Error> {
+impl Record<CaseTurn> for Results {
+    fn measured(&mut self, case: &MeasuredCase) -> Result<(), Error> {
         let result = serde_json::to_string(case).map_err(|error| Error::Failed(error.to_string()))?;
         self.add_result(case, &result).map_err(|error| of_store(&self.path, error.into()))
     }
+}
 
-    fn add_result(&self, case: &MeasuredCase, result: &str) -> rusqlite::Result<()> {
+impl Results {
+    fn add_result(&self, measured: &MeasuredCase, result: &str) -> rusqlite::Result<()> {
+        let Case { key, version, exchange, handshake, threads } = measured.case;
         self.connection.execute_batch(TABLE)?;
         self.connection.execute(
             "INSERT INTO handshake VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             params![
                 self.measurement,
-                case.key.name(),
-                case.version.name(),
-                case.exchange.name(),
-                case.handshake.name(),
-                case.threads,
-                case.memory.server.value,
-                case.token.server.value,
-                case.ratio.value,
+                key.name(),
+                version.name(),
+                exchange.name(),
+                handshake.name(),
+                threads,
+                measured.memory.server.value,
+                measured.token.server.value,
+                measured.ratio.value,
                 result
             ],
         )?;
@@ -85,7 +87,7 @@ fn can_be_drawn(case: &MeasuredCase) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jeton_peers::{Interval, Machine};
+    use jeton_laboratory::{Interval, Machine};
 
     use super::*;
     use crate::results::{Newest, newest};
@@ -98,11 +100,13 @@ mod tests {
             Latency { p50: seconds, p90: seconds, p99: seconds, p999: seconds, max: seconds, curve };
         let side = Side { handshakes: 12, server: interval, client: interval, spread: 0.0, latency };
         MeasuredCase {
-            key: KeyKind::P256,
-            version: TlsVersion::V13,
-            exchange: Exchange::X25519,
-            handshake: Resumption::Full,
-            threads,
+            case: Case {
+                key: KeyKind::P256,
+                version: TlsVersion::V13,
+                exchange: Exchange::X25519,
+                handshake: Resumption::Full,
+                threads,
+            },
             rounds: 6,
             memory: side.clone(),
             token: side,
@@ -115,13 +119,13 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("store");
         for cases in [vec![case(4, 1.0)], vec![case(1, 1e-4), case(2, -1.0), case(8, 1e-3)]] {
-            let results = Results::begin(&path, &Machine::this(), 2, 0).expect("a store");
+            let mut results = Results::begin(&path, &Machine::this(), 2, 0).expect("a store");
             for case in cases {
-                results.add_case(&case).expect("a row");
+                Record::<CaseTurn>::measured(&mut results, &case).expect("a row");
             }
         }
         let Newest::Tls(read) = newest(&path).expect("a store") else { panic!("of another command") };
-        assert_eq!(read.cases.iter().map(|case| case.threads).collect::<Vec<_>>(), [1, 8]);
+        assert_eq!(read.cases.iter().map(|one| one.case.threads).collect::<Vec<_>>(), [1, 8]);
         assert_eq!(read.cases[0].token.latency.p50, 1e-4);
     }
 }

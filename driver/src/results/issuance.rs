@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::measurement::{Measurement, described};
-use super::{Results, of_store};
+use super::{Record, Results, of_store};
 use crate::Error;
 use crate::issuance::{Load, LoadTurn, METRICS, MeasuredLoad, Metric, Storage, Values};
 use crate::selection::IN_PROCESS;
@@ -22,15 +22,13 @@ const MOST_ROWS: usize = 5_000_000;
 /// The largest round number that a report reads.
 const MOST_ROUNDS: usize = 100_000;
 
-impl Results {
-    /// Writes a run of a load. Does not write a warm-up, whose round is 0.
-    pub fn add_load(&mut self, module: &str, turn: &LoadTurn, values: &Values) -> Result<(), Error> {
-        match turn.round {
-            0 => Ok(()),
-            _ => self.add_metrics(module, turn, values).map_err(|error| of_store(&self.path, error.into())),
-        }
+impl Record<LoadTurn> for Results {
+    fn ran(&mut self, module: &str, turn: &LoadTurn, values: &Values) -> Result<(), Error> {
+        self.add_metrics(module, turn, values).map_err(|error| of_store(&self.path, error.into()))
     }
+}
 
+impl Results {
     fn add_metrics(&mut self, module: &str, turn: &LoadTurn, values: &Values) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         transaction.execute_batch(TABLE)?;
@@ -142,7 +140,7 @@ fn runs(connection: &Connection, id: i64) -> Result<Vec<Runs>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use jeton_peers::Machine;
+    use jeton_laboratory::Machine;
 
     use super::*;
     use crate::results::{Newest, newest};
@@ -160,9 +158,9 @@ mod tests {
             storage: Storage::Directory("/dev/shm".into()),
         };
         for (module, value) in [(IN_PROCESS, 100.0), ("jeton", 50.0)] {
-            for round in 0..=3 {
+            for round in 1..=3 {
                 let turn = LoadTurn { load: load.clone(), requests: 1, warm_up: 0, max_seconds: 1.0, round };
-                results.add_load(module, &turn, &Values([value; METRICS.len()])).expect("a run");
+                results.ran(module, &turn, &Values([value; METRICS.len()])).expect("a run");
             }
         }
         drop(results);

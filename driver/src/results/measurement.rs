@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use jeton_peers::Interval;
+use jeton_laboratory::Interval;
 use rusqlite::Connection;
 
 use super::{Cell, SECONDS, intervals, open};

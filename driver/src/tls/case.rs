@@ -93,18 +93,8 @@ impl KeyKind {
         name_of(&KEYS, self)
     }
 
-    /// Returns the name in the pipeline's `--algorithms`, which [`jeton_pki::Algorithm`] reads.
-    pub(super) const fn algorithm(self) -> &'static str {
-        match self {
-            Self::Rsa2048 => "rsa2048",
-            Self::P256 => "ecdsa-p256",
-            Self::P384 => "ecdsa-p384",
-            Self::Ed25519 => "ed25519",
-            Self::MlDsa65 => "ml-dsa-65",
-        }
-    }
-
-    /// Returns the name in `key generate --type`, which [`jeton_pki::key_type::KeyType`] reads.
+    /// Returns the name in `key generate --type`, which [`jeton_pki::key_type::KeyType`] and
+    /// [`jeton_pki::Algorithm`] read.
     pub(super) fn key_type(self) -> &'static str {
         match self {
             Self::Rsa2048 => "rsa:2048",
@@ -195,6 +185,7 @@ mod tests {
             assert_eq!(KeyKind::parse(name).expect("it is in the table"), key);
             assert_eq!(key.name(), name);
             assert!(jeton_pki::key_type::KeyType::parse(key.key_type()).is_ok());
+            assert!(jeton_pki::Algorithm::named(key.key_type()).is_ok());
         }
         let error = KeyKind::parse("rsa1").expect_err("it is not in the table").to_string();
         assert_eq!(error, "unknown key \"rsa1\"; known are rsa2048, p256, p384, ed25519, ml-dsa-65");

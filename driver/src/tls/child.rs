@@ -1,69 +1,110 @@
-//! The child process of the module: it reads a job, and reports events on standard output.
+//! The process of a module: it makes the turns of both servers, or serves.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
 
 use jeton_child::say;
+use rustls::sign::CertifiedKey;
 
-use super::job::{Event, Job, Work};
-use super::key::TokenKeys;
-use super::measure::{Watch, measure};
-use super::serve::serve;
+use super::case::KeyKind;
+use super::handshake::Pair;
+use super::key::{TokenKeys, in_memory};
+use super::measure::{Case, CaseTurn, Sides, Turn, turn};
+use super::serve::{Serve, serve};
 use crate::Error;
-use crate::client::Module;
-use crate::pipeline::{ModuleDescription, Target};
+use crate::pipeline::{InProcess, Job, ModuleDescription, TakesTurns, Target, heard};
 
-/// True after the child's standard input was closed, because the user interrupted the parent or
-/// because the parent ended.
-static CLOSED: AtomicBool = AtomicBool::new(false);
+/// The largest number of handshakes of a thread in a turn.
+const MOST: f64 = 2000.0;
+/// The number of handshakes of each thread in the turns before the measurement.
+const WARM_UP: usize = 4;
 
-/// Reads a job from standard input and writes events to standard output. When the input ends, a
-/// measurement reports the cases so far and ends, and a server ends.
-pub fn run_child() -> Result<(), Error> {
-    let job: Job = jeton_child::heard()
-        .unwrap_or_else(|| Err("the input ended".to_owned()))
-        .map_err(|error| Error::Failed(format!("no job: {error}")))?;
-    let is_server = matches!(job.work, Work::Serve(_));
-    std::thread::spawn(move || {
-        // An error ends the input, too.
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        CLOSED.store(true, Ordering::Relaxed);
-        if is_server {
-            std::process::exit(0);
-        }
-    });
-    say(&work(&job).unwrap_or_else(|error| Event::Failed(error.to_string())));
-    Ok(())
+/// The keys of a job, ready for turns.
+pub struct CaseChild {
+    /// `None` if all keys are in memory.
+    token: Option<TokenKeys>,
+    /// The newest keys: in memory, and in the token.
+    keys: Option<(KeyKind, Sides<Arc<CertifiedKey>>)>,
+    /// The newest case, its servers, and the number of handshakes of a thread in a turn.
+    case: Option<(Case, Sides<Pair>, usize)>,
 }
 
-fn work(job: &Job) -> Result<Event, Error> {
-    let mut token = open(job)?;
-    match &job.work {
-        Work::Measure(plan) => {
-            let begins = |title, index, total| say(&Event::Case(title, index, total));
-            let measured = |case| say(&Event::Measured(Box::new(case)));
-            let interrupted = || CLOSED.load(Ordering::Relaxed);
-            let watch = Watch { begins: &begins, measured: &measured, interrupted: &interrupted };
-            Ok(Event::End(measure(plan, token.as_mut(), &watch)?))
+impl TakesTurns for CaseChild {
+    type Work = CaseTurn;
+
+    fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
+        let (token, description) = open(&job.target)?;
+        Ok((Self { token, keys: None, case: None }, description))
+    }
+
+    fn take(&mut self, asked: &CaseTurn) -> Result<Sides<Turn>, Error> {
+        if self.case.as_ref().is_none_or(|(case, ..)| *case != asked.case) {
+            self.case = Some(self.prepare(asked)?);
         }
-        Work::Serve(work) => {
-            serve(work, token.as_mut(), &|line| say(&Event::Line(line)))?;
-            Ok(Event::Served)
-        }
+        let Some((case, pairs, count)) = &self.case else { return Err(Error::Failed("no case".to_owned())) };
+        let make = |pair| turn(pair, case.threads, *count);
+        // The first server of a round alternates.
+        Ok(if asked.round.is_multiple_of(2) {
+            let memory = make(&pairs.memory)?;
+            Sides { memory, token: make(&pairs.token)? }
+        } else {
+            let token = make(&pairs.token)?;
+            Sides { memory: make(&pairs.memory)?, token }
+        })
     }
 }
 
-fn open(job: &Job) -> Result<Option<TokenKeys>, Error> {
-    let Target::Module { library, reserved, token } = &job.target else { return Ok(None) };
-    let module = Module::load(library)?;
-    module.initialize(reserved.as_deref())?;
-    let info = module.info()?;
-    say(&Event::Described(ModuleDescription {
-        description: info.description,
-        manufacturer: info.manufacturer,
-        version: info.version.to_string(),
-        cryptoki: info.cryptoki.to_string(),
-        library: Some(library.clone()),
-    }));
-    let (slot, pin) = jeton_peers::prepare_token(&module, token)?;
-    TokenKeys::open(&module, slot, &pin).map(Some)
+impl CaseChild {
+    /// Makes the servers of a case, and counts the handshakes that fit into a turn.
+    fn prepare(&mut self, asked: &CaseTurn) -> Result<(Case, Sides<Pair>, usize), Error> {
+        let case = asked.case;
+        let keys = self.keys(case.key)?;
+        let pair = |key| Pair::new(key, case.version, case.exchange, case.handshake);
+        let pairs = Sides { memory: pair(&keys.memory)?, token: pair(&keys.token)? };
+        let start = Instant::now();
+        for pair in [&pairs.memory, &pairs.token] {
+            turn(pair, case.threads, WARM_UP)?;
+        }
+        let one = start.elapsed().as_secs_f64() / (2 * WARM_UP) as f64;
+        // The clamp returns a number from 2 to MOST, which fits in a `usize`.
+        let count = (asked.seconds / one).clamp(2.0, MOST) as usize;
+        Ok((case, pairs, count))
+    }
+
+    /// Returns keys of this type. Without a token, both are in memory.
+    fn keys(&mut self, kind: KeyKind) -> Result<&Sides<Arc<CertifiedKey>>, Error> {
+        if self.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
+            let token = self.token.as_mut().map_or_else(|| in_memory(kind), |token| token.generate(kind))?;
+            let memory = Arc::new(in_memory(kind)?);
+            self.keys = Some((kind, Sides { memory, token: Arc::new(token) }));
+        }
+        self.keys.as_ref().map(|(_, keys)| keys).ok_or_else(|| Error::Failed("no keys".to_owned()))
+    }
+}
+
+/// Logs in to the token of a module.
+fn open(target: &Target) -> Result<(Option<TokenKeys>, ModuleDescription), Error> {
+    match target.open()? {
+        Some(((module, slot, pin), description)) => {
+            Ok((Some(TokenKeys::open(&module, slot, &pin)?), description))
+        }
+        None => Ok((None, InProcess::describe())),
+    }
+}
+
+/// Reads a [`Serve`] from standard input, and serves until this input ends. Writes lines for the
+/// user to standard output, and an error as the last line.
+pub fn run_server() -> Result<(), Error> {
+    let work: Serve = heard("server").unwrap_or_else(|| Err(Error::Failed("no server".to_owned())))?;
+    std::thread::spawn(|| {
+        // An error ends the input, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
+    let served = open(&work.target)
+        .and_then(|(mut token, _)| serve(&work, token.as_mut(), &|line| say(&Ok::<_, String>(line))));
+    if let Err(error) = served {
+        say(&Err::<String, _>(error.to_string()));
+    }
+    Ok(())
 }

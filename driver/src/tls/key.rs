@@ -90,7 +90,7 @@ impl TokenKeys {
         self.made.extend([public, private]);
         let key = self.token.signing_key_of(private).map_err(token_error)?;
         let read = |kind, most| self.session.attribute_within(public, kind, most);
-        let info = subject_public_key(Algorithm::named(kind.algorithm())?, read)?.to_der()?;
+        let info = subject_public_key(Algorithm::named(kind.key_type())?, read)?.to_der()?;
         certified(kind, key, &info)
     }
 

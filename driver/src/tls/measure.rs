@@ -1,32 +1,29 @@
-//! Measures both servers in turns: in each round the server with the key in memory and the server
-//! with the key in the token make the same number of handshakes. A disturbance of a shared machine
+//! The cases and their results. In each round the server with the key in memory and the server with
+//! the key in the token make the same number of handshakes. A disturbance of a shared machine
 //! affects both, and a ratio compares turns of the same round.
 
-use std::sync::{Arc, Barrier};
-use std::time::Instant;
+use std::fmt;
+use std::sync::Barrier;
+use std::time::Duration;
 
-use jeton_peers::Interval;
-use rustls::sign::CertifiedKey;
+use jeton_laboratory::{Interval, spread};
 use serde::{Deserialize, Serialize};
 
 use super::case::{Exchange, KeyKind, Resumption, TlsVersion, exists};
 use super::handshake::Pair;
-use super::key::{TokenKeys, in_memory};
 use crate::Error;
+use crate::pipeline::{Group, Plan, Work};
+use crate::role::Role;
 
 /// The smallest number of rounds of a case that has a 95 % interval.
 const MIN_ROUNDS: usize = 6;
-/// The intended length of a turn in seconds, unless [`Plan::min_seconds`] requires shorter turns.
-/// Other work disturbs a short turn less often, and short turns leave time for more rounds.
+/// The intended length of a turn in seconds, unless [`Options::min_seconds`] requires shorter
+/// turns. Other work disturbs a short turn less often, and short turns leave time for more rounds.
 const TURN: f64 = 0.05;
-/// The largest number of handshakes of a thread in a turn.
-const MOST: f64 = 2000.0;
-/// The number of handshakes of each thread in the turns before the measurement.
-const WARM_UP: usize = 4;
 
-/// The cases of a measurement, and its limits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
+/// The values of the options. Every combination that exists is a case.
+#[derive(Clone, Debug)]
+pub struct Options {
     /// The types of the server's key.
     pub keys: Vec<KeyKind>,
     /// The versions of TLS.
@@ -41,18 +38,43 @@ pub struct Plan {
     pub min_seconds: f64,
 }
 
-/// The end of a measurement.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct End {
-    /// Keys that the module lacks, and the reason.
-    pub not_available: Vec<(KeyKind, String)>,
-    /// True if the user ended the measurement early.
-    pub interrupted: bool,
+impl Options {
+    /// Returns the largest number of threads.
+    pub fn most_threads(&self) -> usize {
+        self.threads.iter().max().copied().unwrap_or_default()
+    }
+
+    /// Plans the cases. Each is a group, so that its first turn warms up.
+    pub fn plan(&self) -> Plan<CaseTurn> {
+        let seconds = TURN.min(self.min_seconds / MIN_ROUNDS as f64);
+        let mut groups = Vec::new();
+        for key in self.keys.iter().copied() {
+            for version in self.versions.iter().copied() {
+                for exchange in self.exchanges.iter().copied().filter(|one| exists(key, version, *one)) {
+                    for handshake in self.handshakes.iter().copied() {
+                        for threads in self.threads.iter().copied() {
+                            let case = Case { key, version, exchange, handshake, threads };
+                            let turn = CaseTurn { case, seconds, round: 0 };
+                            groups.push(Group { work: vec![turn.clone()], warm_up: turn });
+                        }
+                    }
+                }
+            }
+        }
+        Plan {
+            groups,
+            min_seconds: 2.0 * self.min_seconds,
+            fewest_runs: MIN_ROUNDS,
+            min_runs: MIN_ROUNDS,
+            enough: Duration::ZERO,
+            steady_runs: 0,
+        }
+    }
 }
 
 /// A combination of key, version, key exchange, kind of handshake and number of threads.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MeasuredCase {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
     /// The server's key.
     pub key: KeyKind,
     /// The version of TLS.
@@ -63,6 +85,73 @@ pub struct MeasuredCase {
     pub handshake: Resumption,
     /// The number of threads.
     pub threads: usize,
+}
+
+/// Asks a child for one turn of each server of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseTurn {
+    /// The case.
+    pub case: Case,
+    /// The intended length of a turn in seconds.
+    pub seconds: f64,
+    /// The number of the round. 0 is a warm-up.
+    pub round: usize,
+}
+
+impl fmt::Display for CaseTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { key, version, exchange, handshake, threads } = self.case;
+        let [key, version, exchange] = [key.name(), version.name(), exchange.name()];
+        write!(f, "{key}, TLS {version}, {exchange}, {}, {threads} threads", handshake.name())
+    }
+}
+
+impl Work for CaseTurn {
+    type Sample = Sides<Turn>;
+    type Measured = MeasuredCase;
+
+    const ROLE: Role = Role::Tls;
+
+    fn algorithm(&self) -> &str {
+        self.case.key.name()
+    }
+
+    fn in_round(&self, round: usize) -> Self {
+        Self { round, ..self.clone() }
+    }
+
+    fn summarise(
+        &self,
+        rounds: &[Option<Sides<Turn>>],
+        _: Option<&[Option<Sides<Turn>>]>,
+    ) -> Option<MeasuredCase> {
+        let rounds: Vec<_> = rounds.iter().flatten().collect();
+        let ratios = rounds.iter().map(|round| round.memory.trimmed() / round.token.trimmed());
+        Some(MeasuredCase {
+            case: self.case,
+            rounds: rounds.len(),
+            ratio: Interval::of(ratios.collect())?,
+            memory: Side::of(rounds.iter().map(|round| &round.memory).collect())?,
+            token: Side::of(rounds.iter().map(|round| &round.token).collect())?,
+        })
+    }
+}
+
+/// A value for each server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sides<T> {
+    /// The server with its key in memory.
+    pub memory: T,
+    /// The server with its key in the token.
+    pub token: T,
+}
+
+/// The result of a case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MeasuredCase {
+    /// The case.
+    #[serde(flatten)]
+    pub case: Case,
     /// The number of rounds.
     pub rounds: usize,
     /// The server with its key in memory.
@@ -124,156 +213,24 @@ impl Latency {
     }
 }
 
-/// Returns the title of a case for the progress bar.
-fn title(key: KeyKind, pair: (TlsVersion, Exchange), handshake: Resumption, threads: usize) -> String {
-    let (version, exchange) = (pair.0.name(), pair.1.name());
-    format!("{}, TLS {version}, {exchange}, {}, {threads} threads", key.name(), handshake.name())
-}
-
-/// Watches a measurement.
-pub(super) struct Watch<'a> {
-    /// A case begins: its title, its index and the number of cases.
-    pub(super) begins: &'a dyn Fn(String, usize, usize),
-    /// A case is measured.
-    pub(super) measured: &'a dyn Fn(MeasuredCase),
-    /// Returns whether the user wants the measurement to end now.
-    pub(super) interrupted: &'a dyn Fn() -> bool,
-}
-
-/// Measures all cases. Without a token, both servers have their keys in memory.
-pub(super) fn measure(
-    plan: &Plan,
-    mut token: Option<&mut TokenKeys>,
-    watch: &Watch<'_>,
-) -> Result<End, Error> {
-    let mut end = End::default();
-    let pairs: Vec<_> =
-        plan.versions.iter().flat_map(|one| plan.exchanges.iter().map(move |other| (*one, *other))).collect();
-    let of = |key: KeyKind| pairs.iter().filter(move |pair| exists(key, pair.0, pair.1)).copied();
-    let each = plan.handshakes.len() * plan.threads.len();
-    let total = plan.keys.iter().map(|key| of(*key).count() * each).sum();
-    let mut index = 0;
-    for key in plan.keys.iter().copied() {
-        let own = match token.as_deref_mut().map_or_else(|| in_memory(key), |token| token.generate(key)) {
-            Err(Error::NotAvailable(reason)) => {
-                end.not_available.push((key, reason));
-                index += of(key).count() * each;
-                continue;
-            }
-            own => Arc::new(own?),
-        };
-        let keys = [Arc::new(in_memory(key)?), own];
-        for pair in of(key) {
-            for handshake in plan.handshakes.iter().copied() {
-                for threads in plan.threads.iter().copied() {
-                    (watch.begins)(title(key, pair, handshake, threads), index, total);
-                    index += 1;
-                    let case = Case { key, pair, handshake, threads };
-                    case.measure(&keys, plan.min_seconds, watch)?.map(watch.measured);
-                    if (watch.interrupted)() {
-                        end.interrupted = true;
-                        return Ok(end);
-                    }
-                }
-            }
-        }
-    }
-    Ok(end)
-}
-
-/// A case to measure.
-struct Case {
-    key: KeyKind,
-    pair: (TlsVersion, Exchange),
-    handshake: Resumption,
-    threads: usize,
-}
-
-/// The mean seconds for one handshake in a round.
-#[derive(Clone, Copy)]
-struct Round {
-    server: f64,
-    client: f64,
-    /// The mean of the server without the slowest tenth of the handshakes.
-    trimmed: f64,
-}
-
-/// The turns of a server.
-#[derive(Default)]
-struct Turns {
-    rounds: Vec<Round>,
-    latencies: Vec<f64>,
-    spent: f64,
-}
-
-impl Case {
-    fn measure(
-        &self,
-        keys: &[Arc<CertifiedKey>; 2],
-        min_seconds: f64,
-        watch: &Watch<'_>,
-    ) -> Result<Option<MeasuredCase>, Error> {
-        let pair = |key| Pair::new(key, self.pair.0, self.pair.1, self.handshake);
-        let pairs = [pair(&keys[0])?, pair(&keys[1])?];
-        let start = Instant::now();
-        for pair in &pairs {
-            turn(pair, self.threads, WARM_UP)?;
-        }
-        let one = start.elapsed().as_secs_f64() / (2 * WARM_UP) as f64;
-        let seconds = TURN.min(min_seconds / MIN_ROUNDS as f64);
-        // The clamp returns a number from 2 to MOST, which fits in a `usize`.
-        let count = (seconds / one).clamp(2.0, MOST) as usize;
-        let mut sides = [Turns::default(), Turns::default()];
-        for round in 0.. {
-            let enough = sides.iter().all(|side| side.spent >= min_seconds);
-            if (round >= MIN_ROUNDS && enough) || (watch.interrupted)() {
-                break;
-            }
-            // The first server of a round alternates.
-            for index in [round % 2, 1 - round % 2] {
-                let start = Instant::now();
-                let done = turn(&pairs[index], self.threads, count)?;
-                let side = &mut sides[index];
-                side.spent += start.elapsed().as_secs_f64();
-                side.rounds.push(done.round());
-                side.latencies.extend(done.latencies);
-            }
-        }
-        Ok(self.result(sides))
-    }
-
-    /// Returns the result of the case; `None` if no round was measured.
-    fn result(&self, [memory, token]: [Turns; 2]) -> Option<MeasuredCase> {
-        let rounds = memory.rounds.len();
-        let pairs = memory.rounds.iter().zip(&token.rounds);
-        let ratio = Interval::of(pairs.map(|(memory, token)| memory.trimmed / token.trimmed).collect())?;
-        Some(MeasuredCase {
-            key: self.key,
-            version: self.pair.0,
-            exchange: self.pair.1,
-            handshake: self.handshake,
-            threads: self.threads,
-            rounds,
-            memory: side(memory)?,
-            token: side(token)?,
-            ratio,
+impl Side {
+    /// Summarises the turns of a server. Returns `None` if there is no turn.
+    fn of(turns: Vec<&Turn>) -> Option<Self> {
+        let rates = |of: fn(&Turn) -> f64| turns.iter().map(|turn| 1.0 / of(turn)).collect::<Vec<_>>();
+        let server = rates(|turn| mean(&turn.latencies));
+        Some(Self {
+            handshakes: turns.iter().map(|turn| turn.latencies.len()).sum(),
+            server: Interval::of(server.clone())?,
+            client: Interval::of(rates(|turn| turn.client / turn.latencies.len() as f64))?,
+            spread: spread(server)?,
+            latency: Latency::of(turns.iter().flat_map(|turn| turn.latencies.iter().copied()).collect())?,
         })
     }
 }
 
-fn side(turns: Turns) -> Option<Side> {
-    let rates = |of: fn(&Round) -> f64| turns.rounds.iter().map(|round| 1.0 / of(round)).collect::<Vec<_>>();
-    Some(Side {
-        handshakes: turns.latencies.len(),
-        server: Interval::of(rates(|round| round.server))?,
-        client: Interval::of(rates(|round| round.client))?,
-        spread: crate::pipeline::spread(rates(|round| round.server))?,
-        latency: Latency::of(turns.latencies)?,
-    })
-}
-
-/// The result of a turn.
-struct Turn {
+/// The result of a turn of a server. A turn has at least two handshakes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Turn {
     /// The seconds of the client in all threads.
     client: f64,
     /// The server's seconds for each handshake, in ascending order.
@@ -281,17 +238,19 @@ struct Turn {
 }
 
 impl Turn {
-    /// Returns the means. A turn has at least two handshakes.
-    fn round(&self) -> Round {
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    /// Returns the mean of the server without the slowest tenth of the handshakes.
+    fn trimmed(&self) -> f64 {
         let count = self.latencies.len();
-        let trimmed = mean(&self.latencies[..count - count / 10]);
-        Round { server: mean(&self.latencies), client: self.client / count as f64, trimmed }
+        mean(&self.latencies[..count - count / 10])
     }
 }
 
+fn mean(seconds: &[f64]) -> f64 {
+    seconds.iter().sum::<f64>() / seconds.len() as f64
+}
+
 /// Makes `count` handshakes in each thread. All threads begin at the same time.
-fn turn(pair: &Pair, threads: usize, count: usize) -> Result<Turn, Error> {
+pub(super) fn turn(pair: &Pair, threads: usize, count: usize) -> Result<Turn, Error> {
     let barrier = Barrier::new(threads);
     let work = || {
         let own = pair.with_own_client();
@@ -341,19 +300,19 @@ mod tests {
     fn a_ratio_below_one_means_that_the_token_makes_fewer_handshakes() {
         let case = Case {
             key: KeyKind::P256,
-            pair: (TlsVersion::V13, Exchange::X25519),
+            version: TlsVersion::V13,
+            exchange: Exchange::X25519,
             handshake: Resumption::Full,
             threads: 1,
         };
-        let turns = |seconds: f64| {
-            // The slowest handshake of a round is not in the ratio.
-            let turn = Turn { client: 1.0, latencies: [&[seconds; 9][..], &[100.0]].concat() };
-            Turns { rounds: vec![turn.round(); 7], latencies: turn.latencies, spent: 1.0 }
-        };
-        let result = case.result([turns(1.0), turns(2.0)]).expect("there are rounds");
+        let work = CaseTurn { case, seconds: 0.05, round: 0 };
+        // The slowest handshake of a round is not in the ratio.
+        let turn = |seconds: f64| Turn { client: 1.0, latencies: [&[seconds; 9][..], &[100.0]].concat() };
+        let rounds = vec![Some(Sides { memory: turn(1.0), token: turn(2.0) }); 7];
+        let result = work.summarise(&rounds, None).expect("there are rounds");
         assert_eq!(result.ratio.value, 0.5);
         assert_eq!(result.token.latency.p50, 2.0);
         assert!(result.token.server.value < 0.1, "the slowest one is in the rate");
-        assert!(case.result([Turns::default(), Turns::default()]).is_none());
+        assert!(work.summarise(&[None], None).is_none());
     }
 }

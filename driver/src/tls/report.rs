@@ -2,15 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use jeton_laboratory::Table;
+use jeton_laboratory::figure::{MOVED, rate, ratio_text, time};
 use serde::Serialize;
 
-use super::case::KeyKind;
-use super::measure::{End, MeasuredCase};
+use super::measure::{CaseTurn, MeasuredCase};
 use crate::about::{About, module_text};
-use crate::figure::{MOVED, rate, ratio_text, time};
-use crate::pipeline::ModuleDescription;
+use crate::pipeline::{ModuleDescription, Outcome};
 
 /// A measurement, and the machine on which it ran.
 #[derive(Debug, Serialize)]
@@ -27,7 +25,7 @@ pub struct Report {
     /// The results.
     pub cases: Vec<MeasuredCase>,
     /// Keys that the module lacks, with the reason.
-    pub not_available: Vec<(KeyKind, String)>,
+    pub not_available: Vec<(String, String)>,
     /// True if the user ended the measurement early.
     pub interrupted: bool,
 }
@@ -50,25 +48,25 @@ impl Report {
     }
 
     /// Adds the results.
-    pub fn add(&mut self, description: Option<ModuleDescription>, cases: Vec<MeasuredCase>, end: End) {
+    pub fn add(&mut self, outcome: Outcome<CaseTurn>, interrupted: bool) {
         self.about.end();
-        self.description = description;
-        self.cases = cases;
-        self.not_available = end.not_available;
-        self.interrupted = end.interrupted;
+        self.description = outcome.description;
+        self.cases = outcome.measured;
+        self.not_available = outcome.not_available;
+        self.interrupted = interrupted;
     }
 }
 
 /// Returns the numbers of threads of these cases in ascending order.
 pub(crate) fn threads(cases: &[MeasuredCase]) -> Vec<usize> {
-    let mut threads: Vec<_> = cases.iter().map(|case| case.threads).collect();
+    let mut threads: Vec<_> = cases.iter().map(|one| one.case.threads).collect();
     threads.sort_unstable();
     threads.dedup();
     threads
 }
 
 /// Returns the name of a case in a table, without its threads.
-pub(crate) fn case_name(case: &MeasuredCase) -> String {
+pub(crate) fn case_name(MeasuredCase { case, .. }: &MeasuredCase) -> String {
     let [key, version, exchange] = [case.key.name(), case.version.name(), case.exchange.name()];
     format!("{key} {version} {exchange} {}", case.handshake.name())
 }
@@ -101,14 +99,14 @@ const LATENCIES: [Column; 5] = [
 /// Prints two tables for each number of threads, and the notes below them.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let [before, after] = &report.about.load;
-    writeln!(out, "{}, load {before}, then {after}", report.about.machine())?;
+    writeln!(out, "{}, load {before}, then {after}", report.about.machine)?;
     writeln!(out, "rustls {} with aws-lc-rs", report.rustls)?;
     match &report.description {
         Some(about) => writeln!(out, "{}: {}", report.module, module_text(about))?,
         None => writeln!(out, "{}: both keys are in memory", report.module)?,
     }
     for threads in threads(&report.cases) {
-        let cases: Vec<_> = report.cases.iter().filter(|case| case.threads == threads).collect();
+        let cases: Vec<_> = report.cases.iter().filter(|one| one.case.threads == threads).collect();
         let plural = if threads == 1 { "thread" } else { "threads" };
         writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time, medians)")?;
         writeln!(out, "{}", table(&cases, &RATES))?;
@@ -123,7 +121,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         MOVED * 100.0
     )?;
     for (key, reason) in &report.not_available {
-        writeln!(out, "n/a: {} has {reason} for {}", report.module, key.name())?;
+        writeln!(out, "n/a: {} has {reason} for {key}", report.module)?;
     }
     if report.interrupted {
         writeln!(out, "interrupted: the last cases are missing or have few rounds")?;
@@ -131,17 +129,10 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn table(cases: &[&MeasuredCase], columns: &[Column]) -> Table {
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    let header = columns.iter().map(|(name, _)| right((*name).to_owned()));
-    table.set_header(std::iter::once(Cell::new("handshake")).chain(header));
-    for case in cases {
-        let cells = columns.iter().map(|(_, cell)| right(cell(case)));
-        table.add_row(std::iter::once(Cell::new(case_name(case))).chain(cells));
-    }
-    table
+fn table(cases: &[&MeasuredCase], columns: &[Column]) -> String {
+    let table = Table::new(1, std::iter::once("handshake").chain(columns.iter().map(|(name, _)| *name)));
+    let cells = |case: &MeasuredCase| columns.iter().map(|(_, cell)| cell(case)).collect::<Vec<_>>();
+    table.with(cases.iter().map(|case| (case_name(case), cells(case)))).terminal(None)
 }
 
 #[cfg(test)]

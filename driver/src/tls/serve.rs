@@ -2,7 +2,8 @@
 //! connection.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +13,35 @@ use rustls::pki_types::pem::PemObject;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde::{Deserialize, Serialize};
 
-use super::job::Serve;
+use super::case::KeyKind;
 use super::key::{TokenKeys, failed, in_memory};
 use crate::Error;
+use crate::pipeline::Target;
 
 /// The longest wait of a read from a client, or of a write to it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest number of bytes that the server reads of a request.
 const REQUEST: usize = 8 << 10;
+
+/// A server on a socket. It comes through standard input, because a PIN must not be on a command
+/// line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Serve {
+    /// The module. `InProcess` if all keys are in memory.
+    pub target: Target,
+    /// The address. Port 0 is any free port.
+    pub address: SocketAddr,
+    /// The types of the keys that the server makes, if `existing` is `None`.
+    pub keys: Vec<KeyKind>,
+    /// The label of an existing key of the token, and the file of its certificate chain.
+    pub existing: Option<(String, PathBuf)>,
+    /// The file that receives the certificates in PEM.
+    pub certificates: Option<PathBuf>,
+    /// The server ends after this number of connections.
+    pub connections: Option<u64>,
+}
 
 /// Serves until the number of connections is reached. `say` shows a line to the user.
 pub(super) fn serve(

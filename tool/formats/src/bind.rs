@@ -1,11 +1,11 @@
 //! Private keys of BIND (`Private-key-format: v1.x`).
 
 use base64ct::{Base64, Encoding};
-use der::asn1::ObjectIdentifier;
 use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::keys::{self, PrivateKey};
+use crate::public::DNSSEC;
 
 /// The first word of a key file of BIND.
 pub(crate) const START: &str = "Private-key-format:";
@@ -33,8 +33,6 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
         decoded.map(Zeroizing::new).ok_or(Error::Damaged("BIND key"))
     };
     let algorithm = field("Algorithm").and_then(|value| value.split_whitespace().next());
-    let curve = |oid| keys::on_curve(ObjectIdentifier::new_unwrap(oid), &bytes("PrivateKey")?);
-    let seed = |oid| keys::seed(ObjectIdentifier::new_unwrap(oid), &bytes("PrivateKey")?);
     match algorithm {
         // RFC 8624: the RSA algorithms, with SHA-1, SHA-256 and SHA-512.
         Some("5" | "7" | "8" | "10") => {
@@ -42,11 +40,15 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
             let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
             keys::rsa_integers(parts.try_into().map_err(|_| Error::Damaged("BIND key"))?)
         }
-        Some("13") => curve("1.2.840.10045.3.1.7"),
-        Some("14") => curve("1.3.132.0.34"),
-        Some("15") => seed("1.3.101.112"),
-        Some("16") => seed("1.3.101.113"),
-        Some(_) => Err(Error::Refused("this algorithm of BIND is not supported: only RSA, ECDSA and EdDSA")),
+        Some(number) => {
+            let known = DNSSEC.iter().find(|(known, _)| number.parse() == Ok(*known));
+            let (number, oid) = known.ok_or(Error::Refused(
+                "this algorithm of BIND is not supported: only RSA, ECDSA and EdDSA",
+            ))?;
+            let (oid, key) = (keys::identifier(oid)?, bytes("PrivateKey")?);
+            // The key of an Edwards curve is a seed.
+            if *number < 15 { keys::on_curve(oid, &key) } else { keys::seed(oid, &key) }
+        }
         None => Err(Error::Damaged("BIND key")),
     }
 }

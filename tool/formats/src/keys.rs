@@ -31,6 +31,11 @@ struct Encrypted<'a> {
     data: &'a OctetStringRef,
 }
 
+/// Reads an object identifier of the table of key types.
+pub(crate) fn identifier(der: &[u8]) -> Result<ObjectIdentifier, Error> {
+    ObjectIdentifier::from_der(der).map_err(|_| Error::Damaged("object identifier"))
+}
+
 /// Encodes a private key.
 pub(crate) fn pkcs8(
     oid: ObjectIdentifier,

@@ -1,18 +1,18 @@
 //! OpenSSH private keys (`openssh-key-v1`).
 
 use crypto_bigint::{BoxedUint, NonZero};
-use der::asn1::ObjectIdentifier;
+use jeton_client::key_types::ED25519;
 use ssh_key::private::{EcdsaKeypair, KeypairData, RsaKeypair};
-use ssh_key::{EcdsaCurve, Kdf, Mpint, PrivateKey as SshKey};
+use ssh_key::{Kdf, Mpint, PrivateKey as SshKey};
 use zeroize::Zeroizing;
 
 use crate::keys::{self, PrivateKey};
+use crate::public::SSH;
 use crate::{Error, Password};
 
 /// The largest number of rounds of bcrypt that all keys of a file may ask for. They take about ten
 /// seconds.
 const MAX_ROUNDS: u64 = 1000;
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// Reads a key and its comment.
 pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
@@ -27,19 +27,19 @@ pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey
     let key = match key.key_data() {
         KeypairData::Rsa(pair) => rsa(pair),
         KeypairData::Ecdsa(pair) => ecdsa(pair),
-        KeypairData::Ed25519(pair) => keys::seed(ED25519, Zeroizing::new(pair.private.to_bytes()).as_slice()),
+        KeypairData::Ed25519(pair) => {
+            let seed = Zeroizing::new(pair.private.to_bytes());
+            keys::seed(keys::identifier(ED25519)?, seed.as_slice())
+        }
         _ => Err(Error::Refused("only RSA, ECDSA and Ed25519 keys of OpenSSH can be imported")),
     };
     Ok((key?, comment))
 }
 
 fn ecdsa(pair: &EcdsaKeypair) -> Result<PrivateKey, Error> {
-    let curve = match pair.curve() {
-        EcdsaCurve::NistP256 => "1.2.840.10045.3.1.7",
-        EcdsaCurve::NistP384 => "1.3.132.0.34",
-        EcdsaCurve::NistP521 => "1.3.132.0.35",
-    };
-    keys::on_curve(ObjectIdentifier::new_unwrap(curve), pair.private_key_bytes())
+    let curve = SSH.iter().find(|(curve, _)| *curve == pair.curve());
+    let (_, oid) = curve.ok_or(Error::Damaged("OpenSSH key"))?;
+    keys::on_curve(keys::identifier(oid)?, pair.private_key_bytes())
 }
 
 fn rsa(pair: &RsaKeypair) -> Result<PrivateKey, Error> {

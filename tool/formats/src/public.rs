@@ -1,8 +1,9 @@
 //! Public keys and certificates as other programs read them.
 
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
-use der::Decode;
 use der::asn1::ObjectIdentifier;
+use der::{Decode, Encode};
+use jeton_client::key_types::{self, ED448, ED25519, KeyType, P256, P384, P521};
 use pem_rfc7468::LineEnding;
 use pkcs1::RsaPublicKeyRef;
 use pkcs8::SubjectPublicKeyInfoRef;
@@ -35,40 +36,31 @@ enum Parts<'a> {
         e: &'a [u8],
     },
     Ec {
-        curve: &'static Curve,
+        curve: &'static KeyType,
         point: &'a [u8],
     },
-    /// A key of RFC 8410 with its name and its number in DNSSEC.
+    /// A key of RFC 8410.
     Point {
-        name: &'static str,
-        dnssec: Option<u8>,
+        curve: &'static KeyType,
         point: &'a [u8],
     },
     /// ML-DSA.
     Lattice {
-        name: &'static str,
+        set: &'static KeyType,
         key: &'a [u8],
     },
 }
 
-struct Curve {
-    oid: ObjectIdentifier,
-    jwk: &'static str,
-    dnssec: Option<u8>,
-    ssh: Option<EcdsaCurve>,
-}
+/// The curves of OpenSSH.
+pub(crate) const SSH: [(EcdsaCurve, &[u8]); 3] =
+    [(EcdsaCurve::NistP256, P256), (EcdsaCurve::NistP384, P384), (EcdsaCurve::NistP521, P521)];
 
-const CURVES: [Curve; 4] = [
-    Curve::new("1.2.840.10045.3.1.7", "P-256", Some(13), Some(EcdsaCurve::NistP256)),
-    Curve::new("1.3.132.0.34", "P-384", Some(14), Some(EcdsaCurve::NistP384)),
-    Curve::new("1.3.132.0.35", "P-521", None, Some(EcdsaCurve::NistP521)),
-    Curve::new("1.3.132.0.10", "secp256k1", None, None),
-];
+/// The curves of DNSSEC, by the number of their algorithm.
+pub(crate) const DNSSEC: [(u8, &[u8]); 4] = [(13, P256), (14, P384), (15, ED25519), (16, ED448)];
 
-impl Curve {
-    const fn new(oid: &str, jwk: &'static str, dnssec: Option<u8>, ssh: Option<EcdsaCurve>) -> Self {
-        Self { oid: ObjectIdentifier::new_unwrap(oid), jwk, dnssec, ssh }
-    }
+/// Returns the number of a curve in DNSSEC.
+fn dnssec(curve: &KeyType) -> Option<u8> {
+    DNSSEC.iter().find(|(_, oid)| *oid == curve.oid).map(|(number, _)| *number)
 }
 
 /// Encodes a SubjectPublicKeyInfo in this form. `comment` is for OpenSSH.
@@ -108,21 +100,15 @@ fn parts<'a>(info: &SubjectPublicKeyInfoRef<'a>) -> Result<Parts<'a>, Error> {
         let key = RsaPublicKeyRef::from_der(bits).map_err(|_| damaged)?;
         return Ok(Parts::Rsa { n: key.modulus.as_bytes(), e: key.public_exponent.as_bytes() });
     }
+    let row = |oid: ObjectIdentifier| key_types::of_oid(&oid.to_der().ok()?);
     if info.algorithm.oid == EC {
-        let name = info.algorithm.parameters_oid().map_err(|_| damaged)?;
-        let curve = CURVES.iter().find(|curve| curve.oid == name);
+        let curve = row(info.algorithm.parameters_oid().map_err(|_| damaged)?);
         let curve = curve.ok_or(Error::Refused("this form has no name for the key's curve"))?;
         return Ok(Parts::Ec { curve, point: bits });
     }
-    let point = |name, dnssec| Ok(Parts::Point { name, dnssec, point: bits });
-    match info.algorithm.oid.to_string().as_str() {
-        "1.3.101.110" => point("X25519", None),
-        "1.3.101.111" => point("X448", None),
-        "1.3.101.112" => point("Ed25519", Some(15)),
-        "1.3.101.113" => point("Ed448", Some(16)),
-        "2.16.840.1.101.3.4.3.17" => Ok(Parts::Lattice { name: "ML-DSA-44", key: bits }),
-        "2.16.840.1.101.3.4.3.18" => Ok(Parts::Lattice { name: "ML-DSA-65", key: bits }),
-        "2.16.840.1.101.3.4.3.19" => Ok(Parts::Lattice { name: "ML-DSA-87", key: bits }),
+    match row(info.algorithm.oid) {
+        Some(curve) if curve.set.is_none() => Ok(Parts::Point { curve, point: bits }),
+        Some(set) if set.name.starts_with("ML-DSA") => Ok(Parts::Lattice { set, key: bits }),
         _ => Err(Error::Refused("this form has no name for the key's algorithm; PEM and DER support it")),
     }
 }
@@ -138,12 +124,12 @@ fn openssh(parts: &Parts<'_>, comment: &str) -> Result<String, Error> {
         Parts::Ec { curve, point } => {
             let key = EcdsaPublicKey::from_sec1_bytes(point).map_err(damaged)?;
             // ssh-key chooses the curve by the length of the point.
-            if curve.ssh != Some(key.curve()) {
+            if !SSH.contains(&(key.curve(), curve.oid)) {
                 return Err(NONE);
             }
             KeyData::Ecdsa(key)
         }
-        Parts::Point { name: "Ed25519", point, .. } => {
+        Parts::Point { curve, point } if curve.oid == ED25519 => {
             KeyData::Ed25519(Ed25519PublicKey((*point).try_into().map_err(|_| NONE)?))
         }
         _ => return Err(NONE),
@@ -159,10 +145,10 @@ fn jwk(parts: &Parts<'_>) -> Result<String, Error> {
         Parts::Rsa { n, e } => json!({"kty": "RSA", "n": url(n), "e": url(e)}),
         Parts::Ec { curve, point } => {
             let (x, y) = coordinates(point)?;
-            json!({"kty": "EC", "crv": curve.jwk, "x": url(x), "y": url(y)})
+            json!({"kty": "EC", "crv": curve.name, "x": url(x), "y": url(y)})
         }
-        Parts::Point { name, point, .. } => json!({"kty": "OKP", "crv": name, "x": url(point)}),
-        Parts::Lattice { name, key } => json!({"kty": "AKP", "alg": name, "pub": url(key)}),
+        Parts::Point { curve, point } => json!({"kty": "OKP", "crv": curve.name, "x": url(point)}),
+        Parts::Lattice { set, key } => json!({"kty": "AKP", "alg": set.name, "pub": url(key)}),
     };
     Ok(key.to_string())
 }
@@ -177,9 +163,9 @@ fn dns_key(parts: &Parts<'_>, flags: u16) -> Result<String, Error> {
         }
         Parts::Ec { curve, point } => {
             let (x, y) = coordinates(point)?;
-            (curve.dnssec.ok_or(NONE)?, [x, y].concat())
+            (dnssec(curve).ok_or(NONE)?, [x, y].concat())
         }
-        Parts::Point { dnssec, point, .. } => (dnssec.ok_or(NONE)?, point.to_vec()),
+        Parts::Point { curve, point } => (dnssec(curve).ok_or(NONE)?, point.to_vec()),
         Parts::Lattice { .. } => return Err(NONE),
     };
     Ok(format!("DNSKEY {flags} 3 {algorithm} {}", Base64::encode_string(&key)))

@@ -205,7 +205,7 @@ impl Csr {
         let ready = self.subject.open(Access::ReadOnly)?;
         let tbs = certificate::request_tbs(&ready.info, &ready.holder)?;
         let signature = self.subject.sign(&ready, &tbs)?;
-        let der = certificate::request(&tbs, &ready.signer, &signature)?;
+        let der = certificate::assemble(&tbs, &ready.signer, &signature)?;
         match self.subject.format {
             Form::Der => self.subject.output.binary(&der)?,
             Form::Pem => self.subject.output.text(certificate::request_pem(&der)?.as_bytes())?,

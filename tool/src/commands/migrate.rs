@@ -57,22 +57,9 @@ pub struct Migrate {
     new_pin_fd: Option<u32>,
 }
 
-/// The exit status for wrong usage. clap exits with the same status.
-const USAGE: u8 = 2;
-
 impl Migrate {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.migrate() {
-            Err(Error::Usage(text)) => {
-                eprintln!("jeton: {text}");
-                Ok(ExitCode::from(USAGE))
-            }
-            result => result,
-        }
-    }
-
-    fn migrate(&self) -> Result<ExitCode, Error> {
         let library = jeton_peers::library_of(Known::Jeton.name())?;
         let old = self.old_token()?;
         let label = self.label.as_ref().unwrap_or(&old.label).clone();

@@ -10,7 +10,9 @@ use super::old_module::Witness;
 use super::proof::{Prover, PublicKeys, Verdict};
 use super::{Job, Line, Migrated, Outcome, Plan, trust};
 use crate::Error;
-use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
+use crate::client::{
+    Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, key_types, names,
+};
 use crate::token::{self, Choice};
 
 /// Reads a [`Job`] and writes its [`Outcome`], both as JSON. `JETON_DIR` must be an empty
@@ -238,7 +240,10 @@ fn describe(object: &Object) -> String {
         Some(CKK_RSA) => format!("RSA {}", 8 * strip(object.bytes(CKA_MODULUS)).len()),
         Some(CKK_DSA) => format!("DSA {}", 8 * strip(object.bytes(CKA_PRIME)).len()),
         Some(CKK_DH) => "DH".to_owned(),
-        Some(CKK_EC) => format!("EC {}", curve(object.bytes(CKA_EC_PARAMS))),
+        Some(CKK_EC) => {
+            let row = key_types::of_oid(object.bytes(CKA_EC_PARAMS));
+            format!("EC {}", row.map_or("curve", |row| row.name))
+        }
         Some(CKK_EC_EDWARDS) => "Edwards curve".to_owned(),
         Some(CKK_EC_MONTGOMERY) => "Montgomery curve".to_owned(),
         Some(CKK_AES) => format!("AES {}", 8 * object.bytes(CKA_VALUE).len()),
@@ -250,14 +255,4 @@ fn describe(object: &Object) -> String {
         None => "without a type".to_owned(),
     };
     format!("{class}, {kind}")
-}
-
-fn curve(parameters: &[u8]) -> &'static str {
-    match parameters {
-        [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => "P-256",
-        [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22] => "P-384",
-        [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23] => "P-521",
-        [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a] => "secp256k1",
-        _ => "curve",
-    }
 }

@@ -15,6 +15,7 @@ use jeton_migrate::Object;
 use spki::SubjectPublicKeyInfoRef;
 
 use crate::client::Attribute;
+use crate::client::key_types::{self, P256, P384, P521, SECP256K1};
 use crate::migrate::plan::{NSS_DB, Plan};
 
 /// A public key that may belong to a private key.
@@ -114,15 +115,11 @@ impl<'a> PublicKey<'a> {
     fn of_info(info: &[u8]) -> Option<Self> {
         let info = SubjectPublicKeyInfoRef::from_der(info).ok()?;
         let bits = info.subject_public_key.as_bytes()?;
-        let (kind, parts) = match info.algorithm.oid.to_string().as_str() {
-            "1.2.840.113549.1.1.1" => (CKK_RSA, rsa(bits)?),
-            "1.2.840.10045.2.1" => {
-                let parameters = info.algorithm.parameters?.to_der().ok()?;
-                (CKK_EC, curve(parameters, bits)?)
-            }
-            "1.3.101.112" | "1.3.101.113" => {
-                (CKK_EC_EDWARDS, curve(info.algorithm.oid.to_der().ok()?, bits)?)
-            }
+        let oid = info.algorithm.oid.to_der().ok()?;
+        let (kind, parts) = match oid.as_slice() {
+            key_types::RSA => (CKK_RSA, rsa(bits)?),
+            key_types::EC => (CKK_EC, curve(info.algorithm.parameters?.to_der().ok()?, bits)?),
+            key_types::ED25519 | key_types::ED448 => (CKK_EC_EDWARDS, curve(oid, bits)?),
             _ => return None,
         };
         Some(Self::new(kind, parts, None))
@@ -218,11 +215,6 @@ impl<'a> PublicKey<'a> {
         Some(UnparsedPublicKey::new(algorithm, point).verify(message, signature).is_ok())
     }
 }
-
-const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-const P384: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22];
-const P521: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
-const SECP256K1: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a];
 
 /// Returns the digest of a message by the hash that belongs to a curve.
 pub(super) fn digest(parameters: &[u8], message: &[u8]) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! The machine of a measurement.
 
+use std::fmt;
 use std::fs;
 
 use serde::Serialize;
@@ -35,5 +36,11 @@ impl Machine {
             memory_kib: memory.and_then(|text| text.trim_end_matches(" kB").parse().ok()),
             system: format!("{distribution}, Linux {kernel}"),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} cores, {}", self.cpu, self.cores, self.system)
     }
 }

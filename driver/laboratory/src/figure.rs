@@ -1,22 +1,22 @@
 //! Formats the times, rates and ratios of several tables.
 
-use jeton_peers::Interval;
+use crate::Interval;
 
 /// A ratio is marked as uncertain if its interval is wider than this fraction of it.
-pub(crate) const WIDE: f64 = 0.1;
+pub const WIDE: f64 = 0.1;
 
 /// A report warns that other work disturbed a measurement if the spread of the baseline's runs is
 /// larger than this.
-pub(crate) const MOVED: f64 = 0.25;
+pub const MOVED: f64 = 0.25;
 
 /// Formats a ratio. `~` marks a ratio with a wide interval.
-pub(crate) fn ratio_text(ratio: Interval) -> String {
+pub fn ratio_text(ratio: Interval) -> String {
     let mark = if ratio.high - ratio.low > WIDE * ratio.value { "~" } else { "" };
     format!("{mark}{:.2}", ratio.value)
 }
 
 /// Formats seconds in us, ms or s.
-pub(crate) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),
         s if s < 1.0 => format!("{:.2} ms", s * 1e3),
@@ -24,8 +24,28 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
+/// Formats nanoseconds with three digits.
+pub fn nanoseconds(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    format!("{} {unit}", factor(value))
+}
+
+/// Formats a factor with three digits, or with all digits before the point.
+pub fn factor(times: f64) -> String {
+    match times {
+        n if n < 10.0 => format!("{n:.2}"),
+        n if n < 100.0 => format!("{n:.1}"),
+        n => format!("{n:.0}"),
+    }
+}
+
 /// Formats a number of items per second.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     match per_second {
         r if r >= 1e6 => format!("{:.2} M", r / 1e6),
         r if r >= 1e4 => format!("{:.1} k", r / 1e3),
@@ -46,6 +66,13 @@ mod tests {
         assert_eq!(rate(1_234_567.0), "1.23 M");
         assert_eq!(rate(12_345.0), "12.3 k");
         assert_eq!(rate(0.5), "0.50");
+    }
+
+    #[test]
+    fn nanoseconds_and_factors_have_three_digits() {
+        let texts = [1.234, 12.34, 123.4, 1234.0, 12_340_000.0, 1.5e9].map(nanoseconds);
+        assert_eq!(texts, ["1.23 ns", "12.3 ns", "123 ns", "1.23 us", "12.3 ms", "1.50 s"]);
+        assert_eq!([9.444, 94.44, 512_426.38].map(factor), ["9.44", "94.4", "512426"]);
     }
 
     #[test]

@@ -38,9 +38,31 @@ impl Interval {
     }
 }
 
+/// Returns the median of a sample, or NaN if the sample is empty.
+pub fn median(values: Vec<f64>) -> f64 {
+    Interval::of(values).map_or(f64::NAN, |interval| interval.value)
+}
+
+/// Returns how much values differ: the range without the smallest and the largest tenth, divided by
+/// the median.
+pub fn spread(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let cut = values.len() / 10;
+    let last = values.len().checked_sub(1)?;
+    Some((values[last - cut] - values[cut]) / values[last / 2])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_spread_leaves_out_outliers() {
+        let mut values = vec![1.0; 20];
+        values[7] = 9.0;
+        assert_eq!(spread(values), Some(0.0));
+        assert_eq!(spread(vec![1.0, 2.0, 3.0]), Some(1.0));
+    }
 
     #[test]
     fn the_interval_is_around_the_median() {

@@ -1,0 +1,15 @@
+//! The common code of the measurements of the driver and the benches: the machine, the interval of
+//! a figure, the text of a figure, tables, plots, and the memory of the process.
+
+#![forbid(unsafe_code)]
+
+pub mod figure;
+mod interval;
+mod machine;
+pub mod memory;
+pub mod plots;
+mod table;
+
+pub use interval::{Interval, median, spread};
+pub use machine::Machine;
+pub use table::Table;

@@ -1,0 +1,324 @@
+//! Draws the plots of pages as SVG elements.
+//!
+//! A plot has no background. Its text, its axes and its grid are black. A page replaces black with
+//! its own text colour ([`STYLE`]), which differs between light and dark mode.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+pub use plotters::prelude::{LogCoord, RGBColor, SeriesLabelPosition as Position};
+
+/// The CSS rules that replace black in a plot with the text colour of the page.
+pub const STYLE: &str = "[fill=\"#000000\"]{fill:currentColor}[stroke=\"#000000\"]{stroke:currentColor}";
+/// The CSS rules for the text colour of a plot that is a file of its own.
+const COLOURS: &str = "svg{color:#1f2328}@media(prefers-color-scheme:dark){svg{color:#f0f6fc}}";
+
+/// The colour of Jeton in every plot.
+pub const JETON: RGBColor = RGBColor(30, 136, 200);
+/// The colour of AWS-LC called directly, and of keys in memory.
+pub const MEMORY: RGBColor = RGBColor(128, 128, 128);
+/// The colours of the known modules, of the rows of the benches, and of the baseline. Those of
+/// SoftHSMv2, NSS and Kryoptic are from Okabe and Ito: people with red-green blindness can
+/// distinguish them. All are visible on white and on black.
+const KNOWN: [(&str, RGBColor); 11] = [
+    ("jeton", JETON),
+    ("in-process", MEMORY),
+    ("floor", MEMORY),
+    ("softhsm2", RGBColor(213, 94, 0)),
+    ("nss", RGBColor(0, 158, 115)),
+    ("jeton-rc", OTHERS[2]),
+    ("openssl", OTHERS[1]),
+    ("kryoptic", OTHERS[0]),
+    ("craton", OTHERS[3]),
+    ("core", RGBColor(110, 190, 190)),
+    ("jeton-null", RGBColor(60, 100, 160)),
+];
+/// The colours of other modules and series.
+const OTHERS: [RGBColor; 4] =
+    [RGBColor(204, 121, 167), RGBColor(200, 140, 0), RGBColor(86, 170, 220), RGBColor(150, 110, 200)];
+
+const SIZE: (u32, u32) = (860, 400);
+const FONT: (&str, i32) = ("sans-serif", 14);
+/// The largest number of names that are readable below a plot.
+const NAMED: usize = 24;
+
+/// A set of points with a name. A set without a name is not in the legend.
+pub struct Series {
+    /// The name in the legend.
+    pub name: String,
+    /// The colour.
+    pub colour: RGBColor,
+    /// How the points are drawn.
+    pub mark: Mark,
+    /// The points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How the points of a series are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Filled circles with lines between them.
+    Line,
+    /// Filled circles with dashes between them.
+    Dashes,
+    /// Filled circles.
+    Dots,
+    /// Empty circles.
+    Rings,
+    /// A black line without circles.
+    Rule,
+}
+
+/// An axis of a plot.
+pub struct Axis<'a, C> {
+    /// The description.
+    pub name: &'a str,
+    /// The range.
+    pub range: C,
+    /// Formats a number of the axis.
+    pub label: &'a dyn Fn(&f64) -> String,
+    /// The number of labels. `None`: as many as the library chooses.
+    pub labels: Option<usize>,
+    /// Whether the plot has lines at the labels.
+    pub grid: bool,
+    /// The room for the labels, in pixels.
+    pub room: u32,
+}
+
+/// Returns the colour of a module. `all` are the modules of the page.
+pub fn colour(module: &str, all: &[&str]) -> RGBColor {
+    let known = KNOWN.iter().find(|(name, _)| *name == module).map(|(_, colour)| *colour);
+    known.unwrap_or_else(|| other_colour(all.iter().position(|one| *one == module).unwrap_or_default()))
+}
+
+/// Returns a colour for a module that is not known, or for a series that is not a module.
+pub fn other_colour(index: usize) -> RGBColor {
+    OTHERS[index % OTHERS.len()]
+}
+
+/// Returns a plot as a file: it follows the light or dark mode of the reader, also if a page shows
+/// the file as an image.
+pub fn standalone(svg: &str) -> String {
+    let at = svg.find("<svg").and_then(|start| Some(start + svg[start..].find('>')? + 1));
+    let (head, rest) = svg.split_at(at.unwrap_or_default());
+    format!("{head}<style>{COLOURS}{STYLE}</style>{rest}")
+}
+
+/// Draws series whose axes are logarithmic. `names` describe the axes.
+pub fn lines(title: &str, names: [&str; 2], series: &[Series]) -> Result<String, String> {
+    let x = logarithmic(names[0], series, |point| point.0, 1.3);
+    let y = logarithmic(names[1], series, |point| point.1, 2.0);
+    draw(Plot { title, caption: false, size: SIZE, legend: Position::UpperLeft }, x, y, series)
+}
+
+/// Draws series over the `labels` of the x axis. The y axis is logarithmic.
+pub fn points(title: &str, names: [&str; 2], labels: &[&str], series: &[Series]) -> Result<String, String> {
+    let shown = if labels.len() <= NAMED { labels } else { &[] };
+    let (name, count) = (name_at(shown), labels.len() as f64);
+    // Room for the legend on the left.
+    let range = -0.5 - 0.2 * count..count - 0.5;
+    let x = Axis {
+        name: names[0],
+        range,
+        label: &name,
+        labels: Some(labels.len() * 2 + 1),
+        grid: false,
+        room: 48,
+    };
+    let y = Axis { labels: Some(6), ..logarithmic(names[1], series, |point| point.1, 2.5) };
+    draw(Plot { title, caption: false, size: SIZE, legend: Position::UpperLeft }, x, y, series)
+}
+
+/// Returns a label for each whole number: the name with this index.
+pub fn name_at<T: AsRef<str>>(names: &[T]) -> impl Fn(&f64) -> String + '_ {
+    move |at: &f64| {
+        let is_whole = (at - at.round()).abs() < 0.01 && *at > -0.01;
+        // An axis has few names; the conversion of a small positive number is exact.
+        let name = names.get(at.round().max(0.0) as usize).filter(|_| is_whole);
+        name.map(|name| plain(name.as_ref())).unwrap_or_default()
+    }
+}
+
+/// Returns an axis from the smallest value divided by `factor` to the largest value times `factor`.
+/// The values are positive.
+fn logarithmic<'a>(
+    name: &'a str,
+    series: &[Series],
+    value: fn(&(f64, f64)) -> f64,
+    factor: f64,
+) -> Axis<'a, LogCoord<f64>> {
+    let values = series.iter().flat_map(|one| &one.points).map(value);
+    Axis {
+        name,
+        range: log_scale(around(values, factor)),
+        label: &number,
+        labels: None,
+        grid: true,
+        room: 80,
+    }
+}
+
+/// Returns a logarithmic scale.
+pub fn log_scale(range: Range<f64>) -> LogCoord<f64> {
+    range.log_scale().into()
+}
+
+fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
+    let (low, high) = values.fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
+    if low > high { 1.0..10.0 } else { low / factor..high * factor }
+}
+
+/// A plot without its axes and series.
+pub struct Plot<'a> {
+    /// The title.
+    pub title: &'a str,
+    /// Whether the plot shows its title.
+    pub caption: bool,
+    /// The width and the height in pixels.
+    pub size: (u32, u32),
+    /// Where the legend is.
+    pub legend: Position,
+}
+
+/// Draws a plot. Returns its SVG element. The error is the message to the user.
+pub fn draw<X, Y>(plot: Plot<'_>, x: Axis<'_, X>, y: Axis<'_, Y>, series: &[Series]) -> Result<String, String>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let title = plot.title;
+    try_draw(plot, x, y, series).map_err(|error| format!("the plot {title:?} cannot be drawn: {error}"))
+}
+
+fn try_draw<X, Y>(
+    plot: Plot<'_>,
+    x: Axis<'_, X>,
+    y: Axis<'_, Y>,
+    series: &[Series],
+) -> Result<String, Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, plot.size).into_drawing_area();
+        let mut builder = ChartBuilder::on(&root);
+        if plot.caption {
+            builder.caption(plot.title, ("sans-serif", 18));
+        }
+        builder.margin(12).x_label_area_size(48).y_label_area_size(y.room);
+        let mut chart = builder.build_cartesian_2d(x.range, y.range)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.x_desc(x.name).y_desc(y.name).label_style(FONT).axis_desc_style(FONT);
+        mesh.x_label_formatter(&x.label).y_label_formatter(&y.label);
+        if let Some(count) = x.labels {
+            mesh.x_labels(count);
+        }
+        if !x.grid {
+            mesh.disable_x_mesh();
+        }
+        if !y.grid {
+            mesh.disable_y_mesh();
+        }
+        if let Some(count) = y.labels {
+            mesh.y_labels(count);
+        }
+        mesh.draw()?;
+        for one in series {
+            let (line, mark) = (one.colour.stroke_width(2), one.mark);
+            let points = || one.points.iter().copied();
+            match mark {
+                Mark::Line => {
+                    chart.draw_series(LineSeries::new(points(), line))?;
+                }
+                Mark::Dashes => {
+                    chart.draw_series(DashedLineSeries::new(points(), 6, 4, line))?;
+                }
+                Mark::Rule => {
+                    chart.draw_series(LineSeries::new(points(), BLACK))?;
+                }
+                Mark::Dots | Mark::Rings => {}
+            }
+            let style = if mark == Mark::Rings { line } else { one.colour.filled() };
+            let circles = points().filter(|_| mark != Mark::Rule);
+            let drawn = chart.draw_series(circles.map(|point| Circle::new(point, 4, style)))?;
+            if one.name.is_empty() {
+                continue;
+            }
+            drawn.label(plain(&one.name));
+            let width = if mark == Mark::Dashes { 6 } else { 16 };
+            match mark {
+                Mark::Line | Mark::Dashes | Mark::Rule => {
+                    drawn.legend(move |(x, y)| PathElement::new(vec![(x, y), (x + width, y)], line));
+                }
+                Mark::Dots | Mark::Rings => {
+                    drawn.legend(move |(x, y)| Circle::new((x + 8, y), 5, style));
+                }
+            }
+        }
+        let mut legend = chart.configure_series_labels();
+        legend.position(plot.legend).label_font(FONT).border_style(BLACK.mix(0.3)).draw()?;
+        root.present()?;
+    }
+    Ok(svg)
+}
+
+/// Returns the beginning of a name, without characters that XML does not allow. plotters escapes
+/// markup.
+fn plain(name: &str) -> String {
+    let is_wrong = |one: &char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
+    name.chars().take(48).map(|one| if is_wrong(&one) { '\u{fffd}' } else { one }).collect()
+}
+
+/// Formats a number of an axis.
+fn number(value: &f64) -> String {
+    match *value {
+        value if value >= 1e6 => format!("{} M", value / 1e6),
+        value if value >= 1e3 => format!("{} k", value / 1e3),
+        value if value >= 1.0 => format!("{value:.0}"),
+        value => format!("{value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jeton_has_its_own_colour_at_every_position() {
+        assert_eq!(colour("jeton", &["jeton"]), JETON);
+        assert_eq!(colour("jeton", &["a", "b", "jeton"]), JETON);
+        let others = ["in-process", "softhsm2", "nss", "a", "b", "c", "d"];
+        assert!(others.iter().all(|name| colour(name, &others) != JETON));
+    }
+
+    #[test]
+    fn no_values_give_a_range_from_1_to_10() {
+        assert_eq!(around(std::iter::empty(), 2.0), 1.0..10.0);
+        assert_eq!(around([2.0, 4.0].into_iter(), 2.0), 1.0..8.0);
+    }
+
+    #[test]
+    fn a_plot_has_its_axes_and_names_and_follows_dark_mode() {
+        let series = |name: &str, mark| Series {
+            name: name.to_owned(),
+            colour: JETON,
+            mark,
+            points: vec![(0.0, 1.0), (1.0, 20.0)],
+        };
+        let all = [series("one", Mark::Dots), series("", Mark::Rule), series("two", Mark::Dashes)];
+        let svg = points("title", ["names", "seconds"], &["first", "second"], &all).expect("a plot");
+        for text in ["names", "seconds", "first", "second", "one", "two"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        assert!(!svg.contains("title") && !svg.contains("#FFFFFF"), "{svg}");
+        assert!(standalone(&svg).contains("<style>svg{color:"), "{svg}");
+    }
+}
