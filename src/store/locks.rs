@@ -278,8 +278,8 @@ fn open_lock(path: &Path, flags: c_int) -> std::io::Result<c_int> {
     if lock < 0 { Err(Error::last_os_error()) } else { Ok(lock) }
 }
 
-/// Returns whether the locks belong to open file descriptions, so that closing another descriptor of
-/// a file keeps them. Otherwise they belong to the process.
+/// Returns whether the locks belong to open file descriptions, so that closing another descriptor
+/// of a file keeps them. Otherwise they belong to the process.
 pub(super) fn belong_to_descriptions() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     if let Some(known) = KNOWN.get() {

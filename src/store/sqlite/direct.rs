@@ -64,7 +64,7 @@ impl Reader {
     }
 }
 
-/// Reads the first bytes of a token file. Returns its stamp, as of a file without a write-ahead log.
+/// Reads the first bytes of a token file. Returns its stamp, as of a file without a journal.
 /// Returns `None` if the file fails [`file::open`] or [`permissions::check_file`], or changed a
 /// moment ago. Also returns `None` if closing the file could release locks of SQLite, because they
 /// belong to the process.
