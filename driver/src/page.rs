@@ -48,10 +48,10 @@ struct Plot {
     svg: String,
 }
 
-impl Plot {
+impl Block {
     /// Returns the plot that `draw` makes of the title.
-    fn new(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Block, Error> {
-        Ok(Block::Plot(Self { svg: draw(&title).map_err(Error::Failed)?, title }))
+    fn plot(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Self, Error> {
+        Ok(Self::Plot(Plot { svg: draw(&title).map_err(Error::Failed)?, title }))
     }
 }
 

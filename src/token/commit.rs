@@ -125,7 +125,7 @@ impl Token {
         let sealed = objects.iter().flatten();
         let writes: Vec<_> = sealed.map(|(_, (row, record))| Write::Insert(row, record)).collect();
         let outcome = self.notice_altered_rows(change).and_then(|()| {
-            self.commit(change, key, Purpose::Write, &mut |transaction| {
+            self.commit(change, key, Purpose::Write, |transaction| {
                 transaction.apply(&writes)?;
                 let hashes = writes.iter().map(|write| self.row_change(key.0, write));
                 Ok(Some(hashes.collect()))
@@ -159,7 +159,7 @@ impl Token {
         let new = self.make_change(&key, (id, tag), old, make)?;
         let purpose = if new.new.is_some() { Purpose::Write } else { Purpose::Erase };
         let mut again = None;
-        self.commit(change, (&key, incarnation), purpose, &mut |transaction| {
+        self.commit(change, (&key, incarnation), purpose, |transaction| {
             again = None;
             if transaction.apply(&[new.write()])? {
                 return Ok(Some(vec![self.row_change(&key, &new.write())]));
@@ -231,7 +231,7 @@ impl Token {
         change: &ChangeGuard<'_>,
         (key, incarnation): (&TokenKey, i64),
         purpose: Purpose,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Option<Vec<RowChange>>>,
+        mut work: impl FnMut(&mut dyn Transaction) -> Result<Option<Vec<RowChange>>>,
     ) -> Result<bool> {
         let mut before = None;
         let outcome = self.store.transact(purpose, &mut |transaction| {
@@ -262,7 +262,7 @@ impl Token {
         old: Option<&[u8]>,
         record: &[u8],
     ) -> Result<bool> {
-        self.commit(change, key, Purpose::Erase, &mut |transaction| {
+        self.commit(change, key, Purpose::Erase, |transaction| {
             Ok(transaction.set_pin(role, old, record)?.then(Vec::new))
         })
     }

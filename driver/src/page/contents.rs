@@ -4,7 +4,7 @@ use jeton_laboratory::figure::{rate, ratio_text, time};
 use jeton_laboratory::plots::{self, Mark, Series};
 use jeton_laboratory::{Interval, Table};
 
-use super::{Block, Page, Plot, Section};
+use super::{Block, Page, Section};
 use crate::Error;
 use crate::pipeline::{Items, Place, STAGES};
 use crate::report::{has_rsa_subscribers, rsa_keys};
@@ -151,7 +151,7 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
         dots(module, plots::colour(module, &view.modules), points)
     });
     let series: Vec<_> = series.collect();
-    let plot = Plot::new(format!("Time of all stages, batch of {size}"), |title| {
+    let plot = Block::plot(format!("Time of all stages, batch of {size}"), |title| {
         plots::points(title, ["algorithm of the CA", "seconds"], &view.algorithms, &series)
     })?;
     let text = format!(
@@ -217,7 +217,7 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
         dots(stage, plots::other_colour(index), over(&view.algorithms, |one| per_second(one, stage)))
     });
     let series: Vec<_> = series.collect();
-    let plot = Plot::new(format!("Items per second with {module}, batch of {size}"), |title| {
+    let plot = Block::plot(format!("Items per second with {module}, batch of {size}"), |title| {
         plots::points(title, ["algorithm of the CA", "items per second"], &view.algorithms, &series)
     })?;
     let stages = [&SIGNING[..], &SIZED].concat();
@@ -272,7 +272,7 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
         dots(&format!("jeton, {}", one.backend), colour, over(&algorithms, |name| total(one, name)))
     });
     let series: Vec<_> = series.collect();
-    let plot = Plot::new("Time of all stages with each backend of Jeton".to_owned(), |title| {
+    let plot = Block::plot("Time of all stages with each backend of Jeton".to_owned(), |title| {
         plots::points(title, ["algorithm of the CA", "seconds"], &algorithms, &series)
     })?;
     let blocks = vec![Block::Text(text.to_owned()), plot, Block::Table(table)];
@@ -313,7 +313,7 @@ fn throughput(view: &View<'_>) -> Result<Section, Error> {
             Series { name: (*module).to_owned(), colour, mark: Mark::Line, points }
         });
         let series: Vec<_> = series.collect();
-        Plot::new(format!("Certificates per second by batch size, {algorithm}"), |title| {
+        Block::plot(format!("Certificates per second by batch size, {algorithm}"), |title| {
             plots::lines(title, ["certificates per batch", "certificates per second"], &series)
         })
     };
@@ -342,7 +342,7 @@ fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
     });
     let points = over(&algorithms, |algorithm| Some(largest(algorithm, KIND)?.bytes as f64));
     let series = [dots(KIND, plots::other_colour(1), points)];
-    let plot = Plot::new("Size of a certificate".to_owned(), |title| {
+    let plot = Block::plot("Size of a certificate".to_owned(), |title| {
         plots::points(title, ["algorithm of the CA", "bytes"], &algorithms, &series)
     })?;
     let text = "Bytes of the longest document in DER, in the largest batch. The key of a certificate has the \

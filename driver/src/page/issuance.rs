@@ -4,7 +4,7 @@ use jeton_laboratory::Table;
 use jeton_laboratory::plots::{self, Mark, Series};
 
 use super::contents::facts;
-use super::{Block, Page, Plot, Section};
+use super::{Block, Page, Section};
 use crate::Error;
 use crate::issuance::{Load, Metric, document_tables, tables, tables_of};
 use crate::results::IssuanceMeasurement;
@@ -59,6 +59,6 @@ fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
     let what = first.map(|load| format!(", keys {}, CA key {}", load.key_type, load.ca_key_type));
     let title = format!("Certificates per second by clients{}", what.unwrap_or_default());
     let plot =
-        Plot::new(title, |title| plots::lines(title, ["clients", "certificates per second"], &series))?;
+        Block::plot(title, |title| plots::lines(title, ["clients", "certificates per second"], &series))?;
     Ok(Section { title: "Scaling".to_owned(), blocks: vec![plot] })
 }

@@ -4,7 +4,7 @@ use jeton_laboratory::Table;
 use jeton_laboratory::figure::{MOVED, WIDE, rate, time};
 use jeton_laboratory::plots::{self, Mark, Series};
 
-use super::{Block, Page, Plot, Section};
+use super::{Block, Page, Section};
 use crate::Error;
 use crate::about::module_text;
 use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
@@ -85,5 +85,5 @@ fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
         points: microseconds(curve),
     });
     let number = "on average, one in this number of handshakes takes at least this time";
-    Plot::new(title, |title| plots::lines(title, [number, "microseconds"], &series))
+    Block::plot(title, |title| plots::lines(title, [number, "microseconds"], &series))
 }

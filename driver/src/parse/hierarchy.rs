@@ -2,13 +2,17 @@
 
 use std::collections::HashSet;
 
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::encoding::PublicKeyX509Der;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::signature::{KeyPair as _, ML_DSA_65, ML_DSA_65_SIGNING, ParsedPublicKey, PqdsaKeyPair};
 use der::{Decode, Encode};
 use jeton_pki::{Algorithm, Authority, Signed};
 use rayon::prelude::*;
+use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::Certificate;
 
 use crate::Error;
-use crate::pipeline::{KeyPair, PublicKey};
 
 /// The number of certificates at each depth, as in the measurements of source document 001
 /// (docs/benchmarks/seeds.md). The document's table has 6627 at depth 1, which is the number in the
@@ -29,7 +33,7 @@ struct Node {
 /// A CA that issues the next level.
 struct Issuer {
     authority: Authority,
-    key: KeyPair,
+    key: PqdsaKeyPair,
 }
 
 impl Hierarchy {
@@ -84,9 +88,16 @@ fn node(
     index: usize,
     above: &[Issuer],
 ) -> Result<(Node, Issuer), Error> {
-    let key = KeyPair::generate(algorithm)?;
+    let failed = |Unspecified| Error::InProcess("making the hierarchy");
+    let key = PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map_err(failed)?;
+    let public: PublicKeyX509Der<'_> = key.public_key().as_der().map_err(failed)?;
+    let info = SubjectPublicKeyInfoOwned::from_der(public.as_ref())?;
     let name = format!("Synthetic CA {depth} {index}");
-    let authority = Authority::named(algorithm, key.public_key()?, &name)?;
+    let authority = Authority::named(algorithm, info, &name)?;
+    let sign = |key: &PqdsaKeyPair, tbs: &[u8]| {
+        let mut signature = vec![0; key.algorithm().signature_len()];
+        key.sign(tbs, &mut signature).map(|_| signature).map_err(failed)
+    };
     let issuer = if above.is_empty() { 0 } else { index % above.len() };
     // A root signs its own certificate.
     let (parent, parent_key) = match above.get(issuer) {
@@ -94,7 +105,7 @@ fn node(
         Some(Issuer { authority, key }) => (authority, key),
     };
     let tbs = parent.subordinate_tbs(index as u64 + 1, &authority)?;
-    let der = parent.assemble(&tbs, &parent_key.sign(&tbs)?)?;
+    let der = parent.assemble(&tbs, &sign(parent_key, &tbs)?)?;
     // A root is its own issuer.
     let issuer = if above.is_empty() { index } else { issuer };
     Ok((Node { der, issuer }, Issuer { authority, key }))
@@ -112,13 +123,10 @@ fn link(node: &Node, issuer: &Node) -> Result<Vec<u8>, Error> {
     if !constraints?.is_some_and(|(_, constraints)| constraints.ca) {
         return Err(wrong("has an issuer that is not a CA"));
     }
-    let key = PublicKey::parse(Algorithm::named("ml-dsa-65")?, &parent.subject_public_key_info)?;
+    let key = ParsedPublicKey::new(&ML_DSA_65, parent.subject_public_key_info.to_der()?);
     let signed = Signed::parse(&node.der)?;
-    if key.verify(signed.tbs, signed.signature) {
-        Ok(own.subject.to_der()?)
-    } else {
-        Err(wrong("has a signature that does not verify"))
-    }
+    let verified = key.is_ok_and(|key| key.verify_sig(signed.tbs, signed.signature).is_ok());
+    if verified { Ok(own.subject.to_der()?) } else { Err(wrong("has a signature that does not verify")) }
 }
 
 #[cfg(test)]

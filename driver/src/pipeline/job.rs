@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::path::PathBuf;
 
 use jeton_client::{Module, SlotId};
-use jeton_peers::{TokenAccess, open_token};
+use jeton_peers::{TokenAccess, prepare_token};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,10 @@ impl Target {
     #[expect(clippy::type_complexity, reason = "the parts of an open token")]
     pub fn open(&self) -> Result<Option<((Module, SlotId, String), ModuleDescription)>, Error> {
         let Self::Module { library, reserved, token } = self else { return Ok(None) };
-        let opened = open_token(library, reserved.as_deref(), token)?;
-        let info = opened.0.info()?;
+        let module = Module::load(library)?;
+        module.initialize(reserved.as_deref())?;
+        let info = module.info()?;
+        let (slot, pin) = prepare_token(&module, token)?;
         let description = ModuleDescription {
             description: info.description,
             manufacturer: info.manufacturer,
@@ -63,7 +65,7 @@ impl Target {
             cryptoki: info.cryptoki.to_string(),
             library: Some(library.clone()),
         };
-        Ok(Some((opened, description)))
+        Ok(Some(((module, slot, pin), description)))
     }
 }
 

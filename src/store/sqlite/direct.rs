@@ -64,10 +64,10 @@ impl Reader {
     }
 }
 
-/// Reads the first bytes of a token file. Returns its stamp, as of a file without a journal.
-/// Returns `None` if the file fails [`file::open`] or [`permissions::check_file`], or changed a
-/// moment ago. Also returns `None` if closing the file could release locks of SQLite, because they
-/// belong to the process.
+/// Reads the first bytes of a token file. Returns its stamp, as of a file without a write-ahead
+/// log. Returns `None` if the file fails [`file::open`] or [`permissions::check_file`], or changed
+/// a moment ago. Also returns `None` if closing the file could release locks of SQLite, because
+/// they belong to the process.
 fn read_start(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     if !fork::locks_belong_to_descriptions() {
         return None;
