@@ -127,6 +127,7 @@ impl Out {
 /// # Safety
 ///
 /// The contract of PKCS#11 for `input` and `output`.
+#[inline(always)]
 pub(crate) unsafe fn transform(
     input: In,
     output: Out,

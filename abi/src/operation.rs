@@ -18,6 +18,7 @@ use crate::params::Given;
 /// # Safety
 ///
 /// The contract of PKCS#11 for `given`.
+#[inline(always)]
 pub(crate) unsafe fn init_crypting(
     session: &mut Session,
     direction: Direction,
@@ -61,6 +62,7 @@ pub(crate) fn cancel<E: Engine>(operation: &mut Operation<E>) -> Result<()> {
 /// # Safety
 ///
 /// The contract of PKCS#11 for `input` and `output`.
+#[inline]
 pub(crate) unsafe fn transform<E: Engine>(
     operation: &mut Operation<E>,
     input: In,

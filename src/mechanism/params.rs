@@ -246,7 +246,7 @@ pub enum Params {
 impl Params {
     /// Checks whether both parameters are equal. Most mechanisms have no parameter. For these, the
     /// inlined first test answers without a call.
-    #[inline]
+    #[inline(always)]
     pub fn same(&self, other: &Self) -> bool {
         matches!((self, other), (Self::None, Self::None)) || self == other
     }

@@ -68,6 +68,7 @@ impl Owner<'_> {
         outcome
     }
 
+    #[inline(always)]
     fn record(
         self,
         function: &'static str,

@@ -63,12 +63,18 @@ impl Message {
     }
 
     /// Returns the input for a message that comes in a single part.
-    #[inline]
+    #[inline(always)]
     pub(super) fn whole<'a>(&self, data: &'a [u8]) -> Result<Input<'a>> {
         match self.hash {
-            Some(hash) => Input::digest(hash, |digest| self.provider.digest.hash(hash, data, digest)),
+            Some(hash) => self.digest(hash, data),
             None => Ok(Input::Message(data)),
         }
+    }
+
+    /// Not inlined, so that a call without a hash needs no buffer.
+    #[inline(never)]
+    fn digest<'a>(&self, hash: Hash, data: &[u8]) -> Result<Input<'a>> {
+        Input::digest(hash, |digest| self.provider.digest.hash(hash, data, digest))
     }
 
     /// Returns the input for the parts so far.

@@ -218,6 +218,7 @@ impl<E: Engine> Operation<E> {
 
     /// Returns the engine for a call that passes the message in these parts. A call without the
     /// login that its key needs ends the operation.
+    #[inline(always)]
     pub(super) fn engine_for(&mut self, parts: Parts) -> Result<&mut E> {
         if parts == Parts::Multiple {
             self.expect_parts()?;
@@ -247,6 +248,7 @@ impl<E: Engine> Operation<E> {
     /// PKCS#11 3.2, "Conventions for functions returning output": the call ends the operation,
     /// whether it succeeds or fails. The exceptions are a query for the length and a buffer that is
     /// too small.
+    #[inline]
     pub(super) fn finish<T>(&mut self, outcome: Result<T>) -> Result<T> {
         match outcome {
             Err(Error::BufferTooSmall { .. }) => {}
@@ -268,6 +270,7 @@ impl<E: Engine> Operation<E> {
 
     /// PKCS#11 3.2, "Private key objects": each use of a key with `CKA_ALWAYS_AUTHENTICATE` needs
     /// its own login. Without the login the operation ends.
+    #[cold]
     fn refuse_without_login<T>(&mut self) -> Result<T> {
         self.clear();
         Err(Error::UserNotLoggedIn)
