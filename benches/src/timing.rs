@@ -284,8 +284,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Both classes are wrong MACs: one in the first byte, one in the last. The control has the first
-    /// class twice, with as many samples.
+    /// Both classes are wrong MACs: one in the first byte, one in the last. The control has the
+    /// first class twice, with as many samples.
     fn hmac_verification(&self, backend: &str, time: Duration) -> Result<(), Failure> {
         let mut template = secret(CKK_SHA256_HMAC);
         template.push(Attribute::bytes(CKA_VALUE, [7; 32]));
