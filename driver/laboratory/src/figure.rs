@@ -9,6 +9,9 @@ pub const WIDE: f64 = 0.1;
 /// larger than this.
 pub const MOVED: f64 = 0.25;
 
+/// A report has no ratio if the spread of the baseline's runs is larger than this.
+pub const UNUSABLE: f64 = 1.0;
+
 /// Formats a ratio. `~` marks a ratio with a wide interval.
 pub fn ratio_text(ratio: Interval) -> String {
     let mark = if ratio.high - ratio.low > WIDE * ratio.value { "~" } else { "" };
