@@ -310,7 +310,12 @@ fn throughput(view: &View<'_>) -> Result<Section, Error> {
         });
         let series: Vec<_> = series.collect();
         Block::plot(format!("Certificates per second by batch size, {algorithm}"), |title| {
-            plots::lines(title, ["certificates per batch", "certificates per second"], &series)
+            plots::lines(
+                title,
+                ["certificates per batch", "certificates per second"],
+                &plots::number,
+                &series,
+            )
         })
     };
     let blocks = view.algorithms.iter().map(plot).collect::<Result<_, _>>()?;

@@ -64,7 +64,8 @@ fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
         .collect();
     let what = first.map(|load| format!(", keys {}, CA key {}", load.key_type, load.ca_key_type));
     let title = format!("Certificates per second by clients{}", what.unwrap_or_default());
-    let plot =
-        Block::plot(title, |title| plots::lines(title, ["clients", "certificates per second"], &series))?;
+    let plot = Block::plot(title, |title| {
+        plots::lines(title, ["clients", "certificates per second"], &plots::number, &series)
+    })?;
     Ok(Section { title: "Scaling".to_owned(), blocks: vec![plot] })
 }

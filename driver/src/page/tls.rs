@@ -80,6 +80,27 @@ fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
         mark: Mark::Line,
         points: microseconds(curve),
     });
-    let number = "on average, one in this number of handshakes takes at least this time";
-    Block::plot(title, |title| plots::lines(title, [number, "microseconds"], &series))
+    let names = ["percentile of the handshakes", "microseconds"];
+    Block::plot(title, |title| plots::lines(title, names, &percentile, &series))
+}
+
+/// Returns the percentile that one in `number` handshakes exceeds: p99 for 100.
+fn percentile(number: &f64) -> String {
+    match *number {
+        number if number < 1.5 => "fastest".to_owned(),
+        number => format!("p{}", (100.0 - 100.0 / number) as f32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_handshakes_is_a_percentile() {
+        assert_eq!(
+            [1.0, 10.0, 100.0, 1000.0].map(|one| percentile(&one)),
+            ["fastest", "p90", "p99", "p99.9"]
+        );
+    }
 }
