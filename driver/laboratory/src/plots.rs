@@ -118,8 +118,8 @@ pub fn standalone(svg: &str) -> String {
     format!("{head}<style>{COLOURS}{STYLE}</style>{rest}")
 }
 
-/// Draws series whose axes are logarithmic. `names` describe the axes. `x_label` formats a number of
-/// the x axis.
+/// Draws series whose axes are logarithmic. `names` describe the axes. `x_label` formats a number
+/// of the x axis.
 pub fn lines(
     title: &str,
     names: [&str; 2],
@@ -143,7 +143,7 @@ pub fn points(title: &str, names: [&str; 2], labels: &[&str], series: &[Series])
         grid: false,
         room: 48,
     };
-    let y = Axis { labels: Some(6), ..logarithmic(names[1], series, |point| point.1, 2.5) };
+    let y = logarithmic(names[1], series, |point| point.1, 2.5);
     draw(Plot { title, caption: false, size: SIZE }, x, y, series)
 }
 
@@ -185,16 +185,10 @@ fn logarithmic<'a>(
     series: &[Series],
     value: fn(&(f64, f64)) -> f64,
     factor: f64,
-) -> Axis<'a, LogCoord<f64>> {
-    let values = series.iter().flat_map(|one| &one.points).map(value);
-    Axis {
-        name,
-        range: log_scale(around(values, factor)),
-        label: &number,
-        labels: None,
-        grid: true,
-        room: 80,
-    }
+) -> Axis<'a, LabelledLog> {
+    let range = around(series.iter().flat_map(|one| &one.points).map(value), factor);
+    let numbers = round_numbers(&range);
+    Axis { name, range: log_scale_at(range, numbers), label: &number, labels: None, grid: true, room: 80 }
 }
 
 /// Returns a logarithmic scale.
@@ -205,6 +199,14 @@ pub fn log_scale(range: Range<f64>) -> LogCoord<f64> {
 /// Returns a logarithmic scale with labels at these numbers.
 pub fn log_scale_at(range: Range<f64>, numbers: Vec<f64>) -> LabelledLog {
     log_scale(range).with_key_points(numbers)
+}
+
+/// Returns the powers of ten in a range, and twice and five times each if the range is short.
+fn round_numbers(range: &Range<f64>) -> Vec<f64> {
+    let steps: &[u8] = if range.end < 1e3 * range.start { &[1, 2, 5] } else { &[1] };
+    let powers = range.start.log10().floor() as i32..=range.end.log10().floor() as i32;
+    let numbers = powers.flat_map(|power| steps.iter().map(move |step| format!("{step}e{power}").parse()));
+    numbers.flatten().filter(|number| range.contains(number)).collect()
 }
 
 fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
@@ -356,6 +358,12 @@ mod tests {
         assert_eq!(colour("jeton", &["a", "b", "jeton"]), JETON);
         let others = ["in-process", "softhsm2", "nss", "a", "b", "c", "d"];
         assert!(others.iter().all(|name| colour(name, &others) != JETON));
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_several_labels() {
+        assert_eq!(round_numbers(&(0.04..0.3)), [0.05, 0.1, 0.2]);
+        assert_eq!(round_numbers(&(0.5..2000.0)), [1.0, 10.0, 100.0, 1000.0]);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement};
 /// A table. The first columns are names and aligned left. The others are aligned right.
 #[derive(Clone, Debug)]
 pub struct Table {
-    names: usize,
+    /// The number of columns with names.
+    pub names: usize,
     /// The headers of the columns.
     pub header: Vec<String>,
     /// The cells of each row.

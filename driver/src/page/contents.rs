@@ -9,7 +9,7 @@ use crate::Error;
 use crate::pipeline::{Items, STAGES};
 use crate::report::{has_rsa_subscribers, ratio_cells, rsa_keys};
 use crate::results::{Cell, Measurement};
-use crate::selection::shown;
+use crate::selection::{IN_PROCESS, shown};
 
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];
@@ -41,6 +41,7 @@ pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
 /// A measurement, and the modules, algorithms and batch sizes that it has.
 struct View<'a> {
     measurement: &'a Measurement,
+    /// The baseline is the first.
     modules: Vec<&'a str>,
     algorithms: Vec<&'a str>,
     /// In ascending order.
@@ -52,9 +53,11 @@ impl<'a> View<'a> {
         let cells = || measurement.cells.iter().map(|(cell, _)| cell);
         let mut sizes = distinct(cells().map(|cell| cell.size));
         sizes.sort_unstable();
+        let mut modules = distinct(cells().map(|cell| cell.module.as_str()));
+        modules.sort_by_key(|module| *module != IN_PROCESS);
         Self {
             measurement,
-            modules: distinct(cells().map(|cell| cell.module.as_str())),
+            modules,
             algorithms: distinct(cells().map(|cell| cell.algorithm.as_str())),
             sizes,
         }
