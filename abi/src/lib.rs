@@ -30,11 +30,10 @@ mod params;
 mod sync;
 
 mod asynchronous;
-mod decrypt;
+mod crypt;
 mod derive;
 mod digest;
 mod dual;
-mod encrypt;
 mod find;
 mod info;
 mod init;

@@ -9,11 +9,10 @@ use jeton::error::Error;
 
 use crate::asynchronous::*;
 use crate::call::guarded;
-use crate::decrypt::*;
+use crate::crypt::*;
 use crate::derive::*;
 use crate::digest::*;
 use crate::dual::*;
-use crate::encrypt::*;
 use crate::find::*;
 use crate::info::C_GetInfo;
 use crate::init::*;
