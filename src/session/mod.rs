@@ -119,6 +119,18 @@ impl Session {
         self.token.rights(self.access)
     }
 
+    /// Returns a bit for each active operation, in the order of `operations.rs`, and one above them
+    /// for a search.
+    pub fn active(&self) -> u16 {
+        const FIND: u16 = 1 << 12;
+        self.operations.active() | if self.find.is_some() { FIND } else { 0 }
+    }
+
+    /// Returns whether the application has session objects on the token.
+    pub fn has_session_objects(&self) -> bool {
+        self.token.has_session_objects()
+    }
+
     /// `C_DigestInit`
     pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
         let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
