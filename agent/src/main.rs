@@ -3,6 +3,7 @@
 
 mod dispatch;
 mod parameters;
+mod rules;
 mod server;
 mod ticket;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use rules::Rules;
 use server::Agent;
 use ticket::Tickets;
 
@@ -36,6 +38,9 @@ struct Arguments {
     /// The directory of the key that seals tickets, by which logins survive a restart.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
+    /// The file of rules: which user may do what.
+    #[arg(long, value_name = "FILE", default_value = "/etc/jeton/jeton-agent.toml")]
+    rules: PathBuf,
     /// End when no application has been connected for this number of seconds.
     #[arg(long, value_name = "SECONDS")]
     exit_idle: Option<u64>,
@@ -67,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     };
     let key = arguments.state.join("ticket.key");
     let tickets = Tickets::open(&key).map_err(named(&key))?;
-    let agent = Agent::start(tickets)
+    let agent = Agent::start(tickets, Rules::read(&arguments.rules)?)
         .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
     let listener = match passed() {
         Some(listener) => listener,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
-use jeton::id::SessionHandle;
+use jeton::id::{SessionHandle, SlotId};
 use jeton::module::{Module, Threads, User};
 use jeton_agent_protocol::argument::{Input, Parameters};
 use jeton_agent_protocol::channel::Channel;
@@ -24,6 +24,7 @@ use tracing::{info, warn};
 
 use crate::dispatch::carry_out;
 use crate::parameters::{self, Known};
+use crate::rules::{Pace, Rule, Rules};
 use crate::ticket::{Holder, Login, Tickets};
 
 /// The stack of a connection's thread. ML-DSA of AWS-LC needs the most.
@@ -45,6 +46,7 @@ pub struct Agent {
     calls: AtomicU64,
     /// The number of threads that may ask for messages without sleeping.
     asking: usize,
+    rules: Rules,
 }
 
 /// An application of a client.
@@ -55,12 +57,15 @@ struct Application {
     connections: AtomicUsize,
     /// The sessions whose signature operation makes one-time passwords.
     otp: Mutex<HashSet<u64>>,
+    pace: Pace,
 }
 
 /// What a thread knows of its connection.
 struct Served<'a> {
     agent: &'a Arc<Agent>,
     peer: String,
+    /// The rule of the peer; `None` if it may do everything.
+    rule: Option<&'a Rule>,
     application: Option<(Name, Arc<Application>)>,
 }
 
@@ -70,14 +75,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Agent {
     /// Opens the tokens of the configuration.
-    pub fn start(tickets: Tickets) -> Result<Arc<Self>, jeton::error::Error> {
+    pub fn start(tickets: Tickets, rules: Rules) -> Result<Arc<Self>, jeton::error::Error> {
         let module = Module::new();
         module.initialize(None)?;
         jeton_pkcs11::serve_applications();
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let (applications, connections, of_users, calls) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
-        Ok(Arc::new(Self { module, tickets, applications, connections, of_users, calls, asking }))
+        Ok(Arc::new(Self { module, tickets, applications, connections, of_users, calls, asking, rules }))
     }
 
     /// Accepts connections for ever.
@@ -114,16 +119,22 @@ impl Agent {
     }
 
     fn accept(self: &Arc<Self>, stream: UnixStream) {
-        let Ok(peer) = socket_peercred(&stream) else { return };
-        let peer = format!("uid {}", peer.uid.as_raw());
+        let Ok(credentials) = socket_peercred(&stream) else { return };
+        let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());
+        let peer = format!("uid {uid}");
         let agent = Arc::clone(self);
+        if agent.rules.of(uid, gid).is_none() {
+            warn!(peer, gid, "no rule allows this client");
+            return;
+        }
         if !agent.admit(&peer) {
             warn!(peer, "too many connections");
             return;
         }
         let name = peer.clone();
         let served = thread::Builder::new().stack_size(STACK).spawn(move || {
-            let mut served = Served { agent: &agent, peer, application: None };
+            let rule = agent.rules.of(uid, gid).flatten();
+            let mut served = Served { agent: &agent, peer, rule, application: None };
             let _ = served.run(&mut Channel::new(stream, agent.asking));
         });
         if let Err(error) = served {
@@ -232,8 +243,8 @@ impl Served<'_> {
             module.set_threads(Threads::Forbidden);
         }
         let connections = AtomicUsize::new(1);
-        let (peer, otp) = (self.peer.clone(), Mutex::default());
-        let application = Arc::new(Application { module, peer, connections, otp });
+        let (peer, otp, pace) = (self.peer.clone(), Mutex::default(), Pace::default());
+        let application = Arc::new(Application { module, peer, connections, otp, pace });
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
         Reply::Started { version: protocol::VERSION, application: name, parameters: parameters::all() }
@@ -281,6 +292,11 @@ impl Served<'_> {
         call: &Call<'_>,
         frame: &mut Vec<u8>,
     ) -> Result<CK_RV, Malformed> {
+        if let Some(rule) = self.rule
+            && let Some(code) = self.by_rule(rule, application, session, call, frame)?
+        {
+            return Ok(code);
+        }
         let mut outcome = CKR_GENERAL_ERROR;
         carry_out(call.function, session, &call.arguments, &mut |code, outputs| {
             outcome = code;
@@ -291,16 +307,99 @@ impl Served<'_> {
             let ticket = if code == CKR_OK { self.ticket(application, session, call) } else { None };
             let ticket = ticket.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
-            let mut block;
+            let mut block: Option<Vec<u8>> = None;
             let otp = code == CKR_OK && application.makes_otp(session, call);
             if otp && let [_, given] = &mut outputs[..] {
-                block = given.to_vec();
-                otp::move_pointers(&mut block, given.as_ptr().expose_provenance() as u64, 0);
-                *given = Bytes::new(&block);
+                let moved = block.insert(given.to_vec());
+                otp::move_pointers(moved, given.as_ptr().expose_provenance() as u64, 0);
+                *given = Bytes::new(moved);
+            } else if let (Some(rule), true) = (self.rule, code == CKR_OK) {
+                block = self.after(rule, application, call, &outputs);
+                if let (Some(altered), [first, ..]) = (&block, &mut outputs[..]) {
+                    *first = Bytes::new(altered);
+                }
             }
             protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)
         })?;
         Ok(outcome)
+    }
+
+    /// Answers a call that the rule refuses, or that the agent carries out in another way. Returns its
+    /// code, or `None` for any other call.
+    fn by_rule(
+        &self,
+        rule: &Rule,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        frame: &mut Vec<u8>,
+    ) -> Result<Option<CK_RV>, Malformed> {
+        application.pace.wait(rule);
+        let module = &application.module;
+        let state = if session == 0 { State::default() } else { state(module, session) };
+        let refused = rule.refusal(module, call);
+        if let Some(code) = refused {
+            warn!(peer = self.peer, function = call.function.name(), "refused by a rule");
+            let (outputs, otp, ticket) = (Vec::new(), false, None);
+            protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)?;
+            return Ok(Some(code));
+        }
+        let is_login = matches!(call.function, Function::C_Login | Function::C_Logout);
+        if is_login && rule.logs_in() && is_user(module, session) {
+            let (outputs, otp, ticket) = (Vec::new(), false, None);
+            protocol::append(&Answer { code: CKR_OK, state, outputs, otp, ticket }, frame)?;
+            return Ok(Some(CKR_OK));
+        }
+        if let (Function::C_GetSlotList, true) = (call.function, rule.hides_slots())
+            && let [_, Argument::Output(is_given, Some(room))] = call.arguments[..]
+        {
+            let slots = module.slots().unwrap_or_default();
+            let seen: Vec<_> = slots.into_iter().filter(|slot| rule.sees(module, *slot)).collect();
+            let count = (seen.len() as u64).to_ne_bytes();
+            let items: Vec<_> = seen.iter().flat_map(|slot| slot.0.to_ne_bytes()).collect();
+            let fits = !is_given || room >= seen.len() as u64;
+            let code = if fits { CKR_OK } else { CKR_BUFFER_TOO_SMALL };
+            let items = if is_given && fits { &items[..] } else { &[] };
+            let outputs = vec![Bytes::new(&count), Bytes::new(items)];
+            protocol::append(&Answer { code, state, outputs, otp: false, ticket: None }, frame)?;
+            return Ok(Some(code));
+        }
+        Ok(None)
+    }
+
+    /// Does what the rule demands after a call that succeeded: logs in to the token of a new session,
+    /// and shows that the token needs no login. Returns the first output if it is another one.
+    fn after(
+        &self,
+        rule: &Rule,
+        application: &Application,
+        call: &Call<'_>,
+        outputs: &[&Bytes],
+    ) -> Option<Vec<u8>> {
+        let Some(Argument::Number(slot)) = call.arguments.first() else { return None };
+        let module = &application.module;
+        let first = outputs.first()?;
+        match call.function {
+            Function::C_OpenSession => {
+                let session = u64::from_ne_bytes(first[..].try_into().ok()?);
+                if !is_user(module, session)
+                    && let Some(pin) = rule.pin(module, SlotId(*slot))
+                    && let Err(error) = module.login(SessionHandle(session), User::User, &pin)
+                {
+                    warn!(peer = self.peer, ?error, "the agent cannot log in");
+                }
+                None
+            }
+            Function::C_GetTokenInfo => {
+                rule.pin(module, SlotId(*slot))?;
+                let at = std::mem::offset_of!(CK_TOKEN_INFO, flags);
+                let mut info = first.to_vec();
+                let flags = u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?);
+                info[at..at + 8].copy_from_slice(&(flags & !CKF_LOGIN_REQUIRED).to_ne_bytes());
+                Some(info)
+            }
+            _ => None,
+        }
     }
 
     /// Returns the ticket of a login that succeeded.
@@ -314,7 +413,10 @@ impl Served<'_> {
             return None;
         }
         let token = serial(&application.module, session)?;
-        self.agent.tickets.seal(&Holder { peer: &self.peer, token: &token }, &Login { user, pin })
+        let logouts =
+            application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
+        let login = Login { user, logouts: logouts.ok()?, pin };
+        self.agent.tickets.seal(&Holder { peer: &self.peer, token: &token }, &login)
     }
 
     /// Logs in with a ticket. Returns the code.
@@ -324,7 +426,12 @@ impl Served<'_> {
         let holder = Holder { peer: &self.peer, token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
             let user = if login.user == CKU_SO { User::SecurityOfficer } else { User::User };
-            application.module.login(SessionHandle(session), user, login.pin)
+            let session = SessionHandle(session);
+            application.module.with_session(session, |session| {
+                session.set_logouts(login.logouts);
+                Ok(())
+            })?;
+            application.module.login(session, user, login.pin)
         });
         // The application learns the reason from its next call.
         if outcome == Some(Ok(())) { CKR_OK } else { CKR_USER_NOT_LOGGED_IN }
@@ -359,6 +466,12 @@ fn state(module: &Module, session: u64) -> State {
         Ok(State { operations: session.active(), objects: session.has_session_objects() })
     });
     seen.unwrap_or_default()
+}
+
+/// Returns whether the user is logged in to the token of a session.
+fn is_user(module: &Module, session: u64) -> bool {
+    let state = module.session(SessionHandle(session)).map(|session| session.state);
+    state.is_ok_and(|state| matches!(state, CKS_RO_USER_FUNCTIONS | CKS_RW_USER_FUNCTIONS))
 }
 
 /// Returns the serial number of the token of a session.

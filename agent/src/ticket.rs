@@ -25,6 +25,8 @@ pub struct Tickets(XChaCha20Poly1305);
 pub struct Login<'a> {
     /// The user type (`CKU_*`).
     pub user: u64,
+    /// The number of logins that the application had ended before.
+    pub logouts: u64,
     /// The PIN.
     #[serde(with = "serde_bytes")]
     pub pin: &'a [u8],
@@ -95,7 +97,7 @@ mod tests {
         fs::create_dir_all(&directory).expect("a directory");
         let path = directory.join("ticket.key");
         let holder = Holder { peer: "uid 1000", token: b"0123456789abcdef" };
-        let login = Login { user: 1, pin: b"1234" };
+        let login = Login { user: 1, logouts: 0, pin: b"1234" };
         let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
         assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
         let again = Tickets::open(&path).expect("the key");

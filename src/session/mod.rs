@@ -126,6 +126,17 @@ impl Session {
         self.operations.active() | if self.find.is_some() { FIND } else { 0 }
     }
 
+    /// Returns the number of logins of the user that the application has ended on the token. The
+    /// handles of private objects have it.
+    pub fn logouts(&self) -> u64 {
+        self.token.logouts()
+    }
+
+    /// Sets that number for an application that goes on after a restart of the agent.
+    pub fn set_logouts(&self, logouts: u64) {
+        self.token.set_logouts(logouts);
+    }
+
     /// Returns whether the application has session objects on the token.
     pub fn has_session_objects(&self) -> bool {
         self.token.has_session_objects()

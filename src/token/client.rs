@@ -35,7 +35,7 @@ pub struct ClientToken {
     /// The numbers of open sessions, which change only under the lock of the token's state.
     sessions: AtomicU64,
     read_write_sessions: AtomicU64,
-    /// The number of logins that have ended.
+    /// The number of logins of the user that have ended.
     logouts: AtomicU64,
     /// The session objects. The first one creates the collection.
     session_objects: OnceLock<Objects>,
@@ -185,7 +185,7 @@ impl ClientToken {
 
     /// Ends the login without a look at what the token has in memory.
     pub(super) fn close_login(&self, state: &State) {
-        if self.login_state() != Login::Public {
+        if self.login_state() == Login::User {
             self.logouts.fetch_add(1, Ordering::AcqRel);
         }
         self.publish(state, Login::Public);
@@ -250,6 +250,18 @@ impl ClientToken {
             .collect();
         self.follow_logout(rights);
         Ok(made)
+    }
+
+    /// Returns the number of logins of the user that have ended.
+    pub(crate) fn logouts(&self) -> u64 {
+        self.logouts.load(Ordering::Acquire)
+    }
+
+    /// Sets that number, so that the application knows private objects by the same handles as at
+    /// another agent.
+    pub(crate) fn set_logouts(&self, logouts: u64) {
+        self.logouts.store(logouts, Ordering::Release);
+        self.bump();
     }
 
     /// Returns the handle by which the application knows an object. PKCS#11 3.2, C_Logout: handles

@@ -41,8 +41,8 @@ pub struct Application {
     idle: Mutex<Vec<Linked>>,
     sessions: RwLock<HashMap<CK_SESSION_HANDLE, Arc<Mutex<Session>>>>,
     last_session: AtomicU64,
-    /// The tickets that log in again, by slot.
-    tickets: Mutex<HashMap<u64, Vec<u8>>>,
+    /// The logins of the application, by slot.
+    logins: Mutex<HashMap<u64, Login>>,
     /// Changes with each call after which an `Init` function may have another outcome.
     certainty: AtomicU64,
     open: AtomicBool,
@@ -76,6 +76,14 @@ impl Parameters for Known {
     fn parameter(&self, mechanism: CK_MECHANISM_TYPE) -> Parameter {
         self.0.get(&mechanism).copied().unwrap_or(Parameter::None)
     }
+}
+
+/// A login.
+struct Login {
+    /// What logs in again at another agent.
+    ticket: Vec<u8>,
+    /// The agent that knows of the login.
+    epoch: u64,
 }
 
 /// A session of the application.
@@ -172,7 +180,7 @@ impl Application {
         lock(&self.link).name = None;
         lock(&self.idle).clear();
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).clear();
-        lock(&self.tickets).clear();
+        lock(&self.logins).clear();
     }
 
     /// Carries a call out. `session` is its session, if the function has one.
@@ -230,12 +238,20 @@ impl Application {
                     continue;
                 }
             };
+            let Ok((code, opened)) = outcome else { return Err(CKR_DEVICE_ERROR) };
+            if let Some((slot, session)) = opened
+                && self.resume(&mut linked, slot, session).is_err()
+            {
+                // The next call opens the session at another agent.
+                return Ok(code);
+            }
             self.put_back(linked);
-            return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
+            return Ok(code);
         }
     }
 
-    /// Takes the results of a function without a session.
+    /// Takes the results of a function without a session. Also returns the slot and the agent's
+    /// handle of a session that the call opened.
     ///
     /// # Safety
     ///
@@ -246,17 +262,19 @@ impl Application {
         arguments: &[&dyn Sent],
         answer: Option<&Answer<'_>>,
         epoch: u64,
-    ) -> Result<CK_RV, Malformed> {
+    ) -> Result<(CK_RV, Option<(u64, u64)>), Malformed> {
         let answer = answer.ok_or(Malformed)?;
         let mut outputs = answer.outputs.clone();
-        let handle;
+        let (handle, mut session) = (&mut [0; 8], None);
         if call.function == Function::C_OpenSession && answer.code == CKR_OK {
             let [Argument::Number(slot), Argument::Number(flags), ..] = call.arguments[..] else {
                 return Err(Malformed);
             };
             let opened = outputs.first().and_then(|bytes| bytes[..].try_into().ok()).ok_or(Malformed)?;
-            handle = self.add_session(slot, flags, epoch, u64::from_ne_bytes(opened)).to_ne_bytes();
-            outputs[0] = Bytes::new(&handle);
+            let opened = u64::from_ne_bytes(opened);
+            session = Some((slot, opened));
+            *handle = self.add_session(slot, flags, epoch, opened).to_ne_bytes();
+            outputs[0] = Bytes::new(handle);
         }
         if changes(call.function) {
             self.certainty.fetch_add(1, Ordering::AcqRel);
@@ -265,10 +283,11 @@ impl Application {
             && let [Argument::Number(slot)] = call.arguments[..]
         {
             self.remove_sessions(|session| session.slot == slot);
+            lock(&self.logins).remove(&slot);
         }
         // SAFETY: the caller's promise.
         unsafe { receive(arguments, &call.arguments, answer.code, &outputs) }?;
-        Ok(answer.code)
+        Ok((answer.code, session))
     }
 
     /// # Safety
@@ -339,8 +358,10 @@ impl Application {
             };
             self.put_back(linked);
             if function == Function::C_CloseSession && outcome == Ok(CKR_OK) {
+                let slot = session.slot;
                 drop(session);
                 self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+                self.forget_login_without_sessions(slot);
             }
             return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
         }
@@ -419,7 +440,7 @@ impl Application {
         {
             session.certain[SIGN].signature = Some(u64::from_ne_bytes(len));
         }
-        self.note_login(session.slot, function, answer);
+        self.note_login(session, function, answer);
         let mut outputs = answer.outputs.clone();
         let mut block;
         if answer.otp
@@ -436,15 +457,37 @@ impl Application {
     }
 
     /// Keeps the ticket of a login until the logout.
-    fn note_login(&self, slot: u64, function: Function, answer: &Answer<'_>) {
+    fn note_login(&self, session: &Session, function: Function, answer: &Answer<'_>) {
         if answer.code != CKR_OK {
             return;
         }
         if let Some(ticket) = answer.ticket {
-            lock(&self.tickets).insert(slot, ticket.to_vec());
+            let login = Login { ticket: ticket.to_vec(), epoch: session.epoch };
+            lock(&self.logins).insert(session.slot, login);
         } else if function == Function::C_Logout {
-            lock(&self.tickets).remove(&slot);
+            lock(&self.logins).remove(&session.slot);
         }
+    }
+
+    /// The last session on a token ends the login.
+    fn forget_login_without_sessions(&self, slot: u64) {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        if sessions.values().all(|session| lock(session).slot != slot) {
+            lock(&self.logins).remove(&slot);
+        }
+    }
+
+    /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
+    /// next call fails with the code that says so.
+    fn resume(&self, linked: &mut Linked, slot: u64, session: u64) -> Result<(), Lost> {
+        let mut logins = lock(&self.logins);
+        let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != linked.epoch) else {
+            return Ok(());
+        };
+        // Other sessions wait here, so that none of them calls before the login.
+        ask(&mut linked.connection, &Request::Resume { session, ticket: Bytes::new(&login.ticket) })?;
+        login.epoch = linked.epoch;
+        Ok(())
     }
 
     /// Opens a session again at another agent. Fails with `None` if it had something that is lost.
@@ -468,11 +511,7 @@ impl Application {
             let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
             u64::from_ne_bytes(bytes.ok_or(None)?)
         };
-        if let Some(ticket) = lock(&self.tickets).get(&session.slot) {
-            // Without the login, calls fail with the code that says so.
-            ask(connection, &Request::Resume { session: opened, ticket: Bytes::new(ticket) })
-                .map_err(Some)?;
-        }
+        self.resume(linked, session.slot, opened).map_err(Some)?;
         (session.handle, session.epoch) = (opened, linked.epoch);
         Ok(())
     }
@@ -631,6 +670,10 @@ unsafe fn receive(
     code: CK_RV,
     outputs: &[&Bytes],
 ) -> Result<(), Malformed> {
+    // A rule of the agent refused the call.
+    if code != CKR_OK && outputs.is_empty() {
+        return Ok(());
+    }
     let mut rest = outputs.iter();
     for (argument, sent) in arguments.iter().zip(sent) {
         // SAFETY: the caller's promise.

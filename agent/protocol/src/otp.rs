@@ -57,7 +57,9 @@ mod tests {
 
     #[test]
     fn a_block_with_foreign_pointers_loses_everything() {
-        for (base, value, len) in [(0, 40, 9), (0, 49, 0), (1 << 40, 40, 8), (0, u64::MAX - 20, 8)] {
+        for (base, value, len) in
+            [(0_u64, 40_u64, 9_u64), (0, 49, 0), (1 << 40, 40, 8), (0, u64::MAX - 20, 8)]
+        {
             let mut hostile = block(base, 40, 8);
             hostile[24..32].copy_from_slice(&base.wrapping_add(value).to_ne_bytes());
             hostile[32..40].copy_from_slice(&len.to_ne_bytes());

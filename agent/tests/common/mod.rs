@@ -26,6 +26,8 @@ impl Agent {
             .arg(socket(directory))
             .arg("--state")
             .arg(directory)
+            .arg("--rules")
+            .arg(directory.join("rules.toml"))
             .env("JETON_CONF", configuration)
             .env_remove("JETON_DIR")
             .stdin(Stdio::null())
