@@ -91,6 +91,11 @@ static INTERFACES: Interfaces = Interfaces([
     standard(from_ref(&LIST_2_40).cast()),
 ]);
 
+/// Returns the functions of PKCS#11 3.2, for programs that link this library.
+pub fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
+    &LIST_3_2
+}
+
 struct Interfaces([CK_INTERFACE; 3]);
 
 // SAFETY: the pointers point to constants of this library. PKCS#11 3.2, C_GetInterface: "no attempt
