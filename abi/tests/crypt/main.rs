@@ -373,6 +373,21 @@ fn null_mechanisms_and_invalid_arguments_end_operations() {
 }
 
 #[test]
+fn the_parameter_of_a_mechanism_without_one_is_not_read() {
+    let session = session();
+    let (key, mac_key) = (aes_key(session), hmac_key(session));
+    for (pParameter, ulParameterLen) in [(std::ptr::without_provenance_mut(8), 64), (nothing(), 77)] {
+        let with = |mechanism| CK_MECHANISM { mechanism, pParameter, ulParameterLen };
+        ok!(C_DigestInit(session, &mut with(CKM_SHA256)));
+        ok!(C_DigestInit(session, nothing()));
+        ok!(C_SignInit(session, &mut with(CKM_SHA256_HMAC), mac_key));
+        ok!(C_SignInit(session, nothing(), 0));
+        ok!(C_EncryptInit(session, &mut with(CKM_AES_ECB), key));
+        ok!(C_EncryptInit(session, nothing(), 0));
+    }
+}
+
+#[test]
 fn hmac_matches_rfc_4231() {
     let session = session();
     let key = hmac_key(session);
