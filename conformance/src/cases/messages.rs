@@ -168,8 +168,9 @@ fn next(
     calls.call(way.next, vec![Arg::Structure(parameter), Arg::Bytes(part), out, Arg::Number(flags)])
 }
 
-/// Processes a message in parts whose lengths are those of the list in turn. Each call first gets a
-/// buffer that is too short.
+/// Processes a message in parts whose lengths are those of the list in turn. Each encryption, and
+/// the last decryption, first gets a buffer that is too short. For other parts of a decryption the
+/// length is an upper bound.
 fn odd_parts(
     calls: &Calls<'_>,
     way: Way,
@@ -188,7 +189,8 @@ fn odd_parts(
         let mut needed = 0;
         call(Arg::NoBuffer(&mut needed))?;
         let mut out = vec![0; needed as usize];
-        if let Some(short) = needed.checked_sub(1) {
+        let exact = way.next == ENCRYPT.next || flags != 0;
+        if let Some(short) = needed.checked_sub(1).filter(|_| exact) {
             let mut length = short;
             refused(way.next, call(Arg::Buffer(&mut out[..short as usize], &mut length)), TOO_SMALL)?;
         }
