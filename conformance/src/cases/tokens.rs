@@ -148,6 +148,9 @@ pub const CASES: &[Case] = &[
     case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
     }),
+    case("C_Login", "with a NULL PIN", &[CKR_ARGUMENTS_BAD, CKR_PIN_INCORRECT], |fixture| {
+        fixture.logged_out(|session| session.login(User::User, None))
+    }),
     case("C_Login", "with an unknown user type", &[CKR_USER_TYPE_INVALID], |fixture| {
         fixture.logged_out(|session| {
             fixture.call("C_Login", session, vec![Arg::Number(77), Arg::Bytes(fixture.pin.as_bytes())])
