@@ -210,6 +210,13 @@ fn panicked(payload: &(dyn Any + Send)) -> CK_RV {
     CKR_GENERAL_ERROR
 }
 
+/// Converts the error of a function that makes or changes an object by a template. The lists of
+/// PKCS#11 3.2 do not have `CKR_KEY_SIZE_RANGE` for these functions, and the code is for "the
+/// supplied key's size". "Creating objects": an attribute has an invalid value.
+pub(crate) fn in_template(error: Error) -> Error {
+    if error == Error::KeySizeRange { Error::AttributeValueInvalid } else { error }
+}
+
 /// Returns the PKCS#11 return code of an error.
 const fn return_value(error: Error) -> CK_RV {
     match error {
