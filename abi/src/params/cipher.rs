@@ -283,7 +283,12 @@ mod tests {
     #[test]
     fn key_wrapping_takes_an_initial_value_or_none() {
         for (id, len, none, some) in [
-            (CKM_AES_KEY_WRAP, 8, CipherScheme::AesKw { iv: None }, CipherScheme::AesKw { iv: Some([7; 8]) }),
+            (
+                CKM_AES_KEY_WRAP,
+                8,
+                CipherScheme::AesKw { iv: None, padded: false },
+                CipherScheme::AesKw { iv: Some([7; 8]), padded: false },
+            ),
             (
                 CKM_AES_KEY_WRAP_KWP,
                 4,
