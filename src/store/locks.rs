@@ -161,8 +161,8 @@ pub(super) unsafe extern "C" fn lstat(path: *const c_char, to: *mut libc::stat) 
 }
 
 /// Calls mmap(2) for SQLite, which maps only `-shm`. First gives the mapped part of the file its
-/// blocks. SQLite writes one byte to each page of 4 KiB, so a file system with smaller blocks leaves
-/// holes. If the disk were full when the mapping is written, a SIGBUS would end the process.
+/// blocks. SQLite writes one byte to each page of 4 KiB, so a file system with smaller blocks
+/// leaves holes. A write to a hole on a full disk would end the process by SIGBUS.
 pub(super) unsafe extern "C" fn mmap(
     place: *mut c_void,
     len: usize,
