@@ -320,7 +320,9 @@ mod tests {
             function_name(type_name::<F>())
         }
         fn within(work: impl FnOnce()) -> &'static str {
-            name_of(|| work())
+            name_of(|| {
+                work();
+            })
         }
         fn C_DigestInit() -> [&'static str; 2] {
             [name_of(|| ()), within(|| ())]
