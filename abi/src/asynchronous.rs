@@ -6,7 +6,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::{AsyncFunction, Completed};
 
-use crate::call::call_in;
+use crate::call::{call_in, in_template};
 use crate::input::Place;
 use crate::number::{narrow, session, wide};
 
@@ -24,7 +24,8 @@ pub(crate) unsafe extern "C" fn C_AsyncComplete(
         let place = Place::at(result)?;
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
-        let done = module.async_complete(session(handle), function.ok_or(Error::OperationNotInitialized)?)?;
+        let function = function.ok_or(Error::OperationNotInitialized)?;
+        let done = module.async_complete(session(handle), function).map_err(in_template)?;
         // SAFETY: the contract of PKCS#11 for pResult.
         unsafe { place.put(data(done)) };
         Ok(())

@@ -5,7 +5,7 @@
 //! shows it again. A forked child starts without a module: it must not touch its parent's locks and
 //! files.
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
@@ -17,6 +17,7 @@ use jeton::module::{Module, Threads};
 use jeton::secret::clear_registers;
 use jeton::session::Session;
 use jeton::store::fork;
+use tracing::debug;
 
 use crate::number::session;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering, sleep};
@@ -84,12 +85,12 @@ pub(crate) fn always(answer: CK_RV) -> CK_RV {
 
 /// Runs `work`, catches a panic, and returns the `CK_RV` of the result. Every exported function
 /// that may use a key ends here, so the vector registers are cleared here.
-pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
+pub(crate) fn guarded<F: FnOnce() -> Result<()>>(work: F) -> CK_RV {
     // The core keeps its state valid for later calls even after a panic. A panic is a bug, and the
     // log reports it.
     let code = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => CKR_OK,
-        Ok(Err(error)) => return_value(error),
+        Ok(Err(error)) => refused(error, type_name::<F>()),
         Err(payload) => panicked(&*payload),
     };
     clear_registers();
@@ -227,6 +228,19 @@ unsafe extern "C" fn forget_parent() {
     unsafe { fork::release() };
 }
 
+/// Returns the code of an error, and logs it. `closure` is the type of the function's body.
+#[cold]
+fn refused(error: Error, closure: &str) -> CK_RV {
+    debug!(function = function_name(closure), ?error, "the call failed");
+    return_value(error)
+}
+
+/// Returns the name of the function of PKCS#11 that contains a closure.
+fn function_name(closure: &str) -> &str {
+    let name = closure.find("::C_").map_or(closure, |at| &closure[at + 2..]);
+    name.split("::").next().unwrap_or(name)
+}
+
 #[cold]
 fn panicked(payload: &(dyn Any + Send)) -> CK_RV {
     let text = payload.downcast_ref::<&str>().copied();
@@ -234,6 +248,13 @@ fn panicked(payload: &(dyn Any + Send)) -> CK_RV {
     // The log may panic too.
     let _ = catch_unwind(|| tracing::error!(panic = text, "a call panicked"));
     CKR_GENERAL_ERROR
+}
+
+/// Converts the error of a function that makes or changes an object by a template. The lists of
+/// PKCS#11 3.2 do not have `CKR_KEY_SIZE_RANGE` for these functions, and the code is for "the
+/// supplied key's size". "Creating objects": an attribute has an invalid value.
+pub(crate) fn in_template(error: Error) -> Error {
+    if error == Error::KeySizeRange { Error::AttributeValueInvalid } else { error }
 }
 
 /// Returns the PKCS#11 return code of an error.
@@ -330,6 +351,24 @@ mod tests {
     fn an_error_becomes_its_return_code() {
         assert_eq!(guarded(|| Err(Error::PinIncorrect)), CKR_PIN_INCORRECT);
         assert_eq!(guarded(|| Err(Error::BufferTooSmall { needed: 7 })), CKR_BUFFER_TOO_SMALL);
+    }
+
+    #[test]
+    #[allow(non_snake_case, reason = "the name of a function of PKCS#11")]
+    fn the_log_names_the_function_of_a_failed_call() {
+        fn name_of<F: FnOnce()>(_: F) -> &'static str {
+            function_name(type_name::<F>())
+        }
+        fn within(work: impl FnOnce()) -> &'static str {
+            name_of(|| {
+                work();
+            })
+        }
+        fn C_DigestInit() -> [&'static str; 2] {
+            [name_of(|| ()), within(|| ())]
+        }
+        assert_eq!(C_DigestInit(), ["C_DigestInit"; 2]);
+        assert_eq!(function_name("a_closure"), "a_closure");
     }
 
     #[test]

@@ -26,6 +26,18 @@ pub(crate) const MAX_TEMPLATE_DEPTH: usize = 4;
 pub(crate) struct In(pub *const CK_BYTE, pub CK_ULONG);
 
 impl In {
+    /// Returns a PIN. Fails with `ArgumentsBad` for `NULL`: PKCS#11 3.2, C_Login and similar
+    /// functions, has it for a protected authentication path, which the token lacks. Such a call
+    /// tries no PIN, so no failure is counted.
+    ///
+    /// # Safety
+    ///
+    /// As for [`bytes`](Self::bytes).
+    pub(crate) unsafe fn pin<'a>(self) -> Result<&'a [u8]> {
+        // SAFETY: the caller's promise.
+        if self.0.is_null() { Err(Error::ArgumentsBad) } else { unsafe { self.bytes() } }
+    }
+
     /// Returns the bytes. `NULL` with length 0 is the empty string.
     ///
     /// # Safety

@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::Started;
 
-use crate::call::call_in;
+use crate::call::{call_in, in_template};
 use crate::input::{Place, template};
 use crate::number::{narrow, session};
 use crate::params::mechanism;
@@ -21,7 +21,8 @@ pub(crate) unsafe extern "C" fn C_GenerateKey(
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
-        let key = completed(module.generate_key(session(handle), &mechanism, &template)?)?;
+        let key = module.generate_key(session(handle), &mechanism, &template);
+        let key = completed(key.map_err(in_template)?)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())
@@ -46,8 +47,8 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
         // SAFETY: the contract of PKCS#11 for the two templates.
         let (public, private) =
             unsafe { (template(public, public_count)?, template(private, private_count)?) };
-        let pair = module.generate_key_pair(session(handle), &mechanism, &public, &private)?;
-        let (public, private) = completed(pair)?;
+        let pair = module.generate_key_pair(session(handle), &mechanism, &public, &private);
+        let (public, private) = completed(pair.map_err(in_template)?)?;
         // SAFETY: the contract of PKCS#11 for phPublicKey and phPrivateKey.
         unsafe {
             public_place.put(narrow(public.0));

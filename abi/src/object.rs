@@ -8,7 +8,7 @@ use jeton::error::{Error, Result};
 use jeton::id::AttributeType;
 use jeton::object::AttributeView;
 
-use crate::call::call_in;
+use crate::call::{call_in, in_template};
 use crate::input::{MAX_ATTRIBUTES, Place, template};
 use crate::number::{length, narrow, object, session, wide};
 
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn C_CreateObject(
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        let created = module.create_object(session(handle), &template)?;
+        let created = module.create_object(session(handle), &template).map_err(in_template)?;
         // SAFETY: the contract of PKCS#11 for phObject.
         unsafe { place.put(narrow(created.0)) };
         Ok(())
@@ -42,7 +42,8 @@ pub(crate) unsafe extern "C" fn C_CopyObject(
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        let created = module.copy_object(session(handle), object(original), &template)?;
+        let created = module.copy_object(session(handle), object(original), &template);
+        let created = created.map_err(in_template)?;
         // SAFETY: the contract of PKCS#11 for phNewObject.
         unsafe { place.put(narrow(created.0)) };
         Ok(())
@@ -114,7 +115,7 @@ pub(crate) unsafe extern "C" fn C_SetAttributeValue(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
-        module.set_attributes(session(handle), object(changed), &template)
+        module.set_attributes(session(handle), object(changed), &template).map_err(in_template)
     })
 }
 

@@ -124,7 +124,7 @@ pub(crate) unsafe extern "C" fn C_Login(
     call_in(handle, |module| {
         let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin.
-        let pin = unsafe { In(pin, pin_len).bytes() }?;
+        let pin = unsafe { In(pin, pin_len).pin() }?;
         module.login(session(handle), user, pin)
     })
 }
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn C_LoginUser(
     call_in(handle, |module| {
         let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin and pUsername.
-        let (pin, name) = unsafe { (In(pin, pin_len).bytes()?, In(name, name_len).bytes()?) };
+        let (pin, name) = unsafe { (In(pin, pin_len).pin()?, In(name, name_len).bytes()?) };
         module.login_user(session(handle), user, pin, name)
     })
 }

@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn C_InitToken(
 ) -> CK_RV {
     call(|module| {
         // SAFETY: the contract of PKCS#11 for pPin.
-        let pin = unsafe { In(pin, pin_len).bytes() }?;
+        let pin = unsafe { In(pin, pin_len).pin() }?;
         if label.is_null() {
             return Err(Error::ArgumentsBad);
         }
@@ -124,7 +124,7 @@ pub(crate) unsafe extern "C" fn C_InitPIN(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pPin.
-        let pin = unsafe { In(pin, pin_len).bytes() }?;
+        let pin = unsafe { In(pin, pin_len).pin() }?;
         module.init_pin(session(handle), pin)
     })
 }
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn C_SetPIN(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pOldPin and pNewPin.
-        let (old, new) = unsafe { (In(old, old_len).bytes()?, In(new, new_len).bytes()?) };
+        let (old, new) = unsafe { (In(old, old_len).pin()?, In(new, new_len).pin()?) };
         module.set_pin(session(handle), old, new)
     })
 }

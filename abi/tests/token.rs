@@ -78,6 +78,7 @@ fn initialised_slot() -> CK_SLOT_ID {
     let free = *slots(CK_FALSE).last().expect("a slot is always there");
     let (pin, pin_len) = (mutable(SO_PIN).cast(), SO_PIN.len() as CK_ULONG);
     assert_eq!(rv!(C_InitToken(free, pin, pin_len, nothing())), CKR_ARGUMENTS_BAD);
+    assert_eq!(rv!(C_InitToken(free, nothing(), 0, mutable(LABEL).cast())), CKR_ARGUMENTS_BAD);
     ok!(C_InitToken(free, pin, pin_len, mutable(LABEL).cast()));
     let label_of = |slot: &CK_SLOT_ID| {
         let mut info = CK_TOKEN_INFO::default();
@@ -98,8 +99,10 @@ fn open(slot: CK_SLOT_ID) -> CK_SESSION_HANDLE {
     let login = |user, pin: &[u8]| rv!(C_Login(session, user, mutable(pin).cast(), pin.len() as CK_ULONG));
     assert_eq!(login(CKU_SO, b"a wrong pin"), CKR_PIN_INCORRECT);
     assert_eq!(login(CKU_SO, SO_PIN), CKR_OK);
+    assert_eq!(rv!(C_InitPIN(session, nothing(), 0)), CKR_ARGUMENTS_BAD);
     ok!(C_InitPIN(session, mutable(PIN).cast(), PIN.len() as CK_ULONG));
     ok!(C_Logout(session));
+    a_null_pin_counts_no_failure(session, slot);
     assert_eq!(login(17, PIN), CKR_USER_TYPE_INVALID);
     assert_eq!(login(CKU_USER, PIN), CKR_OK);
 
@@ -107,6 +110,21 @@ fn open(slot: CK_SLOT_ID) -> CK_SESSION_HANDLE {
     ok!(C_GetSessionInfo(session, &raw mut info));
     assert_eq!((info.slotID, info.state, info.flags), (slot, CKS_RW_USER_FUNCTIONS, flags));
     session
+}
+
+fn a_null_pin_counts_no_failure(session: CK_SESSION_HANDLE, slot: CK_SLOT_ID) {
+    let (pin, len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
+    // Ten wrong PINs would lock the PIN.
+    for _ in 0..12 {
+        assert_eq!(rv!(C_Login(session, CKU_USER, nothing(), 0)), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_LoginUser(session, CKU_USER, nothing(), 0, nothing(), 0)), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_SetPIN(session, nothing(), 0, pin, len)), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_SetPIN(session, pin, len, nothing(), 0)), CKR_ARGUMENTS_BAD);
+    }
+    let mut info = CK_TOKEN_INFO::default();
+    ok!(C_GetTokenInfo(slot, &raw mut info));
+    let counts = CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED;
+    assert_eq!(info.flags & counts, 0);
 }
 
 fn ec_key_pair(session: CK_SESSION_HANDLE) -> (CK_OBJECT_HANDLE, CK_OBJECT_HANDLE) {

@@ -26,6 +26,7 @@ pub fn all() -> Vec<(u64, Parameter)> {
 fn of(shape: Shape) -> Parameter {
     use Parameter as P;
     match shape {
+        shape if !shape.has_parameter() => P::None,
         Shape::None => P::None,
         Shape::Pss
         | Shape::Gmac

@@ -12,7 +12,7 @@ mod support;
 /// Cases where PKCS#11 3.2 leaves the choice to the token, or where other modules read a clause in
 /// another way. Each entry has the function, the situation, and the answer that real programs need
 /// from Jeton. The comment before each group of cases names the clause.
-const ANSWERS: [(&str, &str, &str); 43] = [
+const ANSWERS: [(&str, &str, &str); 46] = [
     // The tables of the mechanisms: "Single-part operations only".
     ("C_SignUpdate", "with CKM_ECDSA", "CKR_OPERATION_NOT_INITIALIZED"),
     ("C_SignUpdate", "with CKM_RSA_X_509", "CKR_OPERATION_NOT_INITIALIZED"),
@@ -36,12 +36,17 @@ const ANSWERS: [(&str, &str, &str); 43] = [
     ("C_DeriveKey", "with CKM_AES_CBC_ENCRYPT_DATA and too little data", "CKR_DATA_LEN_RANGE"),
     // CK_MECHANISM_INFO: keys from ulMinKeySize to ulMaxKeySize work.
     ("C_GenerateKeyPair", "of RSA with 1024 bits", "CKR_OK"),
-    ("C_GenerateKeyPair", "of RSA with 3088 bits", "CKR_OK"),
+    ("C_GenerateKeyPair", "of RSA with 3092 bits", "CKR_OK"),
     ("C_CreateObject", "of an RSA key with 1024 bits", "CKR_OK"),
     // CK_TOKEN_INFO.
     ("C_GetTokenInfo", "CKF_DUAL_CRYPTO_OPERATIONS agrees with the functions", "CKR_OK"),
     ("C_GetTokenInfo", "CKF_RESTORE_KEY_NOT_NEEDED agrees with the functions", "CKR_OK"),
     ("C_SetOperationState", "of a signature without the key", "CKR_OK"),
+    // "It does not have a parameter": programs leave the fields uninitialised.
+    ("C_GenerateKey", "with a parameter that the mechanism does not have", "CKR_OK"),
+    ("C_SignInit", "with a parameter that the mechanism does not have", "CKR_OK"),
+    // C_Login: a NULL PIN is for a protected authentication path.
+    ("C_Login", "with a NULL PIN", "CKR_ARGUMENTS_BAD"),
     // "Objects", examples 1 and 5.
     ("C_CreateObject", "of an AES key with CKA_MODULUS", "CKR_TEMPLATE_INCONSISTENT"),
     // "Common key attributes": the default of CKA_PRIVATE depends on the token.

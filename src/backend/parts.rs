@@ -7,7 +7,7 @@ use crate::secret::Secret;
 pub enum PairSpec<'a> {
     /// RSA. The exponent is a big-endian integer without leading zeros.
     Rsa {
-        /// The size of the modulus in bits: 1024 to 8192, and a multiple of 8.
+        /// The size of the modulus in bits: 1024 to 8192.
         bits: usize,
         /// An odd integer of at least 3, usually 65537. The generation fails with `DataInvalid` if
         /// the backend does not support it.

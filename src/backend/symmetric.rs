@@ -291,6 +291,7 @@ pub enum CipherMode {
     AesCfb(u32),
     AesXts,
     AesKw,
+    AesKwPkcs7,
     AesKwp,
     ChaCha20,
     Des3Ecb,
@@ -312,7 +313,8 @@ impl CipherMode {
             Self::AesOfb => CipherScheme::AesOfb { iv: array(iv)? },
             Self::AesCfb(bits) => CipherScheme::AesCfb { iv: array(iv)?, bits },
             Self::AesXts => CipherScheme::AesXts { tweak: array(iv)? },
-            Self::AesKw => CipherScheme::AesKw { iv: optional(iv)? },
+            Self::AesKw => CipherScheme::AesKw { iv: optional(iv)?, padded: false },
+            Self::AesKwPkcs7 => CipherScheme::AesKw { iv: optional(iv)?, padded: true },
             Self::AesKwp => CipherScheme::AesKwp { iv: optional(iv)? },
             Self::Des3Ecb if iv.is_empty() => CipherScheme::Des3Ecb,
             Self::Des3Cbc => CipherScheme::Des3Cbc { iv: array(iv)?, padded: false },
@@ -322,7 +324,7 @@ impl CipherMode {
     }
 
     /// Returns whether this is a key wrap, which refuses every ciphertext that was not made with
-    /// the same key.
+    /// the same key. With PKCS #7 padding it also refuses ciphertexts by their plaintext.
     pub fn is_key_wrap(self) -> bool {
         matches!(self, Self::AesKw | Self::AesKwp)
     }
@@ -394,10 +396,13 @@ pub enum CipherScheme {
         /// with `DataLenRange`, or at decryption with `EncryptedDataLenRange`. Only CCM uses it.
         data_len: usize,
     },
-    /// SP 800-38F KW. The length of the message is a multiple of 8 bytes and at least 16.
+    /// SP 800-38F KW. The length of the message is a multiple of 8 bytes and at least 16. With the
+    /// padding the message has at least 8 bytes.
     AesKw {
         /// An initial value that replaces A6A6A6A6A6A6A6A6.
         iv: Option<[u8; 8]>,
+        /// Whether to use PKCS #7 padding to 8 bytes.
+        padded: bool,
     },
     /// SP 800-38F KWP. The message has at least 1 byte.
     AesKwp {
@@ -437,7 +442,8 @@ impl CipherScheme {
             Self::AesOfb { .. } => CipherMode::AesOfb,
             Self::AesCfb { bits, .. } => CipherMode::AesCfb(*bits),
             Self::AesXts { .. } => CipherMode::AesXts,
-            Self::AesKw { .. } => CipherMode::AesKw,
+            Self::AesKw { padded: false, .. } => CipherMode::AesKw,
+            Self::AesKw { padded: true, .. } => CipherMode::AesKwPkcs7,
             Self::AesKwp { .. } => CipherMode::AesKwp,
             Self::ChaCha20 { .. } => CipherMode::ChaCha20,
             Self::Des3Ecb => CipherMode::Des3Ecb,
@@ -476,7 +482,8 @@ impl CipherScheme {
             Self::Des3Cbc { padded: true, .. } => Growth::Padded(8),
             Self::AesKwp { .. } => Growth::KeyWrapPadded,
             Self::Aead { tag_len, .. } => Growth::By(*tag_len),
-            Self::AesKw { .. } => Growth::By(8),
+            Self::AesKw { padded: false, .. } => Growth::By(8),
+            Self::AesKw { padded: true, .. } => Growth::KeyWrapPkcs7,
             _ => Growth::By(0),
         }
     }
@@ -498,7 +505,8 @@ impl CipherScheme {
 
     /// Returns whether the length of the ciphertext gives the exact length of the message.
     pub fn shows_length(&self) -> bool {
-        self.without_padding().is_none() && !matches!(self, Self::AesKwp { .. })
+        let padded = matches!(self, Self::AesKwp { .. } | Self::AesKw { padded: true, .. });
+        self.without_padding().is_none() && !padded
     }
 
     /// Returns the same scheme without PKCS #7 padding, and the length of its blocks. Returns
@@ -519,6 +527,8 @@ pub enum Growth {
     Padded(usize),
     /// The padding of KWP to 8 bytes, and its initial value of 8 bytes.
     KeyWrapPadded,
+    /// PKCS #7 padding to 8 bytes, and the initial value of KW of 8 bytes.
+    KeyWrapPkcs7,
     /// Always this number of bytes.
     By(usize),
 }
@@ -530,9 +540,10 @@ impl Growth {
         match (direction, self) {
             (Direction::Encrypt, Self::Padded(block)) => len - len % block + block,
             (Direction::Encrypt, Self::KeyWrapPadded) => len.next_multiple_of(8) + 8,
+            (Direction::Encrypt, Self::KeyWrapPkcs7) => len - len % 8 + 16,
             (Direction::Encrypt, Self::By(bytes)) => len + bytes,
             (Direction::Decrypt, Self::Padded(_)) => len,
-            (Direction::Decrypt, Self::KeyWrapPadded) => len.saturating_sub(8),
+            (Direction::Decrypt, Self::KeyWrapPadded | Self::KeyWrapPkcs7) => len.saturating_sub(8),
             (Direction::Decrypt, Self::By(bytes)) => len.saturating_sub(bytes),
         }
     }

@@ -36,9 +36,14 @@ pub const ROLES: [Role; 5] = [
 ];
 
 /// Usages of a public key, and of its private key, that exclude each other when a pair is
-/// generated. Otherwise the pair could wrap a key and decrypt it, or encrypt known bytes and unwrap
-/// them as a key.
-pub const PAIRS: [(A, A); 2] = [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)];
+/// generated. Otherwise the pair could wrap or encapsulate a key and decrypt it, or encrypt known
+/// bytes and unwrap or decapsulate them as a key.
+pub const PAIRS: [(A, A); 4] = [
+    (A::WRAP, A::DECRYPT),
+    (A::ENCRYPT, A::UNWRAP),
+    (A::ENCAPSULATE, A::DECRYPT),
+    (A::ENCRYPT, A::DECAPSULATE),
+];
 
 /// The smallest RSA modulus in bits (SP 800-131A: 112 bits of security), for keys that are
 /// generated, imported or used.
@@ -81,7 +86,9 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         Action::Sign(Primitive::RsaRaw, _) => ALL,
         // PKCS#1 v1.5 encryption: Bleichenbacher 1998; Bardou et al. 2012. Encryption remains
         // allowed for recipients that need it.
-        Action::Sign(Primitive::RsaPkcs1, None) => does::DECRYPT | WRAPS,
+        Action::Sign(Primitive::RsaPkcs1, None) => {
+            does::DECRYPT | WRAPS | does::ENCAPSULATE | does::DECAPSULATE
+        }
         // SP 800-131A forbids signatures with SHA-1. HMAC and OAEP do not need the collision
         // resistance that SHA-1 lacks, so they remain allowed.
         Action::Sign(_, Some(Hash::Sha1)) => ALL,

@@ -30,6 +30,9 @@ pub(super) const ROWS: &[MechanismRow] = &[
     // PKCS#11 2.40 has this mechanism for a key wrap with padding. The token uses KWP for it,
     // because other products can unwrap KWP.
     key_wrap(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
+    // It checks a padding after the check of the key wrap. So unwrapping a key that AES_KEY_WRAP
+    // wrapped would show whether the key ends like a padding, and its XOR with chosen bytes too.
+    mode(M::AES_KEY_WRAP_PKCS7, Mode::AesKwPkcs7),
     MechanismRow::encrypts(M::AES_XTS, KeyType::AES_XTS, (32, 64), Wrapping::Unauthenticated, Mode::AesXts),
     MechanismRow::generates(Action::Generate, M::AES_XTS_KEY_GEN, KeyType::AES_XTS, (32, 64)),
     mac(M::AES_CMAC, Shape::None, MacFunction::AesCmac),

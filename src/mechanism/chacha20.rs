@@ -7,11 +7,13 @@ use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 
-/// Sizes of a key in bits.
+/// Sizes of a key in bytes, the unit of "ChaCha20 key generation".
+const BYTES: (u64, u64) = (32, 32);
+/// Sizes of a key in bits, the unit of the ciphers.
 const BITS: (u64, u64) = (256, 256);
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates(Action::Generate, M::CHACHA20_KEY_GEN, KeyType::CHACHA20, BITS),
+    MechanismRow::generates(Action::Generate, M::CHACHA20_KEY_GEN, KeyType::CHACHA20, BYTES),
     encrypts(M::CHACHA20, Mode::ChaCha20, Wrapping::Unauthenticated),
     encrypts(M::CHACHA20_POLY1305, Mode::Aead(POLY1305), Wrapping::Aead(POLY1305)).also(CRYPTS_MESSAGES),
 ];

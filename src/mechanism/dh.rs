@@ -9,6 +9,7 @@ use super::flow::Inputs;
 use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE};
 
 /// The rows. The sizes are those of the prime in bits.
 pub(super) const ROWS: &[MechanismRow] = &[
@@ -21,5 +22,6 @@ pub(super) const ROWS: &[MechanismRow] = &[
         |_, _| Inputs::ONE_WAY,
         Shape::Integer,
         Derivation::Dh,
-    ),
+    )
+    .also(ENCAPSULATE | DECAPSULATE),
 ];

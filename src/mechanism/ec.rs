@@ -4,7 +4,7 @@ use super::flow::{Extent, Inputs, Sizes};
 use super::{Action, Derivation, MechanismRow, Params, Primitive, Shape};
 use crate::backend::{Hash, Scheme};
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS};
+use crate::id::mechanism_flag::{DECAPSULATE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, ENCAPSULATE};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a curve's order in bits.
@@ -63,7 +63,8 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
 /// and X25519 and X448 clear the cofactor. Both also accept keys of Montgomery curves.
 const fn ecdh(id: MechanismType) -> MechanismRow {
     let row = MechanismRow::derives(id, Some(KeyType::EC), BITS, agrees, Shape::Ecdh, Derivation::Ecdh);
-    MechanismRow { other_key_type: Some(KeyType::EC_MONTGOMERY), ..row.also(CURVES | EC_UNCOMPRESS) }
+    let row = row.also(CURVES | EC_UNCOMPRESS | ENCAPSULATE | DECAPSULATE);
+    MechanismRow { other_key_type: Some(KeyType::EC_MONTGOMERY), ..row }
 }
 
 /// Without a KDF, a shorter key gets the last bytes of the shared secret.

@@ -382,3 +382,11 @@ pub enum Shape {
     /// `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
     Ike2PrfPlus,
 }
+
+impl Shape {
+    /// Returns whether the mechanism has a parameter. The token never reads the parameter of a
+    /// mechanism without one.
+    pub fn has_parameter(self) -> bool {
+        !matches!(self, Self::None | Self::Cipher(CipherMode::AesEcb | CipherMode::Des3Ecb))
+    }
+}

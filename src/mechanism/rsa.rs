@@ -4,7 +4,9 @@ use super::flow::{KeyFlow, Wrapping};
 use super::{Action, Asymmetric, MechanismRow, Primitive, Shape, Wraps};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP};
+use crate::id::mechanism_flag::{
+    DECAPSULATE, DECRYPT, ENCAPSULATE, ENCRYPT, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP,
+};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes in bits of a modulus that the backends use.
@@ -15,11 +17,14 @@ const GENERATED_BITS: (u64, u64) = (1024, 8192);
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow::generates(Action::GeneratePair, M::RSA_PKCS_KEY_PAIR_GEN, KeyType::RSA, GENERATED_BITS),
     both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros, Wrapping::Unauthenticated),
-    both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret, Wrapping::PublicKey),
+    // CKM_RSA_X_509 does not encapsulate: it would encrypt a key without padding.
+    both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret, Wrapping::PublicKey)
+        .also(ENCAPSULATE | DECAPSULATE),
     MechanismRow {
         wraps: Wraps::Secret,
         ..encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep)
-    },
+    }
+    .also(ENCAPSULATE | DECAPSULATE),
     MechanismRow {
         wraps: Wraps::Any,
         ..encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap)

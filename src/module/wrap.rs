@@ -136,7 +136,7 @@ pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut
 
 /// The decrypted bytes of a wrapped key. If the padding is wrong, `bytes` contains all decrypted
 /// bytes. They are then processed like the bytes of a valid key until the final check.
-struct Unwrapped {
+pub(super) struct Unwrapped {
     bytes: Secret,
     good: Choice,
 }
@@ -151,7 +151,7 @@ impl From<Secret> for Unwrapped {
 /// an invalid key have the same error. Different errors would reveal the plaintext. Two cases keep
 /// their own errors. One is an error that also follows from the length of the ciphertext. The other
 /// is a ciphertext that only a holder of the key can make.
-fn add_unwrapped_key(
+pub(super) fn add_unwrapped_key(
     token: &Token,
     mechanism: &Mechanism,
     attributes: Attributes,
@@ -351,7 +351,7 @@ fn secret_cut(mechanism: &Mechanism) -> Cut {
     }
 }
 
-fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<usize> {
+pub(super) fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<usize> {
     if let Action::Cipher(_) = mechanism.info.action {
         return Ok(mechanism.cipher()?.growth().output_len(Direction::Encrypt, len));
     }
@@ -367,7 +367,7 @@ fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<u
     })
 }
 
-fn wrap(
+pub(super) fn wrap(
     token: &Token,
     mechanism: &Mechanism,
     wrapping: &Object,
@@ -395,7 +395,7 @@ fn wrap(
 }
 
 /// Decrypts a key for these attributes.
-fn unwrap(
+pub(super) fn unwrap(
     token: &Token,
     mechanism: &Mechanism,
     unwrapping: &Object,

@@ -86,6 +86,16 @@ pub(crate) fn generate_secret(
     finish(attributes, mechanism)
 }
 
+/// Returns the length in bytes of a secret key that is generated with these attributes. Fails with
+/// `TemplateIncomplete` if neither the key type nor `CKA_VALUE_LEN` determines it.
+pub(crate) fn secret_len(attributes: &mut Attributes) -> Result<usize> {
+    let row = KeyTypeRow::of_object(attributes)?;
+    (row.check_secret)(attributes)?;
+    let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
+    let len = usize::try_from(len).ok().filter(|len| (row.len_fits)(*len));
+    len.ok_or(Error::KeySizeRange)
+}
+
 /// Returns the attributes of a key or of domain parameters before they are generated, without those
 /// that the mechanism computes. They say what to generate.
 pub(crate) fn generate(

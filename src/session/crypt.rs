@@ -212,7 +212,7 @@ impl Operation<Crypting> {
     pub(super) fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let engine = self.engine_for(Parts::Multiple)?;
         let needed = engine.part_len(input.len());
-        let Output::Buffer(out) = out else { return Ok(needed) };
+        let Output::Buffer(out) = out else { return Ok(announced(needed, input.len())) };
         let outcome = place(out, needed).and_then(|place| engine.part(input, place));
         self.after_part(outcome)
     }
@@ -229,6 +229,13 @@ impl Operation<Crypting> {
         }
         self.finish(outcome)
     }
+}
+
+/// Returns the answer to a query for the length of the output for a part: an upper bound, and never
+/// 0 for a part with data. A client that allocates 0 bytes may pass `NULL` again, and would lose
+/// the part.
+pub(super) fn announced(written: usize, part: usize) -> usize {
+    if written == 0 { part } else { written }
 }
 
 /// Continues from the saved state of a cipher with the same scheme and key. The saved state does

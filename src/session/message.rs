@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::crypt::announced;
 use super::nonce::Nonces;
 use super::operation::{Engine, Operation, Output, Phase, place};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Provider};
@@ -207,7 +208,8 @@ impl Operation<Messages> {
     /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with a part that is not the last.
     pub fn crypt_message_part(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let begun = self.message_engine(Phase::Continue)?.active_message()?;
-        let Output::Buffer(out) = out else { return Ok(begun.cipher.update_len(input.len())) };
+        let needed = begun.cipher.update_len(input.len());
+        let Output::Buffer(out) = out else { return Ok(announced(needed, input.len())) };
         let outcome = begun.part(input, out);
         self.after_message_part(outcome)
     }

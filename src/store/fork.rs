@@ -82,6 +82,8 @@ fn set_calls() -> Result<()> {
     type Close = unsafe extern "C" fn(c_int) -> c_int;
     #[cfg(target_os = "linux")]
     type Control = unsafe extern "C" fn(c_int, c_int, *mut c_void) -> c_int;
+    #[cfg(target_os = "linux")]
+    type Map = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, libc::off_t) -> *mut c_void;
     // SAFETY: SQLite calls a function under such a name with the arguments of the C function of
     // that name, and these functions take the same arguments. All are functions of this object,
     // which is a program or a library that is never unmapped (abi/build.rs: nodelete).
@@ -100,6 +102,8 @@ fn set_calls() -> Result<()> {
             set(vfs, c"close".as_ptr(), Some(std::mem::transmute::<Close, Call>(locks::close))),
             #[cfg(target_os = "linux")]
             set(vfs, c"fcntl".as_ptr(), Some(std::mem::transmute::<Control, Call>(locks::fcntl))),
+            #[cfg(target_os = "linux")]
+            set(vfs, c"mmap".as_ptr(), Some(std::mem::transmute::<Map, Call>(locks::mmap))),
         ]
     };
     if outcomes.iter().any(|outcome| *outcome != ffi::SQLITE_OK) {

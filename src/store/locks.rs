@@ -160,6 +160,32 @@ pub(super) unsafe extern "C" fn lstat(path: *const c_char, to: *mut libc::stat) 
     outcome
 }
 
+/// Calls mmap(2) for SQLite, which maps only `-shm`. First gives the mapped part of the file its
+/// blocks. SQLite writes one byte to each page of 4 KiB, so a file system with smaller blocks
+/// leaves holes. A write to a hole on a full disk would end the process by SIGBUS.
+pub(super) unsafe extern "C" fn mmap(
+    place: *mut c_void,
+    len: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: libc::off_t,
+) -> *mut c_void {
+    let is_written = protection & libc::PROT_WRITE != 0;
+    // fallocate(2) changes no byte, because SQLite has made the file long enough. The emulation of
+    // posix_fallocate(3) would write to a file that other processes use. A file system without
+    // fallocate(2) stays as it is.
+    // SAFETY: no pointers.
+    if is_written && unsafe { libc::fallocate(file, 0, offset, len as libc::off_t) } != 0 {
+        let reason = Error::last_os_error();
+        if matches!(reason.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            return libc::MAP_FAILED;
+        }
+    }
+    // SAFETY: SQLite's own arguments, unchanged.
+    unsafe { libc::mmap(place, len, protection, flags, file, offset) }
+}
+
 /// Calls close(2) for SQLite. Also closes the lock if this is the last descriptor of the file.
 pub(super) unsafe extern "C" fn close(file: c_int) -> c_int {
     // Do this before the descriptor is free, because another thread may get its number at once.

@@ -257,13 +257,17 @@ impl Token {
     /// able to log in. Each such attempt waits for a delay. Wrong PINs are counted in memory and
     /// can lock the PIN for this process.
     fn count_in_memory(&self, role: Role, failures: u32, reason: Error) -> Result<()> {
-        warn!(
+        let seconds = self.settings.pins.uncounted_delay;
+        // At the level that is on by default: otherwise nothing explains why the login is slow.
+        error!(
             token = self.serial,
             ?role,
             ?reason,
-            "a wrong PIN cannot be counted on disk; the PIN is tried after a delay"
+            seconds,
+            "a wrong PIN cannot be counted on disk: each try waits, so that PINs cannot be guessed quickly \
+             ([pin] uncounted-delay)"
         );
-        let delay = Duration::from_secs(self.settings.pins.uncounted_delay.into());
+        let delay = Duration::from_secs(seconds.into());
         if !UNCOUNTED.wait(delay) {
             return Err(reason);
         }

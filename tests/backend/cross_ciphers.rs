@@ -82,11 +82,20 @@ const CASES: &[Case] = &[
     })
     .refusing(&[], &[0, 5])
     .authenticated(),
-    Case::new("KW", AES, &[16, 24, 32, 40, 64, 1000], |_| CipherScheme::AesKw { iv: None })
+    Case::new("KW", AES, &[16, 24, 32, 40, 64, 1000], |_| CipherScheme::AesKw { iv: None, padded: false })
         .refusing(&[0, 8, 15, 17, 20], &[0, 8, 16, 23, 25])
         .authenticated(),
-    Case::new("KW with an initial value", AES, &[16, 24], |_| CipherScheme::AesKw { iv: Some([3; 8]) })
-        .authenticated(),
+    Case::new("KW with an initial value", AES, &[16, 24], |_| CipherScheme::AesKw {
+        iv: Some([3; 8]),
+        padded: false,
+    })
+    .authenticated(),
+    Case::new("KW with PKCS #7", AES, &[8, 9, 15, 16, 17, 1000], |_| CipherScheme::AesKw {
+        iv: None,
+        padded: true,
+    })
+    .refusing(&[0, 7], &[0, 8, 16, 23, 25])
+    .authenticated(),
     Case::new("KWP", AES, &[1, 7, 8, 9, 15, 16, 17, 100, 1000], |_| CipherScheme::AesKwp { iv: None })
         .refusing(&[0], &[0, 8, 15, 17])
         .authenticated(),

@@ -343,7 +343,7 @@ fn cipher_scheme(cipher: &str, parameter: &Parameter, sealed_len: usize) -> Resu
         "AES-OFB" => CipherScheme::AesOfb { iv: block() },
         "AES-CTR" => CipherScheme::AesCtr { block: block(), bits: 128 },
         "AES-XTS" => CipherScheme::AesXts { tweak: block() },
-        "AES-WRAP" => CipherScheme::AesKw { iv: None },
+        "AES-WRAP" => CipherScheme::AesKw { iv: None, padded: false },
         "AES-KWP" => CipherScheme::AesKwp { iv: None },
         other => {
             let bits = other.strip_prefix("AES-CFB").and_then(|bits| bits.parse().ok());

@@ -47,6 +47,10 @@ pub fn full() {
     with_mounts("full");
 }
 
+pub fn full_small_blocks() {
+    with_mounts("full small blocks");
+}
+
 pub fn read_only() {
     with_mounts("read-only");
 }
@@ -170,6 +174,38 @@ pub fn full_child() {
     let free = client.module.slots().expect("slots")[1];
     client.module.init_token(free, SO_PIN, LABEL).expect("a token");
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
+}
+
+/// On a small disk, mke2fs(8) makes blocks of 1 KiB. SQLite writes one byte to each 4 KiB of its
+/// index file. If the disk has room for these blocks and not for the whole file, a write through
+/// the mapping ends the process by SIGBUS, unless the file gets its blocks first.
+pub fn full_small_blocks_child() {
+    let (directory, images) = (directory(), Directory::new());
+    let image = images.path().join("image");
+    File::create(&image).and_then(|file| file.set_len(8 << 20)).expect("an image");
+    let format =
+        Command::new("mke2fs").args(["-q", "-t", "ext4", "-b", "1024", "-m", "0"]).arg(&image).status();
+    if !format.is_ok_and(|status| status.success()) {
+        println!("skipped: it needs mke2fs");
+        return;
+    }
+    mount(&["-o", "loop", &image.to_string_lossy()], directory.path());
+    made(&directory);
+    for blocks in [2, 6, 10, 14, 20, 28] {
+        let truncated = |path: PathBuf, less: u64| {
+            let file = File::options().write(true).open(path).expect("a file");
+            file.set_len(file.metadata().expect("a length").len().saturating_sub(less)).expect("room");
+        };
+        truncated(file(&directory, "jeton-lock"), u64::MAX);
+        let filler = fill(&directory);
+        truncated(filler.clone(), blocks << 10);
+        let client = slow(&directory);
+        let session = client.user();
+        signs(&client, session);
+        client.module.finalize().expect("a module");
+        std::fs::remove_file(filler).expect("the filler");
+    }
+    println!("a full disk with blocks of 1 KiB: logged in, signed");
 }
 
 /// Wrong PINs that cannot be counted on disk lock this process out, and cost time for any number of

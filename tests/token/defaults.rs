@@ -83,17 +83,17 @@ fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
         let signs = module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism");
         assert_eq!((signs.min, signs.max), (1024, 16384));
         // AWS-LC itself generates only sizes that are multiples of 128.
-        for bits in [1024, 1032, 2056] {
+        for bits in [1024, 1025, 1032, 2041, 2044, 3092] {
             let request = none().number(A::MODULUS_BITS, bits);
             let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());
             let (public, private) = made.unwrap_or_else(|error| panic!("{bits}: {error:?}"));
             assert_eq!(client.number(session, public, A::MODULUS_BITS), bits);
             let mechanism = plain(M::SHA256_RSA_PKCS);
             let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
-            assert_eq!(signature.len() as u64, bits / 8);
+            assert_eq!(signature.len() as u64, bits.div_ceil(8));
             assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         }
-        for bits in [512, 1016, 8200] {
+        for bits in [512, 1023, 8193] {
             let request = none().number(A::MODULUS_BITS, bits);
             let refused = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());
             assert_eq!(refused, Err(Error::KeySizeRange), "{bits}");

@@ -1,11 +1,219 @@
-//! ML-KEM: the template of the received key. The conformance suite has the ciphertexts and secrets.
+//! Encapsulation: the template of the received key, and encapsulation with the mechanisms that also
+//! wrap or derive. The conformance suite has the ciphertexts and secrets of ML-KEM.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use jeton::backend::Hash;
+use jeton::error::{Error, Result};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::{AgreementKdf, Mechanism, Params};
 use jeton::module::Output;
 
-use crate::keys::{Kind, pair};
-use crate::support::{Attributes, none, one_user, plain};
+use crate::derive::shown;
+use crate::keys::{Kind, group, pair};
+use crate::rsa::oaep;
+use crate::support::{Attributes, Client, each_user, none, one_backend, one_user, plain};
+
+fn ecdh(id: M, kdf: Option<AgreementKdf>) -> Mechanism {
+    Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: Box::default() }, ..plain(id) }
+}
+
+fn dh(peer: &[u8]) -> Mechanism {
+    Mechanism { params: Params::Data(peer.into()), ..plain(M::DH_PKCS_DERIVE) }
+}
+
+/// The key pairs of the mechanisms that encapsulate and also wrap or derive.
+fn mechanisms() -> [(Kind, Mechanism); 7] {
+    [
+        (Kind::Rsa, plain(M::RSA_PKCS)),
+        (Kind::Rsa, oaep(Hash::Sha256, Hash::Sha256, b"")),
+        (Kind::P256, ecdh(M::ECDH1_DERIVE, None)),
+        (Kind::P256, ecdh(M::ECDH1_COFACTOR_DERIVE, Some(AgreementKdf::X963(Hash::Sha256)))),
+        (Kind::P384, ecdh(M::ECDH1_DERIVE, Some(AgreementKdf::OneStep(Hash::Sha256)))),
+        (Kind::X25519, ecdh(M::ECDH1_DERIVE, None)),
+        (Kind::Dh, dh(&[])),
+    ]
+}
+
+/// Generates a pair with these attributes of the public and of the private key.
+fn made(
+    client: &Client,
+    session: SessionHandle,
+    kind: Kind,
+    public: &Attributes,
+    private: &Attributes,
+) -> Result<(ObjectHandle, ObjectHandle)> {
+    let request = match kind {
+        Kind::Rsa => none().number(A::MODULUS_BITS, 2048),
+        Kind::Dh => group(),
+        kind => kind.request(),
+    };
+    client.generate(session, kind.generator(), &request.and(public), private)
+}
+
+fn able() -> (Attributes, Attributes) {
+    (none().flag(A::ENCAPSULATE, true), none().flag(A::DECAPSULATE, true))
+}
+
+fn aes() -> Attributes {
+    none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 16)
+}
+
+fn encapsulate(
+    client: &Client,
+    session: SessionHandle,
+    mechanism: &Mechanism,
+    public: ObjectHandle,
+    template: &Attributes,
+) -> Result<(Vec<u8>, ObjectHandle)> {
+    let (module, template) = (&client.module, template.template());
+    let (len, none) = module.encapsulate_key(session, mechanism, public, &template, Output::Length)?;
+    assert_eq!(none, None);
+    let mut out = vec![0; len];
+    let short = module.encapsulate_key(session, mechanism, public, &template, Output::Buffer(&mut out[1..]));
+    assert_eq!(short, Err(Error::BufferTooSmall { needed: len }));
+    let (len, key) =
+        module.encapsulate_key(session, mechanism, public, &template, Output::Buffer(&mut out))?;
+    out.truncate(len);
+    Ok((out, key.expect("a key")))
+}
+
+/// PKCS#11 3.2, "PKCS #1 RSA OAEP": decapsulation "is exactly equivalent to C_UnwrapKey". "Elliptic
+/// Curve Diffie-Hellman key derivation": the ciphertext is the fresh public key.
+#[test]
+fn a_decapsulated_key_equals_the_encapsulated_one_and_the_unwrapped_or_derived_one() {
+    each_user(|client, session| {
+        for (kind, mechanism) in mechanisms() {
+            let (public, private) = able();
+            let private = private.flag(A::UNWRAP, kind == Kind::Rsa).flag(A::DERIVE, kind != Kind::Rsa);
+            let (public, private) = made(client, session, kind, &public, &private).expect("a pair");
+            let template = aes().and(&shown());
+            let (sealed, key) =
+                encapsulate(client, session, &mechanism, public, &template).expect("a ciphertext");
+            let value = |key: ObjectHandle| client.read(session, key, A::VALUE).expect("a value");
+            let opened = client
+                .module
+                .decapsulate_key(session, &mechanism, private, &template.template(), &sealed)
+                .expect("a key");
+            let again = match &mechanism.params {
+                Params::Ecdh { kdf, shared, .. } => {
+                    let params = Params::Ecdh { kdf: *kdf, shared: shared.clone(), peer: sealed[..].into() };
+                    let mechanism = Mechanism { params, info: mechanism.info };
+                    client.module.derive_key(session, &mechanism, private, &template.template())
+                }
+                Params::Data(_) => {
+                    client.module.derive_key(session, &dh(&sealed), private, &template.template())
+                }
+                _ => {
+                    let template =
+                        template.clone().without(A::VALUE_LEN).number(A::CLASS, ObjectClass::SECRET_KEY.0);
+                    client.module.unwrap_key(session, &mechanism, private, &sealed, &template.template())
+                }
+            };
+            let again = again.expect("a key");
+            assert!(value(key) == value(opened) && value(key) == value(again), "{kind:?}");
+            assert_eq!(value(key).len(), 16);
+            assert_eq!(client.number(session, opened, A::KEY_TYPE), KeyType::AES.0);
+        }
+    });
+}
+
+#[test]
+fn encapsulation_needs_its_usages_and_no_public_key_in_the_parameter() {
+    one_user(|client, session| {
+        for (kind, mechanism) in mechanisms() {
+            let (public, private) = made(client, session, kind, &none(), &none()).expect("a pair");
+            let refused = encapsulate(client, session, &mechanism, public, &aes());
+            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+            let open = |mechanism: &Mechanism, private, sealed: &[u8]| {
+                client.module.decapsulate_key(session, mechanism, private, &aes().template(), sealed)
+            };
+            assert_eq!(open(&mechanism, private, &[4; 65]), Err(Error::KeyFunctionNotPermitted));
+            let (public, private) = able();
+            let (public, private) = made(client, session, kind, &public, &private).expect("a pair");
+            for wrong in [&[][..], &[4; 64], &[0; 65], &[0xff; 256]] {
+                let refused = open(&mechanism, private, wrong);
+                // Random bytes may be a value of the group, and a wrong padding gives another key.
+                let good = kind == Kind::Dh || mechanism.info.id == M::RSA_PKCS;
+                assert!(refused.is_err() || good && wrong.len() >= 64, "{kind:?} {refused:?}");
+            }
+            let peer = match &mechanism.params {
+                Params::Ecdh { .. } => Mechanism {
+                    params: Params::Ecdh { kdf: None, shared: Box::default(), peer: [4; 65].into() },
+                    ..plain(mechanism.info.id)
+                },
+                Params::Data(_) => dh(&[2]),
+                _ => {
+                    // The type of the key does not determine its length.
+                    let long = none().number(A::KEY_TYPE, KeyType::AES.0);
+                    let refused = encapsulate(client, session, &mechanism, public, &long);
+                    assert_eq!(refused, Err(Error::TemplateIncomplete));
+                    let huge = none().number(A::VALUE_LEN, 1 << 40);
+                    assert_eq!(
+                        encapsulate(client, session, &mechanism, public, &huge),
+                        Err(Error::KeySizeRange)
+                    );
+                    continue;
+                }
+            };
+            let refused = encapsulate(client, session, &peer, public, &aes());
+            assert_eq!(refused, Err(Error::MechanismParamInvalid));
+            assert_eq!(open(&peer, private, &[4; 65]), Err(Error::MechanismParamInvalid));
+        }
+    });
+}
+
+/// Otherwise a user could add `CKA_DECAPSULATE` to a key and read what its template hides.
+#[test]
+fn decapsulation_follows_the_template_for_unwrapped_or_derived_keys() {
+    one_user(|client, session| {
+        for (kind, mechanism) in mechanisms() {
+            let id = if kind == Kind::Rsa { A::UNWRAP_TEMPLATE } else { A::DERIVE_TEMPLATE };
+            let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
+            let (public, private) = able();
+            let request = match kind {
+                Kind::Rsa => none().number(A::MODULUS_BITS, 2048),
+                Kind::Dh => group(),
+                kind => kind.request(),
+            };
+            let (public, private) = (request.and(&public), private.within(id, &forced));
+            let pair = client.module.generate_key_pair(
+                session,
+                &plain(kind.generator()),
+                &public.template(),
+                &private,
+            );
+            let (public, private) = pair.expect("a pair");
+            let (sealed, _) = encapsulate(client, session, &mechanism, public, &aes()).expect("a ciphertext");
+            let open = |template: &Attributes| {
+                client.module.decapsulate_key(session, &mechanism, private, &template.template(), &sealed)
+            };
+            assert_eq!(open(&aes().and(&shown())), Err(Error::TemplateInconsistent), "{kind:?}");
+            let key = open(&aes()).expect("a key");
+            assert!(client.flag(session, key, A::SENSITIVE));
+            assert!(!client.flag(session, key, A::EXTRACTABLE));
+        }
+    });
+}
+
+#[test]
+fn strict_refuses_a_pair_that_encapsulates_and_decrypts() {
+    one_backend(|provider| {
+        let client = Client::with(provider, ", policy = { name = 'strict' }");
+        let session = client.user();
+        let (public, private) = able();
+        for (public, private) in
+            [(&public, none().flag(A::DECRYPT, true)), (&none().flag(A::ENCRYPT, true), private.clone())]
+        {
+            let refused = made(&client, session, Kind::Rsa, public, &private);
+            assert_eq!(refused, Err(Error::TemplateInconsistent));
+        }
+        let (public, _) = made(&client, session, Kind::Rsa, &public, &private).expect("a pair");
+        let refused = encapsulate(&client, session, &plain(M::RSA_PKCS), public, &aes());
+        assert_eq!(refused, Err(Error::MechanismInvalid));
+        let (_, key) = encapsulate(&client, session, &oaep(Hash::Sha256, Hash::Sha256, b""), public, &aes())
+            .expect("a key");
+        assert!(client.flag(session, key, A::SENSITIVE));
+    });
+}
 
 #[test]
 fn a_decapsulated_key_follows_its_template() {

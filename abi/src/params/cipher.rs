@@ -78,7 +78,7 @@ pub(super) unsafe fn gcm<'a>(parameter: &[u8]) -> Result<GcmParams<'a>> {
         unsafe { read(parameter) }?
     } else {
         // SAFETY: integers and pointers.
-        without_bits(unsafe { read(parameter) }?)?
+        without_bits(unsafe { read(parameter) }?)
     };
     // SAFETY: the caller's promise.
     unsafe { gcm_of(&given) }
@@ -114,19 +114,16 @@ unsafe fn nonce_of<'a>(cipher: AeadScheme, bytes: In, tag_len: u64) -> Result<&'
     }
 }
 
-/// Converts the form with `ulIvBits`. That field must be 0, as some clients leave it, or 8 times
-/// `ulIvLen`.
-fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
-    if given.ulIvBits != 0 && given.ulIvLen.checked_mul(8) != Some(given.ulIvBits) {
-        return Err(Error::MechanismParamInvalid);
-    }
-    Ok(GcmWithoutBits {
+/// Converts the form with `ulIvBits`. The field is ignored: PKCS#11 3.2, `CK_GCM_PARAMS`, has it in
+/// the header only, and clients leave other values there.
+fn without_bits(given: CK_GCM_PARAMS) -> GcmWithoutBits {
+    GcmWithoutBits {
         iv: given.pIv,
         iv_len: given.ulIvLen,
         aad: given.pAAD,
         aad_len: given.ulAADLen,
         tag_bits: given.ulTagBits,
-    })
+    }
 }
 
 /// Reads `CK_CCM_PARAMS`.
@@ -286,7 +283,12 @@ mod tests {
     #[test]
     fn key_wrapping_takes_an_initial_value_or_none() {
         for (id, len, none, some) in [
-            (CKM_AES_KEY_WRAP, 8, CipherScheme::AesKw { iv: None }, CipherScheme::AesKw { iv: Some([7; 8]) }),
+            (
+                CKM_AES_KEY_WRAP,
+                8,
+                CipherScheme::AesKw { iv: None, padded: false },
+                CipherScheme::AesKw { iv: Some([7; 8]), padded: false },
+            ),
             (
                 CKM_AES_KEY_WRAP_KWP,
                 4,
@@ -321,7 +323,9 @@ mod tests {
         let old = |tag_bits| GcmWithoutBits { iv: SOME, iv_len: 12, aad: SOME, aad_len: 3, tag_bits };
         assert!(with(CKM_AES_GCM, &old(128)) == gcm_of(12, 3, 16));
         assert!(with(CKM_AES_GCM, &gcm_with(12, 96, 3, 128)) == gcm_of(12, 3, 16));
-        assert!(with(CKM_AES_GCM, &gcm_with(12, 0, 3, 96)) == gcm_of(12, 3, 12));
+        for iv_bits in [0, 12, 97, HUGE] {
+            assert!(with(CKM_AES_GCM, &gcm_with(12, iv_bits, 3, 96)) == gcm_of(12, 3, 12));
+        }
         assert_eq!(with(CKM_AES_GCM, &old(HUGE)).err(), INVALID);
         wants(CKM_AES_GCM, &gcm_with(256, 2048, 0, 128));
         wants(CKM_AES_GCM, &old(128));
@@ -347,8 +351,6 @@ mod tests {
             gcm_with(HUGE, 0, 0, 128),
             gcm_with(HUGE, HUGE, 0, 128),
             gcm_with(HUGE / 8 + 2, 8, 0, 128),
-            gcm_with(12, 12, 0, 128),
-            gcm_with(12, 97, 0, 128),
             gcm_with(12, 96, beyond, 128),
             gcm_with(12, 96, HUGE, 128),
             gcm_with(12, 96, 0, 0),

@@ -60,9 +60,7 @@ pub(super) unsafe fn ecdh(parameter: &[u8]) -> Result<Params> {
     let shared = unsafe { copy(In(given.pSharedData, given.ulSharedDataLen), limit) }?;
     // SAFETY: the caller's promise.
     let peer = unsafe { copy(In(given.pPublicData, given.ulPublicDataLen), MAX_PEER) }?;
-    if peer.is_empty() {
-        return Err(Error::MechanismParamInvalid);
-    }
+    // It is empty in C_EncapsulateKey and C_DecapsulateKey.
     Ok(Params::Ecdh { kdf, shared, peer })
 }
 
@@ -84,7 +82,8 @@ pub(super) unsafe fn ecdh_aes_wrap(parameter: &[u8]) -> Result<Params> {
 
 /// Reads a "Big integer", which is the parameter itself.
 pub(super) fn integer(parameter: &[u8]) -> Result<Params> {
-    if !(1..=MAX_INTEGER).contains(&parameter.len()) {
+    // It is empty in C_EncapsulateKey and C_DecapsulateKey.
+    if parameter.len() > MAX_INTEGER {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::Data(parameter.into()))
@@ -227,7 +226,6 @@ mod tests {
             ecdh_of(CKD_SHA1_KDF_ASN1, 0, 65),
             ecdh_of(CKD_SHA1_KDF_CONCATENATE, 0, 65),
             ecdh_of(CKD_NULL, 1, 65),
-            ecdh_of(CKD_NULL, 0, 0),
             ecdh_of(CKD_NULL, 0, 257),
             ecdh_of(CKD_NULL, 0, HUGE),
             ecdh_of(CKD_SHA256_KDF, HUGE, 65),
@@ -237,6 +235,7 @@ mod tests {
         ] {
             assert_eq!(with(CKM_ECDH1_DERIVE, &wrong).err(), INVALID);
         }
+        assert!(with(CKM_ECDH1_DERIVE, &ecdh_of(CKD_NULL, 0, 0)).is_ok(), "for C_EncapsulateKey");
     }
 
     #[test]
@@ -363,11 +362,11 @@ mod tests {
     fn the_public_value_of_a_peer_is_the_parameter() {
         use super::super::testing::invoke;
         let long = [9; MAX_INTEGER + 1];
-        for len in [1, 256, MAX_INTEGER] {
+        for len in [0, 1, 256, MAX_INTEGER] {
             let params = invoke(CKM_DH_PKCS_DERIVE, long.as_ptr(), len);
             assert!(params == Ok(Params::Data(long[..len].into())));
         }
-        for wrong in [0, MAX_INTEGER + 1, usize::MAX] {
+        for wrong in [MAX_INTEGER + 1, usize::MAX] {
             assert_eq!(invoke(CKM_DH_PKCS_DERIVE, long.as_ptr(), wrong).err(), INVALID);
         }
         assert_eq!(invoke(CKM_DH_PKCS_DERIVE, std::ptr::null(), 1).err(), INVALID);

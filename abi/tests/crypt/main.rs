@@ -373,6 +373,21 @@ fn null_mechanisms_and_invalid_arguments_end_operations() {
 }
 
 #[test]
+fn the_parameter_of_a_mechanism_without_one_is_not_read() {
+    let session = session();
+    let (key, mac_key) = (aes_key(session), hmac_key(session));
+    for (pParameter, ulParameterLen) in [(std::ptr::without_provenance_mut(8), 64), (nothing(), 77)] {
+        let with = |mechanism| CK_MECHANISM { mechanism, pParameter, ulParameterLen };
+        ok!(C_DigestInit(session, &mut with(CKM_SHA256)));
+        ok!(C_DigestInit(session, nothing()));
+        ok!(C_SignInit(session, &mut with(CKM_SHA256_HMAC), mac_key));
+        ok!(C_SignInit(session, nothing(), 0));
+        ok!(C_EncryptInit(session, &mut with(CKM_AES_ECB), key));
+        ok!(C_EncryptInit(session, nothing(), 0));
+    }
+}
+
+#[test]
 fn hmac_matches_rfc_4231() {
     let session = session();
     let key = hmac_key(session);
@@ -519,6 +534,39 @@ fn dual_functions_decrypt_and_process_the_plaintext() {
     assert_eq!(result, MESSAGE);
     assert_eq!(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))), [0_u8; 0]);
     ok!(C_VerifyFinal(session, pointer(&code_of), len(&code_of)));
+}
+
+/// A client that gets the length 0 may allocate nothing and pass `NULL` again, so that the part is
+/// never decrypted.
+#[test]
+fn a_query_for_the_length_of_an_authenticated_part_is_not_0() {
+    type Update = fn(Session, *mut u8, CK_ULONG, *mut u8, *mut CK_ULONG) -> CK_RV;
+    const UPDATES: [Update; 3] = [
+        |session, part, size, out, room| rv!(C_DecryptUpdate(session, part, size, out, room)),
+        |session, part, size, out, room| rv!(C_DecryptDigestUpdate(session, part, size, out, room)),
+        |session, part, size, out, room| rv!(C_DecryptVerifyUpdate(session, part, size, out, room)),
+    ];
+    let session = session();
+    let (key, code_key) = (aes_key(session), hmac_key(session));
+    let gcm = gcm();
+    let with = &mut mechanism_with(CKM_AES_GCM, &gcm);
+    let whole = encrypted(session, with, key, MESSAGE);
+    for update in UPDATES {
+        ok!(C_DecryptInit(session, with, key));
+        ok!(C_DigestInit(session, &mut mechanism(CKM_SHA256)));
+        ok!(C_VerifyInit(session, &mut mechanism(CKM_SHA256_HMAC), code_key));
+        for part in whole.chunks(17) {
+            let mut room = 0;
+            assert_eq!(update(session, pointer(part), len(part), nothing(), &raw mut room), CKR_OK);
+            assert_eq!(room, len(part));
+            let mut out = vec![0; room as usize];
+            assert_eq!(update(session, pointer(part), len(part), out.as_mut_ptr(), &raw mut room), CKR_OK);
+            assert_eq!(room, 0, "no plaintext before the tag is verified");
+        }
+        assert_eq!(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))), MESSAGE);
+        ok!(C_DigestInit(session, nothing()));
+        ok!(C_VerifyInit(session, nothing(), 0));
+    }
 }
 
 /// During a TLS handshake, pkcs11-provider saves the state of a digest. Then it starts the next

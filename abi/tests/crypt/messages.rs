@@ -162,6 +162,10 @@ fn message_parts_equal_one_part_and_the_plaintext_is_returned_last() {
     let next = |params: &mut CK_GCM_MESSAGE_PARAMS, part: &[u8], room: &mut CK_ULONG, flags| {
         rv!(C_DecryptMessageNext(session, place(params), GCM_LEN, pointer(part), len(part), out, room, flags))
     };
+    let at_params = place(&mut params);
+    let part = pointer(&cipher_text);
+    ok!(C_DecryptMessageNext(session, at_params, GCM_LEN, part, 20, nothing(), &raw mut room, 0));
+    assert_eq!(room, 20, "an upper bound");
     assert_eq!(next(&mut params, &cipher_text[..20], &mut room, 0), CKR_OK);
     assert_eq!(room, 0);
     params.pTag = tag;

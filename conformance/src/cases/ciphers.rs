@@ -55,6 +55,8 @@ const CIPHERS: &[Cipher] = &[
     variant(ccm_of(16, ccm::<12, 16>), " and a nonce of 12 bytes"),
     key_wrap(|kind, _| Mechanism::new(kind)),
     variant(key_wrap(iv::<8>), " and an initial value"),
+    key_wrap_pkcs7(|kind, _| Mechanism::new(kind)),
+    variant(key_wrap_pkcs7(iv::<8>), " and an initial value"),
     authentic(15, CKM_AES_KEY_WRAP_KWP, |kind, _| Mechanism::new(kind)),
     variant(authentic(15, CKM_AES_KEY_WRAP_KWP, iv::<4>), " and an initial value"),
     authentic(15, CKM_AES_KEY_WRAP_PAD, |kind, _| Mechanism::new(kind)),
@@ -98,6 +100,11 @@ const fn ccm_of(tag: usize, parameter: fn(CK_MECHANISM_TYPE, u8) -> Mechanism) -
 
 const fn key_wrap(parameter: fn(CK_MECHANISM_TYPE, u8) -> Mechanism) -> Cipher {
     Cipher { accepts: &[16, 24, 1000], refuses: &[8, 17], ..authentic(8, CKM_AES_KEY_WRAP, parameter) }
+}
+
+const fn key_wrap_pkcs7(parameter: fn(CK_MECHANISM_TYPE, u8) -> Mechanism) -> Cipher {
+    let cipher = authentic(16, CKM_AES_KEY_WRAP_PKCS7, parameter);
+    Cipher { accepts: &[8, 15, 16, 17, 24, 1000], refuses: &[1, 7], ..cipher }
 }
 
 const fn xts() -> Cipher {
@@ -434,9 +441,12 @@ fn wrong_keys(trial: &Trial<'_>) -> Result<(), Failure> {
             (&good, idle, &[CKR_KEY_FUNCTION_NOT_PERMITTED][..]),
             (&good, other, TYPES),
             (&good, NO_OBJECT, &[CKR_KEY_HANDLE_INVALID]),
-            (&odd, trial.key, &[CKR_MECHANISM_PARAM_INVALID]),
         ] {
             refused(way.init, calls.init(way.init, mechanism, key), codes)?;
+        }
+        // ECB has no parameter, so a token may ignore this one.
+        if ![CKM_AES_ECB, CKM_DES3_ECB].contains(&trial.cipher.kind) {
+            refused(way.init, calls.init(way.init, &odd, trial.key), &[CKR_MECHANISM_PARAM_INVALID])?;
         }
         refused(way.whole, calls.length(way.whole, vec![Arg::Bytes(b"")]), NOT_BEGUN)?;
     }

@@ -8,6 +8,7 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};
 use jeton_vectors::hex;
 
+use super::programs::RSA_SIZE;
 use super::{Case, DIGEST, ECDSA, HMAC, SHA256, case};
 use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, open_key, with};
 
@@ -308,7 +309,7 @@ pub const CASES: &[Case] = &[
         fixture.session.derive_key(&ecb_data(&SECRET), restricted(fixture)?, &template).map(drop)
     }),
     // Certificates (RFC 3279) and DNSSEC still use keys of 1024 bits.
-    case("C_CreateObject", "of an RSA key with 1024 bits", &[CKR_OK, CKR_KEY_SIZE_RANGE], |fixture| {
+    case("C_CreateObject", "of an RSA key with 1024 bits", RSA_SIZE, |fixture| {
         let mut modulus = [0x5a; 128];
         (modulus[0], modulus[127]) = (0xc1, 0x0b);
         let template = with(open_key(CKO_PUBLIC_KEY, CKK_RSA), Attribute::bytes(CKA_MODULUS, modulus));

@@ -1,10 +1,10 @@
 //! Key encapsulation.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Case, SHA256, case};
-use crate::fixture::{Fixture, Key, NO_OBJECT, ensure, open_key};
+use crate::fixture::{Fixture, Key, NO_OBJECT, ensure, open_key, with};
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
 /// The length of an ML-KEM-768 ciphertext in bytes (FIPS 203, table 3).
@@ -17,7 +17,8 @@ pub fn encapsulate(
     key: ObjectHandle,
     room: usize,
 ) -> Result<(Vec<u8>, ObjectHandle), Failure> {
-    let (template, output) = (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed());
+    let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
+    let output = Arg::zeroed();
     let (mut out, mut length) = (vec![0; room], room as CK_ULONG);
     let arguments = vec![
         Arg::Mechanism(mechanism),
@@ -63,7 +64,54 @@ fn with_pair(
     work(fixture.pair(Key::MlKem)?)
 }
 
+/// Checks that a mechanism that also wraps or derives gives both sides the same key. A pair needs
+/// the two usages.
+fn reversed(
+    fixture: &Fixture<'_>,
+    mechanism: &Mechanism,
+    generator: &Mechanism,
+    request: Attribute,
+) -> Result<(), Failure> {
+    let flags = fixture.module.mechanism_info(fixture.slot, mechanism.kind).map_or(0, |info| info.flags);
+    if flags & CKF_ENCAPSULATE == 0 {
+        let code = CKR_FUNCTION_NOT_SUPPORTED;
+        return Err(Failure {
+            function: "C_EncapsulateKey",
+            code,
+            doing: "looking for the mechanism".into(),
+        });
+    }
+    let half = |usage| vec![Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)];
+    let public = with(half(CKA_ENCAPSULATE), request);
+    let (public, private) = fixture.session.generate_key_pair(generator, &public, &half(CKA_DECAPSULATE))?;
+    let (ciphertext, one) = encapsulate(fixture, mechanism, public, 512)?;
+    let two = decapsulate(fixture, mechanism, private, &ciphertext)?;
+    let value = |key| fixture.session.attribute(key, CKA_VALUE);
+    ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
+}
+
+/// The code of a module that does not encapsulate with this mechanism.
+const REVERSED: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
+
 pub const CASES: &[Case] = &[
+    case("C_EncapsulateKey", "with CKM_RSA_PKCS_OAEP is reversed by C_DecapsulateKey", REVERSED, |fixture| {
+        let mechanism = Structure::new().number(CKM_SHA256).number(CKG_MGF1_SHA256);
+        let mechanism = mechanism.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP);
+        let generator = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+        reversed(fixture, &mechanism, &generator, Attribute::number(CKA_MODULUS_BITS, 2048))
+    }),
+    case("C_EncapsulateKey", "with CKM_RSA_PKCS is reversed by C_DecapsulateKey", REVERSED, |fixture| {
+        let generator = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+        let bits = Attribute::number(CKA_MODULUS_BITS, 2048);
+        reversed(fixture, &Mechanism::new(CKM_RSA_PKCS), &generator, bits)
+    }),
+    case("C_EncapsulateKey", "with CKM_ECDH1_DERIVE is reversed by C_DecapsulateKey", REVERSED, |fixture| {
+        let mechanism = Structure::new().number(CKD_NULL).number(0).null().number(0).null();
+        let generator = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
+        let curve = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_PARAMS)?;
+        let curve = Attribute::bytes(CKA_EC_PARAMS, curve);
+        reversed(fixture, &mechanism.mechanism(CKM_ECDH1_DERIVE), &generator, curve)
+    }),
     case(
         "C_EncapsulateKey",
         "is reversed by C_DecapsulateKey",

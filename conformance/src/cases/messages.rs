@@ -169,7 +169,8 @@ fn next(
 }
 
 /// Processes a message in parts whose lengths are those of the list in turn. Each call first gets a
-/// buffer that is too short.
+/// buffer that is shorter than the module asks for. It may be long enough only for a part that is
+/// not the last, for which the answer may be an upper bound.
 fn odd_parts(
     calls: &Calls<'_>,
     way: Way,
@@ -187,13 +188,17 @@ fn odd_parts(
         let call = |out: Arg<'_>| next(calls, way, &parameter, (part, flags), out);
         let mut needed = 0;
         call(Arg::NoBuffer(&mut needed))?;
-        let mut out = vec![0; needed as usize];
-        if let Some(short) = needed.checked_sub(1) {
-            let mut length = short;
-            refused(way.next, call(Arg::Buffer(&mut out[..short as usize], &mut length)), TOO_SMALL)?;
+        let (mut out, short) = (vec![0; needed as usize], needed.saturating_sub(1));
+        let mut length = short;
+        let outcome = call(Arg::Buffer(&mut out[..short as usize], &mut length));
+        if short < needed && (outcome.is_err() || flags != 0) {
+            refused(way.next, outcome, TOO_SMALL)?;
+            length = needed;
+            call(Arg::Buffer(&mut out, &mut length))?;
+        } else {
+            outcome?;
         }
-        call(Arg::Buffer(&mut out, &mut needed))?;
-        made.extend(&out[..needed as usize]);
+        made.extend(&out[..length as usize]);
         rest = after;
         if rest.is_empty() {
             return Ok(made);

@@ -8,6 +8,18 @@ use crate::fixture::ensure;
 
 const NO_SLOT: SlotId = SlotId(0x7fff_fff0);
 
+/// A size that each module supports if it has the mechanism, in the unit that PKCS#11 3.2 names for
+/// the mechanism. It lies in no range of the other unit.
+const UNITS: &[(CK_MECHANISM_TYPE, CK_ULONG)] = &[
+    (CKM_RSA_PKCS_KEY_PAIR_GEN, 2048),
+    (CKM_EC_KEY_PAIR_GEN, 256),
+    (CKM_AES_KEY_GEN, 32),
+    (CKM_AES_XTS_KEY_GEN, 64),
+    (CKM_CHACHA20_KEY_GEN, 32),
+    (CKM_CHACHA20, 256),
+    (CKM_GENERIC_SECRET_KEY_GEN, 256),
+];
+
 pub const CASES: &[Case] = &[
     case("C_GetSlotList", "of slots with a token contains the test token", &[CKR_OK], |fixture| {
         ensure("C_GetSlotList", fixture.module.slots(true)?.contains(&fixture.slot))
@@ -94,6 +106,13 @@ pub const CASES: &[Case] = &[
             })
         },
     ),
+    case("C_GetMechanismInfo", "gives sizes in the unit of the mechanism", &[CKR_OK], |fixture| {
+        let listed = fixture.module.mechanisms(fixture.slot)?;
+        UNITS.iter().filter(|(id, _)| listed.contains(id)).try_for_each(|(id, size)| {
+            let (least, most) = fixture.module.mechanism_info(fixture.slot, *id)?.key_sizes;
+            ensure("C_GetMechanismInfo", (least, most) == (0, 0) || (least..=most).contains(size))
+        })
+    }),
     case("C_InitToken", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.init_token(NO_SLOT, fixture.so_pin(), "nowhere")
     }),
@@ -128,6 +147,9 @@ pub const CASES: &[Case] = &[
     ),
     case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
+    }),
+    case("C_Login", "with a NULL PIN", &[CKR_ARGUMENTS_BAD, CKR_PIN_INCORRECT], |fixture| {
+        fixture.logged_out(|session| session.login(User::User, None))
     }),
     case("C_Login", "with an unknown user type", &[CKR_USER_TYPE_INVALID], |fixture| {
         fixture.logged_out(|session| {

@@ -191,6 +191,7 @@ const WRAPS: &[Wrap] = &[
     (CKM_AES_KEY_WRAP, Mechanism::new, Key::Aes, false),
     (CKM_AES_KEY_WRAP_KWP, Mechanism::new, Key::Aes, false),
     (CKM_AES_KEY_WRAP_PAD, Mechanism::new, Key::Aes, false),
+    (CKM_AES_KEY_WRAP_PKCS7, Mechanism::new, Key::Aes, false),
     (CKM_AES_ECB, Mechanism::new, Key::Aes, true),
     (CKM_AES_CBC, iv, Key::Aes, true),
     (CKM_AES_CBC_PAD, iv, Key::Aes, false),

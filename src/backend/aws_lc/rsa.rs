@@ -28,7 +28,7 @@ const MAX_EXPONENT_BITS: usize = 256;
 const MAX_GENERATED_EXPONENT_BITS: usize = 32;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
-    if !GENERATED_BITS.contains(&bits) || !bits.is_multiple_of(8) {
+    if !GENERATED_BITS.contains(&bits) {
         return Err(Error::KeySizeRange);
     }
     if !bits.is_multiple_of(GENERATED_STEP) {

@@ -1,4 +1,4 @@
-//! The key wraps KW and KWP (SP 800-38F, RFC 3394, RFC 5649).
+//! The key wraps KW, also with PKCS #7 padding, and KWP (SP 800-38F, RFC 3394, RFC 5649).
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -24,19 +24,28 @@ pub(in crate::backend) struct Kw<B> {
     cipher: B,
     direction: Direction,
     iv: [u8; SEMI],
+    padded: bool,
 }
 
 impl<B: BlockCipher<N>> Kw<B> {
-    /// Builds the wrap. `cipher` must have the same direction.
-    pub(in crate::backend) fn new(cipher: B, direction: Direction, iv: Option<[u8; SEMI]>) -> Self {
-        Self { cipher, direction, iv: iv.unwrap_or(KW_IV) }
+    /// Builds the wrap, with PKCS #7 padding if `padded`. `cipher` must have the same direction.
+    pub(in crate::backend) fn new(
+        cipher: B,
+        direction: Direction,
+        iv: Option<[u8; SEMI]>,
+        padded: bool,
+    ) -> Self {
+        Self { cipher, direction, iv: iv.unwrap_or(KW_IV), padded }
     }
 }
 
 impl<B: BlockCipher<N>> Whole for Kw<B> {
     fn output_len(&self, input: usize) -> Result<usize> {
+        let padding = if self.padded { SEMI - input % SEMI } else { 0 };
         match self.direction {
-            Direction::Encrypt if input.is_multiple_of(SEMI) && input >= 2 * SEMI => Ok(input + SEMI),
+            Direction::Encrypt if (input + padding).is_multiple_of(SEMI) && input + padding >= 2 * SEMI => {
+                Ok(input + padding + SEMI)
+            }
             Direction::Decrypt if input.is_multiple_of(SEMI) && input >= 3 * SEMI => Ok(input - SEMI),
             direction => Err(wrong_len(direction)),
         }
@@ -44,19 +53,22 @@ impl<B: BlockCipher<N>> Whole for Kw<B> {
 
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let len = self.output_len(input.len())?;
-        let out = output(out, len)?;
         if self.direction == Direction::Encrypt {
+            let out = output(out, len)?;
             out[..SEMI].copy_from_slice(&self.iv);
-            out[SEMI..].copy_from_slice(input);
+            out[SEMI..].fill((len - SEMI - input.len()) as u8);
+            out[SEMI..][..input.len()].copy_from_slice(input);
             wrap(&mut self.cipher, out)?;
             return Ok(len);
         }
         let mut message = Secret::try_copy(input)?;
         unwrap(&mut self.cipher, &mut message)?;
-        if !bool::from(message[..SEMI].ct_eq(&self.iv)) {
+        let (iv, message) = message.split_at(SEMI);
+        let (good, len) = if self.padded { padding::pkcs7(message, SEMI) } else { (1.into(), len) };
+        if !bool::from(iv.ct_eq(&self.iv) & good) {
             return Err(Error::EncryptedDataInvalid);
         }
-        out.copy_from_slice(&message[SEMI..]);
+        output(out, len)?.copy_from_slice(&message[..len]);
         Ok(len)
     }
 }

@@ -1,6 +1,7 @@
 //! Keys from key pairs: the shared secret of Diffie-Hellman (PKCS #3), and the public key of a
 //! private key.
 
+use crate::backend::PrivateKey;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
@@ -17,7 +18,16 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
     if !base.object_type().is_private() {
         return Err(Error::KeyTypeInconsistent);
     }
-    base.private_key(token.provider())?.agree(peer).map_err(|error| match error {
+    agree_dh(&*base.private_key(token.provider())?, peer)
+}
+
+/// Returns the shared secret. Fails with `MechanismParamInvalid` if `peer` is not a public value of
+/// the group.
+pub(in crate::module) fn agree_dh(private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
+    if peer.is_empty() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    private.agree(peer).map_err(|error| match error {
         Error::DataInvalid => Error::MechanismParamInvalid,
         other => other,
     })

@@ -1,42 +1,43 @@
 //! Elliptic curve Diffie-Hellman (PKCS#11 3.2, "Elliptic curves").
 
-use super::{Work, digest};
-use crate::backend::Provider;
+use super::digest;
+use crate::backend::{PrivateKey, Provider};
 use crate::error::{Error, Result};
 use crate::mechanism::AgreementKdf;
 use crate::object::key_type::ec;
 use crate::object::make::Cut;
 use crate::secret::Secret;
 
-impl Work<'_> {
-    /// Returns the key material and how to cut it (PKCS#11 3.2, "Elliptic curve Diffie-Hellman key
-    /// derivation"). Without a KDF, a shorter derived key gets the last bytes of the shared secret.
-    /// A KDF gives the wanted length.
-    pub(super) fn ecdh(
-        &self,
-        kdf: Option<AgreementKdf>,
-        shared: &[u8],
-        peer: &[u8],
-    ) -> Result<(Secret, Cut)> {
-        let provider = self.token.provider();
-        let private = self.base.private_key(provider)?;
-        let bare = |error| match error {
-            Error::DataInvalid | Error::AttributeValueInvalid => Error::MechanismParamInvalid,
-            other => other,
-        };
-        // The point may be bare or in a DER octet string, and a bare point may look like DER. So
-        // both forms are tried.
-        let secret = private
-            .agree(peer)
-            .or_else(|_| ec::octets(peer).and_then(|peer| private.agree(peer)))
-            .map_err(bare)?;
-        match kdf {
-            None if shared.is_empty() => Ok((secret, Cut::Leading)),
-            None => Err(Error::MechanismParamInvalid),
-            Some(kdf) => {
-                let len = self.wanted.unwrap_or(secret.len());
-                Ok((stretch(provider, kdf, &secret, shared, len)?, Cut::Not))
-            }
+/// Returns the key material and how to cut it (PKCS#11 3.2, "Elliptic curve Diffie-Hellman key
+/// derivation"). Without a KDF, a shorter derived key gets the last bytes of the shared secret. A
+/// KDF gives the `wanted` length. Fails with `MechanismParamInvalid` if `peer` is not a public key
+/// of the same curve.
+pub(in crate::module) fn agree(
+    provider: &Provider,
+    private: &dyn PrivateKey,
+    (kdf, shared): (Option<AgreementKdf>, &[u8]),
+    peer: &[u8],
+    wanted: Option<usize>,
+) -> Result<(Secret, Cut)> {
+    let bare = |error| match error {
+        Error::DataInvalid | Error::AttributeValueInvalid => Error::MechanismParamInvalid,
+        other => other,
+    };
+    if peer.is_empty() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // The point may be bare or in a DER octet string, and a bare point may look like DER. So both
+    // forms are tried.
+    let secret = private
+        .agree(peer)
+        .or_else(|_| ec::octets(peer).and_then(|peer| private.agree(peer)))
+        .map_err(bare)?;
+    match kdf {
+        None if shared.is_empty() => Ok((secret, Cut::Leading)),
+        None => Err(Error::MechanismParamInvalid),
+        Some(kdf) => {
+            let len = wanted.unwrap_or(secret.len());
+            Ok((stretch(provider, kdf, &secret, shared, len)?, Cut::Not))
         }
     }
 }

@@ -155,16 +155,16 @@ impl<'a> Guard<'a> {
 }
 
 /// Marks a key that is decapsulated or encapsulated with that key, out of a secret of `natural`
-/// bytes.
+/// bytes. `extent` is that of a derivation of the same secret.
 pub(in crate::module) fn mark_received(
     mechanism: &Mechanism,
     attributes: &mut Attributes,
     template: &Template<'_>,
     forced: Option<&Value>,
-    natural: usize,
+    (extent, natural): (Extent, usize),
 ) -> Result<()> {
     let len = attributes.number(A::VALUE_LEN).and_then(|len| usize::try_from(len).ok());
-    let makeup = rule::made(Extent::Fixed, natural, len.unwrap_or(natural));
+    let makeup = rule::made(extent, natural, len.unwrap_or(natural));
     mark(mechanism.info.id, makeup, attributes, template, forced)
 }
 

@@ -28,12 +28,13 @@ mod tls;
 
 pub use tls::Connection;
 
-pub(super) use ecdh::stretch;
+pub(super) use dh::agree_dh;
+pub(super) use ecdh::{agree as agree_ecdh, stretch};
 use guard::Guard;
 pub(super) use guard::{check_received, digestible, mark_received, state, template_of};
 
 /// Maximum length of a derived key in bytes. HKDF outputs at most 255 digests (RFC 5869, 2.3).
-const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
+pub(super) const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
 
 /// The result of a derivation.
 pub enum Derived {
@@ -162,7 +163,11 @@ impl<'a> Work<'a> {
     /// Computes the secret. Also returns at which end a secret that is too long is cut.
     fn secret(&self, derivation: Derivation) -> Result<(Secret, Cut)> {
         let secret = match (derivation, &self.mechanism.params) {
-            (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => return self.ecdh(*kdf, shared, peer),
+            (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => {
+                let (provider, private) =
+                    (self.token.provider(), self.base.private_key(self.token.provider())?);
+                return ecdh::agree(provider, &*private, (*kdf, shared), peer, self.wanted);
+            }
             (Derivation::Dh, Params::Data(peer)) => {
                 return Ok((dh::agree(self.token, self.base, peer)?, Cut::Leading));
             }

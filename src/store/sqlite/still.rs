@@ -78,14 +78,18 @@ fn uri(path: &Path) -> OsString {
 
 /// Returns whether SQLite failed because the disk is full.
 pub(super) fn is_out_of_room(reason: &rusqlite::Error) -> bool {
-    // SQLite creates the index file of the log with its full size. So this error means a full
-    // disk.
-    let index = reason.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE);
-    index || reason.sqlite_error_code() == Some(ErrorCode::DiskFull)
+    // SQLite creates the index file of the log with its full size, and `store::locks` gives it its
+    // blocks before it is mapped. So these errors mean a full disk.
+    let index = |error: &rusqlite::ffi::Error| {
+        [SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHMMAP].contains(&error.extended_code)
+    };
+    reason.sqlite_error().is_some_and(index) || reason.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
 
 /// <https://sqlite.org/rescode.html#ioerr_shmsize>
 const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+/// <https://sqlite.org/rescode.html#ioerr_shmmap>
+const SQLITE_IOERR_SHMMAP: i32 = 10 | (21 << 8);
 
 /// Returns whether SQLite failed because it may not create or write a file.
 fn cannot_write(reason: &rusqlite::Error) -> bool {

@@ -55,7 +55,9 @@ impl Ciphers for AllCiphers {
             }
             S::Des3Ecb => des3::ecb(key, direction),
             S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
-            S::AesKw { iv } => collected(Kw::new(OneWay::new(key, direction)?, direction, *iv)),
+            S::AesKw { iv, padded } => {
+                collected(Kw::new(OneWay::new(key, direction)?, direction, *iv, *padded))
+            }
             S::AesKwp { iv } => collected(Kwp::new(OneWay::new(key, direction)?, direction, *iv)),
             S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),
         }

@@ -84,7 +84,8 @@ fn schemes() -> Vec<(S, usize)> {
                 },
                 key,
             ),
-            (S::AesKw { iv: None }, key),
+            (S::AesKw { iv: None, padded: false }, key),
+            (S::AesKw { iv: None, padded: true }, key),
             (S::AesKwp { iv: Some([1, 2, 3, 4]) }, key),
         ]);
         schemes.extend([1, 8, 64, 128].map(|bits| (S::AesCfb { iv, bits }, key)));
@@ -473,7 +474,7 @@ fn rfc_3394_kw() {
         (32, 32, "28c9f404c4b810f4cbccb35cfb87f8263f5786e2d80ed326cbc7f0e71a99f43bfb988b9b7a02dd21"),
     ] {
         let key: Vec<u8> = (0..key).collect();
-        check(&S::AesKw { iv: None }, &key, &plain[..plain_len], &hex(expected));
+        check(&S::AesKw { iv: None, padded: false }, &key, &plain[..plain_len], &hex(expected));
     }
 }
 
@@ -504,15 +505,18 @@ fn unwrapping_needs_the_initial_value_of_the_wrapping() {
         let foreign = decrypt(&S::AesKwp { iv: None }, &key, &wrapped);
         assert_eq!(foreign, Err(Error::EncryptedDataInvalid));
     }
-    let own = S::AesKw { iv: Some([9; 8]) };
+    let own = S::AesKw { iv: Some([9; 8]), padded: false };
     let wrapped = encrypt(&own, &key, &[1; 24]).unwrap();
     check(&own, &key, &[1; 24], &wrapped);
-    assert_eq!(decrypt(&S::AesKw { iv: None }, &key, &wrapped), Err(Error::EncryptedDataInvalid));
+    assert_eq!(
+        decrypt(&S::AesKw { iv: None, padded: false }, &key, &wrapped),
+        Err(Error::EncryptedDataInvalid)
+    );
     // KWP refuses this output of KW.
     assert_eq!(decrypt(&S::AesKwp { iv: None }, &key, &wrapped), Err(Error::EncryptedDataInvalid));
 
     for (scheme, bad, bad_wrapped) in [
-        (S::AesKw { iv: None }, &[0, 8, 15, 17][..], &[0, 8, 16, 23, 25][..]),
+        (S::AesKw { iv: None, padded: false }, &[0, 8, 15, 17][..], &[0, 8, 16, 23, 25][..]),
         (S::AesKwp { iv: None }, &[0], &[0, 8, 15, 17]),
     ] {
         for len in bad {
@@ -525,6 +529,27 @@ fn unwrapping_needs_the_initial_value_of_the_wrapping() {
 }
 
 #[test]
+fn kw_with_pkcs7_wraps_the_padded_message() {
+    let (key, bare, padded) =
+        (key(32), S::AesKw { iv: None, padded: false }, S::AesKw { iv: None, padded: true });
+    for len in [8, 9, 15, 16, 17, 1000] {
+        let message = vec![3; len];
+        let padding = 8 - len % 8;
+        let whole = [&message[..], &vec![padding as u8; padding]].concat();
+        check(&padded, &key, &message, &encrypt(&bare, &key, &whole).unwrap());
+    }
+    for wrong in [0, 9, 4] {
+        let wrapped = encrypt(&bare, &key, &[wrong; 16]).unwrap();
+        let (good, refused) = (wrong == 4, decrypt(&padded, &key, &wrapped));
+        assert_eq!(refused, if good { Ok(vec![4; 12]) } else { Err(Error::EncryptedDataInvalid) });
+    }
+    let foreign = encrypt(&S::AesKw { iv: Some([9; 8]), padded: true }, &key, &[1; 24]).unwrap();
+    assert_eq!(decrypt(&padded, &key, &foreign), Err(Error::EncryptedDataInvalid));
+    assert_eq!(encrypt(&padded, &key, &[0; 7]), Err(Error::DataLenRange));
+    assert_eq!(decrypt(&padded, &key, &[0; 16]), Err(Error::EncryptedDataLenRange));
+}
+
+#[test]
 fn kwp_refuses_impossible_lengths_and_paddings() {
     let key = key(16);
     // The test wraps with KW and its own initial value of eight bytes. So it can set any value in
@@ -532,7 +557,7 @@ fn kwp_refuses_impossible_lengths_and_paddings() {
     for (len, data) in [(0u32, [0; 16]), (8, [0; 16]), (17, [0; 16]), (u32::MAX, [0; 16]), (15, [1; 16])] {
         let mut iv = [0xa6, 0x59, 0x59, 0xa6, 0, 0, 0, 0];
         iv[4..].copy_from_slice(&len.to_be_bytes());
-        let wrapped = encrypt(&S::AesKw { iv: Some(iv) }, &key, &data).unwrap();
+        let wrapped = encrypt(&S::AesKw { iv: Some(iv), padded: false }, &key, &data).unwrap();
         let refused = decrypt(&S::AesKwp { iv: None }, &key, &wrapped);
         assert_eq!(refused, Err(Error::EncryptedDataInvalid), "{len}");
     }
@@ -631,7 +656,8 @@ fn a_changed_ciphertext_or_tag_leaves_no_plaintext_in_the_output() {
             },
             32,
         ),
-        (S::AesKw { iv: None }, 32),
+        (S::AesKw { iv: None, padded: false }, 32),
+        (S::AesKw { iv: None, padded: true }, 32),
         (S::AesKwp { iv: None }, 32),
     ] {
         let key = key(key_len);

@@ -52,7 +52,7 @@ fn cipher(scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box
         S::Aead { cipher, .. } => tagged(message::aead(*cipher, key)?, scheme, direction),
         S::Des3Ecb => des3::ecb(key, direction),
         S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
-        S::AesKw { iv } => collected(Kw::new(aes()?, direction, *iv)),
+        S::AesKw { iv, padded } => collected(Kw::new(aes()?, direction, *iv, *padded)),
         S::AesKwp { iv } => collected(Kwp::new(aes()?, direction, *iv)),
     }
 }
