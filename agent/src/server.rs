@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
+use jeton::error::Error;
 use jeton::id::{SessionHandle, SlotId};
 use jeton::module::{Module, Threads, User};
 use jeton_agent_protocol::argument::{Input, Parameters};
@@ -75,7 +76,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Agent {
     /// Opens the tokens of the configuration.
-    pub fn start(tickets: Tickets, rules: Rules) -> Result<Arc<Self>, jeton::error::Error> {
+    pub fn start(tickets: Tickets, rules: Rules) -> Result<Arc<Self>, Error> {
         let module = Module::new();
         module.initialize(None)?;
         jeton_pkcs11::serve_applications();
@@ -433,8 +434,14 @@ impl Served<'_> {
             })?;
             application.module.login(session, user, login.pin)
         });
-        // The application learns the reason from its next call.
-        if outcome == Some(Ok(())) { CKR_OK } else { CKR_USER_NOT_LOGGED_IN }
+        match outcome {
+            Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => CKR_OK,
+            // The application learns it from its next call.
+            _ => {
+                warn!(peer = self.peer, ?outcome, "a ticket does not log in");
+                CKR_USER_NOT_LOGGED_IN
+            }
+        }
     }
 }
 

@@ -39,7 +39,7 @@ type Refusal = CK_RV;
 pub struct Application {
     link: Mutex<Link>,
     idle: Mutex<Vec<Linked>>,
-    sessions: RwLock<HashMap<CK_SESSION_HANDLE, Arc<Mutex<Session>>>>,
+    sessions: RwLock<HashMap<CK_SESSION_HANDLE, Arc<Held>>>,
     last_session: AtomicU64,
     /// The logins of the application, by slot.
     logins: Mutex<HashMap<u64, Login>>,
@@ -84,6 +84,14 @@ struct Login {
     ticket: Vec<u8>,
     /// The agent that knows of the login.
     epoch: u64,
+}
+
+/// A session, with what is read while another thread uses it.
+struct Held {
+    slot: u64,
+    /// The agent at which the session is open.
+    epoch: AtomicU64,
+    session: Mutex<Session>,
 }
 
 /// A session of the application.
@@ -282,7 +290,9 @@ impl Application {
         if call.function == Function::C_CloseAllSessions
             && let [Argument::Number(slot)] = call.arguments[..]
         {
-            self.remove_sessions(|session| session.slot == slot);
+            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            sessions.retain(|_, held| held.slot != slot);
+            drop(sessions);
             lock(&self.logins).remove(&slot);
         }
         // SAFETY: the caller's promise.
@@ -301,13 +311,20 @@ impl Application {
     ) -> Result<CK_RV, Refusal> {
         let known = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
         let known = known.ok_or(CKR_SESSION_HANDLE_INVALID)?;
-        let mut session = lock(&known);
+        let mut session = lock(&known.session);
         let start = Instant::now();
         loop {
             let mut linked = self.take()?;
             if session.epoch != linked.epoch {
+                if function == Function::C_CloseSession {
+                    // It ended with its agent.
+                    self.put_back(linked);
+                    drop(session);
+                    self.remove_session(handle, &known);
+                    return Ok(CKR_OK);
+                }
                 match self.reopen(&mut session, &mut linked) {
-                    Ok(()) => {}
+                    Ok(()) => known.epoch.store(session.epoch, Ordering::Release),
                     Err(Some(lost)) => {
                         self.lost(linked, &lost);
                         if start.elapsed() > PATIENCE {
@@ -317,7 +334,8 @@ impl Application {
                     }
                     Err(None) => {
                         self.put_back(linked);
-                        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+                        drop(session);
+                        self.remove_session(handle, &known);
                         return Err(CKR_SESSION_HANDLE_INVALID);
                     }
                 }
@@ -358,10 +376,8 @@ impl Application {
             };
             self.put_back(linked);
             if function == Function::C_CloseSession && outcome == Ok(CKR_OK) {
-                let slot = session.slot;
                 drop(session);
-                self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
-                self.forget_login_without_sessions(slot);
+                self.remove_session(handle, &known);
             }
             return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
         }
@@ -469,11 +485,19 @@ impl Application {
         }
     }
 
-    /// The last session on a token ends the login.
-    fn forget_login_without_sessions(&self, slot: u64) {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        if sessions.values().all(|session| lock(session).slot != slot) {
-            lock(&self.logins).remove(&slot);
+    /// Forgets a session. The last session on a token ends the login. If it was only the last one
+    /// that is open at its agent, the next one logs in again.
+    fn remove_session(&self, handle: CK_SESSION_HANDLE, gone: &Held) {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        sessions.remove(&handle);
+        let mut left = sessions.values().filter(|held| held.slot == gone.slot).peekable();
+        let mut logins = lock(&self.logins);
+        if left.peek().is_none() {
+            logins.remove(&gone.slot);
+        } else if let Some(login) = logins.get_mut(&gone.slot)
+            && left.all(|held| held.epoch.load(Ordering::Acquire) != login.epoch)
+        {
+            login.epoch = 0;
         }
     }
 
@@ -521,13 +545,9 @@ impl Application {
         let (state, waiting, certain) = Default::default();
         let session = Session { slot, flags, epoch, handle, state, waiting, certain };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        sessions.insert(new, Arc::new(Mutex::new(session)));
+        let held = Held { slot, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
+        sessions.insert(new, Arc::new(held));
         new
-    }
-
-    fn remove_sessions(&self, is_gone: impl Fn(&Session) -> bool) {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, session| !is_gone(&lock(session)));
     }
 
     /// Returns a connection that no other call uses.

@@ -19,7 +19,10 @@ impl Agent {
         let tokens = directory.join("tokens");
         std::fs::create_dir_all(&tokens).expect("a directory");
         let configuration = directory.join("jeton.toml");
-        let text = format!("token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\n", tokens.display());
+        let text = format!(
+            "token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\nlog = {{ level = 'warn' }}\n",
+            tokens.display()
+        );
         std::fs::write(&configuration, text).expect("a file");
         let child = Command::new(env!("CARGO_BIN_EXE_jeton-agent"))
             .arg("--socket")
