@@ -52,6 +52,20 @@ pub enum Error {
         /// The reason.
         source: jeton_formats::Error,
     },
+    /// There is no such token, object or certificate.
+    #[error("{0}")]
+    NotFound(String),
+    /// There is one already.
+    #[error("{0}")]
+    Exists(String),
+    /// The list of issued certificates could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Register {
+        /// The file of the list.
+        path: PathBuf,
+        /// The reason of SQLite.
+        source: rusqlite::Error,
+    },
     /// The work could not be done.
     #[error("{0}")]
     Failed(String),

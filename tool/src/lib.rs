@@ -13,6 +13,7 @@ pub mod import;
 pub mod migrate;
 pub mod object;
 pub mod output;
+pub mod register;
 pub mod role;
 pub mod token;
 pub mod token_file;

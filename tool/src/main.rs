@@ -20,6 +20,9 @@ const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupte
 #[derive(Parser)]
 #[command(name = "jeton", version, about, after_help = EXIT)]
 struct Arguments {
+    /// Write the result as JSON.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -38,6 +41,10 @@ enum Command {
     Cert(commands::cert::Cert),
     /// Make a certificate request.
     Csr(commands::cert::Csr),
+    /// Sign a certificate revocation list (CRL).
+    Crl(commands::crl::Crl),
+    /// Answer an OCSP request, or run a responder on a loopback address.
+    Ocsp(commands::ocsp::Ocsp),
     /// Sign a file.
     Sign(commands::compute::Sign),
     /// Verify the signature of a file.
@@ -95,6 +102,8 @@ impl Command {
             Self::Key(command) => command.run(),
             Self::Cert(command) => command.run(),
             Self::Csr(command) => command.run(),
+            Self::Crl(command) => command.run(),
+            Self::Ocsp(command) => command.run(),
             Self::Sign(command) => command.run(),
             Self::Verify(command) => command.run(),
             Self::Encrypt(command) => command.run(),
@@ -125,7 +134,9 @@ fn main() -> ExitCode {
         return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
     let arguments = as_subcommand(std::env::args_os().collect());
-    Arguments::parse_from(arguments).command.run().unwrap_or_else(|error| report(&error))
+    let Arguments { json, command } = Arguments::parse_from(arguments);
+    commands::out::choose_json(json);
+    command.run().unwrap_or_else(|error| report(&error))
 }
 
 /// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.

@@ -21,7 +21,7 @@ use x509_cert::ext::pkix::crl::dp::DistributionPoint;
 use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
 use x509_cert::ext::pkix::{
     AccessDescription, AuthorityInfoAccessSyntax, BasicConstraints, CrlDistributionPoints, CrlReason,
-    ExtendedKeyUsage, KeyUsage, KeyUsages, NameConstraints, SubjectKeyIdentifier,
+    KeyUsage, KeyUsages, NameConstraints, SubjectKeyIdentifier,
 };
 use x509_cert::ext::{AsExtension, Extension};
 use x509_cert::serial_number::SerialNumber;
@@ -160,6 +160,11 @@ impl Issuer {
         self.certificate.tbs_certificate.subject.to_string()
     }
 
+    /// Returns the public key of the CA as SubjectPublicKeyInfo.
+    pub fn public_key(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.certificate.tbs_certificate.subject_public_key_info.to_der()?)
+    }
+
     /// Returns the key identifier of the CA.
     pub fn key_id(&self) -> &[u8] {
         &self.key_id
@@ -183,7 +188,7 @@ impl Issuer {
             false => extension::leaf_basic_constraints()?,
         });
         if let Some(extended) = order.profile.extended {
-            extensions.push(ExtendedKeyUsage(vec![extended]).to_extension(&subject, &[])?);
+            extensions.push(extension::extended_key_usage(extended)?);
             if extended == ID_KP_OCSP_SIGNING {
                 // RFC 6960, 4.2.2.2.1: clients do not ask whether the signer itself is revoked.
                 let extn_value = OctetString::new(Null.to_der()?)?;

@@ -82,9 +82,6 @@ struct Create {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 impl Create {
@@ -94,7 +91,7 @@ impl Create {
         if stream && stdout.is_terminal() {
             return Err(Error::Usage("a backup is not text: give a file, or use a pipe".to_owned()));
         }
-        if stream && self.json {
+        if stream && out::is_json() {
             return Err(Error::Usage("standard output cannot have both the backup and JSON".to_owned()));
         }
         let protection = self.protection()?;
@@ -108,10 +105,10 @@ impl Create {
             backup::Output::File(&self.file, existing)
         };
         let header = backup::create(&token, login, &protection, output)?;
-        if self.json {
+        if out::is_json() {
             out::json(&Report::of(&header, login.is_some()))?;
         } else if stream {
-            eprintln!("jeton: the backup was not read again; `jeton backup verify` checks it");
+            pin::warn("the backup was not read again; `jeton backup verify` checks it");
         } else {
             out::line(format_args!("{} holds {}.", self.file.display(), describe(&header)))?;
             out::line(depth(login.is_some()))?;
@@ -190,9 +187,6 @@ struct Verify {
     backup: Decryption,
     #[command(flatten)]
     pins: EitherPin,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 impl Verify {
@@ -204,7 +198,7 @@ impl Verify {
         if let Some(known) = &known {
             opened.check(known.login())?;
         }
-        if self.json {
+        if out::is_json() {
             out::json(&Report::of(&opened.header, known.is_some()))?;
         } else {
             out::line(format_args!("{} holds {}.", self.backup.file.display(), describe(&opened.header)))?;
@@ -228,9 +222,6 @@ struct RestoreCommand {
     as_it_is: bool,
     #[command(flatten)]
     pins: EitherPin,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 impl RestoreCommand {
@@ -255,7 +246,7 @@ impl RestoreCommand {
             };
             opened.restore(Restore::NewState(known.login()))?
         };
-        if self.json {
+        if out::is_json() {
             let restored = Header { serial: facts.serial, state: facts.state, ..header };
             out::json(&Restored { report: Report::of(&restored, !self.as_it_is), file: path })?;
         } else {

@@ -14,6 +14,7 @@ use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{describe, public_key_info};
 use serde::Serialize;
 
+use super::issue::{Issue, Issued, Revoke};
 use super::key::Import;
 use super::out::{self, Output};
 use super::target::{Chosen, Need, Opened};
@@ -35,6 +36,12 @@ enum What {
     List(List),
     /// Make a certificate that the key itself signs.
     SelfSign(SelfSign),
+    /// Sign a certificate for a request with the key of a CA.
+    Issue(Issue),
+    /// List the certificates that `cert issue` made.
+    Issued(Issued),
+    /// Revoke a certificate that `cert issue` made.
+    Revoke(Revoke),
 }
 
 impl Cert {
@@ -45,13 +52,16 @@ impl Cert {
             What::Export(command) => command.run(),
             What::List(command) => command.run(),
             What::SelfSign(command) => command.run(),
+            What::Issue(command) => command.run(),
+            What::Issued(command) => command.run(),
+            What::Revoke(command) => command.run(),
         }
     }
 }
 
 /// The form of a certificate or a request.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+pub enum Form {
     /// PEM.
     Pem,
     /// DER.
@@ -89,9 +99,6 @@ fn write(output: &Output, form: Form, der: &[u8]) -> Result<(), Error> {
 struct List {
     #[command(flatten)]
     chosen: Chosen,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A certificate in `--json`.
@@ -124,7 +131,7 @@ impl List {
                 uri: described.uri,
             });
         }
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(Row::show)?;

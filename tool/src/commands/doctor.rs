@@ -19,9 +19,6 @@ pub struct Doctor {
     /// process holds.
     #[arg(long)]
     repair: bool,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A finding in `--json`.
@@ -41,7 +38,7 @@ impl Doctor {
             let repaired = self.repair && finding.repair()?;
             rows.push(Row { finding, repaired });
         }
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(show)?;

@@ -22,9 +22,6 @@ pub struct Mechanisms {
     /// The slot. The default is the first one with a token.
     #[arg(long)]
     slot: Option<CK_SLOT_ID>,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A mechanism in `--json`.
@@ -58,7 +55,7 @@ impl Mechanisms {
                 functions: functions.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             });
         }
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -57,9 +57,6 @@ struct List {
     /// Ask for the user's PIN, so that private objects are listed too.
     #[arg(long)]
     login: bool,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 impl List {
@@ -68,7 +65,7 @@ impl List {
         let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
         let found = self.chosen.objects.find(&session, &[])?;
         let rows: Vec<_> = found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(show)?;
@@ -100,9 +97,6 @@ pub fn show(object: &Description) -> Result<(), Error> {
 struct Show {
     #[command(flatten)]
     chosen: Chosen,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// An attribute in `--json`.
@@ -132,7 +126,7 @@ impl Show {
                 values.push(Value { attribute: names::attribute(kind), value: hex(&value) });
             }
         }
-        if self.json {
+        if out::is_json() {
             out::json(&values)?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -174,11 +174,16 @@ pub fn ask_new(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizin
         }
     };
     if pin.len() < SHORT {
-        eprintln!(
-            "jeton: the {whose} PIN has fewer than {SHORT} characters: a thief of the token's file can guess it"
-        );
+        warn(&format!(
+            "the {whose} PIN has fewer than {SHORT} characters: a thief of the token's file can guess it"
+        ));
     }
     Ok(pin)
+}
+
+/// Writes a warning to standard error.
+pub fn warn(text: &str) {
+    eprintln!("warning: {}", jeton_client::text::shown(text));
 }
 
 /// Asks for the password of a file.

@@ -124,9 +124,6 @@ fn check_label(label: &str) -> Result<(), Error> {
 pub struct ShowSlots {
     #[command(flatten)]
     module: ModuleOption,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A slot in `--json`.
@@ -158,7 +155,7 @@ impl ShowSlots {
     pub fn run(self) -> Result<ExitCode, Error> {
         let module = self.module.open(None)?;
         let rows: Vec<_> = token::slots(&module)?.iter().map(Row::of).collect();
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(Row::show)?;
@@ -328,9 +325,6 @@ struct MoveToken {
     /// The store that the token moves to.
     #[arg(long)]
     to: To,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// The values of `--to`.
@@ -365,7 +359,7 @@ impl MoveToken {
         let (serial, label) = self.which.names();
         let Moved { facts, from, to } = token_file::move_token(serial, label, to)?;
         let (serial, label) = (facts.serial, facts.label);
-        if self.json {
+        if out::is_json() {
             let (objects, state, finished) = (facts.objects, facts.state, from.is_none());
             out::json(&MovedRow { serial, label, objects, state, from, to, finished })?;
             return Ok(ExitCode::SUCCESS);
