@@ -4,10 +4,10 @@ use cryptoki_sys::*;
 use jeton_client::text::hex;
 use jeton_pki::key_type::Usage;
 
-use crate::Error;
 use crate::client::{Attribute, ObjectHandle, Session};
 use crate::formats::certificate;
 use crate::token_file::{KeyPair, PrivateTemplate};
+use crate::{Cause, Error};
 
 /// The label and the ID of imported objects.
 #[derive(Clone, Debug)]
@@ -151,8 +151,11 @@ fn refuse_duplicate(session: &Session, class: CK_OBJECT_CLASS, naming: &Naming) 
     if session.find(&template)?.is_empty() {
         return Ok(());
     }
-    Err(Error::Failed(format!(
-        "the token has an object of this class with ID {}; choose another --id, or allow it with --force",
-        hex(&naming.id)
-    )))
+    Err(Error::Caused(
+        Cause::Exists,
+        format!(
+            "the token has an object of this class with ID {}; choose another --id, or allow it with --force",
+            hex(&naming.id)
+        ),
+    ))
 }

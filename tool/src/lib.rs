@@ -19,6 +19,6 @@ pub mod token;
 pub mod token_file;
 pub mod uri;
 
-pub use error::Error;
+pub use error::{Cause, Error};
 pub use jeton_client as client;
 pub use jeton_formats as formats;

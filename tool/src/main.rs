@@ -14,7 +14,7 @@ use jeton_tool::{Error, migrate};
 #[global_allocator]
 static ALLOCATOR: jeton_tool::token_file::WipingAllocator = jeton_tool::token_file::WipingAllocator;
 
-const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+const EXIT: &str = "Exit status: 0 if the work is done. The manual page lists the other ones.";
 
 /// Administer tokens of any PKCS#11 module.
 #[derive(Parser)]
@@ -139,12 +139,16 @@ fn main() -> ExitCode {
     command.run().unwrap_or_else(|error| report(&error))
 }
 
-/// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
+/// Writes an error. Returns the exit status of its cause.
 fn report(error: &Error) -> ExitCode {
-    if !is_closed_pipe(error) {
-        eprintln!("jeton: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
+    let (cause, text) = (error.cause(), error.to_string());
+    if commands::out::is_json() {
+        let error = serde_json::json!({ "status": cause as u8, "error": cause.name(), "message": text });
+        eprintln!("{error}");
+    } else if !is_closed_pipe(error) {
+        eprintln!("jeton: {}", shown(&text).replace("\\u{a}", "\n"));
     }
-    if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    ExitCode::from(cause as u8)
 }
 
 /// Returns whether the reader of standard output has closed the pipe, as `head` does.

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
-use crate::Error;
+use crate::{Cause, Error};
 
 /// How long to wait for another process that writes to the list.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -140,9 +140,12 @@ impl Register {
         let changed = self.done(self.connection.execute(REVOKE, params![serial, now(), reason]))?;
         let entry = self.entries(None)?.into_iter().find(|entry| entry.serial == serial);
         match entry {
-            None => Err(Error::NotFound(format!("{} has no certificate {serial}", self.path.display()))),
+            None => Err(Error::Caused(
+                Cause::NotFound,
+                format!("{} has no certificate {serial}", self.path.display()),
+            )),
             Some(_) if changed == 0 => {
-                Err(Error::Exists(format!("the certificate {serial} is revoked already")))
+                Err(Error::Caused(Cause::Exists, format!("the certificate {serial} is revoked already")))
             }
             Some(entry) => Ok(entry),
         }
@@ -154,9 +157,9 @@ impl Register {
             "UPDATE authority SET crl_number = crl_number + 1 WHERE key_id = ?1 RETURNING crl_number";
         let number = self.connection.query_row(NEXT, [authority], |row| row.get::<_, i64>(0)).optional();
         let number = self.done(number)?;
-        number
-            .map(i64::unsigned_abs)
-            .ok_or_else(|| Error::NotFound(format!("{} does not have this CA", self.path.display())))
+        number.map(i64::unsigned_abs).ok_or_else(|| {
+            Error::Caused(Cause::NotFound, format!("{} does not have this CA", self.path.display()))
+        })
     }
 
     fn done<T>(&self, result: rusqlite::Result<T>) -> Result<T, Error> {

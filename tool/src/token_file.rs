@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use cryptoki_sys::CK_ATTRIBUTE_TYPE;
 use zeroize::Zeroize;
 
-use crate::Error;
 use crate::client::Attribute;
+use crate::{Cause, Error};
 
 use jeton::admin::backup::Problem;
 
@@ -31,7 +31,7 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
         }
     }
     match found.len() {
-        0 => Err(Error::Failed("no such token in the configured store".to_owned())),
+        0 => Err(Error::Caused(Cause::NotFound, "no such token in the configured store".to_owned())),
         1 => Ok(found.remove(0)),
         _ => Err(Error::Failed("several tokens fit; choose one with --serial".to_owned())),
     }
@@ -114,7 +114,7 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
 }
 
 fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
-    move |problem| Error::TokenFile { what, reason: problem.to_string() }
+    move |problem| Error::TokenFile { what, cause: Cause::Other, reason: problem.to_string() }
 }
 
 /// Returns the files of the configuration, and the names and values of the main settings.
@@ -145,8 +145,9 @@ impl Drop for PrivateTemplate {
 
 /// Reads a private key in PKCS #8 and computes its public key.
 pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
-    let pair = jeton::admin::keys::read_private_key(der)
-        .map_err(|_| Error::Failed("not a private key of a known type, or damaged".to_owned()))?;
+    let pair = jeton::admin::keys::read_private_key(der).map_err(|_| {
+        Error::Caused(Cause::Damaged, "not a private key of a known type, or damaged".to_owned())
+    })?;
     let attributes = |bytes: &jeton::admin::keys::Bytes| {
         bytes.iter().map(|(id, value)| Attribute::bytes(narrow(*id), value.to_vec())).collect()
     };
@@ -211,6 +212,14 @@ fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
             Core::TokenWriteProtected => "the file is read-only".to_owned(),
             other => format!("{other:?}; the log says why"),
         };
-        Error::TokenFile { what, reason }
+        let cause = match error {
+            Core::PinIncorrect => Cause::WrongPin,
+            Core::PinLocked => Cause::Locked,
+            Core::PinLenRange => Cause::Refused,
+            Core::UserPinNotInitialized => Cause::NotFound,
+            Core::TokenWriteProtected => Cause::NotPermitted,
+            _ => Cause::Device,
+        };
+        Error::TokenFile { what, cause, reason }
     }
 }

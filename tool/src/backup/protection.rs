@@ -8,8 +8,8 @@ use age::secrecy::{ExposeSecret, SecretString};
 use age::{DecryptError, Decryptor, Encryptor, Identity, IdentityFile, Recipient, scrypt, x25519};
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::output::{self, Existing};
+use crate::{Cause, Error};
 
 /// The shortest passphrase in bytes.
 pub const SHORTEST_PASSPHRASE: usize = 12;
@@ -90,7 +90,10 @@ impl Keys {
         let failed = |reason: &str| Error::Failed(format!("{}: {reason}", name.display()));
         let explain = |error: DecryptError| match error {
             DecryptError::NoMatchingKeys => failed("the backup is for other keys"),
-            DecryptError::DecryptionFailed => failed("the passphrase is wrong, or the file was altered"),
+            DecryptError::DecryptionFailed => {
+                let text = format!("{}: the passphrase is wrong, or the file was altered", name.display());
+                Error::Caused(Cause::WrongPin, text)
+            }
             DecryptError::ExcessiveWork { required, .. } => failed(&format!(
                 "its passphrase costs 2^{required} blocks of scrypt; 2^{MOST_WORK} are allowed"
             )),

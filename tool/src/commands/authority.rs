@@ -13,7 +13,7 @@ use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, certificate::public_key_of};
 use jeton_tool::object::public_key_info;
 use jeton_tool::register::{Entry, Register};
-use jeton_tool::{Error, token_file};
+use jeton_tool::{Cause, Error, token_file};
 use serde::Serialize;
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::CrlReason;
@@ -116,7 +116,8 @@ pub fn certificate_of(session: &Session, info: &[u8]) -> Result<Vec<u8>, Error> 
     let mut fitting: Vec<_> = values.filter(|der| public_key_of(der).is_ok_and(|own| own == info)).collect();
     match fitting.len() {
         1 => Ok(fitting.remove(0)),
-        0 => Err(Error::NotFound(
+        0 => Err(Error::Caused(
+            Cause::NotFound,
             "the token has no certificate with the public key of the key; import it, or name its file"
                 .to_owned(),
         )),

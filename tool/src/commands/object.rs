@@ -8,9 +8,9 @@ use cryptoki_sys::{
     CKA_WRAP_WITH_TRUSTED,
 };
 use jeton_client::text::{hex, shown};
-use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, names};
 use jeton_tool::object::{Description, describe};
+use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
 use super::out;
@@ -157,7 +157,10 @@ impl Delete {
         let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
         let found = self.chosen.objects.find(&session, &[])?;
         if found.is_empty() {
-            return Err(Error::Failed("no such object; `jeton object list` shows the objects".to_owned()));
+            return Err(Error::Caused(
+                Cause::NotFound,
+                "no such object; `jeton object list` shows the objects".to_owned(),
+            ));
         }
         let mut list = String::new();
         for object in &found {

@@ -8,11 +8,11 @@ use clap::Args;
 use cryptoki_sys::{CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED};
 use jeton_client::text::{from_hex, shown};
 use jeton_peers::Known;
-use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
 use jeton_tool::object::class_named;
 use jeton_tool::token::{self, Choice};
 use jeton_tool::uri::Uri;
+use jeton_tool::{Cause, Error};
 use zeroize::Zeroizing;
 
 use super::pin::{self, UserPin};
@@ -280,9 +280,10 @@ impl Objects {
         };
         match self.find(session, classes)?.as_slice() {
             [object] => Ok(*object),
-            [] => Err(Error::Failed(format!(
-                "no such {what}; `jeton object list` shows the objects, private ones after a login"
-            ))),
+            [] => Err(Error::Caused(
+                Cause::NotFound,
+                format!("no such {what}; `jeton object list` shows the objects, private ones after a login"),
+            )),
             several => Err(Error::Failed(format!(
                 "{} objects fit; choose one with --label, --id, --class or --uri",
                 several.len()
