@@ -18,7 +18,7 @@ const EXIT: &str = "Exit status: 0 if the work is done. The manual page lists th
 
 /// Administer tokens of any PKCS#11 module.
 #[derive(Parser)]
-#[command(name = "jeton", version, about, after_help = EXIT)]
+#[command(name = "jeton", version, about, after_help = EXIT, max_term_width = 80)]
 struct Arguments {
     /// Write the result as JSON.
     #[arg(long, global = true)]
@@ -89,7 +89,6 @@ enum Command {
     #[command(hide = true)]
     Import(commands::key::Import),
     /// Write the manual pages and the completions of shells to a directory.
-    #[command(hide = true)]
     Manual(commands::manual::Manual),
 }
 

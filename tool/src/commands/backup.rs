@@ -228,12 +228,13 @@ impl RestoreCommand {
     fn run(self) -> Result<ExitCode, Error> {
         let opened = self.backup.open(&token_file::directory()?)?;
         let header = opened.header.clone();
+        let asked = || Ok(pin::Asked { label: header.label.clone(), tries: (None, None) });
         let (facts, path) = if self.as_it_is {
             opened.restore(Restore::AsItIs)?
         } else if self.new_serial {
-            let so = pin::ask(self.pins.so.given()?, "SO")?;
+            let so = pin::ask(self.pins.so.given()?, "SO", asked)?;
             let user = match opened.facts.has_user_pin {
-                true => Some(pin::ask(self.pins.user.given()?, "User")?),
+                true => Some(pin::ask(self.pins.user.given()?, "user", asked)?),
                 false => None,
             };
             let pins = Pins { so: so.as_bytes(), user: user.as_ref().map(|pin| pin.as_bytes()) };
@@ -241,8 +242,8 @@ impl RestoreCommand {
         } else {
             let known = match self.pins.given()? {
                 Some(known) => known,
-                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "User")?),
-                None => KnownPin::so(pin::ask(None, "SO")?),
+                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "user", asked)?),
+                None => KnownPin::so(pin::ask(None, "SO", asked)?),
             };
             opened.restore(Restore::NewState(known.login()))?
         };

@@ -66,7 +66,7 @@ impl Migrate {
         if label.len() > 32 {
             return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
         }
-        let old_pin = self.pins.user()?;
+        let old_pin = self.pins.user(|| Ok(pin::Asked { label: old.label.clone(), tries: (None, None) }))?;
         let objects = old.read(old_pin.as_bytes())?;
         out::line(format_args!(
             "{} token {:?}: {} objects in {}",
@@ -76,12 +76,12 @@ impl Migrate {
             old.path().display()
         ))?;
         let (so_pin, pin) =
-            if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
+            if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin, &label)?) };
         let tokens = token_file::directory()?;
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
             return Ok(ExitCode::SUCCESS);
         }
-        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()?.to_string() };
+        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so(&label)?.to_string() };
         let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
         // Another migration may have made the token while this one waited for the directory.
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
@@ -129,11 +129,11 @@ impl Migrate {
     }
 
     /// Returns the user's PIN of the new token.
-    fn new_pin(&self, old: &str) -> Result<String, Error> {
+    fn new_pin(&self, old: &str, label: &str) -> Result<String, Error> {
         let given = pin::given(self.new_pin_file.as_deref(), self.new_pin_fd, "JETON_NEW_PIN")?;
         match given {
             None if !old.is_empty() => Ok(old.to_owned()),
-            given => pin::ask_new(given, "user").map(|pin| pin.to_string()),
+            given => pin::ask_new(given, "user", label).map(|pin| pin.to_string()),
         }
     }
 

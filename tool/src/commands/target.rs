@@ -5,17 +5,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
-use cryptoki_sys::{CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED};
+use cryptoki_sys::{
+    CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_PIN_INCORRECT, CKR_PIN_LOCKED,
+};
 use jeton_client::text::{from_hex, shown};
 use jeton_peers::Known;
 use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
 use jeton_tool::object::class_named;
 use jeton_tool::token::{self, Choice};
+use jeton_tool::token_file;
 use jeton_tool::uri::Uri;
 use jeton_tool::{Cause, Error};
 use zeroize::Zeroizing;
 
-use super::pin::{self, UserPin};
+use super::pin::{self, Asked, UserPin};
 
 /// The options that choose a module.
 #[derive(Args, Clone)]
@@ -160,9 +163,9 @@ impl Opened {
         let pin = match (self.given(pin)?, need) {
             (Some(pin), _) => pin,
             (None, Need::IfGiven) => return Ok(session),
-            (None, Need::Login) => pin::ask(None, "User")?,
+            (None, Need::Login) => pin::ask(None, "user", || self.asked())?,
         };
-        session.login(User::User, Some(&pin))?;
+        self.login(&session, User::User, &pin)?;
         Ok(session)
     }
 
@@ -170,8 +173,37 @@ impl Opened {
     pub fn pin(&self, pin: &UserPin) -> Result<Zeroizing<String>, Error> {
         match self.given(pin)? {
             Some(pin) => Ok(pin),
-            None => pin::ask(None, "User"),
+            None => pin::ask(None, "user", || self.asked()),
         }
+    }
+
+    /// Logs in. The message about a wrong PIN says how many tries are left.
+    pub fn login(&self, session: &Session, user: User, pin: &str) -> Result<(), Error> {
+        let (whose, command) = if user == User::So { ("SO", "reset") } else { ("user", "unblock") };
+        session.login(user, Some(pin)).map_err(|failure| match failure.code {
+            CKR_PIN_INCORRECT => {
+                let left = self.asked().ok().and_then(|asked| asked.left(whose));
+                let left = left.map_or(String::new(), |left| format!("; {left}"));
+                Error::Caused(Cause::WrongPin, format!("{failure}: the {whose} PIN is wrong{left}"))
+            }
+            CKR_PIN_LOCKED => Error::Caused(Cause::Locked, format!("{failure}; see `jeton pin {command}`")),
+            _ => failure.into(),
+        })
+    }
+
+    /// Returns the label of the token, and the tries that are left if this is a token of Jeton.
+    pub fn asked(&self) -> Result<Asked, Error> {
+        if self.info.manufacturer == "Jeton"
+            && let Ok(token) = token_file::open(Some(&self.info.serial), None)
+        {
+            return Asked::of(&token);
+        }
+        Ok(Asked { label: self.info.label.clone(), tries: (None, None) })
+    }
+
+    /// Returns the label and the serial number of the token for `--json`.
+    pub fn row(&self) -> serde_json::Value {
+        serde_json::json!({ "token": self.info.label, "serial": self.info.serial })
     }
 
     fn given(&self, pin: &UserPin) -> Result<Option<Zeroizing<String>>, Error> {

@@ -103,8 +103,8 @@ impl InitToken {
             let label = shown(&found.label);
             confirm(self.yes, &format!("The token \"{label}\" and all its objects will be erased. Go on?"))?;
         }
-        let so_pin = pin::ask_new(self.so_pin.given()?, "SO")?;
-        let pin = pin::ask_new(self.pin.given()?, "user")?;
+        let so_pin = pin::ask_new(self.so_pin.given()?, "SO", &self.label)?;
+        let pin = pin::ask_new(self.pin.given()?, "user", &self.label)?;
         let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
         out::line(format_args!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0))?;
@@ -300,7 +300,7 @@ impl Rename {
     fn run(self) -> Result<ExitCode, Error> {
         check_label(&self.label)?;
         let token = self.which.open()?;
-        let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
+        let so_pin = pin::ask(self.so_pin.given()?, "SO", || pin::Asked::of(&token))?;
         token_file::rename(&token, &so_pin, &self.label)?;
         out::line(format_args!(
             "The token is called {:?}. Running programs see the new label after a restart.",

@@ -9,7 +9,7 @@ use jeton_tool::Error;
 use jeton_tool::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
 use super::out;
-use super::pin::{self, PinFiles, SoPin, UserPin};
+use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
 
 /// The options that choose a token.
 #[derive(Args)]
@@ -84,8 +84,9 @@ impl Reset {
             token_file::reset_failures(&token)?;
             out::line("The counts of wrong PINs are 0 again.")?;
         } else {
-            let user_pin = pin::ask(self.pin.given()?, "User")?;
-            let new = pin::ask_new(self.so_pin.given()?, "SO")?;
+            let user_pin = pin::ask(self.pin.given()?, "user", || Asked::of(&token))?;
+            let label = token_file::info(&token)?.label;
+            let new = pin::ask_new(self.so_pin.given()?, "SO", &label)?;
             token_file::reset_so_pin(&token, &user_pin, &new)?;
             out::line("The SO PIN is set.")?;
         }
@@ -118,8 +119,8 @@ impl Opened {
     fn run(&self, work: impl FnOnce(&TokenFile, &Pins<'_>) -> Result<(), Error>) -> Result<String, Error> {
         let token = self.which.open()?;
         let info = token_file::info(&token)?;
-        let so = self.pins.so()?;
-        let user = info.user.is_some().then(|| self.pins.user()).transpose()?;
+        let so = self.pins.so(|| Asked::of(&token))?;
+        let user = info.user.is_some().then(|| self.pins.user(|| Asked::of(&token))).transpose()?;
         let user = user.as_ref().map(|pin| pin.as_bytes());
         work(&token, &Pins { so: so.as_bytes(), user })?;
         Ok(info.serial)
