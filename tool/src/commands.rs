@@ -1,5 +1,6 @@
 //! The subcommands. They read the options and print the results; the library does the work.
 
+mod again;
 pub mod audit;
 mod authority;
 pub mod backup;

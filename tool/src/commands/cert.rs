@@ -14,6 +14,7 @@ use jeton_tool::object::{describe, public_key_info};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
+use super::authority::certificate_of;
 use super::issue::{Issue, Issued, Revoke};
 use super::key::Import;
 use super::out::{self, Output};
@@ -210,6 +211,10 @@ pub struct Csr {
 impl Csr {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
+        if self.subject.output.is_kept() {
+            self.subject.output.text(&[])?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let ready = self.subject.open(Access::ReadOnly)?;
         let tbs = certificate::request_tbs(&ready.info, &ready.holder)?;
         let signature = self.subject.sign(&ready, &tbs)?;
@@ -241,6 +246,17 @@ impl SelfSign {
     fn run(self) -> Result<ExitCode, Error> {
         let access = if self.import { Access::ReadWrite } else { Access::ReadOnly };
         let ready = self.subject.open(access)?;
+        if self.subject.output.if_absent() && self.import && !self.subject.output.is_kept() {
+            // The token may have the certificate of an earlier run whose file is gone.
+            if let Ok(der) = certificate_of(&ready.session, &ready.info) {
+                write(&self.subject.output, self.subject.format, &der)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        if self.subject.output.is_kept() {
+            self.subject.output.text(&[])?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;
         let role = if self.ca { Role::Authority } else { Role::Leaf };

@@ -84,7 +84,8 @@ impl Verify {
             }
             None => signer(&session, key)?.verify(&session, key, &message, &signature)?,
         };
-        out::line(if valid { "The signature is valid." } else { "The signature is NOT valid." })?;
+        let text = if valid { "The signature is valid." } else { "The signature is NOT valid." };
+        out::result(&serde_json::json!({ "valid": valid }), text)?;
         Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -269,7 +270,8 @@ impl Hash {
         session.digest_init(&mechanism)?;
         let mut digest = [0; 64];
         let length = session.digest(&message, &mut digest)?;
-        out::line(hex(&digest[..length]))?;
+        let digest = hex(&digest[..length]);
+        out::result(&serde_json::json!({ "hex": digest }), &digest)?;
         Ok(ExitCode::SUCCESS)
     }
 }

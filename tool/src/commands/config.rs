@@ -34,7 +34,8 @@ impl Config {
             }
             What::Check => {
                 let files = values.iter().find(|(key, _)| *key == "files").map_or("", |(_, files)| files);
-                out::line(format_args!("The configuration is valid. Files: {files}"))?;
+                let text = format_args!("The configuration is valid. Files: {files}");
+                out::result(&serde_json::json!({ "valid": true, "files": files }), text)?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -78,6 +78,10 @@ struct New {
 impl Issue {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
+        if self.output.is_kept() {
+            self.output.text(&[])?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let request = Request::parse(&out::input(&self.request, jeton_tool::formats::MAX_FILE)?)?;
         let profile = profile(&self.profile).expect("clap accepts only the names of the table");
         for extension in request.check(profile)? {

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use cryptoki_sys::{
     CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN, CKA_TRUSTED,
-    CKA_WRAP_WITH_TRUSTED,
+    CKA_WRAP_WITH_TRUSTED, CKF_LOGIN_REQUIRED, CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION,
 };
 use jeton_client::text::{hex, shown};
 use jeton_tool::client::{Access, Attribute, names};
-use jeton_tool::object::{Description, describe};
+use jeton_tool::object::{CLASSES, Description, describe};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
@@ -57,6 +57,9 @@ struct List {
     /// Ask for the user's PIN, so that private objects are listed too.
     #[arg(long)]
     login: bool,
+    /// Show all properties of each object.
+    #[arg(long)]
+    long: bool,
 }
 
 impl List {
@@ -64,18 +67,49 @@ impl List {
         let need = if self.login { Need::Login } else { Need::IfGiven };
         let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
         let found = self.chosen.objects.find(&session, &[])?;
-        let rows: Vec<_> = found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
-        if out::is_json() {
-            out::json(&rows)?;
+        let mut rows: Vec<_> =
+            found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
+        let class = |row: &Description| CLASSES.iter().position(|(_, name)| *name == row.class);
+        rows.sort_by_cached_key(|row| {
+            (row.label.clone(), row.id.clone(), class(row).unwrap_or(CLASSES.len()))
+        });
+        if out::is_json() || self.long {
+            show(&rows)?;
         } else {
-            rows.iter().try_for_each(show)?;
+            lines(&rows)?;
+        }
+        let public = [CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION].contains(&session.info()?.state);
+        if public && opened.info.flags & CKF_LOGIN_REQUIRED != 0 && !out::is_json() {
+            eprintln!("note: private objects are hidden without a login; --login asks for the PIN");
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Writes an object of a listing.
-pub fn show(object: &Description) -> Result<(), Error> {
+/// Writes each object as a line.
+fn lines(rows: &[Description]) -> Result<(), Error> {
+    let cells = |row: &Description| {
+        let size = row.size.map(|size| format!("{size} bytes"));
+        [row.class.clone(), shown(&row.key_type.clone().or(size).unwrap_or_default()), row.id.clone()]
+    };
+    let width = |at: usize| rows.iter().map(|row| cells(row)[at].len()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2)];
+    rows.iter().try_for_each(|row| {
+        let [class, kind, id] = cells(row);
+        let [a, b, c] = widths;
+        out::line(format_args!("{class:a$}  {kind:b$}  {id:c$}  {}", shown(&row.label)))
+    })
+}
+
+/// Writes objects with all their properties.
+pub fn show(objects: &[Description]) -> Result<(), Error> {
+    if out::is_json() {
+        return out::json(&objects);
+    }
+    objects.iter().try_for_each(show_one)
+}
+
+fn show_one(object: &Description) -> Result<(), Error> {
     let kind = object.key_type.as_ref().map_or(String::new(), |kind| format!(", {kind}"));
     out::line(out::heading(&format!("{}{}", shown(&object.class), shown(&kind))))?;
     let size = object.size.map_or(String::new(), |size| format!("{size} bytes"));
@@ -130,7 +164,7 @@ impl Show {
             out::json(&values)?;
             return Ok(ExitCode::SUCCESS);
         }
-        show(&description)?;
+        show_one(&description)?;
         for value in values {
             out::line(format_args!("    {} = {}", value.attribute, value.value))?;
         }
@@ -162,16 +196,16 @@ impl Delete {
                 "no such object; `jeton object list` shows the objects".to_owned(),
             ));
         }
+        let rows: Vec<_> = found.iter().map(|object| describe(&session, &opened.info, *object)).collect();
         let mut list = String::new();
-        for object in &found {
-            let one = describe(&session, &opened.info, *object);
+        for one in &rows {
             list += &format!("{} \"{}\" id {}\n", one.class, shown(&one.label), one.id);
         }
         confirm(self.yes, &format!("{list}These objects will be deleted. Go on?"))?;
         for object in &found {
             session.destroy_object(*object)?;
         }
-        out::line(format_args!("{} deleted", found.len()))?;
+        out::result(&rows, format_args!("{} deleted", found.len()))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -219,7 +253,7 @@ impl Change {
                 session.copy_object(object, &changes)?
             }
         };
-        show(&describe(&session, &opened.info, changed))?;
+        show(&[describe(&session, &opened.info, changed)])?;
         Ok(ExitCode::SUCCESS)
     }
 }

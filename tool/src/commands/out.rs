@@ -80,9 +80,22 @@ pub struct Output {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
+    /// If the file of --out exists, keep it, and exit with 0.
+    #[arg(long, requires = "out", conflicts_with = "force")]
+    if_absent: bool,
 }
 
 impl Output {
+    /// Returns whether the command line has `--if-absent`.
+    pub fn if_absent(&self) -> bool {
+        self.if_absent
+    }
+
+    /// Returns whether the file of `--out` exists and is kept.
+    pub fn is_kept(&self) -> bool {
+        self.if_absent && self.out.as_ref().is_some_and(|path| path.exists())
+    }
+
     /// Writes text to the file of `--out`, or to standard output.
     pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
         let written = self.write(bytes, Form::Text)?;
@@ -99,7 +112,9 @@ impl Output {
     /// `--json`.
     pub fn write(&self, bytes: &[u8], form: Form) -> Result<Written, Error> {
         if let Some(path) = &self.out {
-            self.file(path, bytes)?;
+            if !self.is_kept() {
+                self.file(path, bytes)?;
+            }
             return Ok(Written { file: Some(path.clone()), ..Written::default() });
         }
         if is_json() {

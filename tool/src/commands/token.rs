@@ -17,6 +17,7 @@ use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved};
 use serde::Serialize;
 
+use super::again::Again;
 use super::out;
 use super::pin::{self, SoPin, UserPin};
 use super::target::{ModuleOption, confirm};
@@ -89,6 +90,8 @@ pub struct InitToken {
     /// Erase an initialised token without a question.
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    again: Again,
 }
 
 impl InitToken {
@@ -97,7 +100,20 @@ impl InitToken {
         check_label(&self.label)?;
         let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
         let module = self.module.open(None)?;
+        let slots = token::slots(&module)?;
+        let is_same = |slot: &&Slot| {
+            slot.token.as_ref().is_some_and(|token| token.is_initialised() && token.label == self.label)
+        };
+        let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
+        if let Some(slot) = same.filter(|_| self.again.if_absent) {
+            let text = format!("The token {:?} is in slot {} already.", self.label, slot.id.0);
+            out::result(&Row::of(slot), text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let slot = token::choose(&module, &choice)?;
+        if same.is_some_and(|same| same.id != slot) {
+            return Err(Again::refused(&format!("a token labelled {:?}", self.label)));
+        }
         let found = module.token_info(slot)?;
         if found.is_initialised() {
             let label = shown(&found.label);
@@ -107,7 +123,9 @@ impl InitToken {
         let pin = pin::ask_new(self.pin.given()?, "user", &self.label)?;
         let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
-        out::line(format_args!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0))?;
+        let text = format!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0);
+        let slots = token::slots(&module)?;
+        out::result(&slots.iter().find(|one| one.id == slot).map(Row::of), text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -273,13 +291,13 @@ impl DeleteToken {
         )?;
         // The module must close the files before they are removed.
         module.finalize()?;
-        if let Some(place) = token_file::remove_from_database(&token.serial)? {
-            out::line(format_args!("removed {}", shown(&place.display().to_string())))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        for file in token::delete_files(&token_file::directory()?, &token.serial)? {
-            out::line(format_args!("removed {}", file.display()))?;
-        }
+        let removed = match token_file::remove_from_database(&token.serial)? {
+            Some(place) => vec![place],
+            None => token::delete_files(&token_file::directory()?, &token.serial)?,
+        };
+        let lines: Vec<_> =
+            removed.iter().map(|file| format!("removed {}", shown(&file.display().to_string()))).collect();
+        out::result(&serde_json::json!({ "serial": token.serial, "removed": removed }), lines.join("\n"))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -302,10 +320,11 @@ impl Rename {
         let token = self.which.open()?;
         let so_pin = pin::ask(self.so_pin.given()?, "SO", || pin::Asked::of(&token))?;
         token_file::rename(&token, &so_pin, &self.label)?;
-        out::line(format_args!(
+        let text = format!(
             "The token is called {:?}. Running programs see the new label after a restart.",
             self.label
-        ))?;
+        );
+        out::result(&super::token_file::row(&token)?, text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -47,6 +47,10 @@ impl TokenInfo {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let token = self.which.open()?;
+        if out::is_json() {
+            out::json(&row(&token)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let info = token_file::info(&token)?;
         out::line(format_args!("File:      {}", shown(&token.path().display().to_string())))?;
         out::line(format_args!("Serial:    {}", shown(&info.serial)))?;
@@ -82,16 +86,40 @@ impl Reset {
         let token = self.which.open()?;
         if self.failures {
             token_file::reset_failures(&token)?;
-            out::line("The counts of wrong PINs are 0 again.")?;
+            out::result(&row(&token)?, "The counts of wrong PINs are 0 again.")?;
         } else {
             let user_pin = pin::ask(self.pin.given()?, "user", || Asked::of(&token))?;
             let label = token_file::info(&token)?.label;
             let new = pin::ask_new(self.so_pin.given()?, "SO", &label)?;
             token_file::reset_so_pin(&token, &user_pin, &new)?;
-            out::line("The SO PIN is set.")?;
+            out::result(&row(&token)?, "The SO PIN is set.")?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Describes a token for `--json`.
+pub fn row(token: &TokenFile) -> Result<serde_json::Value, Error> {
+    let info = token_file::info(token)?;
+    let pin = |pin: &PinInfo| {
+        let cost =
+            pin.cost.map(|cost| serde_json::json!({ "memory_kib": cost.memory_kib, "passes": cost.passes }));
+        serde_json::json!({
+            "wrong_pins": pin.failures,
+            "limit": pin.limit,
+            "locked": pin.failures >= pin.limit,
+            "argon2id": cost,
+            "sealing_key": pin.sealing_key,
+        })
+    };
+    Ok(serde_json::json!({
+        "file": token.path(),
+        "serial": info.serial,
+        "label": info.label,
+        "slot": info.slot,
+        "so_pin": pin(&info.so),
+        "user_pin": info.user.as_ref().map(pin),
+    }))
 }
 
 fn describe_pin(pin: &PinInfo) -> String {
@@ -142,7 +170,8 @@ impl Rekey {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let serial = self.opened.run(token_file::rekey)?;
-        out::line(format_args!("The token with serial {serial} has a new key."))?;
+        let text = format!("The token with serial {serial} has a new key.");
+        out::result(&serde_json::json!({ "serial": serial }), text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -186,10 +215,11 @@ impl SealingKey {
         let (command, change, done) = match self.what {
             SealingCommand::New { file } => {
                 token_file::new_sealing_key(&file)?;
-                out::line(format_args!(
+                let text = format!(
                     "{} holds a new sealing key. Keep a copy of it apart from the token.",
                     file.display()
-                ))?;
+                );
+                out::result(&serde_json::json!({ "file": file }), text)?;
                 return Ok(ExitCode::SUCCESS);
             }
             SealingCommand::Set(command) => (command, SealingChange::Set, "needs the configured sealing key"),
@@ -201,11 +231,12 @@ impl SealingKey {
         let old = command.old.as_deref();
         let serial =
             command.opened.run(|token, pins| token_file::change_sealing_key(token, pins, change, old))?;
-        out::line(format_args!("The token with serial {serial} {done}."))?;
+        out::result(
+            &serde_json::json!({ "serial": serial }),
+            format_args!("The token with serial {serial} {done}."),
+        )?;
         if change == SealingChange::Remove {
-            out::line(
-                "Remove sealing-key from the configuration. Otherwise every new PIN needs the key again.",
-            )?;
+            pin::warn("a sealing-key in the configuration makes every new PIN need the key again; remove it");
         }
         Ok(ExitCode::SUCCESS)
     }
