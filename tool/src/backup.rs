@@ -16,7 +16,9 @@ use crate::output::{Existing, NewFile};
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
 use crate::{Cause, Error};
 
-pub use protection::{Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_identities, read_recipients};
+pub use protection::{
+    Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_identities, read_recipients, recipient_of,
+};
 
 /// The first line of the content.
 const VERSION: &str = "jeton backup 1\n";

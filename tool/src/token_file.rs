@@ -37,6 +37,23 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
     }
 }
 
+/// Returns the error of the first token file that this user cannot open.
+pub fn unreadable() -> Option<Error> {
+    let files = std::fs::read_dir(directory().ok()?);
+    let entries = match files {
+        Ok(entries) => entries,
+        Err(reason) if reason.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Some(Error::io(directory().ok()?)(reason));
+        }
+        Err(_) => return None,
+    };
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    paths.find_map(|path| {
+        let is_token = path.extension().is_some_and(|ending| ending == "jeton");
+        Some(Error::io(&path)(std::fs::File::open(&path).err().filter(|_| is_token)?))
+    })
+}
+
 /// Reads the properties of a token that can be read without a PIN.
 pub fn info(token: &TokenFile) -> Result<Info, Error> {
     token.info().map_err(core("read the token"))

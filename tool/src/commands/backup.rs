@@ -44,6 +44,9 @@ enum What {
     NewKey {
         /// The file; it must not exist.
         file: PathBuf,
+        /// If the file exists, keep it, write its recipients, and exit with 0.
+        #[arg(long)]
+        if_absent: bool,
     },
 }
 
@@ -54,9 +57,14 @@ impl Backup {
             What::Create(command) => command.run(),
             What::Verify(command) => command.run(),
             What::Restore(command) => command.run(),
-            What::NewKey { file } => {
-                let recipient = backup::new_identity(&file)?;
-                out::line(format_args!("Recipient: {recipient}"))?;
+            What::NewKey { file, if_absent } => {
+                let recipient = if if_absent && file.exists() {
+                    backup::recipient_of(&file)?
+                } else {
+                    backup::new_identity(&file)?
+                };
+                let row = serde_json::json!({ "file": file, "recipient": recipient });
+                out::result(&row, format_args!("Recipient: {recipient}"))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -82,10 +90,18 @@ struct Create {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
+    /// If the file exists, keep it, and exit with 0.
+    #[arg(long, conflicts_with = "force")]
+    if_absent: bool,
 }
 
 impl Create {
     fn run(self) -> Result<ExitCode, Error> {
+        if self.if_absent && self.file.exists() {
+            let text = format!("{} exists already.", self.file.display());
+            out::result(&serde_json::json!({ "file": self.file }), text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let stream = self.file == Path::new("-");
         let mut stdout = std::io::stdout();
         if stream && stdout.is_terminal() {
@@ -260,7 +276,7 @@ impl RestoreCommand {
 
 /// The options with the PINs that open the records of a token.
 #[derive(Args)]
-struct EitherPin {
+pub struct EitherPin {
     #[command(flatten)]
     user: UserPin,
     #[command(flatten)]
@@ -269,7 +285,7 @@ struct EitherPin {
 
 impl EitherPin {
     /// Returns the PIN that an option or a variable gives: the user's, or else the SO's.
-    fn given(&self) -> Result<Option<KnownPin>, Error> {
+    pub fn given(&self) -> Result<Option<KnownPin>, Error> {
         if let Some(pin) = self.user.given()? {
             return Ok(Some(KnownPin::user(pin)));
         }
@@ -278,7 +294,7 @@ impl EitherPin {
 }
 
 /// The PIN that opens the records: the user's, or else the SO's.
-struct KnownPin {
+pub struct KnownPin {
     role: Role,
     pin: Zeroizing<String>,
 }
@@ -292,7 +308,8 @@ impl KnownPin {
         Self { role: Role::SecurityOfficer, pin }
     }
 
-    fn login(&self) -> Login<'_> {
+    /// Returns the login of the copy of a token.
+    pub fn login(&self) -> Login<'_> {
         Login { role: self.role, pin: self.pin.as_bytes() }
     }
 }

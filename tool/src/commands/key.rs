@@ -1,5 +1,6 @@
 //! `key`: generate, import, export, wrap and unwrap.
 
+mod derive;
 mod export;
 mod generate;
 mod import;
@@ -13,6 +14,7 @@ use jeton_pki::key_type::Usage;
 use jeton_tool::Error;
 use jeton_tool::client::{Attribute, ObjectHandle, Session};
 
+use self::derive::Derive;
 use self::export::Export;
 use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
@@ -41,6 +43,8 @@ enum What {
     Wrap(Wrap),
     /// Import a key that was encrypted with a key of the token.
     Unwrap(Unwrap),
+    /// Derive a secret key with ECDH.
+    Derive(Derive),
 }
 
 impl Key {
@@ -52,6 +56,7 @@ impl Key {
             What::Export(command) => command.run(),
             What::Wrap(command) => command.run(),
             What::Unwrap(command) => command.run(),
+            What::Derive(command) => command.run(),
         }
     }
 }

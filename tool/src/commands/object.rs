@@ -1,20 +1,26 @@
 //! `object`: list, show, delete, copy and change objects.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{
-    CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN, CKA_TRUSTED,
-    CKA_WRAP_WITH_TRUSTED, CKF_LOGIN_REQUIRED, CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION,
+    CKA_APPLICATION, CKA_CLASS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN,
+    CKA_TRUSTED, CKA_VALUE, CKA_WRAP_WITH_TRUSTED, CKF_LOGIN_REQUIRED, CKO_DATA, CKS_RO_PUBLIC_SESSION,
+    CKS_RW_PUBLIC_SESSION,
 };
 use jeton_client::text::{hex, shown};
 use jeton_tool::client::{Access, Attribute, names};
+use jeton_tool::formats::MAX_FILE;
 use jeton_tool::object::{CLASSES, Description, describe};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
-use super::out;
-use super::target::{Chosen, Need, confirm, id_of};
+use super::again::Again;
+use super::out::{self, Output};
+use super::pin::UserPin;
+use super::target::{Chosen, Need, Target, confirm, id_of};
 
 /// The objects of a token.
 #[derive(Args)]
@@ -35,6 +41,10 @@ enum What {
     Copy(Change),
     /// Change the label, the ID or the protection of an object.
     Set(Change),
+    /// Make a data object (CKO_DATA) from a file.
+    Import(Import),
+    /// Write the contents of a data object or a certificate to a file.
+    Export(Export),
 }
 
 impl Object {
@@ -46,6 +56,8 @@ impl Object {
             What::Delete(command) => command.run(),
             What::Copy(command) => command.run(Deed::Copy),
             What::Set(command) => command.run(Deed::Set),
+            What::Import(command) => command.run(),
+            What::Export(command) => command.run(),
         }
     }
 }
@@ -254,6 +266,73 @@ impl Change {
             }
         };
         show(&[describe(&session, &opened.info, changed)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct Import {
+    /// The file, or - for standard input.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
+    /// The label.
+    #[arg(long)]
+    label: String,
+    /// The application that uses the object, CKA_APPLICATION.
+    #[arg(long, default_value = "")]
+    application: String,
+    /// Allow reading the object without a login.
+    #[arg(long)]
+    public: bool,
+    #[command(flatten)]
+    again: Again,
+}
+
+impl Import {
+    fn run(self) -> Result<ExitCode, Error> {
+        let value = Zeroizing::new(out::input(&self.file, MAX_FILE)?);
+        let opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let names = [
+            Attribute::number(CKA_CLASS, CKO_DATA),
+            Attribute::bytes(CKA_LABEL, self.label.as_bytes()),
+            Attribute::bytes(CKA_APPLICATION, self.application.as_bytes()),
+        ];
+        let object = match session.find(&names)?.first() {
+            Some(object) if self.again.if_absent => *object,
+            Some(_) if !self.again.allow_duplicate => {
+                return Err(Again::refused(&format!("a data object with the label {:?}", self.label)));
+            }
+            _ => {
+                let more = [
+                    Attribute::flag(CKA_TOKEN, true),
+                    Attribute::flag(CKA_PRIVATE, !self.public),
+                    Attribute::bytes(CKA_VALUE, value.as_slice()),
+                ];
+                session.create_object(&[&names[..], &more].concat())?
+            }
+        };
+        show(&[describe(&session, &opened.info, object)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct Export {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Export {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = self.chosen.objects.one(&session, &["data", "cert"])?;
+        self.output.binary(&session.bytes(object, CKA_VALUE))?;
         Ok(ExitCode::SUCCESS)
     }
 }

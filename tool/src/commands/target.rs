@@ -123,7 +123,11 @@ impl Target {
         let uri = own.or_else(|| object.cloned());
         let module = self.module.open(uri.as_ref())?;
         let choice = self.choice(uri.as_ref());
-        let slot = token::choose(&module, &choice)?;
+        // A token that this user may not open looks as if it were absent.
+        let slot = token::choose(&module, &choice).map_err(|error| match error.cause() {
+            Cause::NotFound if self.module.name() == "jeton" => token_file::unreadable().unwrap_or(error),
+            _ => error,
+        })?;
         let info = module.token_info(slot)?;
         Ok(Opened { module, slot, info, uri })
     }
