@@ -348,6 +348,12 @@ fn read_only(directory: &Path) -> Option<Finding> {
     Some(Finding::new("read-only", Some(directory), problem, remedy))
 }
 
+/// Returns whether the configuration names a sealing key, whose file this user can read.
+fn has_sealing_key(settings: &BTreeMap<&str, String>) -> bool {
+    settings.get("store.sealing-key").is_some_and(|key| key != "none")
+        && unreadable_sealing_key(settings).is_none()
+}
+
 /// Returns a finding if the file of the configured sealing key cannot be read.
 fn unreadable_sealing_key(settings: &BTreeMap<&str, String>) -> Option<Finding> {
     let path = Path::new(settings.get("store.sealing-key")?.strip_prefix("file:")?);
@@ -424,6 +430,12 @@ fn tokens(
             None => omissions
                 .push(format!("the encrypted records of the token {:?}: they need a PIN", info.label)),
             Some(_) if !damage.is_empty() => {}
+            Some(_) if info.so.sealing_key.is_some() && !has_sealing_key(settings) => {
+                omissions.push(format!(
+                    "the encrypted records of the token {:?}: they need its sealing key",
+                    info.label
+                ));
+            }
             Some(login) => findings.extend(records(token, &info, login, omissions)),
         }
         for problem in damage {
@@ -543,14 +555,8 @@ mod tests {
             |path, other| symlink(other, path).expect("a link"),
             |path, other| fs::hard_link(other, path).expect("a link"),
             |path, _| {
-                rustix::fs::mknodat(
-                    rustix::fs::CWD,
-                    path,
-                    rustix::fs::FileType::Fifo,
-                    Mode::from_raw_mode(0o644),
-                    0,
-                )
-                .expect("a FIFO")
+                rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o644), 0)
+                    .expect("a FIFO")
             },
         ];
         for swap in swaps {

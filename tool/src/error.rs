@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use cryptoki_sys::*;
 use jeton_formats::Error as File;
+use jeton_migrate::Error as Store;
 
 use crate::client::{Failure, LoadError};
 
@@ -209,6 +210,11 @@ impl Error {
             }
             Self::KeyFile { source: File::PasswordMissing | File::PasswordWrong, .. } => Cause::WrongPin,
             Self::KeyFile { source: File::Damaged(_), .. } | Self::Der(_) => Cause::Damaged,
+            Self::OldStore(Store::Io { source, .. }) => Cause::of_io(source),
+            Self::OldStore(Store::WrongPin(_)) => Cause::WrongPin,
+            Self::OldStore(Store::NoStore(_)) => Cause::NotFound,
+            Self::OldStore(Store::Damaged { .. }) => Cause::Damaged,
+            Self::OldStore(Store::Unsupported { .. }) => Cause::Refused,
             Self::TokenFile { cause, .. } | Self::Caused(cause, _) => *cause,
             _ => Cause::Other,
         }

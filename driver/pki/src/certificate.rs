@@ -74,8 +74,8 @@ impl Signer {
         }
     }
 
-    /// Returns how the key of a SubjectPublicKeyInfo made a signature with this algorithm. Fails if
-    /// the algorithm is none of RSA (PKCS #1 v1.5), ECDSA, EdDSA, ML-DSA and SLH-DSA.
+    /// Returns how the key of a SubjectPublicKeyInfo made a signature with this algorithm. Accepts
+    /// RSA (PKCS #1 v1.5), ECDSA, EdDSA, ML-DSA and SLH-DSA.
     pub fn of_signature(info: &[u8], algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Error> {
         let own = Self::of(info)?;
         let rsa = |mechanism| Self { mechanism: Mechanism::new(mechanism), ..own.clone() };

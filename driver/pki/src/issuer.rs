@@ -1,7 +1,7 @@
 //! A CA of an administrator: certificates for requests, CRLs, and OCSP responses.
 //!
-//! `authority` builds those of the pipeline, whose contents are fixed. Here a request, a profile and
-//! the CA's own certificate decide the contents.
+//! `authority` builds those of the pipeline, whose contents are fixed. Here a request, a profile
+//! and the CA's own certificate decide the contents.
 
 mod ocsp;
 mod request;
@@ -40,7 +40,8 @@ const DAY: u64 = 24 * 60 * 60;
 /// id-ad-ocsp of RFC 5280, 4.2.2.1.
 const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");
 
-/// What a certificate is for. A profile decides its extensions and limits its lifetime and its names.
+/// What a certificate is for. A profile decides its extensions, and limits its lifetime and its
+/// names.
 #[derive(Debug)]
 pub struct CertificateProfile {
     /// The name on the command line.

@@ -97,7 +97,9 @@ impl Keys {
             DecryptError::ExcessiveWork { required, .. } => failed(&format!(
                 "its passphrase costs 2^{required} blocks of scrypt; 2^{MOST_WORK} are allowed"
             )),
-            DecryptError::InvalidHeader | DecryptError::UnknownFormat => failed("this is not a file of age"),
+            DecryptError::InvalidHeader | DecryptError::UnknownFormat => {
+                Error::Caused(Cause::Damaged, format!("{}: this is not a file of age", name.display()))
+            }
             error => failed(&error.to_string()),
         };
         let header = read_header(&mut input).map_err(Error::io(name))?;

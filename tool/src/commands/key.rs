@@ -100,8 +100,8 @@ struct NewKey {
 
 impl NewKey {
     /// Returns the key of this class with the same label, and the same ID if --id is given, if
-    /// --if-absent keeps it. Fails if the token has a key of the class with the label or the ID, and
-    /// no option says what to do.
+    /// --if-absent keeps it. Fails if the token has a key of the class with the label or the ID,
+    /// and no option says what to do.
     fn kept(&self, session: &Session, class: CK_OBJECT_CLASS) -> Result<Option<ObjectHandle>, Error> {
         if self.again.allow_duplicate {
             return Ok(None);

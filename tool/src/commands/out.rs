@@ -29,7 +29,11 @@ pub fn is_json() -> bool {
 
 /// Writes the result of a command: the value as JSON with `--json`, and otherwise the text.
 pub fn result(value: &impl Serialize, text: impl std::fmt::Display) -> Result<(), Error> {
-    if is_json() { json(value) } else { line(text) }
+    if is_json() {
+        return json(value);
+    }
+    let text = text.to_string();
+    if text.is_empty() { Ok(()) } else { line(text) }
 }
 
 /// Writes a line to standard output.

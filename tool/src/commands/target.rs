@@ -18,13 +18,15 @@ use jeton_tool::uri::Uri;
 use jeton_tool::{Cause, Error};
 use zeroize::Zeroizing;
 
+use super::again::Proposed;
 use super::pin::{self, Asked, UserPin};
 
 /// The options that choose a module.
 #[derive(Args, Clone)]
 pub struct ModuleOption {
     /// A module: jeton, softhsm2, nss, kryoptic, craton, or the path of a shared object.
-    #[arg(long)]
+    #[arg(long, hide_possible_values = true,
+          value_parser = Proposed(&["jeton", "softhsm2", "nss", "kryoptic", "craton"]))]
     module: Option<String>,
     /// The library parameters of C_Initialize, which NSS needs: "configdir='sql:DIRECTORY'".
     #[arg(long, value_name = "TEXT")]
@@ -94,7 +96,7 @@ pub struct Target {
     pub module: ModuleOption,
     /// The token with this label or PKCS#11 URI (pkcs11:token=...). If no option chooses a token,
     /// the module must have only one.
-    #[arg(long, value_name = "LABEL", group = "which")]
+    #[arg(long, value_name = "LABEL", group = "which", value_hint = clap::ValueHint::Other)]
     token: Option<String>,
     /// The token with this serial number.
     #[arg(long, group = "which")]
@@ -235,7 +237,8 @@ pub struct Objects {
     #[arg(long, value_name = "HEX")]
     pub id: Option<String>,
     /// The objects of this class: private, public, secret-key, cert or data.
-    #[arg(long = "class")]
+    #[arg(long = "class", hide_possible_values = true,
+          value_parser = Proposed(&["private", "public", "secret-key", "cert", "data"]))]
     class: Option<String>,
     /// The objects with this PKCS#11 URI. The URI also chooses the token.
     #[arg(long, conflicts_with_all = ["label", "id", "class"])]

@@ -10,6 +10,7 @@ use jeton_tool::object::{describe, key_type, partner};
 use jeton_tool::{Cause, Error};
 
 use super::{NewKey, id_or_random};
+use crate::commands::again::Proposed;
 use crate::commands::object::show;
 use crate::commands::pin::UserPin;
 use crate::commands::target::{Need, Target};
@@ -21,7 +22,8 @@ pub(super) struct Generate {
     #[command(flatten)]
     pin: UserPin,
     /// The type of the key.
-    #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES)]
+    #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES, hide_possible_values = true,
+          value_parser = Proposed(&key_type::EXAMPLES))]
     kind: String,
     #[command(flatten)]
     key: NewKey,
