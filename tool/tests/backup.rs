@@ -261,7 +261,7 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
         for verb in ["verify", "restore"] {
             let line = format!("backup {verb} hostile --identity identity");
             let (code, text) = run(&mut limited(&setup, ":", &line));
-            assert_eq!(code, i32::from(expected.is_some()), "{verb}: {text}");
+            assert_eq!(code != 0, expected.is_some(), "{verb}: {text}");
             assert!(text.contains(expected.unwrap_or_default()), "{verb}: {text}");
             assert!(!text.contains("panicked"), "{verb}: {text}");
         }
