@@ -56,6 +56,9 @@ fn a_second_token_or_key_with_one_label_needs_the_option_that_allows_it() {
     let Some(tool) = Tool::new() else { return };
     tool.fails(4, "token init --label mine");
     tool.ok("token init --label mine --allow-duplicate");
+    tool.ok("token init --label third");
+    tool.fails(4, "token rename --token third --label mine");
+    tool.ok("token delete --token third --yes");
     let serial =
         |at: usize| tool.json("token list --json")[at]["token"]["serial"].as_str().map(str::to_owned);
     tool.ok(&format!("token delete --serial {} --yes", serial(1).expect("a second token")));

@@ -133,6 +133,7 @@ impl List {
                 uri: described.uri,
             });
         }
+        rows.sort_by(|one, other| (&one.label, &one.id).cmp(&(&other.label, &other.id)));
         if out::is_json() {
             out::json(&rows)?;
         } else {

@@ -51,9 +51,9 @@ impl Doctor {
             if rows.is_empty() {
                 out::line(format_args!("Nothing is wrong with {}.", shown(&doctor::place()?)))?;
             }
-            for omission in omissions {
-                eprintln!("note: not examined: {}", shown(&omission));
-            }
+        }
+        for omission in omissions {
+            eprintln!("note: not examined: {}", shown(&omission));
         }
         let mended = rows.iter().all(|row| row.repaired);
         Ok(if mended { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -21,6 +21,9 @@ const LONGEST: usize = 64 << 10;
 /// How long a client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Returns the response to a request.
+type Answers<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Error> + 'a;
+
 /// Answer an OCSP request with the key of a CA, or of a certificate of the profile ocsp-signer.
 ///
 /// The list of issued certificates decides the answer. A key with a certificate of the profile
@@ -93,7 +96,7 @@ impl Ocsp {
 }
 
 /// Answers the requests of one client after the other.
-fn serve(address: SocketAddr, answer: &dyn Fn(&[u8]) -> Result<Vec<u8>, Error>) -> Result<ExitCode, Error> {
+fn serve(address: SocketAddr, answer: &Answers<'_>) -> Result<ExitCode, Error> {
     if !address.ip().is_loopback() {
         return Err(Error::Usage(format!("{address} is not a loopback address")));
     }
@@ -110,7 +113,7 @@ fn serve(address: SocketAddr, answer: &dyn Fn(&[u8]) -> Result<Vec<u8>, Error>) 
 }
 
 /// Reads a request of HTTP, and writes the response. RFC 6960, A.1.
-fn reply(client: TcpStream, answer: &dyn Fn(&[u8]) -> Result<Vec<u8>, Error>) -> Result<(), Error> {
+fn reply(client: TcpStream, answer: &Answers<'_>) -> Result<(), Error> {
     let failed = || Error::io("OCSP client");
     client.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
     let mut reader = BufReader::new((&client).take(2 * LONGEST as u64));

@@ -11,10 +11,10 @@ use cryptoki_sys::{
     CKF_USER_PIN_LOCKED, CKF_WRITE_PROTECTED,
 };
 use jeton_client::text::shown;
-use jeton_tool::Error;
 use jeton_tool::client::SlotId;
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved};
+use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
 use super::again::Again;
@@ -312,12 +312,26 @@ struct Rename {
     label: String,
     #[command(flatten)]
     so_pin: SoPin,
+    /// Allow the label even if another token has it.
+    #[arg(long)]
+    allow_duplicate: bool,
 }
 
 impl Rename {
     fn run(self) -> Result<ExitCode, Error> {
         check_label(&self.label)?;
         let token = self.which.open()?;
+        let serial = token_file::info(&token)?.serial;
+        for other in token_file::all()? {
+            let other = token_file::info(&other)?;
+            if !self.allow_duplicate && other.label == self.label && other.serial != serial {
+                let text = format!(
+                    "there is a token labelled {:?} already; --allow-duplicate allows it",
+                    self.label
+                );
+                return Err(Error::Caused(Cause::Exists, text));
+            }
+        }
         let so_pin = pin::ask(self.so_pin.given()?, "SO", || pin::Asked::of(&token))?;
         token_file::rename(&token, &so_pin, &self.label)?;
         let text = format!(
