@@ -245,12 +245,6 @@ pub fn request_tbs(info: &[u8], holder: &Holder) -> Result<Vec<u8>, Error> {
     Ok(request.to_der()?)
 }
 
-/// Encodes a request in PEM.
-pub fn request_pem(der: &[u8]) -> Result<String, Error> {
-    let pem = der::pem::encode_string("CERTIFICATE REQUEST", der::pem::LineEnding::LF, der);
-    pem.map_err(|error| Error::Failed(error.to_string()))
-}
-
 /// The role of a self-signed certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -368,3 +368,43 @@ fn at(seconds: u64) -> der::Result<DateTime> {
 pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::general_name;
+
+    fn constraints(permitted: &[&str], excluded: &[&str]) -> NameConstraints {
+        let subtrees = |names: &[&str]| {
+            let subtree = |name: &&str| GeneralSubtree {
+                base: general_name(name).expect("a name"),
+                minimum: 0,
+                maximum: None,
+            };
+            Some(names.iter().map(subtree).collect())
+        };
+        NameConstraints { permitted_subtrees: subtrees(permitted), excluded_subtrees: subtrees(excluded) }
+    }
+
+    #[test]
+    fn a_dns_name_is_within_a_domain_and_not_in_one_with_the_same_end() {
+        let within = |name: &str, constraints: &NameConstraints| {
+            is_within(&general_name(name).expect("a name"), constraints)
+        };
+        let example = constraints(&["dns:example.org"], &["dns:secret.example.org"]);
+        for (name, expected) in [
+            ("dns:example.org", true),
+            ("dns:WWW.Example.org", true),
+            ("dns:a.b.example.org", true),
+            ("dns:badexample.org", false),
+            ("dns:example.org.test", false),
+            ("dns:secret.example.org", false),
+            ("dns:a.secret.example.org", false),
+        ] {
+            assert_eq!(within(name, &example), expected, "{name}");
+        }
+        // Constraints of other types of names do not restrict DNS names.
+        assert!(within("dns:any.test", &constraints(&["email:example.org"], &[])));
+        assert!(!within("dns:a.test", &constraints(&[], &["dns:test"])));
+    }
+}

@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_ID, CKA_VALUE};
 use jeton_client::text::{hex, shown};
 use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
 use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::certificate::summary;
-use jeton_tool::formats::certificate_pem;
 use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{describe, public_key_info};
 use jeton_tool::{Cause, Error};
@@ -17,8 +16,11 @@ use serde::Serialize;
 use super::authority::certificate_of;
 use super::issue::{Issue, Issued, Revoke};
 use super::key::Import;
-use super::out::{self, Output};
+use super::out::{self, Encoding, Output};
 use super::target::{Chosen, Need, Opened};
+
+/// The label of a certificate in PEM.
+const CERTIFICATE: &str = "CERTIFICATE";
 
 /// The certificates of a token.
 #[derive(Args)]
@@ -60,22 +62,13 @@ impl Cert {
     }
 }
 
-/// The form of a certificate or a request.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// PEM.
-    Pem,
-    /// DER.
-    Der,
-}
-
 #[derive(Args)]
 struct Export {
     #[command(flatten)]
     chosen: Chosen,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
-    format: Form,
+    format: Encoding,
     #[command(flatten)]
     output: Output,
 }
@@ -84,16 +77,15 @@ impl Export {
     fn run(self) -> Result<ExitCode, Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = self.chosen.objects.one(&session, &["cert"])?;
-        write(&self.output, self.format, &session.bytes(object, CKA_VALUE))?;
+        write(&self.output, self.format, CERTIFICATE, &session.bytes(object, CKA_VALUE))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn write(output: &Output, form: Form, der: &[u8]) -> Result<(), Error> {
-    match form {
-        Form::Pem => output.text(&certificate_pem(der).map_err(|error| Error::Failed(error.to_string()))?),
-        Form::Der => output.binary(der),
-    }
+/// Writes a structure with this label of PEM.
+fn write(output: &Output, encoding: Encoding, label: &str, der: &[u8]) -> Result<(), Error> {
+    let written = output.encoded(der, label, encoding)?;
+    if out::is_json() { out::json(&written) } else { Ok(()) }
 }
 
 #[derive(Args)]
@@ -171,7 +163,7 @@ struct Subject {
     san: Vec<String>,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
-    format: Form,
+    format: Encoding,
     #[command(flatten)]
     output: Output,
 }
@@ -220,10 +212,7 @@ impl Csr {
         let tbs = certificate::request_tbs(&ready.info, &ready.holder)?;
         let signature = self.subject.sign(&ready, &tbs)?;
         let der = certificate::assemble(&tbs, &ready.signer, &signature)?;
-        match self.subject.format {
-            Form::Der => self.subject.output.binary(&der)?,
-            Form::Pem => self.subject.output.text(certificate::request_pem(&der)?.as_bytes())?,
-        }
+        write(&self.subject.output, self.subject.format, "CERTIFICATE REQUEST", &der)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -250,7 +239,7 @@ impl SelfSign {
         if self.subject.output.if_absent() && self.import && !self.subject.output.is_kept() {
             // The token may have the certificate of an earlier run whose file is gone.
             if let Ok(der) = certificate_of(&ready.session, &ready.info) {
-                write(&self.subject.output, self.subject.format, &der)?;
+                write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -274,7 +263,7 @@ impl SelfSign {
                 &Naming { label, id, duplicates: Duplicates::Refused },
             )?;
         }
-        write(&self.subject.output, self.subject.format, &der)?;
+        write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -12,8 +12,7 @@ use serde::Serialize;
 use x509_cert::ext::pkix::CrlReason;
 
 use super::authority::{self, Authority, REASONS};
-use super::cert::Form;
-use super::out::{self, Output, Written};
+use super::out::{self, Encoding, Output, Written};
 
 /// Sign a certificate revocation list (CRL) with the key of a CA.
 ///
@@ -28,7 +27,7 @@ pub struct Crl {
     days: u32,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
-    format: Form,
+    format: Encoding,
     #[command(flatten)]
     output: Output,
 }
@@ -54,14 +53,7 @@ impl Crl {
         let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
         let signer = &ready.issuer.signer;
         let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
-        let written = match self.format {
-            Form::Pem => {
-                let pem = der::pem::encode_string("X509 CRL", der::pem::LineEnding::LF, &der);
-                let pem = pem.map_err(|error| Error::Failed(error.to_string()))?;
-                self.output.write(pem.as_bytes(), out::Form::Text)?
-            }
-            Form::Der => self.output.write(&der, out::Form::Binary)?,
-        };
+        let written = self.output.encoded(&der, "X509 CRL", self.format)?;
         if out::is_json() {
             out::json(&Row { number, revoked: revoked.len(), written })?;
         }

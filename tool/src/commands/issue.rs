@@ -9,13 +9,11 @@ use jeton_client::text::shown;
 use jeton_pki::certificate::{self, Holder, general_name};
 use jeton_pki::issuer::{Order, PROFILES, Request, profile};
 use jeton_tool::Error;
-use jeton_tool::formats::certificate_pem;
 use jeton_tool::register::Register;
 use serde::Serialize;
 
 use super::authority::{self, Authority, IssuedRow, ListFile, REASONS};
-use super::cert::Form;
-use super::out::{self, Output, Written};
+use super::out::{self, Encoding, Output, Written};
 use super::pin::warn;
 
 /// Sign a certificate for a request (PKCS#10) with the key of a CA.
@@ -61,7 +59,7 @@ pub struct Issue {
     ocsp_url: Option<String>,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
-    format: Form,
+    format: Encoding,
     #[command(flatten)]
     output: Output,
 }
@@ -115,13 +113,7 @@ impl Issue {
         let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
         let entry = authority::entry_of(&der, profile.name)?;
         authority::register(&self.authority.list, &ready)?.add(&ready.name, &entry, &der)?;
-        let written = match self.format {
-            Form::Pem => {
-                let pem = certificate_pem(&der).map_err(|error| Error::Failed(error.to_string()))?;
-                self.output.write(&pem, out::Form::Text)?
-            }
-            Form::Der => self.output.write(&der, out::Form::Binary)?,
-        };
+        let written = self.output.encoded(&der, "CERTIFICATE", self.format)?;
         if out::is_json() {
             out::json(&New { row: IssuedRow::of(&entry), written })?;
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jeton_client::text::hex;
 use jeton_tool::Error;
 use jeton_tool::output::{self, Existing};
@@ -54,9 +54,18 @@ pub fn heading(text: &str) -> String {
     if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
+/// The encoding of a certificate, a request or a CRL.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Encoding {
+    /// PEM.
+    Pem,
+    /// DER.
+    Der,
+}
+
 /// The form of a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+enum Form {
     /// Lines of text.
     Text,
     /// Bytes that a terminal should not get.
@@ -112,9 +121,22 @@ impl Output {
         if is_json() { json(&written) } else { Ok(()) }
     }
 
+    /// Writes a structure in DER, or in PEM with this label. The caller writes the result if it is
+    /// JSON.
+    pub fn encoded(&self, der: &[u8], label: &str, encoding: Encoding) -> Result<Written, Error> {
+        match encoding {
+            Encoding::Der => self.write(der, Form::Binary),
+            Encoding::Pem => {
+                let pem = der::pem::encode_string(label, der::pem::LineEnding::LF, der);
+                let pem = pem.map_err(|error| Error::Failed(error.to_string()))?;
+                self.write(pem.as_bytes(), Form::Text)
+            }
+        }
+    }
+
     /// Writes the file of `--out`. Without it, writes to standard output, or returns the bytes for
     /// `--json`.
-    pub fn write(&self, bytes: &[u8], form: Form) -> Result<Written, Error> {
+    fn write(&self, bytes: &[u8], form: Form) -> Result<Written, Error> {
         if let Some(path) = &self.out {
             if !self.is_kept() {
                 self.file(path, bytes)?;
