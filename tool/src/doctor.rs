@@ -17,8 +17,8 @@ use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::Error;
 use crate::token_file::{self, Info, Login, PinInfo, TokenFile};
+use crate::{Cause, Error};
 
 /// How old a file must be to count as left over. A process may still be creating a newer file. A
 /// rollback journal, and a log that has content but no token, count at any age.
@@ -463,7 +463,7 @@ fn records(token: &TokenFile, info: &Info, login: Login<'_>, omissions: &mut Vec
         }
     };
     let reason = token_file::check(&copy, Some(login)).err()?;
-    let (check, remedy) = if reason.to_string().contains("the PIN is wrong") {
+    let (check, remedy) = if reason.cause() == Cause::WrongPin {
         (
             "wrong-pin",
             "pass the right PIN; if it is right, the PIN record was altered: jeton backup restore BACKUP",

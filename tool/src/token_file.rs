@@ -131,7 +131,16 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
 }
 
 fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
-    move |problem| Error::TokenFile { what, cause: Cause::Other, reason: problem.to_string() }
+    move |problem| {
+        let reason = problem.to_string();
+        // The core has no type for the causes of a problem.
+        let cause = match reason.as_str() {
+            "the PIN is wrong" => Cause::WrongPin,
+            "the disk is full" => Cause::Device,
+            _ => Cause::Other,
+        };
+        Error::TokenFile { what, cause, reason }
+    }
 }
 
 /// Returns the files of the configuration, and the names and values of the main settings.

@@ -77,6 +77,9 @@ fn each_failure_has_its_exit_status_and_json_names_it() {
     let Some(tool) = Tool::new() else { return };
     tool.ok("key generate --type ec:p256 --label key");
     tool.write("message", "text");
+    tool.ok("backup new-key identity");
+    let recipient = tool.json("backup new-key identity --if-absent --json")["recipient"].clone();
+    tool.ok(&format!("backup create web.backup --recipient {}", recipient.as_str().expect("text")));
     let cases = [
         (2, "usage", "key generate --type nothing --label x"),
         (3, "not-found", "sign message --label other"),
@@ -84,6 +87,7 @@ fn each_failure_has_its_exit_status_and_json_names_it() {
         (3, "not-found", "object list --token other"),
         (4, "exists", "token init --label mine"),
         (5, "wrong-pin", "object list --pin wrongwrong"),
+        (5, "wrong-pin", "backup verify web.backup --identity identity --pin wrongwrong"),
         (7, "refused", "pin change --new-pin 1"),
         (8, "damaged", "backup verify message --passphrase 123456789012"),
         (10, "device", "object list --module /etc/passwd"),
