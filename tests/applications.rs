@@ -201,8 +201,11 @@ fn token_objects_are_shared() {
     assert_eq!(first.sign(key), Err(Error::KeyHandleInvalid));
     assert_eq!(second.sign(key), Ok(16));
 
+    // The handle stays invalid for the application that logged out.
     first.log_in(User::User, PIN).expect("a login");
-    first.module.destroy_object(first.session, key).expect("a key");
+    assert_eq!(first.sign(key), Err(Error::KeyHandleInvalid));
+    let again = first.find("renamed")[0];
+    first.module.destroy_object(first.session, again).expect("a key");
     assert_eq!(second.sign(key), Err(Error::KeyHandleInvalid));
 }
 

@@ -25,12 +25,15 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 19] = [
+const PACKAGES: [(&str, &[&str]); 22] = [
     ("abi/names", &[]),
     ("tests/child", &[]),
     ("tests/vectors", &[]),
     (".", &["abi/names", "tests/child", "tests/vectors"]),
     ("abi", &[".", "tests/child"]),
+    ("agent/protocol", &[]),
+    ("agent/client", &["agent/protocol"]),
+    ("agent", &[".", "abi", "agent/client", "agent/protocol", "driver/client", "driver/peers"]),
     ("driver/client", &["abi/names"]),
     ("driver/peers", &["driver/client"]),
     ("driver/pki", &["driver/client"]),
@@ -73,8 +76,11 @@ const PACKAGES: [(&str, &[&str]); 19] = [
 ];
 
 /// The folders whose files import each other without circles.
-const SOURCES: [&str; 19] = [
+const SOURCES: [&str; 22] = [
     "src",
+    "agent/client/src",
+    "agent/protocol/src",
+    "agent/src",
     "abi/src",
     "driver/src",
     "driver/client/src",

@@ -6,6 +6,7 @@
 //! files.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::time::Duration;
@@ -22,6 +23,12 @@ use crate::sync::{AtomicBool, AtomicPtr, Ordering, sleep};
 
 /// The module that calls use. Null before `C_Initialize` and after `C_Finalize`.
 static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
+/// In [`CURRENT`]: each thread has its own module. It is no address of a module.
+const PER_THREAD: *mut Module = std::ptr::without_provenance_mut(1);
+thread_local! {
+    /// The module of this thread, while [`with_module`] runs.
+    static OF_THREAD: Cell<*const Module> = const { Cell::new(std::ptr::null()) };
+}
 /// The module of this process, kept from one `C_Initialize` to the next.
 static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// The parent's module in a forked child. It is unused, but leak checkers must see it as reachable.
@@ -42,7 +49,7 @@ const _: () = {
 };
 
 /// Runs the body of an exported function on the module.
-pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
+pub(crate) fn call(work: impl FnOnce(&Module) -> Result<()>) -> CK_RV {
     guarded(|| work(module()?))
 }
 
@@ -60,7 +67,7 @@ pub(crate) fn call_session(
 /// it needs the session. An invalid session handle takes precedence over every other error except
 /// `GeneralError` and `HostMemory`. PKCS#11 3.2, "Function return values": the codes for session
 /// handles follow directly after the universal codes.
-pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
+pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&Module) -> Result<()>) -> CK_RV {
     call(|module| match work(module) {
         Ok(()) => Ok(()),
         Err(error @ (Error::GeneralError | Error::HostMemory)) => Err(error),
@@ -114,10 +121,43 @@ pub(crate) fn finalize() -> Result<()> {
     module.finalize()
 }
 
-fn module() -> Result<&'static Module> {
-    // SAFETY: CURRENT is null or what `initialize` stored: the module of `kept`, which lives as
-    // long as the process.
-    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }.ok_or(Error::NotInitialized)
+fn module<'a>() -> Result<&'a Module> {
+    let current = CURRENT.load(Ordering::Acquire);
+    if current.addr() > PER_THREAD.addr() {
+        // SAFETY: `initialize` stored it: the module of `kept`, which lives as long as the process.
+        return Ok(unsafe { &*current });
+    }
+    of_thread(current)
+}
+
+/// Returns the module of this thread, if the process serves several applications.
+#[cold]
+fn of_thread<'a>(current: *mut Module) -> Result<&'a Module> {
+    if current.is_null() {
+        return Err(Error::NotInitialized);
+    }
+    // SAFETY: null, or the module of `with_module`, which waits for this call.
+    unsafe { OF_THREAD.get().as_ref() }.ok_or(Error::NotInitialized)
+}
+
+/// From now on, every thread of this process calls the functions with a module of its own, which
+/// [`with_module`] passes. The agent serves its applications in this way. `C_Initialize` and
+/// `C_Finalize` must not be called.
+pub fn serve_applications() {
+    CURRENT.store(PER_THREAD, Ordering::Release);
+}
+
+/// Runs `work`. Functions of the C interface that `work` calls in this thread use `module`.
+pub fn with_module<T>(module: &Module, work: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            OF_THREAD.set(std::ptr::null());
+        }
+    }
+    OF_THREAD.set(module);
+    let _reset = Reset;
+    work()
 }
 
 /// Returns the module of this process. Only the owner of the [`Turn`] calls this, so the module is

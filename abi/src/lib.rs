@@ -30,11 +30,10 @@ mod params;
 mod sync;
 
 mod asynchronous;
-mod decrypt;
+mod crypt;
 mod derive;
 mod digest;
 mod dual;
-mod encrypt;
 mod find;
 mod info;
 mod init;
@@ -53,7 +52,8 @@ mod verify_signature;
 mod wrap;
 mod wrap_authenticated;
 
-pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
+pub use call::{serve_applications, with_module};
+pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList, functions};
 
 /// The heap of this library's Rust code. It wipes freed memory, because the crates that the core
 /// uses leave copies of keys there. AWS-LC and SQLite allocate by themselves; AWS-LC wipes what it

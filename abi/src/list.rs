@@ -9,11 +9,10 @@ use jeton::error::Error;
 
 use crate::asynchronous::*;
 use crate::call::guarded;
-use crate::decrypt::*;
+use crate::crypt::*;
 use crate::derive::*;
 use crate::digest::*;
 use crate::dual::*;
-use crate::encrypt::*;
 use crate::find::*;
 use crate::info::C_GetInfo;
 use crate::init::*;
@@ -91,6 +90,11 @@ static INTERFACES: Interfaces = Interfaces([
     standard(from_ref(&LIST_3_0).cast()),
     standard(from_ref(&LIST_2_40).cast()),
 ]);
+
+/// Returns the functions of PKCS#11 3.2, for programs that link this library.
+pub fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
+    &LIST_3_2
+}
 
 struct Interfaces([CK_INTERFACE; 3]);
 

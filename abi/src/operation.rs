@@ -50,6 +50,29 @@ pub(crate) unsafe fn init_crypting(
     outcome
 }
 
+/// Defines the `Init` function of an operation with a key. The other arguments are the operation,
+/// the function that reads the mechanism, and the function of the core that starts the operation.
+macro_rules! init {
+    ($init:ident, $operation:ident, $mechanism:path, $start:expr) => {
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $init(
+            handle: CK_SESSION_HANDLE,
+            given: *mut CK_MECHANISM,
+            key: CK_OBJECT_HANDLE,
+        ) -> CK_RV {
+            $crate::call::call_session(handle, |session| {
+                if given.is_null() {
+                    return $crate::operation::cancel(&mut session.operations.$operation);
+                }
+                // SAFETY: the contract of PKCS#11 for pMechanism.
+                let mechanism = unsafe { $mechanism(given) }?;
+                session.start(stringify!($init), &mechanism, $crate::number::object(key), $start)
+            })
+        }
+    };
+}
+pub(crate) use init;
+
 /// Ends the operation, as an `Init` function with `NULL` for the mechanism does. Succeeds if no
 /// operation is active.
 pub(crate) fn cancel<E: Engine>(operation: &mut Operation<E>) -> Result<()> {

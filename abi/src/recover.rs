@@ -6,25 +6,10 @@ use jeton::session::{Operation, Session};
 
 use crate::call::call_session;
 use crate::input::{In, Out};
-use crate::number::object;
-use crate::operation::{cancel, transform};
+use crate::operation::{init, transform};
 use crate::params::mechanism;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignRecoverInit(
-    handle: CK_SESSION_HANDLE,
-    given: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
-) -> CK_RV {
-    call_session(handle, |session| {
-        if given.is_null() {
-            return cancel(&mut session.operations.sign_recover);
-        }
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism(given) }?;
-        session.start("C_SignRecoverInit", &mechanism, object(key), Session::sign_recover_init)
-    })
-}
+init!(C_SignRecoverInit, sign_recover, mechanism, Session::sign_recover_init);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SignRecover(
@@ -41,21 +26,7 @@ pub(crate) unsafe extern "C" fn C_SignRecover(
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
-    handle: CK_SESSION_HANDLE,
-    given: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
-) -> CK_RV {
-    call_session(handle, |session| {
-        if given.is_null() {
-            return cancel(&mut session.operations.verify_recover);
-        }
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism(given) }?;
-        session.start("C_VerifyRecoverInit", &mechanism, object(key), Session::verify_recover_init)
-    })
-}
+init!(C_VerifyRecoverInit, verify_recover, mechanism, Session::verify_recover_init);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifyRecover(

@@ -5,25 +5,10 @@ use jeton::session::{Operation, Session};
 
 use crate::call::call_session;
 use crate::input::{In, Out};
-use crate::number::object;
-use crate::operation::{cancel, consume, produce, transform};
+use crate::operation::{consume, init, produce, transform};
 use crate::params::mechanism;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignInit(
-    handle: CK_SESSION_HANDLE,
-    given: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
-) -> CK_RV {
-    call_session(handle, |session| {
-        if given.is_null() {
-            return cancel(&mut session.operations.sign);
-        }
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism(given) }?;
-        session.start("C_SignInit", &mechanism, object(key), Session::sign_init)
-    })
-}
+init!(C_SignInit, sign, mechanism, Session::sign_init);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Sign(

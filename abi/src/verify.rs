@@ -5,25 +5,10 @@ use jeton::session::{Operation, Session};
 
 use crate::call::call_session;
 use crate::input::In;
-use crate::number::object;
-use crate::operation::{cancel, consume, consume_both};
+use crate::operation::{consume, consume_both, init};
 use crate::params::mechanism;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifyInit(
-    handle: CK_SESSION_HANDLE,
-    given: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
-) -> CK_RV {
-    call_session(handle, |session| {
-        if given.is_null() {
-            return cancel(&mut session.operations.verify);
-        }
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism(given) }?;
-        session.start("C_VerifyInit", &mechanism, object(key), Session::verify_init)
-    })
-}
+init!(C_VerifyInit, verify, mechanism, Session::verify_init);
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Verify(

@@ -176,6 +176,8 @@ fn load(path: &Path) -> &'static CK_FUNCTION_LIST {
     type Get = unsafe extern "C" fn(*mut *mut CK_FUNCTION_LIST) -> CK_RV;
     let name = CString::new(path.as_os_str().as_bytes()).expect("a path");
     let mut list = null_mut();
+    // SAFETY: the module has `C_GetFunctionList` with this type. It is never unloaded, and its list
+    // is a constant.
     unsafe {
         let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         assert!(!library.is_null(), "{path:?} cannot be loaded");

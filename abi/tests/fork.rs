@@ -1,7 +1,7 @@
 //! A child of a fork starts without a module. This binary has no threads of the test harness,
 //! because a child of a process with threads may only make async-signal-safe calls.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or POSIX, or passes NULL")]
 
 #[macro_use]
 mod common;

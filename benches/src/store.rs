@@ -264,7 +264,7 @@ fn heading() -> Result<String, String> {
          {SIGNATURES} signatures, or one start of a process that has loaded the\nmodule. Jeton's PINs have the cheapest \
          key derivation. The first two rows are the limits: what the disk and the\nserver need without Jeton.\n\n\
          The delays are from the return of the call until another process, which searches or signs without a pause, \
-         notices the\nchange; 0 us means before the return. They are those of {NOTICES} changes.\n\n{}\n\n",
+         notices the\nchange; 0 µs means before the return. They are those of {NOTICES} changes.\n\n{}\n\n",
         Machine::this()
     ))
 }

@@ -135,7 +135,7 @@ fn line(known: Known, count: usize, figures: &Figures) -> [String; 8] {
         format!("{start_ms:.1} ms"),
         format!("{list_ms:.3} ms"),
         format!("{login_ms:.2} ms"),
-        format!("{signature_us:.1} us"),
+        format!("{signature_us:.1} µs"),
         descriptors.to_string(),
         format!("{resident_mib:.0} MiB"),
     ]

@@ -122,9 +122,10 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
     let sandbox = match Known::named(&subject.module) {
         Some(known) => {
             let mut sandbox = Sandbox::fresh(known, directory, subject.backend.as_deref())?;
-            if known == Known::Jeton {
+            if matches!(known, Known::Jeton | Known::JetonAgent) {
                 configure(&mut sandbox, subject, directory)?;
             }
+            sandbox.start_agent(directory)?;
             sandbox
         }
         // Any other module, by its path. It must have a slot with an uninitialised token.

@@ -5,7 +5,7 @@ mod table;
 use serde::Serialize;
 
 pub use table::{comparison, print};
-pub(crate) use table::{has_rsa_subscribers, rsa_keys};
+pub(crate) use table::{has_rsa_subscribers, ratio_cells, rsa_keys};
 
 use crate::about::About;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};

@@ -21,7 +21,7 @@ pub use measurement::{Document, Measurement, ModuleRow, measurements};
 /// `application_id` of the file: "JRES".
 const APPLICATION: i32 = 0x4A52_4553;
 /// `user_version` of the file. A change of the tables increments it.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 const SCHEMA: &str = "
     CREATE TABLE measurement (
@@ -368,7 +368,7 @@ mod tests {
         let measured = measurements(&path).expect("a store");
         let ratio = |stage: &str| {
             let found = measured[0].ratios.iter().find(|(cell, _)| cell.stage == stage);
-            found.map(|(cell, ratio)| (&*cell.module, ratio.value))
+            found.map(|(cell, ratio)| (&*cell.module, ratio.quotient.value))
         };
         assert_eq!(ratio("cert_gen"), Some(("jeton", 2.5)));
         assert_eq!(ratio("total"), Some(("jeton", 2.5)));
@@ -393,7 +393,7 @@ mod tests {
             connection.pragma_update(None, name, 7).expect("a pragma");
         };
         change("user_version");
-        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 3")));
+        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 4")));
         change("application_id");
         assert!(refused().is_err_and(|text| text.contains("not a result store")));
         std::fs::write(&path, "not a database").expect("a file");

@@ -23,10 +23,17 @@ pub enum Selection {
 
 /// The name of the baseline.
 pub const IN_PROCESS: &str = "in-process";
+/// The name of the baseline for people.
+pub(crate) const DIRECTLY: &str = "AWS-LC directly";
 /// The name of OpenSSL, called directly.
 pub(crate) const OPENSSL: &str = "openssl";
 /// The name of Jeton with its RustCrypto backend, as in the benches.
 const RUSTCRYPTO: &str = "jeton-rc";
+
+/// Returns the name of a module for people.
+pub(crate) fn shown(module: &str) -> &str {
+    if module == IN_PROCESS { DIRECTLY } else { module }
+}
 
 impl Selection {
     /// Reads a name or the path of an existing file.

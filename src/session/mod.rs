@@ -119,6 +119,29 @@ impl Session {
         self.token.rights(self.access)
     }
 
+    /// Returns a bit for each active operation, in the order of `operations.rs`, and one above them
+    /// for a search.
+    pub fn active(&self) -> u16 {
+        const FIND: u16 = 1 << 12;
+        self.operations.active() | if self.find.is_some() { FIND } else { 0 }
+    }
+
+    /// Returns the number of logins of the user that the application has ended on the token. The
+    /// handles of private objects have it.
+    pub fn logouts(&self) -> u64 {
+        self.token.logouts()
+    }
+
+    /// Sets that number for an application that goes on after a restart of the agent.
+    pub fn set_logouts(&self, logouts: u64) {
+        self.token.set_logouts(logouts);
+    }
+
+    /// Returns whether the application has session objects on the token.
+    pub fn has_session_objects(&self) -> bool {
+        self.token.has_session_objects()
+    }
+
     /// `C_DigestInit`
     pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
         let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };

@@ -53,6 +53,11 @@ macro_rules! operations {
                 let each: [(u64, &mut dyn Lifecycle); _] = [$((flag::$flag, &mut self.$name)),*];
                 each.into_iter()
             }
+
+            /// Returns a bit for each operation that is active, in the order of this list.
+            pub(super) fn active(&self) -> u16 {
+                [$(self.$name.is_active()),*].into_iter().rev().fold(0, |bits, active| bits << 1 | u16::from(active))
+            }
         }
 
         /// The operations that can be saved.

@@ -35,6 +35,8 @@ pub struct ClientToken {
     /// The numbers of open sessions, which change only under the lock of the token's state.
     sessions: AtomicU64,
     read_write_sessions: AtomicU64,
+    /// The number of logins of the user that have ended.
+    logouts: AtomicU64,
     /// The session objects. The first one creates the collection.
     session_objects: OnceLock<Objects>,
 }
@@ -64,6 +66,7 @@ impl ClientToken {
             epoch: Epoch::new(),
             sessions: AtomicU64::new(0),
             read_write_sessions: AtomicU64::new(0),
+            logouts: AtomicU64::new(0),
             session_objects: OnceLock::new(),
         });
         let mut clients = token.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,6 +158,11 @@ impl ClientToken {
         had
     }
 
+    /// Returns whether any session has a session object.
+    pub(crate) fn has_session_objects(&self) -> bool {
+        self.session_objects.get().is_some_and(Objects::has_sessions)
+    }
+
     /// Ends the login. Destroys private session objects. Wipes private objects from memory if no
     /// other application is logged in.
     pub(crate) fn logout(&self) -> Result<()> {
@@ -177,6 +185,9 @@ impl ClientToken {
 
     /// Ends the login without a look at what the token has in memory.
     pub(super) fn close_login(&self, state: &State) {
+        if self.login_state() == Login::User {
+            self.logouts.fetch_add(1, Ordering::AcqRel);
+        }
         self.publish(state, Login::Public);
         if let Some(objects) = self.session_objects.get() {
             objects.remove_private();
@@ -200,7 +211,7 @@ impl ClientToken {
     ) -> Result<ObjectHandle> {
         let object = self.new_object(rights, session, attributes)?;
         let handle = match object.home {
-            Home::Token(_) => self.commit_new(self.key()?, vec![object])?[0],
+            Home::Token(_) => self.shown(self.commit_new(self.key()?, vec![object])?[0]),
             Home::Session(_) | Home::BuiltIn => self.insert_in_session(object),
         };
         self.follow_logout(rights);
@@ -231,7 +242,7 @@ impl ClientToken {
         let order: Vec<_> = objects.iter().map(is_stored).collect();
         let (stored, of_session): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_stored);
         let stored = if stored.is_empty() { Vec::new() } else { self.commit_new(self.key()?, stored)? };
-        let mut stored = stored.into_iter();
+        let mut stored = stored.into_iter().map(|handle| self.shown(handle));
         let mut of_session = of_session.into_iter().map(|object| self.insert_in_session(object));
         let made = order
             .into_iter()
@@ -239,6 +250,37 @@ impl ClientToken {
             .collect();
         self.follow_logout(rights);
         Ok(made)
+    }
+
+    /// Returns the number of logins of the user that have ended.
+    pub(crate) fn logouts(&self) -> u64 {
+        self.logouts.load(Ordering::Acquire)
+    }
+
+    /// Sets that number, so that the application knows private objects by the same handles as at
+    /// another agent.
+    pub(crate) fn set_logouts(&self, logouts: u64) {
+        self.logouts.store(logouts, Ordering::Release);
+        self.bump();
+    }
+
+    /// Returns the handle by which the application knows an object. PKCS#11 3.2, C_Logout: handles
+    /// to private objects become invalid, and "even if a user is later logged back into the token,
+    /// those handles remain invalid". So they have the number of logins that have ended.
+    fn shown(&self, handle: ObjectHandle) -> ObjectHandle {
+        let logouts = self.logouts.load(Ordering::Acquire);
+        if logouts != 0 && objects::is_stored(handle) && self.token.objects.is_private(handle) == Some(true) {
+            return objects::counted(handle, logouts);
+        }
+        handle
+    }
+
+    /// Returns the handle of the token for a handle of the application.
+    fn known(&self, shown: ObjectHandle) -> Result<ObjectHandle> {
+        let handle = objects::counted(shown, 0);
+        let is_current =
+            handle == shown && self.logouts.load(Ordering::Acquire) == 0 || self.shown(handle) == shown;
+        if is_current || !objects::is_stored(shown) { Ok(handle) } else { Err(Error::ObjectHandleInvalid) }
     }
 
     /// Adds a session object. Returns its new handle.
@@ -291,6 +333,7 @@ impl ClientToken {
             }
             self.make_object(old.home, change(old)?)
         };
+        let handle = self.known(handle)?;
         let guard = self.lock_changes();
         self.notice_altered_rows(&guard)?;
         let (tag, old) = self.current(&guard, rights, handle)?;
@@ -306,7 +349,8 @@ impl ClientToken {
 
     /// Destroys an object. Fails if it is not destroyable or the session may not write it.
     pub(crate) fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
-        let seen = self.visible(rights, handle)?;
+        let handle = self.known(handle)?;
+        let seen = self.seen(rights, handle)?;
         let check = |object: &Object| {
             rights.write(object.attributes())?;
             policy::destroyable(object)
@@ -345,6 +389,11 @@ impl ClientToken {
     /// Returns the object of a handle to read its attributes. It may be a key whose secret parts
     /// are encrypted until a login.
     pub(crate) fn visible(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        self.seen(rights, self.known(handle)?)
+    }
+
+    /// Like [`visible`](Self::visible), for a handle of the token.
+    fn seen(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         match self.look_up(rights, handle)? {
             Some((_, object)) => Ok(object),
             // Another process has changed it since the rows were read.
@@ -390,8 +439,9 @@ impl ClientToken {
         if handle.0 <= objects::BUILT_IN {
             return self.built_in_object(handle).map(|object| Some((Tag::default(), object)));
         }
-        let of_session = || self.session_objects.get().and_then(|objects| objects.get(handle));
-        let entry = self.token.objects.get(handle).or_else(of_session).ok_or(Error::ObjectHandleInvalid)?;
+        let objects =
+            if objects::is_stored(handle) { Some(&self.token.objects) } else { self.session_objects.get() };
+        let entry = objects.and_then(|objects| objects.get(handle)).ok_or(Error::ObjectHandleInvalid)?;
         if entry.private && rights.login != Login::User {
             return Err(Error::ObjectHandleInvalid);
         }
@@ -418,7 +468,7 @@ impl ClientToken {
         }
         let key = self.state().key.clone().filter(|_| rights.login == Login::User);
         let plan = Plan::new(wanted, &self.public_indexer, key.as_ref().map(|key| key.indexer()));
-        let load = |handle| self.visible(rights, handle).ok();
+        let load = |handle| self.seen(rights, handle).ok();
         let is_wanted = plan.token != Some(false);
         let mut found = if is_wanted { self.token.objects.search(&plan, load) } else { Vec::new() };
         if plan.token != Some(true)
@@ -429,6 +479,9 @@ impl ClientToken {
             if stored != 0 && stored != found.len() {
                 found.sort_unstable();
             }
+        }
+        if self.logouts.load(Ordering::Acquire) != 0 {
+            found.iter_mut().for_each(|handle| *handle = self.shown(*handle));
         }
         found
     }

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::load::Loading;
-use super::objects::{Cached, Entry};
+use super::objects::{self, Cached, Entry};
 use super::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
@@ -140,7 +140,7 @@ impl Token {
     }
 
     fn insert_sealed(&self, object: Object, row: Row) -> ObjectHandle {
-        let handle = self.objects.new_handle();
+        let handle = objects::stored_handle(row.id);
         self.objects.insert(handle, entry_of(object, row));
         handle
     }

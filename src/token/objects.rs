@@ -21,6 +21,28 @@ use crate::store::{Row, Tag};
 /// The largest handle of a built-in object.
 pub(super) const BUILT_IN: u64 = 0x1000;
 
+/// The bit of the handle of a token object. The low bits are the upper bits of the number of its
+/// row, which is random. So a token object has the same handle in every process and after a
+/// restart, and handles are in the order of rows.
+const STORED: u64 = 1 << 60;
+/// Between them is a number that an application counts: see `ClientToken::shown`.
+const COUNTED: u64 = 0xff << 52;
+
+/// Returns whether a handle is that of a token object.
+pub(super) fn is_stored(handle: ObjectHandle) -> bool {
+    handle.0 & STORED != 0
+}
+
+/// Returns the handle of the token object in this row.
+pub(super) fn stored_handle(id: i64) -> ObjectHandle {
+    ObjectHandle(STORED | id.cast_unsigned() >> 11)
+}
+
+/// Returns a handle with this number of an application. Only the low bits of the number count.
+pub(super) fn counted(handle: ObjectHandle, number: u64) -> ObjectHandle {
+    ObjectHandle(handle.0 & !COUNTED | number << COUNTED.trailing_zeros() & COUNTED)
+}
+
 /// The objects with their handles. A handle is never reused.
 #[derive(Default)]
 pub(super) struct Objects {
@@ -141,6 +163,11 @@ impl Objects {
         self.last.load(Ordering::Relaxed)
     }
 
+    /// Returns whether an object is private; `None` if there is no such object.
+    pub(super) fn is_private(&self, handle: ObjectHandle) -> Option<bool> {
+        self.by_handle.get(&handle).map(|entry| entry.private)
+    }
+
     /// Returns the content of the entry of a handle.
     pub(super) fn get(&self, handle: ObjectHandle) -> Option<Content> {
         self.by_handle.get(&handle).map(|entry| Content {
@@ -151,7 +178,12 @@ impl Objects {
         })
     }
 
-    /// Returns a handle that no object has had.
+    /// Returns whether any session has an object.
+    pub(super) fn has_sessions(&self) -> bool {
+        !self.by_session.is_empty()
+    }
+
+    /// Returns a handle for a session object, which no object has had.
     pub(super) fn new_handle(&self) -> ObjectHandle {
         ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -220,7 +252,11 @@ impl Objects {
     pub(super) fn load_row(&self, row: Row, cached: Cached) {
         let known = self.rows().get(&row.id).copied();
         let Some(handle) = known else {
-            self.insert(self.new_handle(), Entry::of_row(row));
+            let handle = stored_handle(row.id);
+            // Random numbers do not meet in 52 bits: another program wrote this row.
+            if !self.by_handle.contains_key(&handle) {
+                self.insert(handle, Entry::of_row(row));
+            }
             return;
         };
         let same = self

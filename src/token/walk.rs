@@ -60,11 +60,16 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Inserts a place. Handles arrive nearly in order: handles of concurrent threads may be
-    /// swapped.
+    /// Inserts a place. Handles of rows and of new session objects arrive in order.
     pub(super) fn insert(&mut self, place: Place) {
-        let later = self.places.iter().rev().take_while(|other| other.handle() > place.handle()).count();
-        self.places.insert(self.places.len() - later, place);
+        match self.places.binary_search_by_key(&place.handle(), |other| other.handle()) {
+            // The object was left out and is back.
+            Ok(at) => {
+                self.gone -= usize::from(self.places[at].gone());
+                self.places[at] = place;
+            }
+            Err(at) => self.places.insert(at, place),
+        }
     }
 
     /// Replaces the place of an object, for example after the object became private.
@@ -125,6 +130,11 @@ mod tests {
         for gone in [1, 1, 5, 6, 9, 2] {
             walk.remove(ObjectHandle(gone));
         }
+        walk.insert(Place::new(ObjectHandle(9), Storage::Token, Visibility::Public));
+        walk.remove(ObjectHandle(9));
+        walk.insert(Place::new(ObjectHandle(9), Storage::Token, Visibility::Public));
+        assert_eq!(handles(&walk), [3, 4, 9]);
+        walk.remove(ObjectHandle(9));
         assert_eq!(handles(&walk), [3, 4]);
         assert!(walk.places.len() < 5);
         walk.change(Place::new(ObjectHandle(4), Storage::Token, Visibility::Private));

@@ -10,8 +10,7 @@ use jeton::session::{Messages, Operation, Owner, Phase, Session};
 
 use crate::call::call_session;
 use crate::input::{In, Out, transform};
-use crate::number::object;
-use crate::operation::{cancel, cancel_refused};
+use crate::operation::cancel_refused;
 use crate::params::message::{Message, Nonce, Tag, message_mechanism, read_message};
 
 /// Defines the functions of one direction.

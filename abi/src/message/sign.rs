@@ -9,8 +9,7 @@ use jeton::session::{Operation, Session};
 
 use crate::call::call_session;
 use crate::input::{In, Out, transform};
-use crate::number::object;
-use crate::operation::{cancel, cancel_refused};
+use crate::operation::cancel_refused;
 use crate::params::mechanism;
 use crate::params::message::no_parameter;
 

@@ -102,6 +102,7 @@ pub fn nothing<T>() -> *mut T {
 /// Calls each function with zeros and `NULL` for all its parameters.
 macro_rules! answers {
     ($list:expr => $($name:ident($($argument:expr),*))*) => {
+        // SAFETY: zeros and `NULL` are arguments that PKCS#11 requires the module to refuse.
         vec![$((stringify!($name), unsafe { $list.$name.expect("an entry")($($argument),*) })),*]
     };
 }

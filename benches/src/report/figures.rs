@@ -133,7 +133,7 @@ fn threads(data: &Data) -> Vec<Figure> {
     let latency = |row: &str| data.latency.iter().find(|latency| latency.row == row);
     let p99 = latency(jeton).zip(latency(BASELINE)).map(|(ours, baseline)| {
         let text =
-            format!("{:.1} us, the baseline {:.1} us", ours.p99 as f64 / 1e3, baseline.p99 as f64 / 1e3);
+            format!("{:.1} µs, the baseline {:.1} µs", ours.p99 as f64 / 1e3, baseline.p99 as f64 / 1e3);
         (text, ours.p99 <= baseline.p99)
     });
     vec![

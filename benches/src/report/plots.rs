@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use jeton_laboratory::plots::{self, Axis, Mark, Plot, Position, Series, standalone};
+use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
 use super::figures::per_second;
 use super::words;
 use crate::names::{BASELINE_AGAIN, JETON, NULL, shown};
 
-const SIZE: (u32, u32) = (960, 480);
+const SIZE: (u32, u32) = (960, 520);
 
 /// Draws all plots into `directory`.
 pub fn draw(data: &Data, directory: &Path) -> Result<(), String> {
@@ -36,11 +36,10 @@ fn overhead(data: &Data) -> Result<String, String> {
             let point =
                 |(at, group): (usize, &&str)| Some((data.times(group, row)?.min(RIGHT_EDGE), at as f64));
             let mark = if row.contains("session") { Mark::Rings } else { Mark::Dots };
-            Series { mark, ..series(row, shown(row), groups.iter().enumerate().filter_map(point)) }
+            Series { mark, ..series(row, &legend(row), groups.iter().enumerate().filter_map(point)) }
         })
         .collect();
-    let range = -0.5..groups.len() as f64 - 0.5;
-    let ends = [(1.0, range.start), (1.0, range.end)].into_iter();
+    let ends = [(1.0, -0.5), (1.0, groups.len() as f64 - 0.5)].into_iter();
     all.push(Series { mark: Mark::Rule, ..series("", "", ends) });
     let names: Vec<_> = groups.iter().map(|group| words::operation(group)).collect();
     let x = Axis {
@@ -51,11 +50,13 @@ fn overhead(data: &Data) -> Result<String, String> {
         grid: true,
         room: 48,
     };
-    let (label, labels) = (plots::name_at(&names), Some(names.len() * 2 + 1));
-    let y = Axis { name: "", range, label: &label, labels, grid: false, room: 220 };
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+    let (label, room) = (plots::name_at(&names), 20 + 6 * longest as u32);
+    let y =
+        Axis { name: "", range: plots::Places(names.len()), label: &label, labels: None, grid: false, room };
     let title = "Time of each operation, compared with AWS-LC called directly";
-    let size = (SIZE.0, 90 + 22 * groups.len().max(1) as u32);
-    plots::draw(Plot { title, caption: true, size, legend: Position::MiddleRight }, x, y, &all)
+    let size = (SIZE.0, 140 + 22 * groups.len().max(1) as u32);
+    plots::draw(Plot { title, caption: true, size }, x, y, &all)
 }
 
 /// Plots the signatures per second by number of threads.
@@ -65,7 +66,7 @@ fn threads(data: &Data) -> Result<String, String> {
     let all: Vec<_> = rows
         .map(|row| {
             let point = |group: &&str| Some((size_of(group)?, per_second(data, group, row)?));
-            series(row, shown(row), groups.iter().filter_map(point))
+            series(row, &legend(row), groups.iter().filter_map(point))
         })
         .collect();
     let y = Axis {
@@ -76,7 +77,7 @@ fn threads(data: &Data) -> Result<String, String> {
         grid: true,
         room: 90,
     };
-    let x = counts("threads, each with its own session", 0.9..70.0);
+    let x = counts("threads, each with its own session", 0.9..70.0, &all);
     plots::draw(captioned("P-256 signatures per second"), x, y, &all)
 }
 
@@ -98,17 +99,21 @@ fn searches(data: &Data) -> Result<String, String> {
         grid: true,
         room: 90,
     };
-    plots::draw(captioned("Time of one search by label"), counts("objects in the token", 8.0..1.3e6), y, &all)
+    let x = counts("objects in the token", 8.0..1.3e6, &all);
+    plots::draw(captioned("Time of one search by label"), x, y, &all)
 }
 
 fn captioned(title: &str) -> Plot<'_> {
-    Plot { title, caption: true, size: SIZE, legend: Position::MiddleRight }
+    Plot { title, caption: true, size: SIZE }
 }
 
-/// Returns a logarithmic x axis of whole numbers.
-fn counts(name: &str, range: std::ops::Range<f64>) -> Axis<'_, plots::LogCoord<f64>> {
+/// Returns a logarithmic x axis of whole numbers, with a label for each number of the series.
+fn counts<'a>(name: &'a str, range: std::ops::Range<f64>, series: &[Series]) -> Axis<'a, plots::LabelledLog> {
+    let mut numbers: Vec<f64> = series.iter().flat_map(|one| &one.points).map(|point| point.0).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
     let label = &|count: &f64| words::thousands(*count);
-    Axis { name, range: plots::log_scale(range), label, labels: None, grid: true, room: 48 }
+    Axis { name, range: plots::log_scale_at(range, numbers), label, labels: None, grid: true, room: 48 }
 }
 
 /// Returns a series in the colour of its row. The configurations of a module share one. Those with
@@ -119,6 +124,11 @@ fn series(row: &str, name: &str, points: impl Iterator<Item = (f64, f64)>) -> Se
     let colour = plots::colour(row.strip_suffix("-session").unwrap_or(row), &[]);
     let mark = if name.contains("session") { Mark::Dashes } else { Mark::Line };
     Series { name: name.to_owned(), colour, mark, points }
+}
+
+/// Returns the text of a row in the legend.
+fn legend(row: &str) -> String {
+    shown(row).replace("-session", ", session keys")
 }
 
 /// Returns the rows of all groups, without the second row of the baseline.

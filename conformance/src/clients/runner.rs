@@ -54,6 +54,7 @@ impl Runner {
         let work = directory.path().join("work");
         fs::create_dir(&work).map_err(Error::io(&work))?;
         let sandbox = Sandbox::fresh(known, directory.path(), backend)?;
+        sandbox.start_agent(directory.path())?;
         make_token(module, |command| command, &sandbox.environment)?;
         let mut environment = sandbox.environment;
         let path = std::env::var("PATH").unwrap_or_default();

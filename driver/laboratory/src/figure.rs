@@ -9,16 +9,19 @@ pub const WIDE: f64 = 0.1;
 /// larger than this.
 pub const MOVED: f64 = 0.25;
 
+/// A report has no ratio if the spread of the baseline's runs is larger than this.
+pub const UNUSABLE: f64 = 1.0;
+
 /// Formats a ratio. `~` marks a ratio with a wide interval.
 pub fn ratio_text(ratio: Interval) -> String {
     let mark = if ratio.high - ratio.low > WIDE * ratio.value { "~" } else { "" };
     format!("{mark}{:.2}", ratio.value)
 }
 
-/// Formats seconds in us, ms or s.
+/// Formats seconds in µs, ms or s.
 pub fn time(seconds: f64) -> String {
     match seconds {
-        s if s < 1e-3 => format!("{:.1} us", s * 1e6),
+        s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
         s if s < 1.0 => format!("{:.2} ms", s * 1e3),
         s => format!("{s:.2} s"),
     }
@@ -28,7 +31,7 @@ pub fn time(seconds: f64) -> String {
 pub fn nanoseconds(nanos: f64) -> String {
     let (value, unit) = match nanos {
         n if n < 1e3 => (n, "ns"),
-        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e6 => (n / 1e3, "µs"),
         n if n < 1e9 => (n / 1e6, "ms"),
         n => (n / 1e9, "s"),
     };
@@ -60,7 +63,7 @@ mod tests {
 
     #[test]
     fn times_and_rates_have_their_unit() {
-        assert_eq!(time(0.000_012_34), "12.3 us");
+        assert_eq!(time(0.000_012_34), "12.3 µs");
         assert_eq!(time(0.012_34), "12.34 ms");
         assert_eq!(time(12.345), "12.35 s");
         assert_eq!(rate(1_234_567.0), "1.23 M");
@@ -71,7 +74,7 @@ mod tests {
     #[test]
     fn nanoseconds_and_factors_have_three_digits() {
         let texts = [1.234, 12.34, 123.4, 1234.0, 12_340_000.0, 1.5e9].map(nanoseconds);
-        assert_eq!(texts, ["1.23 ns", "12.3 ns", "123 ns", "1.23 us", "12.3 ms", "1.50 s"]);
+        assert_eq!(texts, ["1.23 ns", "12.3 ns", "123 ns", "1.23 µs", "12.3 ms", "1.50 s"]);
         assert_eq!([9.444, 94.44, 512_426.38].map(factor), ["9.44", "94.4", "512426"]);
     }
 

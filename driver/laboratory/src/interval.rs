@@ -1,4 +1,4 @@
-//! A quantile of a sample, with its interval.
+//! A quantile of a sample with its interval, and a ratio with its two figures.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,31 @@ impl Interval {
         let low = values[(rank - wide).floor().max(0.0) as usize];
         let high = values[((rank + wide).ceil() as usize).min(last)];
         Some(Self { value, low, high })
+    }
+}
+
+/// A ratio, and the two figures whose quotient it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The figure of the module.
+    pub figure: f64,
+    /// The figure of the baseline.
+    pub baseline: f64,
+    /// Their quotient, with its interval.
+    #[serde(flatten)]
+    pub quotient: Interval,
+}
+
+impl Ratio {
+    /// Returns the pair of a module and the baseline whose quotient is the median. The interval is
+    /// that of the median. `None` if there is no pair.
+    pub fn of_pairs(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
+        let quotient = |(figure, baseline): &(f64, f64)| figure / baseline;
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort_by(|one, other| quotient(one).total_cmp(&quotient(other)));
+        let interval = Interval::of(pairs.iter().map(quotient).collect())?;
+        let (figure, baseline) = pairs[(pairs.len() - 1) / 2];
+        Some(Self { figure, baseline, quotient: Interval { value: figure / baseline, ..interval } })
     }
 }
 
@@ -75,6 +100,14 @@ mod tests {
         let interval = Interval::of(vec![4.0, 1.0]);
         assert_eq!(interval, Some(Interval { value: 2.5, low: 1.0, high: 4.0 }));
         assert_eq!(Interval::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_ratio_is_the_quotient_of_its_figures() {
+        let ratio = Ratio::of_pairs([(8.0, 2.0), (3.0, 1.0), (9.0, 9.0), (9.0, 1.0)]).expect("pairs");
+        assert_eq!((ratio.figure, ratio.baseline), (3.0, 1.0));
+        assert_eq!(ratio.quotient, Interval { value: 3.0, low: 1.0, high: 9.0 });
+        assert_eq!(Ratio::of_pairs([]), None);
     }
 
     #[test]

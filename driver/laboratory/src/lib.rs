@@ -10,6 +10,6 @@ pub mod memory;
 pub mod plots;
 mod table;
 
-pub use interval::{Interval, median, spread};
+pub use interval::{Interval, Ratio, median, spread};
 pub use machine::Machine;
-pub use table::Table;
+pub use table::{Table, paragraph};

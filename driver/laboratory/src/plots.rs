@@ -5,10 +5,15 @@
 
 use std::ops::Range;
 
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::Shift;
+use plotters::coord::combinators::{BindKeyPoints, WithKeyPoints};
+use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-pub use plotters::prelude::{LogCoord, RGBColor, SeriesLabelPosition as Position};
+pub use plotters::prelude::{LogCoord, RGBColor};
+
+/// A logarithmic scale whose labels are at given numbers.
+pub type LabelledLog = WithKeyPoints<LogCoord<f64>>;
 
 /// The CSS rules that replace black in a plot with the text colour of the page.
 pub const STYLE: &str = "[fill=\"#000000\"]{fill:currentColor}[stroke=\"#000000\"]{stroke:currentColor}";
@@ -43,6 +48,13 @@ const SIZE: (u32, u32) = (860, 400);
 const FONT: (&str, i32) = ("sans-serif", 14);
 /// The largest number of names that are readable below a plot.
 const NAMED: usize = 24;
+/// The height of a row of the legend.
+const LEGEND_ROW: i32 = 20;
+/// The width of a character of the legend, and of the mark before its text.
+const CHARACTER: i32 = 7;
+const LEGEND_MARK: i32 = 34;
+
+type Error = Box<dyn std::error::Error>;
 
 /// A set of points with a name. A set without a name is not in the legend.
 pub struct Series {
@@ -106,29 +118,54 @@ pub fn standalone(svg: &str) -> String {
     format!("{head}<style>{COLOURS}{STYLE}</style>{rest}")
 }
 
-/// Draws series whose axes are logarithmic. `names` describe the axes.
-pub fn lines(title: &str, names: [&str; 2], series: &[Series]) -> Result<String, String> {
-    let x = logarithmic(names[0], series, |point| point.0, 1.3);
+/// Draws series whose axes are logarithmic. `names` describe the axes. `x_label` formats a number
+/// of the x axis.
+pub fn lines(
+    title: &str,
+    names: [&str; 2],
+    x_label: &dyn Fn(&f64) -> String,
+    series: &[Series],
+) -> Result<String, String> {
+    let x = Axis { label: x_label, ..logarithmic(names[0], series, |point| point.0, 1.3) };
     let y = logarithmic(names[1], series, |point| point.1, 2.0);
-    draw(Plot { title, caption: false, size: SIZE, legend: Position::UpperLeft }, x, y, series)
+    draw(Plot { title, caption: false, size: SIZE }, x, y, series)
 }
 
 /// Draws series over the `labels` of the x axis. The y axis is logarithmic.
 pub fn points(title: &str, names: [&str; 2], labels: &[&str], series: &[Series]) -> Result<String, String> {
     let shown = if labels.len() <= NAMED { labels } else { &[] };
-    let (name, count) = (name_at(shown), labels.len() as f64);
-    // Room for the legend on the left.
-    let range = -0.5 - 0.2 * count..count - 0.5;
+    let name = name_at(shown);
     let x = Axis {
         name: names[0],
-        range,
+        range: Places(labels.len()),
         label: &name,
-        labels: Some(labels.len() * 2 + 1),
+        labels: None,
         grid: false,
         room: 48,
     };
-    let y = Axis { labels: Some(6), ..logarithmic(names[1], series, |point| point.1, 2.5) };
-    draw(Plot { title, caption: false, size: SIZE, legend: Position::UpperLeft }, x, y, series)
+    let y = logarithmic(names[1], series, |point| point.1, 2.5);
+    draw(Plot { title, caption: false, size: SIZE }, x, y, series)
+}
+
+/// A scale with this number of places for names. The first is at 0.
+pub struct Places(pub usize);
+
+impl Ranged for Places {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
+        start + ((value + 0.5) / self.0 as f64 * f64::from(end - start)) as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        let count = if hint.weight().allow_light_points() { 0 } else { self.0 };
+        (0..count).map(|at| at as f64).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        -0.5..self.0 as f64 - 0.5
+    }
 }
 
 /// Returns a label for each whole number: the name with this index.
@@ -148,21 +185,28 @@ fn logarithmic<'a>(
     series: &[Series],
     value: fn(&(f64, f64)) -> f64,
     factor: f64,
-) -> Axis<'a, LogCoord<f64>> {
-    let values = series.iter().flat_map(|one| &one.points).map(value);
-    Axis {
-        name,
-        range: log_scale(around(values, factor)),
-        label: &number,
-        labels: None,
-        grid: true,
-        room: 80,
-    }
+) -> Axis<'a, LabelledLog> {
+    let range = around(series.iter().flat_map(|one| &one.points).map(value), factor);
+    let numbers = round_numbers(&range);
+    Axis { name, range: log_scale_at(range, numbers), label: &number, labels: None, grid: true, room: 80 }
 }
 
 /// Returns a logarithmic scale.
 pub fn log_scale(range: Range<f64>) -> LogCoord<f64> {
     range.log_scale().into()
+}
+
+/// Returns a logarithmic scale with labels at these numbers.
+pub fn log_scale_at(range: Range<f64>, numbers: Vec<f64>) -> LabelledLog {
+    log_scale(range).with_key_points(numbers)
+}
+
+/// Returns the powers of ten in a range, and twice and five times each if the range is short.
+fn round_numbers(range: &Range<f64>) -> Vec<f64> {
+    let steps: &[u8] = if range.end < 1e3 * range.start { &[1, 2, 5] } else { &[1] };
+    let powers = range.start.log10().floor() as i32..=range.end.log10().floor() as i32;
+    let numbers = powers.flat_map(|power| steps.iter().map(move |step| format!("{step}e{power}").parse()));
+    numbers.flatten().filter(|number| range.contains(number)).collect()
 }
 
 fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
@@ -178,8 +222,6 @@ pub struct Plot<'a> {
     pub caption: bool,
     /// The width and the height in pixels.
     pub size: (u32, u32),
-    /// Where the legend is.
-    pub legend: Position,
 }
 
 /// Draws a plot. Returns its SVG element. The error is the message to the user.
@@ -194,12 +236,7 @@ where
     try_draw(plot, x, y, series).map_err(|error| format!("the plot {title:?} cannot be drawn: {error}"))
 }
 
-fn try_draw<X, Y>(
-    plot: Plot<'_>,
-    x: Axis<'_, X>,
-    y: Axis<'_, Y>,
-    series: &[Series],
-) -> Result<String, Box<dyn std::error::Error>>
+fn try_draw<X, Y>(plot: Plot<'_>, x: Axis<'_, X>, y: Axis<'_, Y>, series: &[Series]) -> Result<String, Error>
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -209,15 +246,16 @@ where
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, plot.size).into_drawing_area();
-        let mut builder = ChartBuilder::on(&root);
-        if plot.caption {
-            builder.caption(plot.title, ("sans-serif", 18));
-        }
-        builder.margin(12).x_label_area_size(48).y_label_area_size(y.room);
+        let below = if plot.caption { root.titled(plot.title, ("sans-serif", 18))? } else { root.clone() };
+        let below = legend(&below, plot.size.0, series)?;
+        let mut builder = ChartBuilder::on(&below);
+        builder.margin(12).margin_right(28).x_label_area_size(48).y_label_area_size(y.room);
         let mut chart = builder.build_cartesian_2d(x.range, y.range)?;
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(x.name).y_desc(y.name).label_style(FONT).axis_desc_style(FONT);
         mesh.x_label_formatter(&x.label).y_label_formatter(&y.label);
+        // Only the lines at the labels: finer ones make a moiré.
+        mesh.max_light_lines(0).bold_line_style(BLACK.mix(0.15));
         if let Some(count) = x.labels {
             mesh.x_labels(count);
         }
@@ -231,7 +269,9 @@ where
             mesh.y_labels(count);
         }
         mesh.draw()?;
-        for one in series {
+        // Jeton's points are above the others.
+        let (own, others): (Vec<_>, Vec<_>) = series.iter().partition(|one| one.colour == JETON);
+        for one in others.into_iter().chain(own) {
             let (line, mark) = (one.colour.stroke_width(2), one.mark);
             let points = || one.points.iter().copied();
             match mark {
@@ -246,28 +286,49 @@ where
                 }
                 Mark::Dots | Mark::Rings => {}
             }
-            let style = if mark == Mark::Rings { line } else { one.colour.filled() };
+            let style = one.circle();
             let circles = points().filter(|_| mark != Mark::Rule);
-            let drawn = chart.draw_series(circles.map(|point| Circle::new(point, 4, style)))?;
-            if one.name.is_empty() {
-                continue;
-            }
-            drawn.label(plain(&one.name));
-            let width = if mark == Mark::Dashes { 6 } else { 16 };
-            match mark {
-                Mark::Line | Mark::Dashes | Mark::Rule => {
-                    drawn.legend(move |(x, y)| PathElement::new(vec![(x, y), (x + width, y)], line));
-                }
-                Mark::Dots | Mark::Rings => {
-                    drawn.legend(move |(x, y)| Circle::new((x + 8, y), 5, style));
-                }
-            }
+            chart.draw_series(circles.map(|point| Circle::new(point, 4, style)))?;
         }
-        let mut legend = chart.configure_series_labels();
-        legend.position(plot.legend).label_font(FONT).border_style(BLACK.mix(0.3)).draw()?;
         root.present()?;
     }
     Ok(svg)
+}
+
+impl Series {
+    fn circle(&self) -> ShapeStyle {
+        if self.mark == Mark::Rings { self.colour.stroke_width(2) } else { self.colour.filled() }
+    }
+}
+
+/// Draws the legend at the top of an area, where no point can be. Returns the area below it.
+fn legend<'a>(
+    area: &DrawingArea<SVGBackend<'a>, Shift>,
+    width: u32,
+    series: &[Series],
+) -> Result<DrawingArea<SVGBackend<'a>, Shift>, Error> {
+    let named: Vec<_> = series.iter().filter(|one| !one.name.is_empty()).collect();
+    let longest = named.iter().map(|one| plain(&one.name).chars().count()).max().unwrap_or_default();
+    let entry = LEGEND_MARK + CHARACTER * longest as i32;
+    let columns = ((width as i32 - 24) / entry).max(1);
+    let rows = (named.len() as i32 + columns - 1) / columns;
+    let (own, below) = area.split_vertically(LEGEND_ROW * rows + 8);
+    for (index, one) in (0..).zip(named) {
+        let (x, y) = (12 + index % columns * entry, 14 + index / columns * LEGEND_ROW);
+        let dashes: &[(i32, i32)] = match one.mark {
+            Mark::Line | Mark::Rule => &[(0, 26)],
+            Mark::Dashes => &[(0, 6), (10, 16), (20, 26)],
+            Mark::Dots | Mark::Rings => &[],
+        };
+        for (from, to) in dashes {
+            own.draw(&PathElement::new(vec![(x + from, y), (x + to, y)], one.colour.stroke_width(2)))?;
+        }
+        if one.mark != Mark::Rule {
+            own.draw(&Circle::new((x + 13, y), 4, one.circle()))?;
+        }
+        own.draw(&Text::new(plain(&one.name), (x + LEGEND_MARK - 4, y - 6), FONT))?;
+    }
+    Ok(below)
 }
 
 /// Returns the beginning of a name, without characters that XML does not allow. plotters escapes
@@ -278,7 +339,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Formats a number of an axis.
-fn number(value: &f64) -> String {
+pub fn number(value: &f64) -> String {
     match *value {
         value if value >= 1e6 => format!("{} M", value / 1e6),
         value if value >= 1e3 => format!("{} k", value / 1e3),
@@ -300,9 +361,22 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_has_several_labels() {
+        assert_eq!(round_numbers(&(0.04..0.3)), [0.05, 0.1, 0.2]);
+        assert_eq!(round_numbers(&(0.5..2000.0)), [1.0, 10.0, 100.0, 1000.0]);
+    }
+
+    #[test]
     fn no_values_give_a_range_from_1_to_10() {
         assert_eq!(around(std::iter::empty(), 2.0), 1.0..10.0);
         assert_eq!(around([2.0, 4.0].into_iter(), 2.0), 1.0..8.0);
+    }
+
+    #[test]
+    fn each_name_has_one_tick_in_the_middle_of_its_place() {
+        let ticks = Places(2).key_points(plotters::coord::ranged1d::BoldPoints(9));
+        assert_eq!(ticks, [0.0, 1.0]);
+        assert_eq!([0.0, 1.0].map(|at| Places(2).map(&at, (100, 500))), [200, 400]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub enum Known {
     /// Kryoptic. No Debian package has it. `jeton-driver pipeline` runs it only if `--module` names
     /// it or is `all`.
     Kryoptic,
+    /// Jeton through its agent: `libjeton_client.so`. `jeton-driver pipeline` runs it only if
+    /// `--module` names it.
+    JetonAgent,
     /// Craton HSM. No Debian package has it. `jeton-driver pipeline` runs it only if `--module`
     /// names it or is `all`.
     Craton,
@@ -37,19 +40,20 @@ impl Known {
             Self::Nss => "nss",
             Self::Kryoptic => "kryoptic",
             Self::Craton => "craton",
+            Self::JetonAgent => "jeton-agent",
         }
     }
 
     /// Returns the module with this name.
     pub fn named(name: &str) -> Option<Self> {
-        KNOWN.into_iter().chain(UNPACKAGED).find(|known| known.name() == name)
+        KNOWN.into_iter().chain(UNPACKAGED).chain([Self::JetonAgent]).find(|known| known.name() == name)
     }
 
     /// Returns the library parameters of `C_Initialize` with which the module starts without a
     /// token. NSS must know that there is no database.
     pub const fn looking_parameters(self) -> Option<&'static str> {
         match self {
-            Self::Jeton | Self::SoftHsm2 | Self::Kryoptic | Self::Craton => None,
+            Self::Jeton | Self::SoftHsm2 | Self::Kryoptic | Self::Craton | Self::JetonAgent => None,
             Self::Nss => {
                 Some("configdir='' certPrefix='' keyPrefix='' secmod='' flags=noCertDB,noModDB,readOnly")
             }
@@ -64,6 +68,7 @@ impl Known {
             Self::Nss => "NSS_MODULE",
             Self::Kryoptic => "KRYOPTIC_MODULE",
             Self::Craton => "CRATON_MODULE",
+            Self::JetonAgent => "JETON_CLIENT_MODULE",
         }
     }
 
@@ -75,25 +80,28 @@ impl Known {
             Self::Nss => "libsoftokn3.so",
             Self::Kryoptic => "libkryoptic_pkcs11.so",
             Self::Craton => "libcraton_hsm.so",
+            Self::JetonAgent => "libjeton_client.so",
         }
     }
 
     /// Returns the subdirectories of each of [`LIBRARY_ROOTS`] in which distributions put the file.
     const fn below(self) -> &'static [&'static str] {
         match self {
-            Self::Jeton | Self::Kryoptic | Self::Craton => &["", "pkcs11"],
+            Self::Jeton | Self::Kryoptic | Self::Craton | Self::JetonAgent => &["", "pkcs11"],
             Self::SoftHsm2 => &["softhsm", "pkcs11", ""],
             Self::Nss => &["", "nss", "pkcs11"],
         }
     }
 
     /// Returns the path in the environment variable, if it is set. Otherwise returns the module's
-    /// file, if it exists: beside the tool (Jeton only), or in a directory of distributions.
+    /// file, if it exists: beside the tool (Jeton and its client), or in a directory of
+    /// distributions.
     pub fn library(self) -> Option<PathBuf> {
         if let Some(path) = env::var_os(self.variable()) {
             return Some(path.into());
         }
-        let beside = if self == Self::Jeton { beside_the_tool() } else { Vec::new() };
+        let ours = matches!(self, Self::Jeton | Self::JetonAgent);
+        let beside = if ours { beside_the_tool() } else { Vec::new() };
         let usual =
             LIBRARY_ROOTS.iter().flat_map(|root| self.below().iter().map(|sub| Path::new(root).join(sub)));
         beside
@@ -124,6 +132,13 @@ pub fn library_of(module: &str) -> Result<PathBuf, Error> {
             "the module {name} was not found: no {file} in the usual places, and {variable} is unset"
         ))
     })
+}
+
+/// Returns the program of the agent: beside the tool, or in the path.
+pub(crate) fn agent_program() -> PathBuf {
+    const NAME: &str = "jeton-agent";
+    let beside = beside_the_tool().into_iter().map(|directory| directory.join(NAME));
+    beside.into_iter().find(|file| file.is_file()).unwrap_or_else(|| NAME.into())
 }
 
 /// Returns the directory of the executable, its parent and its subdirectory `deps`. The module of a

@@ -3,11 +3,16 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use jeton_client::{Access, Doing, Failure, Module, Session, SlotId, User};
 use serde::{Deserialize, Serialize};
 
+use crate::library::agent_program;
 use crate::{Error, Known};
 
 /// The user PIN of fresh tokens. It protects nothing: the tokens exist during the run only.
@@ -17,6 +22,13 @@ pub const SO_PIN: &str = "jeton-so-12345";
 const LABEL: &str = "pipeline";
 /// The slot of NSS softokn that stores keys. Slot 1 stores no keys.
 const NSS_KEY_SLOT: SlotId = SlotId(2);
+
+/// The socket of the agent in the directory of a sandbox.
+const SOCKET: &str = "agent.socket";
+/// The environment variable that tells the client module where the agent is.
+const AGENT: &str = "JETON_AGENT";
+/// The time in which the agent must answer.
+const AGENT_START: Duration = Duration::from_secs(20);
 
 /// How to get a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,6 +64,13 @@ impl Sandbox {
         fs::create_dir_all(&tokens).map_err(Error::io(&tokens))?;
         let (environment, reserved, token) = match known {
             Known::Jeton => (jeton_environment(directory, &tokens, backend)?, None, TokenAccess::Initialise),
+            Known::JetonAgent => {
+                let mut environment = jeton_environment(directory, &tokens, backend)?;
+                let mut address = OsString::from("unix:");
+                address.push(directory.join(SOCKET));
+                environment.push((AGENT.to_owned(), address));
+                (environment, None, TokenAccess::Initialise)
+            }
             Known::SoftHsm2 => {
                 let tokens = tokens.display();
                 let text = format!(
@@ -82,6 +101,28 @@ impl Sandbox {
             Known::Craton => (craton_environment(directory, &tokens)?, None, TokenAccess::Initialise),
         };
         Ok(Self { environment, reserved, token })
+    }
+
+    /// Starts the agent, if the module needs one. It ends a minute after its last
+    /// application.
+    pub fn start_agent(&self, directory: &Path) -> Result<(), Error> {
+        if self.environment.iter().all(|(name, _)| name != AGENT) {
+            return Ok(());
+        }
+        let socket = directory.join(SOCKET);
+        let mut command = Command::new(agent_program());
+        command.arg("--socket").arg(&socket).arg("--state").arg(directory).args(["--exit-idle", "60"]);
+        command.arg("--rules").arg(directory.join("rules.toml"));
+        command.envs(self.environment.clone()).stdin(Stdio::null());
+        command.spawn().map_err(Error::io("jeton-agent"))?;
+        let start = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            if start.elapsed() > AGENT_START {
+                return Err(Error::Message("jeton-agent does not answer".to_owned()));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 }
 

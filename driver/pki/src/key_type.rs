@@ -143,10 +143,7 @@ impl KeyType {
                     .filter(|_| bits % 8 == 0)
             }
             "generic" => Self::secret(CKM_GENERIC_SECRET_KEY_GEN, number(32)?, &[Usage::Sign, Usage::Derive]),
-            _ => {
-                let row = key_types::named(family).filter(|row| row.kind != CKK_EC)?;
-                if detail.is_none() || row.set.is_some() { of_row(row) } else { None }
-            }
+            _ => key_types::named(name).filter(|row| row.kind != CKK_EC).and_then(of_row),
         }
     }
 
@@ -180,7 +177,9 @@ mod tests {
         ] {
             assert!(KeyType::parse(name).is_ok(), "{name}");
         }
-        for name in ["", "rsa:x", "ec:p257", "ed25519:1", "ml-dsa", "slh-dsa", "aes:129", "dsa"] {
+        for name in
+            ["", "rsa:x", "ec:p257", "ed25519:1", "ml-dsa", "ml-dsa-44:x", "slh-dsa", "aes:129", "dsa"]
+        {
             assert!(KeyType::parse(name).is_err(), "{name}");
         }
     }

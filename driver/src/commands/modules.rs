@@ -270,8 +270,9 @@ impl TokenOptions {
             Selection::Known(known) => (*known, self.backend),
             _ => (Known::Jeton, Some(Backend::Rustcrypto)),
         };
-        let Sandbox { environment, reserved, token } =
-            Sandbox::fresh(known, directory, backend.map(Backend::name))?;
+        let sandbox = Sandbox::fresh(known, directory, backend.map(Backend::name))?;
+        sandbox.start_agent(directory)?;
+        let Sandbox { environment, reserved, token } = sandbox;
         Ok((Target::Module { library, reserved, token }, environment))
     }
 }

@@ -61,8 +61,9 @@ impl VerifyDb {
         // Fails here, with one clear message, if the module is not installed.
         let library = jeton_peers::library_of(known.name())?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let Sandbox { environment, reserved, token } =
-            Sandbox::fresh(known, directory.path(), backend.map(Backend::name))?;
+        let sandbox = Sandbox::fresh(known, directory.path(), backend.map(Backend::name))?;
+        sandbox.start_agent(directory.path())?;
+        let Sandbox { environment, reserved, token } = sandbox;
         let role = Role::VerifyDb(Verify { db: self.db, library, reserved, token });
         let status =
             jeton_child::of_role(&role).envs(environment).status().map_err(Error::io("the driver"))?;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use jeton_laboratory::{Interval, spread};
+use jeton_laboratory::figure::UNUSABLE;
+use jeton_laboratory::{Interval, Ratio, spread};
 use serde::{Deserialize, Serialize};
 
 use crate::pipeline::Work;
@@ -260,8 +261,8 @@ pub struct MeasuredLoad {
     /// the slowest tenth, divided by the median.
     pub spread: f64,
     /// The seconds per certificate, divided by those of the baseline in the same round. `None` for
-    /// the baseline.
-    pub ratio: Option<Interval>,
+    /// the baseline, and if its runs differ too much.
+    pub ratio: Option<Ratio>,
 }
 
 impl MeasuredLoad {
@@ -273,14 +274,17 @@ impl MeasuredLoad {
         let pairs = baseline
             .into_iter()
             .flat_map(|baseline| rounds.iter().zip(baseline))
-            .filter_map(|(run, baseline)| Some(each(run.as_ref()?) / each(baseline.as_ref()?)));
+            .filter_map(|(run, baseline)| Some((each(run.as_ref()?), each(baseline.as_ref()?))))
+            .collect::<Vec<_>>();
+        let usable =
+            spread(pairs.iter().map(|pair| pair.1).collect()).is_some_and(|spread| spread <= UNUSABLE);
         let values = (0..METRICS.len()).map(|at| Interval::of(runs.iter().map(|run| run.0[at]).collect()));
         Some(Self {
             load: load.clone(),
             runs: runs.len(),
             values: values.collect::<Option<_>>()?,
             spread: spread(runs.iter().map(|run| each(run)).collect())?,
-            ratio: Interval::of(pairs.collect()),
+            ratio: Ratio::of_pairs(pairs).filter(|_| usable),
         })
     }
 
@@ -364,7 +368,7 @@ mod tests {
         let baseline = [run(100.0), run(50.0), run(80.0)];
         let measured = MeasuredLoad::of(&load, &[run(50.0), None, run(40.0)], Some(&baseline)).expect("runs");
         assert_eq!(measured.runs, 2);
-        assert_eq!(measured.ratio.map(|ratio| ratio.value), Some(2.0));
+        assert_eq!(measured.ratio.map(|ratio| ratio.quotient.value), Some(2.0));
         assert!(MeasuredLoad::of(&load, &[None], None).is_none());
     }
 }

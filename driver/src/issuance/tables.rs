@@ -6,6 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::load::{Load, MeasuredLoad, Metric, PHASES, Phase, Storage};
+use crate::selection::shown;
+use jeton_laboratory::Ratio;
 use jeton_laboratory::figure::ratio_text;
 
 /// The values of the options. Every combination is a load.
@@ -75,18 +77,22 @@ const P50: Column = column("p50\nms", |one| milliseconds(one, Metric::P50));
 const P95: Column = column("p95\nms", |one| milliseconds(one, Metric::P95));
 const P99: Column = column("p99\nms", |one| milliseconds(one, Metric::P99));
 const FINALIZE: Column = column("finalize\nms", |one| milliseconds(one, Metric::Finalize));
-const RATIO: Column = column("\nratio", |one| one.ratio.map(ratio_text).unwrap_or_default());
+const OWN: Column = column("\nms/cert", |one| of_ratio(one, |ratio| number(1e3 * ratio.figure)));
+const DIRECT: Column = column("AWS-LC\nms/cert", |one| of_ratio(one, |ratio| number(1e3 * ratio.baseline)));
+const RATIO: Column = column("\nratio", |one| of_ratio(one, |ratio| ratio_text(ratio.quotient)));
 const ERRORS: Column = column("\nerrors", |one| format!("{:.0}", one.median(Metric::Errors)));
 
-const LATENCY: &[Column] = &[THROUGHPUT, MEAN, P50, P95, P99, FINALIZE, RATIO];
-const SATURATION: &[Column] = &[THROUGHPUT, MEAN, P99, FINALIZE, RATIO];
+const LATENCY: &[Column] = &[THROUGHPUT, MEAN, P50, P95, P99, FINALIZE, OWN, DIRECT, RATIO];
+const SATURATION: &[Column] = &[THROUGHPUT, MEAN, P99, FINALIZE, OWN, DIRECT, RATIO];
 const PRESSURE: &[Column] = &[
     THROUGHPUT,
     column("requested\nKiB/cert", |one| kib(one.median(Metric::HeapRequested))),
     column("allocations\nper cert", |one| number(one.median(Metric::Allocations))),
+    OWN,
+    DIRECT,
     RATIO,
 ];
-const BUSY: &[Column] = &[THROUGHPUT, ERRORS, MEAN, P95, RATIO];
+const BUSY: &[Column] = &[THROUGHPUT, ERRORS, MEAN, P95, OWN, DIRECT, RATIO];
 const SHARES: &[Column] = &[
     column("\nkey", |one| share(one, Phase::Key)),
     column("\nCSR", |one| share(one, Phase::Request)),
@@ -231,7 +237,7 @@ impl TablePlan {
                 let Some(one) = measured.iter().find(|one| one.load == *load) else { continue };
                 rows.push(TableRow {
                     label: parts.label(load),
-                    module: (*module).to_owned(),
+                    module: shown(module).to_owned(),
                     cells: self.columns.iter().map(|column| (column.cell)(one)).collect(),
                 });
             }
@@ -253,7 +259,7 @@ fn remarks(plan: &TablePlan, modules: &[(&str, &[MeasuredLoad])], cores: usize) 
     let measured = modules
         .iter()
         .filter_map(|(module, measured)| Some((module, measured.iter().find(|one| one.load == *load)?)));
-    measured.map(|(module, one)| format!("{module}: {}", limit(one, cores))).collect()
+    measured.map(|(module, one)| format!("{}: {}", shown(module), limit(one, cores))).collect()
 }
 
 /// Returns a text that names what limits a load.
@@ -355,6 +361,10 @@ impl Parts {
         }
         if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) }
     }
+}
+
+fn of_ratio(one: &MeasuredLoad, text: fn(Ratio) -> String) -> String {
+    one.ratio.map(text).unwrap_or_default()
 }
 
 /// Returns a phase's part of the time of all phases, in percent.

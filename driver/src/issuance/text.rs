@@ -2,14 +2,15 @@
 
 use std::io::{self, Write};
 
-use jeton_laboratory::Table;
-use jeton_laboratory::figure::{MOVED, WIDE};
+use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE};
+use jeton_laboratory::{Table, paragraph};
 use serde::Serialize;
 
 use super::load::{LoadTurn, MeasuredLoad};
 use super::tables::{ResultTable, TablePlan, TableRow, tables};
 use crate::about::{About, module_text};
 use crate::pipeline::{ModuleDescription, Outcome};
+use crate::selection::{DIRECTLY, shown};
 
 /// A measurement of issuance.
 #[derive(Debug, Serialize)]
@@ -93,7 +94,7 @@ impl IssueReport {
         writeln!(out, "{}", self.about.machine)?;
         for module in &self.modules {
             if let Some(about) = &module.description {
-                writeln!(out, "{}: {}", module.name, module_text(about))?;
+                writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
             }
         }
         for table in &self.tables {
@@ -106,34 +107,36 @@ impl IssueReport {
         let baseline = self.modules.first().map(|module| module.loads.as_slice()).unwrap_or_default();
         let moved = baseline.iter().filter(|one| one.spread > MOVED).count();
         if moved > 0 {
-            writeln!(
-                out,
-                "\nIn {moved} of {} loads the baseline's own runs differ by more than {:.0} %: other work\n\
-                 disturbed this measurement.",
+            let text = format!(
+                "In {moved} of {} loads the runs of {DIRECTLY} differ by more than {:.0} %: other work disturbed this \
+                 measurement. If they differ by more than {:.0} %, there is no ratio.",
                 baseline.len(),
-                MOVED * 100.0
-            )?;
+                MOVED * 100.0,
+                UNUSABLE * 100.0
+            );
+            writeln!(out, "\n{}", paragraph(&text))?;
         }
-        writeln!(
-            out,
-            "\nEach figure is the median of the runs of at most {} certificates. A latency begins with the\n\
-             client's key and ends when the client has verified the certificate; finalize is the part between\n\
-             the request's arrival at the CA and the certificate's return. ratio: seconds per certificate,\n\
-             divided by those of in-process, the baseline (AWS-LC called directly), in the same round; ~: the\n\
-             95 % interval of the ratio is wider than {:.0} % of it. Heap and requested bytes are those of the tool's\n\
-             own code, without the module and the C libraries; process is the memory of the whole process.",
+        let text = format!(
+            "Each figure is the median of the runs of at most {} certificates. A latency begins with the client's \
+             key and ends when the client has verified the certificate; finalize is the part between the request's \
+             arrival at the CA and the certificate's return. ratio: the milliseconds per certificate of the module, \
+             divided by those of the baseline (AWS-LC called directly) in the same round; both times are those of \
+             the round with the median ratio. ~: the 95 % interval of the ratio is wider than {:.0} % of it. Heap and \
+             requested bytes are those of the tool's own code, without the module and the C libraries; process is \
+             the memory of the whole process.",
             self.requests,
             WIDE * 100.0
-        )?;
+        );
+        writeln!(out, "\n{}", paragraph(&text))?;
         if !self.absent.is_empty() {
             writeln!(out, "not on this machine: {}", self.absent.join(", "))?;
         }
         for module in &self.modules {
             for (algorithm, reason) in &module.not_available {
-                writeln!(out, "n/a: {} has {reason} for {algorithm}", module.name)?;
+                writeln!(out, "n/a: {} has {reason} for {algorithm}", shown(&module.name))?;
             }
             for note in &module.notes {
-                writeln!(out, "note: {}: {note}", module.name)?;
+                writeln!(out, "note: {}: {note}", shown(&module.name))?;
             }
         }
         if self.interrupted {
@@ -141,7 +144,7 @@ impl IssueReport {
         }
         for module in &self.modules {
             for failure in &module.failures {
-                writeln!(out, "FAILED: {}: {failure}", module.name)?;
+                writeln!(out, "FAILED: {}: {failure}", shown(&module.name))?;
             }
         }
         Ok(())
@@ -198,7 +201,7 @@ fn drawn(table: &ResultTable, rows: &[&TableRow], modules: Modules) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use jeton_laboratory::Interval;
+    use jeton_laboratory::{Interval, Ratio};
 
     use super::*;
     use crate::issuance::{METRICS, distinct_loads, document_tables};
@@ -212,7 +215,11 @@ mod tests {
             runs: 3,
             values: vec![value; METRICS.len()],
             spread: 0.0,
-            ratio: Some(Interval { value: 12.34, ..value }),
+            ratio: Some(Ratio {
+                figure: 12.345,
+                baseline: 12.345,
+                quotient: Interval { value: 12.34, ..value },
+            }),
         };
         let loads: Vec<_> = distinct_loads(&plans).into_iter().map(of).collect();
         let modules = [("in-process", loads.as_slice()), ("libsomemodule", loads.as_slice())];

@@ -1,15 +1,15 @@
 //! The tables and plots of the page about a measurement of `jeton-driver pipeline`.
 
-use jeton_laboratory::figure::{rate, ratio_text, time};
+use jeton_laboratory::figure::{UNUSABLE, WIDE, rate, time};
 use jeton_laboratory::plots::{self, Mark, Series};
-use jeton_laboratory::{Interval, Table};
+use jeton_laboratory::{Interval, Ratio, Table};
 
 use super::{Block, Page, Section};
 use crate::Error;
-use crate::pipeline::{Items, Place, STAGES};
-use crate::report::{has_rsa_subscribers, rsa_keys};
+use crate::pipeline::{Items, STAGES};
+use crate::report::{has_rsa_subscribers, ratio_cells, rsa_keys};
 use crate::results::{Cell, Measurement};
-use crate::selection::IN_PROCESS;
+use crate::selection::{IN_PROCESS, shown};
 
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];
@@ -21,8 +21,8 @@ const SIGNING: [&str; 7] =
 /// Further stages in the comparison of algorithms: two whose time depends on the length of a
 /// signature, and one whose time does not.
 const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
-/// Times that differ by less than this fraction are called about equal.
-const EQUAL: f64 = 0.05;
+/// The columns of a module, as [`View::cells`] fills them.
+const COLUMNS: [&str; 5] = ["time", "per second", "undisturbed", "AWS-LC undisturbed", "ratio"];
 
 /// Builds the page.
 pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
@@ -41,6 +41,7 @@ pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
 /// A measurement, and the modules, algorithms and batch sizes that it has.
 struct View<'a> {
     measurement: &'a Measurement,
+    /// The baseline is the first.
     modules: Vec<&'a str>,
     algorithms: Vec<&'a str>,
     /// In ascending order.
@@ -52,9 +53,11 @@ impl<'a> View<'a> {
         let cells = || measurement.cells.iter().map(|(cell, _)| cell);
         let mut sizes = distinct(cells().map(|cell| cell.size));
         sizes.sort_unstable();
+        let mut modules = distinct(cells().map(|cell| cell.module.as_str()));
+        modules.sort_by_key(|module| *module != IN_PROCESS);
         Self {
             measurement,
-            modules: distinct(cells().map(|cell| cell.module.as_str())),
+            modules,
             algorithms: distinct(cells().map(|cell| cell.algorithm.as_str())),
             sizes,
         }
@@ -64,8 +67,36 @@ impl<'a> View<'a> {
         find(&self.measurement.cells, module, algorithm, size, stage)
     }
 
-    fn ratio(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Interval> {
+    fn ratio(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Ratio> {
         find(&self.measurement.ratios, module, algorithm, size, stage)
+    }
+
+    /// Returns the cells below [`COLUMNS`], or `None` if the module was not measured.
+    fn cells(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Vec<String>> {
+        let seconds = time(self.seconds(module, algorithm, size, stage)?.value);
+        let rate = self.per_second(module, algorithm, size, stage).map(rate).unwrap_or_default();
+        let ratio = ratio_cells(self.ratio(module, algorithm, size, stage));
+        Some([seconds, rate].into_iter().chain(ratio).collect())
+    }
+
+    /// Returns a table with a row for each module and each of `rows`: the cells below `names`, the
+    /// algorithm and the stage.
+    fn compared<'b>(
+        &self,
+        names: &[&str],
+        size: u64,
+        rows: impl Iterator<Item = (Vec<&'b str>, &'b str, &'b str)>,
+    ) -> Block {
+        let header = names.iter().copied().chain(["module"]).chain(COLUMNS);
+        let mut table = Table::new(names.len() + 1, header);
+        for (label, algorithm, stage) in rows {
+            for module in &self.modules {
+                let Some(cells) = self.cells(module, algorithm, size, stage) else { continue };
+                let label = label.iter().copied().chain([shown(module)]);
+                table.add(label.map(str::to_owned).chain(cells));
+            }
+        }
+        Block::Table(table)
     }
 
     /// Returns the number of items of a stage that a module handles in a second.
@@ -83,17 +114,11 @@ impl<'a> View<'a> {
     }
 }
 
-fn find(
-    cells: &[(Cell, Interval)],
-    module: &str,
-    algorithm: &str,
-    size: u64,
-    stage: &str,
-) -> Option<Interval> {
+fn find<T: Copy>(cells: &[(Cell, T)], module: &str, algorithm: &str, size: u64, stage: &str) -> Option<T> {
     let same = |cell: &Cell| {
         cell.size == size && cell.stage == stage && cell.module == module && cell.algorithm == algorithm
     };
-    cells.iter().find(|(cell, _)| same(cell)).map(|(_, interval)| *interval)
+    cells.iter().find(|(cell, _)| same(cell)).map(|(_, figure)| *figure)
 }
 
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
@@ -120,7 +145,7 @@ pub(super) fn facts(measurement: &Measurement) -> Vec<(String, String)> {
     facts.extend(measurement.modules.iter().map(|module| {
         let file = module.library.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
         let text = format!("{} {} ({}){file}", module.description, module.version, module.manufacturer);
-        (format!("Module {}", module.name), text)
+        (format!("Module {}", shown(&module.name)), text)
     }));
     facts
 }
@@ -140,25 +165,25 @@ fn pipeline_facts(measurement: &Measurement) -> Vec<(String, String)> {
 /// Compares the modules: the time of all stages for each algorithm.
 fn modules(view: &View<'_>) -> Result<Section, Error> {
     let size = view.largest();
-    let table = grid("algorithm", &view.algorithms, &view.modules, |algorithm, module| {
-        let seconds = view.seconds(module, algorithm, size, TOTAL)?;
-        let ratio = view.ratio(module, algorithm, size, TOTAL).map(|one| format!(" ({})", ratio_text(one)));
-        Some(time(seconds.value) + &ratio.unwrap_or_default())
-    });
+    let rows = view.algorithms.iter().map(|algorithm| (vec![*algorithm], *algorithm, TOTAL));
+    let table = view.compared(&["algorithm"], size, rows);
     let series = view.modules.iter().map(|module| {
         let points =
             over(&view.algorithms, |algorithm| Some(view.seconds(module, algorithm, size, TOTAL)?.value));
-        dots(module, plots::colour(module, &view.modules), points)
+        dots(shown(module), plots::colour(module, &view.modules), points)
     });
     let series: Vec<_> = series.collect();
     let plot = Block::plot(format!("Time of all stages, batch of {size}"), |title| {
         plots::points(title, ["algorithm of the CA", "seconds"], &view.algorithms, &series)
     })?;
     let text = format!(
-        "The time of the fifteen stages together for a batch of {size} certificates. In brackets: the ratio \
-         to {IN_PROCESS}, the baseline (AWS-LC called directly). It divides the times of the parts of the \
-         stages that no other program slowed, so it can differ from the quotient of the two times. A ~ marks \
-         a ratio whose 95 % interval is wider than 10 % of it."
+        "The time of the fifteen stages together for a batch of {size} certificates: the median of whole runs, and \
+         the undisturbed time, for which only those parts of a stage count that no other program slowed. The \
+         ratio is the undisturbed time divided by that of the baseline (AWS-LC called directly) in the same \
+         rounds. A ~ marks a ratio whose 95 % interval is wider than {:.0} % of it. There is no ratio if the \
+         baseline's runs differ by more than {:.0} %, because of other work.",
+        WIDE * 100.0,
+        UNUSABLE * 100.0
     );
     Ok(Section { title: "The modules".to_owned(), blocks: vec![Block::Text(text), plot, table] })
 }
@@ -166,37 +191,11 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
 /// Compares the modules in the stages that sign or verify, for each algorithm.
 fn signing(view: &View<'_>) -> Section {
     let size = view.largest();
-    let cell = |module: &str, algorithm: &str, stage: &str| {
-        let Some(seconds) = view.seconds(module, algorithm, size, stage) else { return missing() };
-        let ratio = view.ratio(module, algorithm, size, stage).map(|ratio| format!(": {}", in_words(ratio)));
-        time(seconds.value) + &ratio.unwrap_or_default()
-    };
-    let mut table = Table::new(2, ["algorithm", "stage"].iter().chain(&view.modules).copied());
-    for algorithm in &view.algorithms {
-        for stage in SIGNING {
-            let cells = view.modules.iter().map(|module| cell(module, algorithm, stage));
-            table.add([(*algorithm).to_owned(), stage.to_owned()].into_iter().chain(cells));
-        }
-    }
-    let text = format!(
-        "A batch of {size}. The words after a time compare the module with {IN_PROCESS}, by the parts of \
-         the stage that no other program slowed. \"About equal\": the two differ by less than \
-         {:.0} %, or the 95 % interval of the ratio contains 1.",
-        EQUAL * 100.0
-    );
-    let blocks = vec![Block::Text(text), Block::Table(table)];
+    let row = |algorithm| SIGNING.map(|stage| (vec![algorithm, stage], algorithm, stage));
+    let rows = view.algorithms.iter().copied().flat_map(row);
+    let table = view.compared(&["algorithm", "stage"], size, rows);
+    let blocks = vec![Block::Text(format!("A batch of {size}.")), table];
     Section { title: "Signatures and verifications".to_owned(), blocks }
-}
-
-/// Returns a ratio in words.
-fn in_words(ratio: Interval) -> String {
-    if (ratio.low..=ratio.high).contains(&1.0) || (ratio.value - 1.0).abs() < EQUAL {
-        return "about equal".to_owned();
-    }
-    match ratio.value {
-        shorter if shorter < 1.0 => format!("{:.1} times as fast", 1.0 / shorter),
-        longer => format!("{longer:.1} times as long"),
-    }
 }
 
 /// Compares the times of the algorithms in one module: in Jeton, or in the first module if Jeton
@@ -310,11 +309,16 @@ fn throughput(view: &View<'_>) -> Result<Section, Error> {
                 |size: &u64| Some((*size as f64, view.per_second(module, algorithm, *size, "cert_gen")?));
             let points = view.sizes.iter().filter_map(point).collect();
             let colour = plots::colour(module, &view.modules);
-            Series { name: (*module).to_owned(), colour, mark: Mark::Line, points }
+            Series { name: shown(module).to_owned(), colour, mark: Mark::Line, points }
         });
         let series: Vec<_> = series.collect();
         Block::plot(format!("Certificates per second by batch size, {algorithm}"), |title| {
-            plots::lines(title, ["certificates per batch", "certificates per second"], &series)
+            plots::lines(
+                title,
+                ["certificates per batch", "certificates per second"],
+                &plots::number,
+                &series,
+            )
         })
     };
     let blocks = view.algorithms.iter().map(plot).collect::<Result<_, _>>()?;
@@ -361,30 +365,16 @@ fn stages(view: &View<'_>, algorithm: &str) -> Section {
         let there: Vec<_> = view.sizes.iter().copied().filter(measured).collect();
         sizes = there[there.len().saturating_sub(2)..].to_vec();
     }
-    let columns: Vec<_> =
-        sizes.iter().flat_map(|size| view.modules.iter().map(move |module| (*module, *size))).collect();
-    let names = STAGES.iter().map(|row| (row.name, row.place)).chain([(TOTAL, Place::Module)]);
-    let rows = names.map(|(stage, place)| {
-        let cells = columns.iter().map(|(module, size)| {
-            let Some(seconds) = view.seconds(module, algorithm, *size, stage) else { return missing() };
-            let ratio = match place {
-                Place::Module => view.ratio(module, algorithm, *size, stage),
-                Place::Tool => None,
-            };
-            let ratio = ratio.map(|ratio| format!(" ({})", ratio_text(ratio)));
-            let rate = view.per_second(module, algorithm, *size, stage);
-            let rate = rate.map(|rate| format!(", {}/s", self::rate(rate)));
-            [time(seconds.value), rate.unwrap_or_default(), ratio.unwrap_or_default()].concat()
-        });
-        (stage.to_owned(), cells.collect::<Vec<_>>())
-    });
-    let names = columns.iter().map(|(module, size)| format!("{module}, batch of {size}"));
-    let table = Table::new(1, std::iter::once("stage".to_owned()).chain(names)).with(rows);
-    let mut text = "Time, items per second and, in brackets, the ratio to the baseline.".to_owned();
-    if has_rsa_subscribers(algorithm) {
-        text = format!("{text} {}", rsa_keys(view.measurement.rsa_key_pool));
+    let mut blocks = Vec::new();
+    for size in sizes {
+        let stages = STAGES.iter().map(|row| row.name).chain([TOTAL]);
+        let rows = stages.map(|stage| (vec![stage], algorithm, stage));
+        blocks.push(Block::Text(format!("A batch of {size}:")));
+        blocks.push(view.compared(&["stage"], size, rows));
     }
-    let blocks = vec![Block::Text(text), Block::Table(table)];
+    if has_rsa_subscribers(algorithm) {
+        blocks.push(Block::Text(format!("RSA: {}", rsa_keys(view.measurement.rsa_key_pool))));
+    }
     Section { title: format!("Stages: {algorithm}"), blocks }
 }
 

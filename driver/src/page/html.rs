@@ -16,9 +16,11 @@ margin:2rem auto;padding:0 1rem}\
 h1,h2{line-height:1.2}dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem}\
 dt{font-weight:600}dd{margin:0;overflow-wrap:anywhere}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1rem 0}\
-th,td{border:1px solid var(--line);padding:.25rem .6rem;text-align:right}\
-th{background:var(--head)}th:first-child,td:first-child{text-align:left}\
-figure{margin:1rem 0;overflow-x:auto}figcaption{font-weight:600}svg{color:var(--text);max-width:100%;height:auto}";
+th,td{border:1px solid var(--line);padding:.25rem .6rem;text-align:right}td{white-space:nowrap}\
+th{background:var(--head)}.name{text-align:left}\
+figure{margin:1rem 0;overflow-x:auto}figcaption{font-weight:600}\
+svg{color:var(--text);width:100%;min-width:40rem;height:auto}\
+@media(max-width:40rem){body{margin:1rem auto}dl{display:block}dd{margin:0 0 .5rem}}";
 
 /// Returns the page as one HTML document.
 pub fn html(page: &Page) -> String {
@@ -65,12 +67,14 @@ pub fn html(page: &Page) -> String {
 fn table(table: &Table) -> String {
     let mut out = "<div class=\"wide\"><table><thead><tr>".to_owned();
     // Writing to a String cannot fail.
-    for name in &table.header {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(name));
+    let class = |at| if at < table.names { " class=\"name\"" } else { "" };
+    for (at, name) in table.header.iter().enumerate() {
+        let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(at), escaped(name));
     }
     out.push_str("</tr></thead><tbody>\n");
     for row in &table.rows {
-        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        let cell = |(at, cell): (usize, &String)| format!("<td{}>{}</td>", class(at), escaped(cell));
+        let cells: String = row.iter().enumerate().map(cell).collect();
         let _ = writeln!(out, "<tr>{cells}</tr>");
     }
     out.push_str("</tbody></table></div>");

@@ -8,6 +8,7 @@ use super::{Block, Page, Section};
 use crate::Error;
 use crate::issuance::{Load, Metric, document_tables, tables, tables_of};
 use crate::results::IssuanceMeasurement;
+use crate::selection::shown;
 
 /// Builds the page. Fails if the measurement has no run.
 pub(super) fn page(measurement: &IssuanceMeasurement) -> Result<Page, Error> {
@@ -53,12 +54,18 @@ fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
             let mut points: Vec<_> =
                 points.map(|one| (one.load.clients as f64, one.median(Metric::Throughput))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Series { name: name.clone(), colour: plots::colour(name, &names), mark: Mark::Line, points }
+            Series {
+                name: shown(name).to_owned(),
+                colour: plots::colour(name, &names),
+                mark: Mark::Line,
+                points,
+            }
         })
         .collect();
     let what = first.map(|load| format!(", keys {}, CA key {}", load.key_type, load.ca_key_type));
     let title = format!("Certificates per second by clients{}", what.unwrap_or_default());
-    let plot =
-        Block::plot(title, |title| plots::lines(title, ["clients", "certificates per second"], &series))?;
+    let plot = Block::plot(title, |title| {
+        plots::lines(title, ["clients", "certificates per second"], &plots::number, &series)
+    })?;
     Ok(Section { title: "Scaling".to_owned(), blocks: vec![plot] })
 }

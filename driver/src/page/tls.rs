@@ -1,13 +1,13 @@
 //! The page of a measurement of `jeton-driver tls`.
 
 use jeton_laboratory::Table;
-use jeton_laboratory::figure::{MOVED, WIDE, rate, time};
+use jeton_laboratory::figure::{rate, time};
 use jeton_laboratory::plots::{self, Mark, Series};
 
 use super::{Block, Page, Section};
 use crate::Error;
 use crate::about::module_text;
-use crate::tls::{MeasuredCase, Report, case_name, case_ratio, threads};
+use crate::tls::{MeasuredCase, Report, case_name, case_ratio, explanation, threads};
 
 /// Builds the page from facts about the measurement and its cases.
 pub(super) fn page(facts: Vec<(String, String)>, all: &[MeasuredCase]) -> Result<Page, Error> {
@@ -45,8 +45,8 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
         let latency = &case.token.latency;
         table.add([
             case_name(case),
-            rate(case.memory.server.value),
-            rate(case.token.server.value),
+            rate(case.ratio.baseline),
+            rate(case.ratio.figure),
             case_ratio(case),
             time(latency.p50),
             time(latency.p90),
@@ -55,12 +55,8 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
         ]);
     }
     let text = format!(
-        "Handshakes per second and thread. The ratio is the rate with the key in the token, divided by the rate \
-         with the key in memory in the same round. ~: its 95 % interval is wider than {:.0} % of it; !: the \
-         rounds of the key in memory differ by more than {:.0} %, because of other work. p50 to p99.9: the \
-         server's time for one handshake with the key in the token.",
-        WIDE * 100.0,
-        MOVED * 100.0
+        "{} p50 to p99.9: the server's time for one handshake with the key in the token.",
+        explanation(cases)
     );
     let mut blocks = vec![Block::Text(text), Block::Table(table)];
     for case in cases {
@@ -84,6 +80,27 @@ fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
         mark: Mark::Line,
         points: microseconds(curve),
     });
-    let number = "on average, one in this number of handshakes takes at least this time";
-    Block::plot(title, |title| plots::lines(title, [number, "microseconds"], &series))
+    let names = ["percentile of the handshakes", "microseconds"];
+    Block::plot(title, |title| plots::lines(title, names, &percentile, &series))
+}
+
+/// Returns the percentile that one in `number` handshakes exceeds: p99 for 100.
+fn percentile(number: &f64) -> String {
+    match *number {
+        number if number < 1.5 => "fastest".to_owned(),
+        number => format!("p{}", (100.0 - 100.0 / number) as f32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_handshakes_is_a_percentile() {
+        assert_eq!(
+            [1.0, 10.0, 100.0, 1000.0].map(|one| percentile(&one)),
+            ["fastest", "p90", "p99", "p99.9"]
+        );
+    }
 }

@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_laboratory::{Interval, spread};
+use jeton_laboratory::{Interval, Ratio, spread};
 use serde::Serialize;
 
 use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Times};
-use super::undisturbed::ratios;
+use super::undisturbed::{ratios, total};
 
 /// The smallest number of rounds of a batch that is not slow. Fewer runs have no 95 % interval.
 const MIN_RUNS: usize = 6;
@@ -173,12 +173,12 @@ pub struct MeasuredBatch {
     /// divided by the median.
     pub spread: f64,
     /// For each stage, the time of the parts that no other program slowed, divided by that of the
-    /// baseline in the same rounds. `None` for the baseline, and for the stages that never call the
-    /// module.
-    pub ratios: Vec<Option<Interval>>,
+    /// baseline in the same rounds. `None` for the baseline, for the stages that never call the
+    /// module, and if the baseline's runs differ too much.
+    pub ratios: Vec<Option<Ratio>>,
     /// The undisturbed time of all stages divided by that of the baseline in the same rounds.
-    /// `None` for the baseline.
-    pub total_ratio: Option<Interval>,
+    /// `None` for the baseline, and if its runs differ too much.
+    pub total_ratio: Option<Ratio>,
 }
 
 /// A module of the measurement with its result.
@@ -349,7 +349,6 @@ impl MeasuredBatch {
         baseline: Option<&[Option<Times>]>,
     ) -> Option<Self> {
         let runs: Vec<&Times> = rounds.iter().flatten().collect();
-        let total = |run: &Times| run.iter().map(|stage| stage.seconds).sum::<f64>();
         let pairs: Vec<(&Times, &Times)> = baseline
             .into_iter()
             .flat_map(|baseline| rounds.iter().zip(baseline))
@@ -422,7 +421,7 @@ mod tests {
 
     /// The machine gets slower from round to round.
     fn drifts(turn: &Turn, stage: f64) -> Answer<Times> {
-        Answer::Ran(times(stage * (1.0 + turn.round as f64)))
+        Answer::Ran(times(stage * (9.0 + turn.round as f64)))
     }
 
     /// Returns a run whose stages take `seconds` each.
@@ -452,10 +451,10 @@ mod tests {
         let of = |participant: usize| &participants[participant].outcome.measured[0];
         assert_eq!((of(0).runs, of(1).runs), (MIN_RUNS, MIN_RUNS));
         assert!(of(0).ratios.iter().all(Option::is_none));
-        assert_eq!(of(1).ratios[3].map(|ratio| ratio.value), Some(1.5));
+        assert_eq!(of(1).ratios[3].map(|ratio| ratio.quotient.value), Some(1.5));
         // `db_read_certs` never calls the module.
         assert_eq!(of(1).ratios[4], None);
-        assert_eq!(of(1).total_ratio.map(|ratio| ratio.value), Some(1.5));
+        assert_eq!(of(1).total_ratio.map(|ratio| ratio.quotient.value), Some(1.5));
         let order: Vec<_> = notes.turns.iter().map(|(name, _, round)| (&**name, *round)).collect();
         assert_eq!(
             order[..6],

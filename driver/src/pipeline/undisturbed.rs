@@ -6,7 +6,8 @@
 //! counts. So there may be 19 slowed parts for each other one, and a stage that gets slower from
 //! quarter to quarter keeps its time. The time of a run outside the parts counts in the same way.
 
-use jeton_laboratory::Interval;
+use jeton_laboratory::figure::UNUSABLE;
+use jeton_laboratory::{Interval, Ratio, spread};
 
 use super::stage::{Place, STAGES, StageRow, StageTimes, Times};
 
@@ -52,18 +53,21 @@ fn undisturbed(runs: &[&StageTimes]) -> Option<Interval> {
 pub(crate) struct Ratios {
     /// The ratio of each stage, in the order of [`STAGES`]. `None` for the stages that never call
     /// the module.
-    pub stages: Vec<Option<Interval>>,
+    pub stages: Vec<Option<Ratio>>,
     /// The ratio of all stages together.
-    pub total: Option<Interval>,
+    pub total: Option<Ratio>,
 }
 
 /// Divides the undisturbed times of a module by those of the baseline. A pair has a run of the
-/// module and the baseline's run in the same round. Without a pair there is no ratio.
+/// module and the baseline's run in the same round. There is no ratio without a pair, or if the
+/// baseline's runs differ too much.
 pub(crate) fn ratios(pairs: &[(&Times, &Times)]) -> Ratios {
+    let totals = pairs.iter().map(|(_, baseline)| total(baseline)).collect();
+    let usable = spread(totals).is_some_and(|spread| spread <= UNUSABLE);
     let times = |stage: usize| {
         let (module, baseline): (Vec<_>, Vec<_>) =
             pairs.iter().map(|(module, baseline)| (&module[stage], &baseline[stage])).unzip();
-        Some((undisturbed(&module)?, undisturbed(&baseline)?))
+        usable.then_some((undisturbed(&module)?, undisturbed(&baseline)?))
     };
     let times: Vec<Option<(Interval, Interval)>> = (0..STAGES.len()).map(times).collect();
     let all = times.iter().copied().reduce(|all, one| {
@@ -77,6 +81,11 @@ pub(crate) fn ratios(pairs: &[(&Times, &Times)]) -> Ratios {
     Ratios { stages: STAGES.iter().zip(&times).map(stage).collect(), total: all.flatten().and_then(quotient) }
 }
 
+/// Returns the seconds of all stages of a run.
+pub(super) fn total(run: &Times) -> f64 {
+    run.iter().map(|stage| stage.seconds).sum()
+}
+
 fn scaled(one: Interval, factor: f64) -> Interval {
     Interval { value: one.value * factor, low: one.low * factor, high: one.high * factor }
 }
@@ -87,11 +96,15 @@ fn sum(one: Interval, other: Interval) -> Interval {
 
 /// Divides two times. The interval goes from the smallest to the largest quotient. `None` if a time
 /// is not positive.
-fn quotient((module, baseline): (Interval, Interval)) -> Option<Interval> {
-    (baseline.low > 0.0).then(|| Interval {
-        value: module.value / baseline.value,
-        low: module.low / baseline.high,
-        high: module.high / baseline.low,
+fn quotient((module, baseline): (Interval, Interval)) -> Option<Ratio> {
+    (baseline.low > 0.0).then(|| Ratio {
+        figure: module.value,
+        baseline: baseline.value,
+        quotient: Interval {
+            value: module.value / baseline.value,
+            low: module.low / baseline.high,
+            high: module.high / baseline.low,
+        },
     })
 }
 
@@ -110,7 +123,7 @@ mod tests {
 
     fn ratio(module: &[Times], baseline: &[Times]) -> Interval {
         let pairs: Vec<_> = module.iter().zip(baseline).collect();
-        ratios(&pairs).stages[Stage::CertGen as usize].expect("a ratio")
+        ratios(&pairs).stages[Stage::CertGen as usize].expect("a ratio").quotient
     }
 
     #[test]
@@ -149,8 +162,16 @@ mod tests {
         let has_ratio: Vec<_> = found.stages.iter().map(Option::is_some).collect();
         let calls: Vec<_> = STAGES.iter().map(|row| row.place == Place::Module).collect();
         assert_eq!(has_ratio, calls);
-        assert!(found.total.is_some_and(|total| (total.value - 65.0 / 33.0).abs() < 1e-9));
+        assert!(found.total.is_some_and(|total| (total.quotient.value - 65.0 / 33.0).abs() < 1e-9));
         assert_eq!(ratios(&[]), Ratios { stages: vec![None; STAGES.len()], total: None });
+    }
+
+    #[test]
+    fn a_baseline_whose_runs_differ_too_much_gives_no_ratio() {
+        let baseline = [run(1.0, 0..0), run(3.0, 0..0), run(1.0, 0..0)];
+        let pairs = baseline.each_ref().map(|one| (one, one));
+        assert_eq!(ratios(&pairs).total, None);
+        assert!(ratios(&pairs[..1]).total.is_some());
     }
 
     #[test]

@@ -3,13 +3,14 @@
 
 use std::io::{self, Write};
 
-use jeton_laboratory::figure::{MOVED, WIDE, rate, ratio_text, time};
-use jeton_laboratory::{Interval, Table};
+use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
+use jeton_laboratory::{Interval, Ratio, Table, paragraph};
 
 use super::{ModuleReport, Report};
 use crate::about::module_text;
 use crate::pipeline::{Items, MeasuredBatch, STAGES};
 use crate::results::Comparison;
+use crate::selection::{DIRECTLY, shown};
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
 /// one table for each module.
@@ -18,7 +19,7 @@ pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io
     writeln!(out, "{}, {} thread{plural}", report.about.machine, report.threads)?;
     for module in &report.modules {
         if let Some(about) = &module.description {
-            writeln!(out, "{}: {}", module.name, module_text(about))?;
+            writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
         }
     }
     for algorithm in &report.algorithms {
@@ -48,7 +49,7 @@ fn print_batch(
     }
     let runs: Vec<_> = modules
         .iter()
-        .filter_map(|module| Some(format!("{} {}", module.name, module.batch(algorithm, size)?.runs)))
+        .filter_map(|module| Some(format!("{} {}", shown(&module.name), module.batch(algorithm, size)?.runs)))
         .collect();
     writeln!(out, "\n{algorithm}, batch of {size} (medians; runs: {})", runs.join(", "))?;
     match batch_table(report, &modules, algorithm, size).within(columns) {
@@ -61,8 +62,9 @@ fn print_batch(
     if let Some(moved) = moved.filter(|batch| batch.spread > MOVED) {
         writeln!(
             out,
-            "The baseline's own runs differ by {:.0} %: other work disturbed this measurement.",
-            moved.spread * 100.0
+            "The runs of {DIRECTLY} differ by {:.0} %: other work disturbed this measurement{}.",
+            moved.spread * 100.0,
+            if moved.spread > UNUSABLE { ", which therefore has no ratio" } else { "" }
         )?;
     }
     Ok(())
@@ -99,7 +101,7 @@ pub fn comparison(compared: &[Comparison]) -> String {
     for one in compared {
         let cell = &one.cell;
         table.add([
-            cell.module.clone(),
+            shown(&cell.module).to_owned(),
             cell.algorithm.clone(),
             cell.stage.clone(),
             cell.size.to_string(),
@@ -115,34 +117,40 @@ pub fn comparison(compared: &[Comparison]) -> String {
 fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<String> {
     let mut cells = vec!["stage".to_owned()];
     for module in modules {
-        cells.push(format!("{}\ntime", module.name));
+        cells.push(format!("{}\ntime", shown(&module.name)));
         cells.push("\nitems/s".to_owned());
         if !is_baseline(report, module) {
-            cells.push("\nratio".to_owned());
+            cells.extend(["\nundisturbed", "AWS-LC\nundisturbed", "\nratio"].map(str::to_owned));
         }
     }
     cells
 }
 
-/// Returns the cells of a module: time, items per second, and ratio. `items` is `None` for the row
-/// `total`, which has no rate. `ratio` is `None` for the baseline, which has no column of ratios.
-fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Interval>>) -> Vec<String> {
+/// Returns the cells of a module: time, items per second, and the ratio with its two times. `items`
+/// is `None` for the row `total`, which has no rate. `ratio` is `None` for the baseline, which has
+/// no columns for it.
+fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Ratio>>) -> Vec<String> {
     let Some(seconds) = seconds else {
-        return vec!["n/a".to_owned(); if ratio.is_some() { 3 } else { 2 }];
+        return vec!["n/a".to_owned(); if ratio.is_some() { 5 } else { 2 }];
     };
     let rate = items.map(|items| rate(items as f64 / seconds.value)).unwrap_or_default();
-    let ratio = ratio.map(|ratio| ratio.map(ratio_text).unwrap_or_default());
-    [time(seconds.value), rate].into_iter().chain(ratio).collect()
+    [time(seconds.value), rate].into_iter().chain(ratio.into_iter().flat_map(ratio_cells)).collect()
+}
+
+/// Returns a ratio after the two times whose quotient it is.
+pub(crate) fn ratio_cells(ratio: Option<Ratio>) -> [String; 3] {
+    ratio
+        .map_or_else(Default::default, |one| [time(one.figure), time(one.baseline), ratio_text(one.quotient)])
 }
 
 fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "\nratio: the undisturbed time divided by that of in-process, the baseline (AWS-LC called directly), in\n\
-         the same rounds: of the parts of a stage, those count that no other program slowed. ~: the 95 %\n\
-         interval of the ratio is wider than {:.0} % of it. Stages that never call the module have no ratio.",
+    let text = format!(
+        "undisturbed: of the parts of a stage, those count that no other program slowed. ratio: the undisturbed \
+         time of the module, divided by that of the baseline (AWS-LC called directly) in the same rounds; ~: its \
+         95 % interval is wider than {:.0} % of it. Stages that never call the module have no ratio.",
         WIDE * 100.0
-    )?;
+    );
+    writeln!(out, "\n{}", paragraph(&text))?;
     if report.algorithms.iter().any(|name| has_rsa_subscribers(name)) {
         writeln!(out, "RSA: {}", rsa_keys(report.rsa_key_pool))?;
     }
@@ -151,10 +159,10 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     for module in &report.modules {
         for lack in &module.not_available {
-            writeln!(out, "n/a: {} has {} for {}", module.name, lack.reason, lack.algorithm)?;
+            writeln!(out, "n/a: {} has {} for {}", shown(&module.name), lack.reason, lack.algorithm)?;
         }
         for note in &module.notes {
-            writeln!(out, "note: {}: {note}", module.name)?;
+            writeln!(out, "note: {}: {note}", shown(&module.name))?;
         }
     }
     if report.interrupted {
@@ -164,7 +172,7 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         for failure in &module.failures {
             let algorithm = failure.algorithm.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
             let size = failure.size.map(|size| format!(", batch of {size}")).unwrap_or_default();
-            writeln!(out, "FAILED: {}{algorithm}{size}: {}", module.name, failure.message)?;
+            writeln!(out, "FAILED: {}{algorithm}{size}: {}", shown(&module.name), failure.message)?;
         }
     }
     Ok(())
@@ -196,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_module_without_a_result_is_shown_as_not_available() {
-        assert_eq!(cells(None, Some(1), Some(None)).len(), 3);
+        assert_eq!(cells(None, Some(1), Some(None)).len(), 5);
         assert_eq!(cells(None, Some(1), None).len(), 2);
     }
 }

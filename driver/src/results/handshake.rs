@@ -1,6 +1,7 @@
 //! The measurements of `jeton-driver tls` in a result store. They have their own table, which the
 //! first measurement of `jeton-driver tls` creates.
 
+use jeton_laboratory::Ratio;
 use rusqlite::{Connection, params};
 
 use super::measurement::{Measurement, described};
@@ -52,7 +53,7 @@ impl Results {
                 threads,
                 measured.memory.server.value,
                 measured.token.server.value,
-                measured.ratio.value,
+                measured.ratio.quotient.value,
                 result
             ],
         )?;
@@ -82,12 +83,13 @@ fn can_be_drawn(case: &MeasuredCase) -> bool {
             && curve.len() <= MOST_POINTS
             && curve.iter().all(|(number, seconds)| is_time(*number) && is_time(*seconds))
     };
-    side(&case.memory) && side(&case.token)
+    let Ratio { figure, baseline, .. } = case.ratio;
+    is_time(figure) && is_time(baseline) && side(&case.memory) && side(&case.token)
 }
 
 #[cfg(test)]
 mod tests {
-    use jeton_laboratory::{Interval, Machine};
+    use jeton_laboratory::{Interval, Machine, Ratio};
 
     use super::*;
     use crate::results::{Newest, newest};
@@ -110,7 +112,7 @@ mod tests {
             rounds: 6,
             memory: side.clone(),
             token: side,
-            ratio: interval,
+            ratio: Ratio { figure: 2.0, baseline: 1.0, quotient: interval },
         }
     }
 

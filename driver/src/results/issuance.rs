@@ -168,6 +168,6 @@ mod tests {
         assert_eq!(read.loads, [load]);
         let names: Vec<_> = read.modules.iter().map(|(name, loads)| (name.as_str(), loads[0].runs)).collect();
         assert_eq!(names, [(IN_PROCESS, 3), ("jeton", 3)]);
-        assert_eq!(read.modules[1].1[0].ratio.map(|ratio| ratio.value), Some(2.0));
+        assert_eq!(read.modules[1].1[0].ratio.map(|ratio| ratio.quotient.value), Some(2.0));
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use jeton_laboratory::Interval;
+use jeton_laboratory::{Interval, Ratio};
 use rusqlite::Connection;
 
 use super::{Cell, SECONDS, intervals, open};
@@ -48,7 +48,7 @@ pub struct Measurement {
     /// stages.
     pub cells: Vec<(Cell, Interval)>,
     /// The undisturbed times divided by those of the baseline in the same rounds.
-    pub ratios: Vec<(Cell, Interval)>,
+    pub ratios: Vec<(Cell, Ratio)>,
     /// The sizes of the signed documents.
     pub documents: Vec<Document>,
 }
@@ -103,8 +103,8 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
         measurement.cells = intervals(&connection, SECONDS, Some(id))?;
         measurement.cells.extend(intervals(&connection, TOTALS, Some(id))?);
         measurement.ratios = read_ratios(&connection, path, id)?;
-        measurement.cells.retain(can_be_drawn);
-        measurement.ratios.retain(can_be_drawn);
+        measurement.cells.retain(|(_, seconds)| can_be_drawn(seconds));
+        measurement.ratios.retain(|(_, ratio)| can_be_drawn(&ratio.quotient));
         if measurement.cells.len() > MOST_CELLS {
             let many = format!("{}: more than {MOST_CELLS} times in one measurement", path.display());
             return Err(Error::Failed(many));
@@ -148,11 +148,7 @@ pub(super) fn described(connection: &Connection, id: i64) -> Result<Measurement,
 type Batch = (String, String, u64);
 
 /// Returns the ratios of all modules to the baseline. The stage `total` has those of all stages.
-fn read_ratios(
-    connection: &Connection,
-    path: &Path,
-    measurement: i64,
-) -> Result<Vec<(Cell, Interval)>, Error> {
+fn read_ratios(connection: &Connection, path: &Path, measurement: i64) -> Result<Vec<(Cell, Ratio)>, Error> {
     let mut batches = read_runs(connection, path, measurement)?;
     let baseline: HashMap<_, _> = batches
         .extract_if(|(module, ..), _| module == IN_PROCESS)
@@ -204,7 +200,7 @@ fn read_runs(
 }
 
 /// Returns whether a time or a ratio is positive and within the range that a plot can show.
-fn can_be_drawn((_, one): &(Cell, Interval)) -> bool {
+fn can_be_drawn(one: &Interval) -> bool {
     [one.low, one.value, one.high].iter().all(|number| (1e-12..1e9).contains(number))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use jeton_laboratory::{Interval, spread};
+use jeton_laboratory::{Interval, Ratio, spread};
 use serde::{Deserialize, Serialize};
 
 use super::case::{Exchange, KeyKind, Resumption, TlsVersion, exists};
@@ -126,11 +126,11 @@ impl Work for CaseTurn {
         _: Option<&[Option<Sides<Turn>>]>,
     ) -> Option<MeasuredCase> {
         let rounds: Vec<_> = rounds.iter().flatten().collect();
-        let ratios = rounds.iter().map(|round| round.memory.trimmed() / round.token.trimmed());
+        let rates = rounds.iter().map(|round| (1.0 / round.token.trimmed(), 1.0 / round.memory.trimmed()));
         Some(MeasuredCase {
             case: self.case,
             rounds: rounds.len(),
-            ratio: Interval::of(ratios.collect())?,
+            ratio: Ratio::of_pairs(rates)?,
             memory: Side::of(rounds.iter().map(|round| &round.memory).collect())?,
             token: Side::of(rounds.iter().map(|round| &round.token).collect())?,
         })
@@ -161,7 +161,7 @@ pub struct MeasuredCase {
     /// Handshakes per second with the key in the token, divided by those with the key in memory in
     /// the same round. Both rates leave out the slowest tenth of the turn's handshakes, which other
     /// work of the machine delays.
-    pub ratio: Interval,
+    pub ratio: Ratio,
 }
 
 /// The measurements of a server.
@@ -310,7 +310,7 @@ mod tests {
         let turn = |seconds: f64| Turn { client: 1.0, latencies: [&[seconds; 9][..], &[100.0]].concat() };
         let rounds = vec![Some(Sides { memory: turn(1.0), token: turn(2.0) }); 7];
         let result = work.summarise(&rounds, None).expect("there are rounds");
-        assert_eq!(result.ratio.value, 0.5);
+        assert_eq!((result.ratio.figure, result.ratio.baseline), (0.5, 1.0));
         assert_eq!(result.token.latency.p50, 2.0);
         assert!(result.token.server.value < 0.1, "the slowest one is in the rate");
         assert!(work.summarise(&[None], None).is_none());

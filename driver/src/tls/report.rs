@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use jeton_laboratory::Table;
-use jeton_laboratory::figure::{MOVED, rate, ratio_text, time};
+use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
+use jeton_laboratory::{Table, paragraph};
 use serde::Serialize;
 
 use super::measure::{CaseTurn, MeasuredCase};
@@ -71,21 +71,37 @@ pub(crate) fn case_name(MeasuredCase { case, .. }: &MeasuredCase) -> String {
     format!("{key} {version} {exchange} {}", case.handshake.name())
 }
 
-/// Formats the ratio of a case. `!` marks the ratio if the rounds of the server with its key in
+/// Formats the ratio of a case. There is no ratio if the rounds of the server with its key in
 /// memory differ too much.
 pub(crate) fn case_ratio(case: &MeasuredCase) -> String {
-    let mark = if case.memory.spread > MOVED { "!" } else { "" };
-    format!("{mark}{}", ratio_text(case.ratio))
+    if case.memory.spread > UNUSABLE { "none".to_owned() } else { ratio_text(case.ratio.quotient) }
+}
+
+/// Explains the rates and the ratio of a table, and says how many cases other work disturbed.
+pub(crate) fn explanation(cases: &[&MeasuredCase]) -> String {
+    let disturbed = |limit: f64| cases.iter().filter(|one| one.memory.spread > limit).count();
+    format!(
+        "memory, token: handshakes per second of a thread with the key there, without the slowest tenth, in the \
+         round whose ratio is the median. ratio: token divided by memory; ~: its 95 % interval is wider than \
+         {:.0} % of it. In {} of {} cases the rounds of the key in memory differ by more than {:.0} %, because of \
+         other work; in {} by more than {:.0} %, and these have no ratio.",
+        WIDE * 100.0,
+        disturbed(MOVED),
+        cases.len(),
+        MOVED * 100.0,
+        disturbed(UNUSABLE),
+        UNUSABLE * 100.0
+    )
 }
 
 /// A column of a table: its header, and the function that returns the cell of a case.
 type Column = (&'static str, fn(&MeasuredCase) -> String);
 
 const RATES: [Column; 5] = [
-    ("memory\n1/s", |case| rate(case.memory.server.value)),
-    ("token\n1/s", |case| rate(case.token.server.value)),
+    ("memory\n1/s", |case| rate(case.ratio.baseline)),
+    ("token\n1/s", |case| rate(case.ratio.figure)),
     ("\nratio", case_ratio),
-    ("\n95 %", |case| format!("{:.3}-{:.3}", case.ratio.low, case.ratio.high)),
+    ("\n95 %", |case| format!("{:.3}-{:.3}", case.ratio.quotient.low, case.ratio.quotient.high)),
     ("client\n1/s", |case| rate(case.token.client.value)),
 ];
 const LATENCIES: [Column; 5] = [
@@ -108,18 +124,14 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for threads in threads(&report.cases) {
         let cases: Vec<_> = report.cases.iter().filter(|one| one.case.threads == threads).collect();
         let plural = if threads == 1 { "thread" } else { "threads" };
-        writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time, medians)")?;
+        writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time)")?;
         writeln!(out, "{}", table(&cases, &RATES))?;
         writeln!(out, "{threads} {plural}: the server's time for one handshake")?;
         writeln!(out, "{}", table(&cases, &LATENCIES))?;
     }
-    writeln!(
-        out,
-        "\nratio: handshakes per second with the key in the token, divided by those with the key in\n\
-         memory in the same round; ~: its 95 % interval is wider than 10 % of it; !: the rounds of the\n\
-         key in memory differ by more than {:.0} %, because of other work. client: the client's rate.",
-        MOVED * 100.0
-    )?;
+    let all: Vec<_> = report.cases.iter().collect();
+    let text = format!("{} client: the client's rate (median).", explanation(&all));
+    writeln!(out, "\n{}", paragraph(&text))?;
     for (key, reason) in &report.not_available {
         writeln!(out, "n/a: {} has {reason} for {key}", report.module)?;
     }

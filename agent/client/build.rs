@@ -1,0 +1,9 @@
+//! Sets the linker's options for the shared object.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        // The fork handler stays registered after `dlclose`.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    }
+}

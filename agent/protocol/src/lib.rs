@@ -1,0 +1,183 @@
+//! What `jeton-agent` and its client module say to each other: `docs/agent.md` describes it.
+//!
+//! A message is a length of four bytes, little-endian, and a value in the encoding of postcard. The
+//! client sends a [`Request`] and the agent one [`Reply`]. Neither side keeps anything between two
+//! messages but the application that a connection belongs to.
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::Bytes;
+
+pub mod argument;
+pub mod channel;
+mod functions;
+pub mod image;
+pub mod layout;
+pub mod otp;
+pub mod wait;
+
+pub use argument::Argument;
+pub use functions::Function;
+pub use image::Malformed;
+pub use layout::Parameter;
+
+/// The version of the protocol. An agent speaks one version and tells it in its first reply.
+pub const VERSION: u16 = 1;
+/// The greatest length of a message in bytes.
+pub const MAX_MESSAGE: usize = 1 << 27;
+/// The greatest length of the first message of a connection, before the agent knows the peer.
+pub const MAX_FIRST: usize = 256;
+/// The greatest number of calls in a request.
+pub const MAX_CALLS: usize = 8;
+
+/// The name of an application, by which a further connection joins it: random bytes.
+pub type Application = [u8; 32];
+
+/// What a client asks.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request<'a> {
+    /// The first message of a connection: a new application.
+    Start {
+        /// [`VERSION`]
+        version: u16,
+        /// Whether the application may not have threads of the module's own (`C_Initialize`).
+        single: bool,
+    },
+    /// The first message of a connection: another connection of an application.
+    Join {
+        /// [`VERSION`]
+        version: u16,
+        /// The application.
+        application: Application,
+    },
+    /// Calls of functions in one session (0 for functions without one): this number of [`Call`]s
+    /// follows. A call that fails is the last one that is carried out.
+    Calls {
+        /// The session.
+        session: u64,
+        /// The number of calls, at most [`MAX_CALLS`].
+        count: u8,
+    },
+    /// `C_Finalize`: ends the application.
+    End,
+    /// Logs in with a [`Ticket`] that another agent made, before it ended.
+    Resume {
+        /// A session on the token.
+        session: u64,
+        /// The ticket.
+        #[serde(borrow)]
+        ticket: &'a Bytes,
+    },
+    /// Asks for the figures of the agent. Only for the user of the agent and root.
+    Status,
+}
+
+/// A call of a function.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Call<'a> {
+    /// The function.
+    pub function: Function,
+    /// Its arguments.
+    #[serde(borrow)]
+    pub arguments: Vec<Argument<'a>>,
+}
+
+/// What the agent answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Reply<'a> {
+    /// To [`Request::Start`] and [`Request::Join`].
+    Started {
+        /// The version of the agent.
+        version: u16,
+        /// The application.
+        application: Application,
+        /// What the parameter of each mechanism is.
+        parameters: Vec<(u64, Parameter)>,
+    },
+    /// There is no such application, or the peer has no right to it.
+    Unknown,
+    /// The peer has no right to this, or the limits are reached. The reason.
+    Refused(&'a str),
+    /// To [`Request::Calls`]: an [`Answer`] follows for each call that was carried out.
+    Answers,
+    /// To [`Request::End`] and [`Request::Resume`]: the code.
+    Done(u64),
+    /// To [`Request::Status`]: text.
+    Text(&'a str),
+}
+
+/// What a call of a function returned.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Answer<'a> {
+    /// The code (`CKR_*`).
+    pub code: u64,
+    /// What the session has besides itself.
+    pub state: State,
+    /// What the function wrote, in the order of its arguments.
+    #[serde(borrow)]
+    pub outputs: Vec<&'a Bytes>,
+    /// Whether the output is a `CK_OTP_SIGNATURE_INFO` with offsets in place of pointers.
+    pub otp: bool,
+    /// After `C_Login`: what logs in again at another agent.
+    #[serde(borrow)]
+    pub ticket: Option<&'a Bytes>,
+}
+
+/// What a session has besides itself, after a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The active operations: a bit for each.
+    pub operations: u16,
+    /// Whether the application has session objects on the token.
+    pub objects: bool,
+}
+
+/// The number of bytes of a length.
+pub const HEADER: usize = 4;
+
+/// Starts a frame: room for the length.
+pub fn start(frame: &mut Vec<u8>) {
+    frame.clear();
+    frame.extend([0; HEADER]);
+}
+
+/// Appends a value.
+pub fn append(value: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Malformed> {
+    *frame = postcard::to_extend(value, std::mem::take(frame)).map_err(|_| Malformed)?;
+    Ok(())
+}
+
+/// Ends a frame: sets the length. Fails if the message is longer than [`MAX_MESSAGE`].
+pub fn finish(frame: &mut [u8]) -> Result<(), Malformed> {
+    let len = frame.len() - HEADER;
+    if len > MAX_MESSAGE {
+        return Err(Malformed);
+    }
+    frame[..HEADER].copy_from_slice(&(len as u32).to_le_bytes());
+    Ok(())
+}
+
+/// Makes a frame of one value.
+pub fn encode(value: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Malformed> {
+    start(frame);
+    append(value, frame)?;
+    finish(frame)
+}
+
+/// Returns the length in a header. Fails if it is more than `limit`.
+pub fn length(header: [u8; HEADER], limit: usize) -> Result<usize, Malformed> {
+    let len = u32::from_le_bytes(header) as usize;
+    if len <= limit { Ok(len) } else { Err(Malformed) }
+}
+
+/// Decodes the next value of a message.
+pub fn take<'a, T: Deserialize<'a>>(message: &mut &'a [u8]) -> Result<T, Malformed> {
+    let (value, rest) = postcard::take_from_bytes(message).map_err(|_| Malformed)?;
+    *message = rest;
+    Ok(value)
+}
+
+/// Decodes a message of one value.
+pub fn decode<'a, T: Deserialize<'a>>(mut message: &'a [u8]) -> Result<T, Malformed> {
+    let value = take(&mut message)?;
+    if message.is_empty() { Ok(value) } else { Err(Malformed) }
+}

@@ -1,0 +1,178 @@
+//! Carries calls out: builds the arguments of the C interface from a message, calls the function,
+//! and adds what it wrote to the answer.
+//!
+//! All pointers that the function gets point to memory of this file, whatever the message says.
+
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
+use jeton_agent_protocol::argument::*;
+use jeton_agent_protocol::{Function, Malformed, Parameter, functions};
+use serde_bytes::Bytes;
+
+use crate::parameters::Known;
+
+/// A C type that a function writes, with its fields. Padding between them does not travel: it could
+/// have anything of this process.
+trait Written {
+    /// The offset and the length of each field.
+    const FIELDS: &[(usize, usize)];
+}
+
+macro_rules! fields {
+    ($($type:ident { $($field:ident: $len:expr),* })*) => {
+        $(impl Written for $type {
+            const FIELDS: &[(usize, usize)] = &[$((std::mem::offset_of!($type, $field), $len)),*];
+        })*
+    };
+}
+
+impl Written for CK_ULONG {
+    const FIELDS: &[(usize, usize)] = &[(0, 8)];
+}
+
+fields! {
+    CK_INFO {
+        cryptokiVersion: 2, manufacturerID: 32, flags: 8, libraryDescription: 32, libraryVersion: 2
+    }
+    CK_SLOT_INFO {
+        slotDescription: 64, manufacturerID: 32, flags: 8, hardwareVersion: 2, firmwareVersion: 2
+    }
+    CK_TOKEN_INFO {
+        label: 32, manufacturerID: 32, model: 16, serialNumber: 16, flags: 8, ulMaxSessionCount: 8,
+        ulSessionCount: 8, ulMaxRwSessionCount: 8, ulRwSessionCount: 8, ulMaxPinLen: 8, ulMinPinLen: 8,
+        ulTotalPublicMemory: 8, ulFreePublicMemory: 8, ulTotalPrivateMemory: 8, ulFreePrivateMemory: 8,
+        hardwareVersion: 2, firmwareVersion: 2, utcTime: 16
+    }
+    CK_MECHANISM_INFO { ulMinKeySize: 8, ulMaxKeySize: 8, flags: 8 }
+    CK_SESSION_INFO { slotID: 8, state: 8, flags: 8, ulDeviceError: 8 }
+    // Without `pValue`, which is always `NULL`.
+    CK_ASYNC_DATA { ulVersion: 8, ulValue: 8, hObject: 8, hAdditionalObject: 8 }
+}
+
+/// Takes the arguments of a function one after the other. The three lists are the statements that
+/// take them, the arguments of the C function, and the statements that report what it wrote.
+macro_rules! serve {
+    ($c:ident $name:ident {$($take:tt)*} ($($given:tt)*) {$($report:tt)*}) => {{
+        $($take)*
+        if $c.rest.next().is_some() {
+            return Err(Malformed);
+        }
+        let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
+        // SAFETY: all pointers are `NULL` or point to memory of the arguments, for the lengths
+        // that the arguments say. Nothing else uses this memory.
+        let code = unsafe { function($($given)*) };
+        #[allow(unused_mut, reason = "not every function writes")]
+        let mut outputs: Vec<&Bytes> = Vec::new();
+        $(serve!(@report $c code outputs $report);)*
+        ($c.answer)(code, &outputs)
+    }};
+    (@report $c:ident $code:ident $outputs:ident [coded $a:ident]) => { $a.report($code, &mut $outputs) };
+    (@report $c:ident $code:ident $outputs:ident [filled $a:ident]) => { $a.report_filled($code, &mut $outputs) };
+    (@report $c:ident $code:ident $outputs:ident [found $a:ident]) => { $a.report($code, &mut $outputs) };
+    (@report $c:ident $code:ident $outputs:ident [plain $a:ident $type:ty]) => {
+        $a.clear_padding(<$type as Written>::FIELDS);
+        $a.report($code, &mut $outputs);
+    };
+    (@report $c:ident $code:ident $outputs:ident [memory $a:ident]) => { $a.report(&mut $outputs) };
+
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Session $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)*} ($($g)* $c.session,) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Number $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let $a = take_number($c.rest)?;} ($($g)* $a,) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Flag $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let $a = take_number($c.rest)?;} ($($g)* $a as CK_BBOOL,) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Void $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = Pointee::<u64>::take($c.rest)?;}
+            ($($g)* $a.pointer().cast(),) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Notify $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let _ = Pointee::<u64>::take($c.rest)?;} ($($g)* None,) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [In $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let $a = Given::take($c.rest)?;} ($($g)* $a.pointer(), $a.len(),) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Ignored $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)*} ($($g)* null_mut(), 0,) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Text $a:ident $len:literal] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let $a = Given::take_text($c.rest, $len)?;} ($($g)* $a.pointer(),) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Name $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let $a = Given::take_name($c.rest)?;} ($($g)* $a.pointer(),) {$($r)*} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Out $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1)?;}
+            ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [List $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8)?;}
+            ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Found $a:ident, $b:ident, $d:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8)?; let $b = $a.room();}
+            ($($g)* $a.pointer(), $b, $a.len_pointer(),) {$($r)* [found $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Fill $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1)?;}
+            ($($g)* $a.pointer(), $a.room(),) {$($r)* [filled $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Put $a:ident $type:ty] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = Pointee::<$type>::take($c.rest)?;}
+            ($($g)* $a.pointer(),) {$($r)* [plain $a $type]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Mechanism $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, &Known, None)?;}
+            ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [MessageInit $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, &Known, Some(Parameter::MessageInit))?;}
+            ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [MessageMechanism $a:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, &Known, Some(Parameter::Message))?;}
+            ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Message $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = MessageGiven::take($c.rest)?;}
+            ($($g)* $a.pointer(), $a.len(),) {$($r)* [memory $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Template $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest)?;}
+            ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
+    };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Values $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let mut $a = TemplateGiven::take_read($c.rest)?;}
+            ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
+    };
+}
+
+/// A call, and where its answer goes.
+struct Carried<'a, 'b> {
+    session: CK_SESSION_HANDLE,
+    rest: &'b mut std::slice::Iter<'a, Argument<'a>>,
+    answer: &'b mut dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed>,
+}
+
+macro_rules! carry_out {
+    ($($name:ident($($argument:tt)*);)*) => {
+        /// Carries out a call. `answer` gets the code and what the function wrote. Fails, without
+        /// calling the function, if the arguments are not those of the function.
+        pub fn carry_out<'a>(
+            function: Function,
+            session: CK_SESSION_HANDLE,
+            arguments: &'a [Argument<'a>],
+            answer: &mut dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed>,
+        ) -> Result<(), Malformed> {
+            let carried = Carried { session, rest: &mut arguments.iter(), answer };
+            match function {
+                $(Function::$name => serve!(carried $name {} () {} $($argument)*),)*
+            }
+        }
+    };
+}
+
+functions!(carry_out);

@@ -1,0 +1,257 @@
+//! Which client may do what: the file `jeton-agent.toml`.
+//!
+//! The first rule that fits the user at the other end of the socket holds. If there is a file and no
+//! rule fits, the client is refused. Without a file, everyone who may connect may do everything.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use cryptoki_sys::*;
+use jeton::id::{MechanismType, SlotId};
+use jeton::module::{Module, TokenInfo};
+use jeton_agent_protocol::{Argument, Call, Function};
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+/// The rules of all clients.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    #[serde(default)]
+    client: Vec<Rule>,
+    #[serde(skip)]
+    is_given: bool,
+}
+
+/// What a client may do.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Rule {
+    /// The number of the user. Absent: every user.
+    uid: Option<u32>,
+    /// The number of the user's group. Absent: every group.
+    gid: Option<u32>,
+    /// The labels of the tokens that the client sees. Absent: all.
+    tokens: Option<Vec<String>>,
+    /// The functions that are refused. `C_Generate*` stands for all that begin so.
+    #[serde(default)]
+    refuse: Vec<String>,
+    /// The mechanisms that the client may use. Absent: all.
+    mechanisms: Option<Vec<String>>,
+    /// The most sessions on a token.
+    sessions: Option<u64>,
+    /// The most calls in a second. Further calls wait.
+    calls_per_second: Option<u32>,
+    /// The token that the agent logs in to, so that the client needs no PIN.
+    login: Option<Login>,
+}
+
+/// A login by the agent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Login {
+    /// The label of the token.
+    token: String,
+    /// The file of the user PIN. The end of its line is not part of the PIN.
+    pin_file: Option<PathBuf>,
+    /// The name of a credential of systemd (`LoadCredential=`) with the user PIN.
+    pin_credential: Option<String>,
+}
+
+impl Rules {
+    /// Reads the rules. A file that does not exist is no file.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut rules: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        rules.is_given = true;
+        for rule in &rules.client {
+            for pattern in &rule.refuse {
+                if !Function::ALL.iter().any(|function| fits(pattern, function.name())) {
+                    return Err(format!("refuse: no function {pattern}"));
+                }
+            }
+            for name in rule.mechanisms.iter().flatten() {
+                if jeton::mechanism::all().all(|row| row.id.to_string() != *name) {
+                    return Err(format!("mechanisms: no mechanism {name}"));
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Returns the rule of a client. `None` if the client is refused.
+    pub fn of(&self, uid: u32, gid: u32) -> Option<Option<&Rule>> {
+        let fits =
+            |rule: &&Rule| rule.uid.is_none_or(|only| only == uid) && rule.gid.is_none_or(|only| only == gid);
+        match self.client.iter().find(fits) {
+            Some(rule) => Some(Some(rule)),
+            None if self.is_given => None,
+            None => Some(None),
+        }
+    }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+/// Returns the label of a token without the blanks at its end.
+fn label(token: &TokenInfo) -> &str {
+    std::str::from_utf8(&token.label).unwrap_or_default().trim_end()
+}
+
+impl Rule {
+    /// Returns the code of a call that the rule refuses.
+    pub fn refusal(&self, module: &Module, call: &Call<'_>) -> Option<CK_RV> {
+        if self.refuse.iter().any(|pattern| fits(pattern, call.function.name())) {
+            return Some(CKR_FUNCTION_NOT_SUPPORTED);
+        }
+        if let Some(allowed) = &self.mechanisms {
+            let used = call.arguments.iter().find_map(|argument| match argument {
+                Argument::Mechanism(mechanism, _) => *mechanism,
+                _ => None,
+            });
+            if used.is_some_and(|used| !allowed.contains(&MechanismType(used).to_string())) {
+                return Some(CKR_MECHANISM_INVALID);
+            }
+        }
+        let slot = slot_of(call)?;
+        if !self.sees(module, slot) {
+            return Some(CKR_SLOT_ID_INVALID);
+        }
+        let is_full = call.function == Function::C_OpenSession
+            && self.sessions.is_some_and(|most| module.token(slot).is_ok_and(|token| token.sessions >= most));
+        is_full.then_some(CKR_SESSION_COUNT)
+    }
+
+    /// Returns whether the client sees a slot.
+    pub fn sees(&self, module: &Module, slot: SlotId) -> bool {
+        let Some(labels) = &self.tokens else { return true };
+        module.token(slot).is_ok_and(|token| labels.iter().any(|one| one == label(&token)))
+    }
+
+    /// Returns whether the client sees only some slots.
+    pub fn hides_slots(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// Returns the user PIN if the agent logs in to the token of a slot itself.
+    pub fn pin(&self, module: &Module, slot: SlotId) -> Option<Zeroizing<Vec<u8>>> {
+        let login = self.login.as_ref()?;
+        if label(&module.token(slot).ok()?) != login.token {
+            return None;
+        }
+        let path = match (&login.pin_file, &login.pin_credential) {
+            (Some(path), _) => path.clone(),
+            (None, Some(name)) => Path::new(&std::env::var_os("CREDENTIALS_DIRECTORY")?).join(name),
+            (None, None) => return None,
+        };
+        let mut pin = match fs::read(&path) {
+            Ok(pin) => Zeroizing::new(pin),
+            Err(error) => {
+                tracing::error!(file = %path.display(), %error, "no PIN for a login by the agent");
+                return None;
+            }
+        };
+        while pin.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
+            pin.pop();
+        }
+        Some(pin)
+    }
+
+    /// Returns whether the agent logs in to a token of the client.
+    pub fn logs_in(&self) -> bool {
+        self.login.is_some()
+    }
+}
+
+/// Returns the slot that a call names.
+fn slot_of(call: &Call<'_>) -> Option<SlotId> {
+    use Function as F;
+    let names_slot = matches!(
+        call.function,
+        F::C_GetSlotInfo
+            | F::C_GetTokenInfo
+            | F::C_GetMechanismList
+            | F::C_GetMechanismInfo
+            | F::C_InitToken
+            | F::C_OpenSession
+            | F::C_CloseAllSessions
+    );
+    match call.arguments.first() {
+        Some(Argument::Number(slot)) if names_slot => Some(SlotId(*slot)),
+        _ => None,
+    }
+}
+
+/// Spaces the calls of an application.
+#[derive(Default)]
+pub struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    /// Waits until the rule allows another call.
+    pub fn wait(&self, rule: &Rule) {
+        let Some(most) = rule.calls_per_second.filter(|most| *most > 0) else { return };
+        let step = Duration::from_secs(1) / most;
+        let mut next = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = Instant::now();
+        // Calls of an idle second may come at once.
+        let earliest = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
+        let turn = next.map_or(earliest, |next| next.max(earliest)) + step;
+        *next = Some(turn);
+        drop(next);
+        std::thread::sleep(turn.saturating_duration_since(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_rule_that_fits_holds_and_no_rule_refuses() {
+        let rules = Rules::parse("[[client]]\nuid = 33\nsessions = 1\n[[client]]\ngid = 100\nsessions = 2\n")
+            .expect("rules");
+        let sessions = |uid, gid| rules.of(uid, gid).map(|rule| rule.and_then(|rule| rule.sessions));
+        assert_eq!(sessions(33, 100), Some(Some(1)));
+        assert_eq!(sessions(34, 100), Some(Some(2)));
+        assert_eq!(sessions(34, 101), None);
+        assert!(Rules::default().of(34, 101).is_some_and(|rule| rule.is_none()));
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        for wrong in [
+            "[[client]]\nrefuse = ['C_Nothing']",
+            "[[client]]\nmechanisms = ['CKM_NOTHING']",
+            "[[client]]\nuser = 'x'",
+            "[[other]]",
+        ] {
+            assert!(Rules::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(Rules::parse("[[client]]\nrefuse = ['C_Generate*']\nmechanisms = ['CKM_ECDSA']").is_ok());
+    }
+
+    #[test]
+    fn calls_after_the_first_second_wait() {
+        let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
+        let rule = rules.of(0, 0).flatten().expect("a rule");
+        let (pace, start) = (Pace::default(), Instant::now());
+        (0..150).for_each(|_| pace.wait(rule));
+        assert!(start.elapsed() >= Duration::from_millis(480));
+    }
+}

@@ -1,0 +1,497 @@
+//! Connections and the applications that they belong to. Each connection has a thread.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cryptoki_sys::*;
+use jeton::id::{SessionHandle, SlotId};
+use jeton::module::{Module, Threads, User};
+use jeton_agent_protocol::argument::{Input, Parameters};
+use jeton_agent_protocol::channel::Channel;
+use jeton_agent_protocol::wait::Stream;
+use jeton_agent_protocol::{
+    self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply,
+    Request, State, otp,
+};
+use rustix::net::sockopt::socket_peercred;
+use serde_bytes::Bytes;
+use tracing::{info, warn};
+
+use crate::dispatch::carry_out;
+use crate::parameters::{self, Known};
+use crate::rules::{Pace, Rule, Rules};
+use crate::ticket::{Holder, Login, Tickets};
+
+/// The stack of a connection's thread. ML-DSA of AWS-LC needs the most.
+const STACK: usize = 512 * 1024;
+/// The most connections at the same time.
+const MOST_CONNECTIONS: usize = 16_384;
+/// The most connections of one user.
+const MOST_OF_USER: usize = 4096;
+
+/// The agent.
+pub struct Agent {
+    /// The module that opened the tokens. Applications join it.
+    module: Module,
+    tickets: Tickets,
+    applications: Mutex<HashMap<Name, Arc<Application>>>,
+    connections: AtomicUsize,
+    of_users: Mutex<HashMap<String, usize>>,
+    /// Calls that were carried out.
+    calls: AtomicU64,
+    /// The number of threads that may ask for messages without sleeping.
+    asking: usize,
+    rules: Rules,
+}
+
+/// An application of a client.
+struct Application {
+    module: Module,
+    /// Who started it. Nobody else joins it.
+    peer: String,
+    connections: AtomicUsize,
+    /// The sessions whose signature operation makes one-time passwords.
+    otp: Mutex<HashSet<u64>>,
+    pace: Pace,
+}
+
+/// What a thread knows of its connection.
+struct Served<'a> {
+    agent: &'a Arc<Agent>,
+    peer: String,
+    /// The rule of the peer; `None` if it may do everything.
+    rule: Option<&'a Rule>,
+    application: Option<(Name, Arc<Application>)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Agent {
+    /// Opens the tokens of the configuration.
+    pub fn start(tickets: Tickets, rules: Rules) -> Result<Arc<Self>, jeton::error::Error> {
+        let module = Module::new();
+        module.initialize(None)?;
+        jeton_pkcs11::serve_applications();
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let (applications, connections, of_users, calls) = Default::default();
+        let asking = processors.saturating_sub(1).max(1);
+        Ok(Arc::new(Self { module, tickets, applications, connections, of_users, calls, asking, rules }))
+    }
+
+    /// Accepts connections for ever.
+    pub fn serve(self: &Arc<Self>, listener: &UnixListener) -> io::Result<()> {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => self.accept(stream),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // No descriptor or no memory: the connection waits until another one ends.
+                Err(error) if matches!(error.raw_os_error(), Some(24 | 23 | 12)) => {
+                    warn!(%error, "a connection waits");
+                    thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends the process when there has been no connection for this time.
+    pub fn exit_when_idle(self: &Arc<Self>, limit: Duration) {
+        let agent = Arc::clone(self);
+        thread::spawn(move || {
+            let mut since = Instant::now();
+            while since.elapsed() < limit {
+                thread::sleep(limit.min(Duration::from_secs(1)));
+                if agent.connections.load(Ordering::Relaxed) != 0 {
+                    since = Instant::now();
+                }
+            }
+            info!("nobody is connected");
+            let _ = agent.module.finalize();
+            std::process::exit(0);
+        });
+    }
+
+    fn accept(self: &Arc<Self>, stream: UnixStream) {
+        let Ok(credentials) = socket_peercred(&stream) else { return };
+        let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());
+        let peer = format!("uid {uid}");
+        let agent = Arc::clone(self);
+        if agent.rules.of(uid, gid).is_none() {
+            warn!(peer, gid, "no rule allows this client");
+            return;
+        }
+        if !agent.admit(&peer) {
+            warn!(peer, "too many connections");
+            return;
+        }
+        let name = peer.clone();
+        let served = thread::Builder::new().stack_size(STACK).spawn(move || {
+            let rule = agent.rules.of(uid, gid).flatten();
+            let mut served = Served { agent: &agent, peer, rule, application: None };
+            let _ = served.run(&mut Channel::new(stream, agent.asking));
+        });
+        if let Err(error) = served {
+            warn!(%error, "no thread for a connection");
+            self.dismiss(&name);
+        }
+    }
+
+    fn admit(&self, peer: &str) -> bool {
+        let mut of_users = lock(&self.of_users);
+        let count = of_users.entry(peer.to_owned()).or_default();
+        if *count >= MOST_OF_USER || self.connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+            return false;
+        }
+        *count += 1;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn dismiss(&self, peer: &str) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+        let mut of_users = lock(&self.of_users);
+        if let Some(count) = of_users.get_mut(peer) {
+            *count -= 1;
+            if *count == 0 {
+                of_users.remove(peer);
+            }
+        }
+    }
+
+    fn status(&self) -> String {
+        format!(
+            "applications {}\nconnections {}\ncalls {}\n",
+            lock(&self.applications).len(),
+            self.connections.load(Ordering::Relaxed),
+            self.calls.load(Ordering::Relaxed)
+        )
+    }
+}
+
+impl Served<'_> {
+    /// Answers messages until the connection ends.
+    fn run<S: Stream>(&mut self, channel: &mut Channel<S>) -> io::Result<()> {
+        loop {
+            let limit = if self.application.is_some() { protocol::MAX_MESSAGE } else { protocol::MAX_FIRST };
+            match channel.receive(limit) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                outcome => outcome?,
+            }
+            let (message, frame) = channel.parts();
+            if self.answer(message, frame).is_err() {
+                warn!(peer = self.peer, "a message that does not follow the protocol");
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            channel.send()?;
+            channel.wipe();
+        }
+    }
+
+    /// Makes the answer to a message.
+    fn answer(&mut self, mut message: &[u8], frame: &mut Vec<u8>) -> Result<(), Malformed> {
+        let request: Request<'_> = protocol::take(&mut message)?;
+        if let (Request::Calls { session, count }, Some((_, application))) = (&request, &self.application) {
+            protocol::start(frame);
+            protocol::append(&Reply::Answers, frame)?;
+            self.calls(application, *session, *count, message, frame)?;
+            return protocol::finish(frame);
+        }
+        if !message.is_empty() {
+            return Err(Malformed);
+        }
+        let text;
+        let reply = match request {
+            Request::Start { version, .. } | Request::Join { version, .. }
+                if version != protocol::VERSION =>
+            {
+                Reply::Refused("the agent speaks another version of the protocol")
+            }
+            Request::Start { single, .. } if self.application.is_none() => self.begin(single),
+            Request::Join { application, .. } if self.application.is_none() => self.join(application),
+            Request::End => {
+                if let Some((name, application)) = &self.application {
+                    lock(&self.agent.applications).remove(name);
+                    let _ = application.module.finalize();
+                }
+                Reply::Done(CKR_OK)
+            }
+            Request::Resume { session, ticket } => Reply::Done(self.resume(session, ticket)),
+            Request::Status => {
+                text = self.agent.status();
+                Reply::Text(&text)
+            }
+            _ => return Err(Malformed),
+        };
+        protocol::encode(&reply, frame)
+    }
+
+    /// Starts an application.
+    fn begin(&mut self, single: bool) -> Reply<'static> {
+        let mut name = Name::default();
+        if getrandom::fill(&mut name).is_err() {
+            return Reply::Refused("no random bytes");
+        }
+        let Ok(module) = self.agent.module.join() else { return Reply::Refused("the agent ends") };
+        if single {
+            module.set_threads(Threads::Forbidden);
+        }
+        let connections = AtomicUsize::new(1);
+        let (peer, otp, pace) = (self.peer.clone(), Mutex::default(), Pace::default());
+        let application = Arc::new(Application { module, peer, connections, otp, pace });
+        lock(&self.agent.applications).insert(name, Arc::clone(&application));
+        self.application = Some((name, application));
+        Reply::Started { version: protocol::VERSION, application: name, parameters: parameters::all() }
+    }
+
+    /// Joins an application.
+    fn join(&mut self, name: Name) -> Reply<'static> {
+        let applications = lock(&self.agent.applications);
+        let known = applications.get(&name).filter(|known| known.peer == self.peer);
+        let Some(application) = known else { return Reply::Unknown };
+        application.connections.fetch_add(1, Ordering::AcqRel);
+        self.application = Some((name, Arc::clone(application)));
+        Reply::Started { version: protocol::VERSION, application: name, parameters: Vec::new() }
+    }
+
+    /// Carries out calls, up to the first one that fails.
+    fn calls(
+        &self,
+        application: &Application,
+        session: u64,
+        count: u8,
+        mut message: &[u8],
+        frame: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        if usize::from(count) > protocol::MAX_CALLS {
+            return Err(Malformed);
+        }
+        self.agent.calls.fetch_add(u64::from(count), Ordering::Relaxed);
+        jeton_pkcs11::with_module(&application.module, || {
+            for _ in 0..count {
+                let call: Call<'_> = protocol::take(&mut message)?;
+                if self.call(application, session, &call, frame)? != CKR_OK {
+                    return Ok(());
+                }
+            }
+            if message.is_empty() { Ok(()) } else { Err(Malformed) }
+        })
+    }
+
+    /// Carries out a call, and appends its answer. Returns its code.
+    fn call(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        frame: &mut Vec<u8>,
+    ) -> Result<CK_RV, Malformed> {
+        if let Some(rule) = self.rule
+            && let Some(code) = self.by_rule(rule, application, session, call, frame)?
+        {
+            return Ok(code);
+        }
+        let mut outcome = CKR_GENERAL_ERROR;
+        carry_out(call.function, session, &call.arguments, &mut |code, outputs| {
+            outcome = code;
+            let state = match session {
+                0 => State::default(),
+                _ => state(&application.module, session),
+            };
+            let ticket = if code == CKR_OK { self.ticket(application, session, call) } else { None };
+            let ticket = ticket.as_deref().map(Bytes::new);
+            let mut outputs = outputs.to_vec();
+            let mut block: Option<Vec<u8>> = None;
+            let otp = code == CKR_OK && application.makes_otp(session, call);
+            if otp && let [_, given] = &mut outputs[..] {
+                let moved = block.insert(given.to_vec());
+                otp::move_pointers(moved, given.as_ptr().expose_provenance() as u64, 0);
+                *given = Bytes::new(moved);
+            } else if let (Some(rule), true) = (self.rule, code == CKR_OK) {
+                block = self.after(rule, application, call, &outputs);
+                if let (Some(altered), [first, ..]) = (&block, &mut outputs[..]) {
+                    *first = Bytes::new(altered);
+                }
+            }
+            protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)
+        })?;
+        Ok(outcome)
+    }
+
+    /// Answers a call that the rule refuses, or that the agent carries out in another way. Returns its
+    /// code, or `None` for any other call.
+    fn by_rule(
+        &self,
+        rule: &Rule,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        frame: &mut Vec<u8>,
+    ) -> Result<Option<CK_RV>, Malformed> {
+        application.pace.wait(rule);
+        let module = &application.module;
+        let state = if session == 0 { State::default() } else { state(module, session) };
+        let refused = rule.refusal(module, call);
+        if let Some(code) = refused {
+            warn!(peer = self.peer, function = call.function.name(), "refused by a rule");
+            let (outputs, otp, ticket) = (Vec::new(), false, None);
+            protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)?;
+            return Ok(Some(code));
+        }
+        let is_login = matches!(call.function, Function::C_Login | Function::C_Logout);
+        if is_login && rule.logs_in() && is_user(module, session) {
+            let (outputs, otp, ticket) = (Vec::new(), false, None);
+            protocol::append(&Answer { code: CKR_OK, state, outputs, otp, ticket }, frame)?;
+            return Ok(Some(CKR_OK));
+        }
+        if let (Function::C_GetSlotList, true) = (call.function, rule.hides_slots())
+            && let [_, Argument::Output(is_given, Some(room))] = call.arguments[..]
+        {
+            let slots = module.slots().unwrap_or_default();
+            let seen: Vec<_> = slots.into_iter().filter(|slot| rule.sees(module, *slot)).collect();
+            let count = (seen.len() as u64).to_ne_bytes();
+            let items: Vec<_> = seen.iter().flat_map(|slot| slot.0.to_ne_bytes()).collect();
+            let fits = !is_given || room >= seen.len() as u64;
+            let code = if fits { CKR_OK } else { CKR_BUFFER_TOO_SMALL };
+            let items = if is_given && fits { &items[..] } else { &[] };
+            let outputs = vec![Bytes::new(&count), Bytes::new(items)];
+            protocol::append(&Answer { code, state, outputs, otp: false, ticket: None }, frame)?;
+            return Ok(Some(code));
+        }
+        Ok(None)
+    }
+
+    /// Does what the rule demands after a call that succeeded: logs in to the token of a new session,
+    /// and shows that the token needs no login. Returns the first output if it is another one.
+    fn after(
+        &self,
+        rule: &Rule,
+        application: &Application,
+        call: &Call<'_>,
+        outputs: &[&Bytes],
+    ) -> Option<Vec<u8>> {
+        let Some(Argument::Number(slot)) = call.arguments.first() else { return None };
+        let module = &application.module;
+        let first = outputs.first()?;
+        match call.function {
+            Function::C_OpenSession => {
+                let session = u64::from_ne_bytes(first[..].try_into().ok()?);
+                if !is_user(module, session)
+                    && let Some(pin) = rule.pin(module, SlotId(*slot))
+                    && let Err(error) = module.login(SessionHandle(session), User::User, &pin)
+                {
+                    warn!(peer = self.peer, ?error, "the agent cannot log in");
+                }
+                None
+            }
+            Function::C_GetTokenInfo => {
+                rule.pin(module, SlotId(*slot))?;
+                let at = std::mem::offset_of!(CK_TOKEN_INFO, flags);
+                let mut info = first.to_vec();
+                let flags = u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?);
+                info[at..at + 8].copy_from_slice(&(flags & !CKF_LOGIN_REQUIRED).to_ne_bytes());
+                Some(info)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the ticket of a login that succeeded.
+    fn ticket(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+        let [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))] =
+            call.arguments[..]
+        else {
+            return None;
+        };
+        if call.function != Function::C_Login {
+            return None;
+        }
+        let token = serial(&application.module, session)?;
+        let logouts =
+            application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
+        let login = Login { user, logouts: logouts.ok()?, pin };
+        self.agent.tickets.seal(&Holder { peer: &self.peer, token: &token }, &login)
+    }
+
+    /// Logs in with a ticket. Returns the code.
+    fn resume(&self, session: u64, ticket: &[u8]) -> CK_RV {
+        let Some((_, application)) = &self.application else { return CKR_GENERAL_ERROR };
+        let Some(token) = serial(&application.module, session) else { return CKR_SESSION_HANDLE_INVALID };
+        let holder = Holder { peer: &self.peer, token: &token };
+        let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
+            let user = if login.user == CKU_SO { User::SecurityOfficer } else { User::User };
+            let session = SessionHandle(session);
+            application.module.with_session(session, |session| {
+                session.set_logouts(login.logouts);
+                Ok(())
+            })?;
+            application.module.login(session, user, login.pin)
+        });
+        // The application learns the reason from its next call.
+        if outcome == Some(Ok(())) { CKR_OK } else { CKR_USER_NOT_LOGGED_IN }
+    }
+}
+
+impl Application {
+    /// Returns whether a successful call wrote a one-time password. Notes which operations make them.
+    fn makes_otp(&self, session: u64, call: &Call<'_>) -> bool {
+        match (call.function, &call.arguments[..]) {
+            (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) => {
+                let is_otp = Known.parameter(*mechanism) == Parameter::Otp;
+                let mut sessions = lock(&self.otp);
+                if is_otp {
+                    sessions.insert(session)
+                } else {
+                    sessions.remove(&session)
+                };
+                false
+            }
+            (Function::C_Sign | Function::C_SignFinal, [.., Argument::Output(true, _)]) => {
+                lock(&self.otp).contains(&session)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns what a session has besides itself.
+fn state(module: &Module, session: u64) -> State {
+    let seen = module.with_session(SessionHandle(session), |session| {
+        Ok(State { operations: session.active(), objects: session.has_session_objects() })
+    });
+    seen.unwrap_or_default()
+}
+
+/// Returns whether the user is logged in to the token of a session.
+fn is_user(module: &Module, session: u64) -> bool {
+    let state = module.session(SessionHandle(session)).map(|session| session.state);
+    state.is_ok_and(|state| matches!(state, CKS_RO_USER_FUNCTIONS | CKS_RW_USER_FUNCTIONS))
+}
+
+/// Returns the serial number of the token of a session.
+fn serial(module: &Module, session: u64) -> Option<Vec<u8>> {
+    let slot = module.session(SessionHandle(session)).ok()?.slot;
+    Some(module.token(slot).ok()?.serial.into())
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.agent.dismiss(&self.peer);
+        let Some((name, application)) = self.application.take() else { return };
+        let mut applications = lock(&self.agent.applications);
+        if application.connections.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // The process has ended, or will begin anew.
+            applications.remove(&name);
+            drop(applications);
+            if application.module.finalize().is_ok() {
+                info!(peer = self.peer, "an application ended");
+            }
+        }
+    }
+}

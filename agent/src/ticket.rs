@@ -1,0 +1,118 @@
+//! Tickets: what an application presents after the agent was started again, so that its login goes
+//! on. A ticket is the PIN, sealed with a key that only the agent's user can read. The application
+//! cannot open it, and it is valid for the same user of the system and the same token only.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// The length of a nonce in bytes.
+const NONCE: usize = 24;
+/// The length of the key in bytes.
+const KEY: usize = 32;
+
+/// The key of the tickets.
+pub struct Tickets(XChaCha20Poly1305);
+
+/// What a ticket contains.
+#[derive(Serialize, Deserialize)]
+pub struct Login<'a> {
+    /// The user type (`CKU_*`).
+    pub user: u64,
+    /// The number of logins that the application had ended before.
+    pub logouts: u64,
+    /// The PIN.
+    #[serde(with = "serde_bytes")]
+    pub pin: &'a [u8],
+}
+
+/// What a ticket is valid for: the user of the system and the serial number of the token.
+#[derive(Serialize)]
+pub struct Holder<'a> {
+    /// The user at the other end of the connection.
+    pub peer: &'a str,
+    /// The serial number of the token.
+    pub token: &'a [u8],
+}
+
+impl Tickets {
+    /// Reads the key from this file, or makes the file.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let key = match fs::read(path) {
+            Ok(key) => Zeroizing::new(key),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(path)?,
+            Err(error) => return Err(error),
+        };
+        let key: &Key = key[..].try_into().map_err(|_| io::Error::other("no key of tickets"))?;
+        Ok(Self(XChaCha20Poly1305::new(key)))
+    }
+
+    fn make(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+        let mut key = Zeroizing::new(vec![0; KEY]);
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(&key)?;
+        Ok(key)
+    }
+
+    /// Makes a ticket.
+    pub fn seal(&self, holder: &Holder<'_>, login: &Login<'_>) -> Option<Vec<u8>> {
+        let mut nonce = XNonce::default();
+        getrandom::fill(&mut nonce).ok()?;
+        let plain = Zeroizing::new(postcard::to_stdvec(login).ok()?);
+        let aad = postcard::to_stdvec(holder).ok()?;
+        let sealed = self.0.encrypt(&nonce, Payload { msg: &plain, aad: &aad }).ok()?;
+        Some([&nonce[..], &sealed].concat())
+    }
+
+    /// Opens a ticket and passes the login to `work`. Returns `None` if the ticket is not this
+    /// holder's.
+    pub fn open_for<T>(
+        &self,
+        holder: &Holder<'_>,
+        ticket: &[u8],
+        work: impl FnOnce(&Login<'_>) -> T,
+    ) -> Option<T> {
+        let (nonce, sealed) = ticket.split_at_checked(NONCE)?;
+        let nonce: &XNonce = nonce.try_into().ok()?;
+        let aad = postcard::to_stdvec(holder).ok()?;
+        let plain = Zeroizing::new(self.0.decrypt(nonce, Payload { msg: sealed, aad: &aad }).ok()?);
+        postcard::from_bytes(&plain).ok().map(|login| work(&login))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_opens_for_its_holder_only_and_after_a_restart() {
+        let directory = std::env::temp_dir().join(format!("jeton-tickets-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory");
+        let path = directory.join("ticket.key");
+        let holder = Holder { peer: "uid 1000", token: b"0123456789abcdef" };
+        let login = Login { user: 1, logouts: 0, pin: b"1234" };
+        let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
+        assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
+        let again = Tickets::open(&path).expect("the key");
+        let pin = |holder: &Holder<'_>, ticket: &[u8]| {
+            again.open_for(holder, ticket, |login| (login.user, login.pin.to_vec()))
+        };
+        assert_eq!(pin(&holder, &ticket), Some((1, b"1234".to_vec())));
+        assert_eq!(pin(&Holder { peer: "uid 1001", ..holder }, &ticket), None);
+        assert_eq!(pin(&Holder { token: b"0123456789abcdee", ..holder }, &ticket), None);
+        for at in 0..ticket.len() {
+            let mut altered = ticket.clone();
+            altered[at] ^= 1;
+            assert_eq!(pin(&holder, &altered), None);
+        }
+        assert_eq!(pin(&holder, &ticket[..NONCE - 1]), None);
+        fs::remove_dir_all(&directory).expect("the directory");
+    }
+}

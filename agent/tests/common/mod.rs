@@ -1,0 +1,76 @@
+//! An agent with a directory of tokens.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running agent. It is killed when the value is dropped.
+pub struct Agent {
+    directory: PathBuf,
+    child: Child,
+}
+
+impl Agent {
+    /// Starts an agent on the tokens in a directory.
+    pub fn start(directory: &Path) -> Self {
+        let tokens = directory.join("tokens");
+        std::fs::create_dir_all(&tokens).expect("a directory");
+        let configuration = directory.join("jeton.toml");
+        let text = format!("token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\n", tokens.display());
+        std::fs::write(&configuration, text).expect("a file");
+        let child = Command::new(env!("CARGO_BIN_EXE_jeton-agent"))
+            .arg("--socket")
+            .arg(socket(directory))
+            .arg("--state")
+            .arg(directory)
+            .arg("--rules")
+            .arg(directory.join("rules.toml"))
+            .env("JETON_CONF", configuration)
+            .env_remove("JETON_DIR")
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the agent");
+        let start = Instant::now();
+        while UnixStream::connect(socket(directory)).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(30), "the agent does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Self { directory: directory.to_owned(), child }
+    }
+
+    /// Kills the agent and starts it again.
+    pub fn replace(&mut self) {
+        self.kill();
+        *self = Self::start(&self.directory.clone());
+    }
+
+    /// Kills the agent.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Returns whether the agent has not ended.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Returns the socket of an agent.
+pub fn socket(directory: &Path) -> PathBuf {
+    directory.join("agent.socket")
+}
+
+/// Returns the library parameters that name an agent.
+pub fn parameters(directory: &Path) -> String {
+    format!("agent='unix:{}'", socket(directory).display())
+}

@@ -1,0 +1,176 @@
+//! Peers that do not follow the protocol cost their own connection only.
+
+mod common;
+
+use std::borrow::Cow;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Agent, socket};
+use cryptoki_sys::*;
+use jeton_agent_protocol::argument::{Content, Input};
+use jeton_agent_protocol::image::{Block, Image};
+use jeton_agent_protocol::{
+    self as protocol, Answer, Application, Argument, Call, Function, HEADER, MAX_FIRST, MAX_MESSAGE,
+    Parameter, Reply, Request,
+};
+use serde_bytes::Bytes;
+
+struct Peer(UnixStream);
+
+impl Peer {
+    fn connect(directory: &Path) -> Self {
+        let stream = UnixStream::connect(socket(directory)).expect("the agent");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        Self(stream)
+    }
+
+    /// Sends a message. Returns the answer, or `None` if the agent closes the connection.
+    fn ask(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        let mut frame = (message.len() as u32).to_le_bytes().to_vec();
+        frame.extend(message);
+        self.0.write_all(&frame).ok()?;
+        let mut header = [0; HEADER];
+        self.0.read_exact(&mut header).ok()?;
+        let mut reply = vec![0; u32::from_le_bytes(header) as usize];
+        self.0.read_exact(&mut reply).ok()?;
+        Some(reply)
+    }
+
+    /// Starts an application. Returns its name and what the parameter of each mechanism is.
+    fn start(&mut self) -> (Application, Vec<(u64, Parameter)>) {
+        let reply = self.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false }));
+        match protocol::decode(&reply.expect("an answer")) {
+            Ok(Reply::Started { application, parameters, .. }) => (application, parameters),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Calls a function. Returns its code, or `None` if the agent closes the connection.
+    fn call(&mut self, session: u64, function: Function, arguments: Vec<Argument<'_>>) -> Option<u64> {
+        let mut message = encoded(&Request::Calls { session, count: 1 });
+        protocol::append(&Call { function, arguments }, &mut message).expect("a message");
+        let reply = self.ask(&message)?;
+        let mut rest = &reply[..];
+        assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers)));
+        let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
+        Some(answer.code)
+    }
+}
+
+fn encoded(request: &Request<'_>) -> Vec<u8> {
+    let mut message = Vec::new();
+    protocol::append(request, &mut message).expect("a message");
+    message
+}
+
+#[test]
+fn hostile_messages_end_their_connection_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let mut other = Peer::connect(directory.path());
+    let (name, parameters) = other.start();
+
+    // Before the first message: nothing else, nothing long, nothing twice.
+    let calls = encoded(&Request::Calls { session: 0, count: 0 });
+    let resume = encoded(&Request::Resume { session: 1, ticket: Bytes::new(b"x") });
+    for message in [&calls[..], &[], &[0xff; 64], &[0; MAX_FIRST + 1]] {
+        assert_eq!(Peer::connect(directory.path()).ask(message), None, "{message:02x?}");
+    }
+    assert!(Peer::connect(directory.path()).ask(&resume).is_some());
+    for len in [MAX_FIRST as u32 + 1, u32::MAX] {
+        let mut peer = Peer::connect(directory.path());
+        peer.0.write_all(&len.to_le_bytes()).expect("a header");
+        assert_eq!(peer.0.read(&mut [0]).unwrap_or(0), 0);
+    }
+    let mut peer = Peer::connect(directory.path());
+    peer.start();
+    assert_eq!(peer.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false })), None);
+    let mut peer = Peer::connect(directory.path());
+    let reply = peer.ask(&encoded(&Request::Join { version: protocol::VERSION, application: [7; 32] }));
+    assert!(matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Unknown)));
+    let reply = Peer::connect(directory.path()).ask(&encoded(&Request::Start { version: 77, single: false }));
+    assert!(matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Refused(_))));
+
+    // A long message that never comes, and a silent peer.
+    let mut slow = Peer::connect(directory.path());
+    slow.start();
+    slow.0.write_all(&(MAX_MESSAGE as u32).to_le_bytes()).expect("a header");
+    let _silent = Peer::connect(directory.path());
+
+    // Arguments of other functions.
+    for function in Function::ALL {
+        let mut peer = Peer::connect(directory.path());
+        peer.start();
+        let arguments = (0..20).map(|_| Argument::Number(1)).collect();
+        assert_eq!(peer.call(0, *function, arguments), None, "{function:?}");
+    }
+
+    // Parameters that their mechanism does not have, and structs with nothing but numbers. The agent
+    // follows no pointer in them.
+    let mut peer = Peer::connect(directory.path());
+    peer.start();
+    for (mechanism, parameter) in &parameters {
+        for len in [0, 1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 2048] {
+            for filler in [0, 0x41, 0xff] {
+                let bytes = vec![filler; len];
+                let blocks = parameter.layout(len as u64).map_or(0, |layout| layout.pointers.len());
+                let blocks = (0..blocks).map(|_| Block::Nothing).collect();
+                let structs = Cow::Borrowed(Bytes::new(&bytes));
+                for (content, is_refused) in [
+                    (Content::Unread(true, len as u64), false),
+                    (Content::Unread(false, len as u64), false),
+                    (Content::Plain(Bytes::new(&bytes)), *parameter != Parameter::Plain),
+                    (
+                        Content::Struct(Image { structs, blocks, layout: None }),
+                        parameter.layout(len as u64).is_none(),
+                    ),
+                ] {
+                    // Each refusal ends a connection, so only some are tried.
+                    if is_refused && (len, filler) != (48, 0x41) {
+                        continue;
+                    }
+                    let arguments = vec![
+                        Argument::Mechanism(Some(*mechanism), content),
+                        Argument::Number(1),
+                        Argument::Template(Input::Absent(0), None),
+                        Argument::Pointer(true),
+                    ];
+                    let code = peer.call(77, Function::C_DeriveKey, arguments);
+                    assert_eq!(code.is_none(), is_refused, "{mechanism:#x} {len}");
+                    if is_refused {
+                        peer = Peer::connect(directory.path());
+                        peer.start();
+                    }
+                }
+            }
+        }
+    }
+
+    // The first application goes on, and another connection joins it.
+    let slots = || vec![Argument::Number(1), Argument::Output(false, Some(0))];
+    assert_eq!(other.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
+    let mut second = Peer::connect(directory.path());
+    let join = encoded(&Request::Join { version: protocol::VERSION, application: name });
+    assert!(matches!(protocol::decode(&second.ask(&join).expect("an answer")), Ok(Reply::Started { .. })));
+    assert_eq!(second.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
+    assert!(agent.runs());
+}
+
+#[test]
+fn impossible_lengths_are_refused_by_the_function() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let mut peer = Peer::connect(directory.path());
+    peer.start();
+    for room in [u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 40] {
+        let arguments = vec![Argument::Output(true, Some(room))];
+        let code = peer.call(77, Function::C_GenerateRandom, arguments);
+        assert_eq!(code, Some(CKR_SESSION_HANDLE_INVALID), "{room:#x}");
+    }
+    let arguments = vec![Argument::Input(Input::Absent(u64::MAX))];
+    assert_eq!(peer.call(77, Function::C_SeedRandom, arguments), Some(CKR_SESSION_HANDLE_INVALID));
+    assert!(agent.runs());
+}
