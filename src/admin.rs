@@ -257,6 +257,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
         |path: &Option<PathBuf>| path.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
     let files: Vec<_> = config::files().iter().map(|file| file.display().to_string()).collect();
     let pins = &settings.pins;
+    let sealing_key = settings.sealing_key.as_ref().map_or("none".to_owned(), ToString::to_string);
     Ok(vec![
         ("files", if files.is_empty() { "none".to_owned() } else { files.join(", ") }),
         ("token-dir", settings.token_dir.display().to_string()),
@@ -271,7 +272,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
         ("pin.passes", pins.passes.to_string()),
         ("pin.uncounted-delay", pins.uncounted_delay.to_string()),
         ("store.counter-dir", path(&settings.counter_dir)),
-        ("store.sealing-key", if settings.sealing_key.is_some() { "set" } else { "none" }.to_owned()),
+        ("store.sealing-key", sealing_key),
         ("store.url", settings.database.as_ref().map_or("none", |rules| &rules.url).to_owned()),
         ("audit", if settings.audit.is_some() { "on" } else { "off" }.to_owned()),
     ])

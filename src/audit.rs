@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
+use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
@@ -77,11 +78,23 @@ pub struct Record {
     pub mechanism: Option<String>,
     /// `CKA_UNIQUE_ID` of the objects: first those that the caller named, then the new ones.
     pub objects: Vec<String>,
+    /// The label and the ID of each object of `objects`, for a reader who has only the log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<ObjectName>,
     /// The names of the secret attributes that the caller read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
     /// `Ok`, the [`Error`], or the number of lost records.
     pub result: String,
+}
+
+/// The names of an object by which users know it.
+#[derive(Serialize)]
+pub struct ObjectName {
+    /// `CKA_LABEL`, at most 64 characters of it.
+    pub label: String,
+    /// `CKA_ID` in hexadecimal digits, at most 32 bytes of it.
+    pub id: String,
 }
 
 /// A line without its hash.
@@ -91,6 +104,8 @@ struct Line<'a> {
     /// Seconds since 1970.
     time: f64,
     process: u32,
+    /// The real user ID of the process.
+    uid: u32,
     #[serde(flatten)]
     record: &'a Record,
 }
@@ -286,8 +301,13 @@ impl Writer {
 
     fn line(&mut self, time: Duration, record: &Record, text: &mut Vec<u8>) -> io::Result<()> {
         self.number += 1;
-        let line =
-            Line { number: self.number, time: time.as_secs_f64(), process: std::process::id(), record };
+        let line = Line {
+            number: self.number,
+            time: time.as_secs_f64(),
+            process: std::process::id(),
+            uid: getuid().as_raw(),
+            record,
+        };
         let body = serde_json::to_vec(&line)?;
         let chained = [&self.last[..], &body].concat();
         let hashed = self.provider.digest.hash(Hash::Sha256, &chained, &mut self.last);
@@ -307,6 +327,7 @@ impl Default for Record {
             user: None,
             mechanism: None,
             objects: Vec::new(),
+            names: Vec::new(),
             attributes: Vec::new(),
             result: String::new(),
         }

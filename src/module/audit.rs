@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::{Derived, Module};
-use crate::audit::{Audit, Record};
+use crate::audit::{Audit, ObjectName, Record};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, MechanismRow, Params};
@@ -191,9 +191,10 @@ fn note(
     token: &Token,
     session: SessionHandle,
     call: &Call<'_>,
-    objects: Vec<String>,
+    objects: Vec<Named>,
     result: String,
 ) {
+    let (objects, names) = objects.into_iter().unzip();
     audit.note(Record {
         token: Some(token.serial().to_owned()),
         session: Some(session.0),
@@ -201,6 +202,7 @@ fn note(
         user: call.user,
         mechanism: call.mechanism.map(|mechanism| mechanism.info.id.to_string()),
         objects,
+        names,
         attributes: call.attributes.iter().map(A::to_string).collect(),
         result,
     });
@@ -215,12 +217,19 @@ fn describe_error(error: &Error) -> String {
     format!("{error:?}")
 }
 
-/// Returns the `CKA_UNIQUE_ID` of each object that a session with these rights can see.
-fn names(token: &ClientToken, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
+/// `CKA_UNIQUE_ID` of an object, and its other names.
+type Named = (String, ObjectName);
+
+/// Returns the names of each object that a session with these rights can see.
+fn names(token: &ClientToken, rights: Rights, handles: &[ObjectHandle]) -> Vec<Named> {
     let objects = handles.iter().filter_map(|handle| token.visible(rights, *handle).ok());
     objects.map(|object| name(&object)).collect()
 }
 
-fn name(object: &Object) -> String {
-    String::from_utf8_lossy(object.attributes().bytes(A::UNIQUE_ID).unwrap_or_default()).into_owned()
+fn name(object: &Object) -> Named {
+    let bytes = |id| object.attributes().bytes(id).unwrap_or_default();
+    let text = |id| String::from_utf8_lossy(bytes(id)).into_owned();
+    let label = text(A::LABEL).chars().take(64).collect();
+    let id = bytes(A::ID).iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+    (text(A::UNIQUE_ID), ObjectName { label, id })
 }

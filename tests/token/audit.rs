@@ -77,7 +77,8 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
         client.module.login_user(session, User::User, PIN, b"").expect("the user");
         client.module.logout(session).expect("the user");
         client.login(session);
-        let (public, private) = pair(&client, session, Kind::P256, &Attributes::default());
+        let names = Attributes::default().label("signer").bytes(A::ID, b"\x0a\x1b");
+        let (public, private) = pair(&client, session, Kind::P256, &names);
         let named = unique_id(&client, session, private);
         client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
         client.module.verify_init(session, &plain(M::ECDSA_SHA256), public).expect("an operation");
@@ -109,6 +110,8 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
         assert_eq!(short, expected);
         let signature = &all[10];
         assert_eq!(signature["objects"][0], named);
+        assert_eq!(signature["names"][0], json!({ "label": "signer", "id": "0a1b" }));
+        assert_eq!(signature["uid"], rustix::process::getuid().as_raw());
         assert_eq!(signature["process"], std::process::id());
         assert_eq!(signature["session"], session.0);
         let text = std::fs::read_to_string(&file).expect("an audit log");

@@ -12,11 +12,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::output::{Existing, NewFile};
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
+use crate::{Cause, Error};
 
-pub use protection::{Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_identities, read_recipients};
+pub use protection::{
+    Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_identities, read_recipients, recipient_of,
+};
 
 /// The first line of the content.
 const VERSION: &str = "jeton backup 1\n";
@@ -100,7 +102,7 @@ impl Opened {
     /// Decrypts a backup into a new file of this directory, and checks what can be checked without
     /// a PIN. `name` is for messages.
     pub fn open(name: &Path, input: impl Read, keys: &Keys, directory: &Path) -> Result<Self, Error> {
-        let damaged = |reason: &str| Error::Failed(format!("{}: {reason}", name.display()));
+        let damaged = |reason: &str| Error::Caused(Cause::Damaged, format!("{}: {reason}", name.display()));
         let mut content = keys.decrypt(name, BufReader::new(input))?;
         if read_line(name, &mut content)? != VERSION.as_bytes() {
             return Err(damaged("this is not a backup of a token, or one of a newer version"));
@@ -160,7 +162,10 @@ fn compare(path: &Path, new: &NewFile, keys: &Keys, written: (&Header, &Copy)) -
         let len = fill(&mut expected, &mut left).map_err(failed())?;
         let same = fill(&mut found, &mut right).map_err(failed())? == len && left[..len] == right[..len];
         if !same {
-            return Err(Error::Failed(format!("{}: the file differs from what was written", path.display())));
+            return Err(Error::Caused(
+                Cause::Damaged,
+                format!("{}: the file differs from what was written", path.display()),
+            ));
         }
         if len == 0 {
             return Ok(());

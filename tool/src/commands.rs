@@ -1,17 +1,22 @@
 //! The subcommands. They read the options and print the results; the library does the work.
 
+mod again;
 pub mod audit;
+mod authority;
 pub mod backup;
 pub mod cert;
 pub mod compute;
 pub mod config;
+pub mod crl;
 pub mod doctor;
+mod issue;
 pub mod key;
 pub mod manual;
 pub mod mechanisms;
 pub mod migrate;
 pub mod object;
-mod out;
+pub mod ocsp;
+pub mod out;
 pub mod pin;
 pub mod pins;
 mod target;

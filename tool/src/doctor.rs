@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use jeton_client::text::shown;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::Error;
-use crate::token_file::{self, Info, PinInfo, TokenFile};
+use crate::token_file::{self, Info, Login, PinInfo, TokenFile};
+use crate::{Cause, Error};
 
 /// How old a file must be to count as left over. A process may still be creating a newer file. A
 /// rollback journal, and a log that has content but no token, count at any age.
@@ -117,8 +117,24 @@ fn url<'a>(settings: &'a BTreeMap<&str, String>) -> Option<&'a str> {
     settings.get("store.url").map(String::as_str).filter(|url| *url != "none")
 }
 
-/// Examines the configured token directory or database, and this process.
-pub fn examine() -> Result<Vec<Finding>, Error> {
+/// The result of an examination.
+#[derive(Default)]
+pub struct Examination {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What was not examined, and why.
+    pub omissions: Vec<String>,
+}
+
+/// Examines the configured token directory or database, and this process. With a PIN, reads every
+/// record of the tokens.
+pub fn examine(login: Option<Login<'_>>) -> Result<Examination, Error> {
+    let mut omissions = Vec::new();
+    let findings = find(login, &mut omissions)?;
+    Ok(Examination { findings, omissions })
+}
+
+fn find(login: Option<Login<'_>>, omissions: &mut Vec<String>) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let settings: BTreeMap<_, _> = token_file::configuration()?.into_iter().collect();
     let directory = token_file::directory()?;
@@ -126,6 +142,7 @@ pub fn examine() -> Result<Vec<Finding>, Error> {
     if let Some(url) = url(&settings) {
         findings.extend(interrupted_moves(&directory));
         findings.extend(database::examine(url, &settings)?);
+        omissions.push("the records of the tokens in the database".to_owned());
         return Ok(findings);
     }
     let data = match fs::metadata(&directory) {
@@ -136,18 +153,21 @@ pub fn examine() -> Result<Vec<Finding>, Error> {
             return Ok(findings);
         }
     };
-    findings.extend(directory_permissions(&directory, &data));
+    let files = Files::read(&directory)?;
+    let sharing = files.sharing(&data);
+    findings.extend(directory_permissions(&directory, &data, sharing));
+    findings.extend(read_only(&directory));
+    findings.extend(unreadable_sealing_key(&settings));
     findings.extend(free_space(&directory)?);
     findings.extend(interrupted_moves(&directory));
-    let files = Files::read(&directory)?;
     for (path, file) in &files.0 {
-        findings.extend(file_permissions(path, file, &data));
-        findings.extend(owner(path, file, &data));
+        findings.extend(file_permissions(path, file, sharing));
+        findings.extend(owner(path, file, &data, sharing));
         findings.extend(files.leftover(path, file));
     }
     findings.extend(clock(&files));
     // Opening a token creates files beside it, so this is last.
-    findings.extend(tokens(&files, &settings)?);
+    findings.extend(tokens(&files, &settings, login, omissions)?);
     Ok(findings)
 }
 
@@ -181,6 +201,21 @@ impl Files {
             }
         }
         Ok(Self(files))
+    }
+
+    /// Returns who uses the tokens of the directory.
+    fn sharing(&self, directory: &Metadata) -> Sharing {
+        let of_group =
+            |(_, data): (&PathBuf, &Metadata)| data.gid() == directory.gid() && data.mode() & 0o060 == 0o060;
+        if directory.mode() & 0o020 == 0 {
+            Sharing::Owner
+        } else if directory.mode() & 0o2000 != 0 || self.tokens().any(of_group) {
+            Sharing::Group
+        } else if self.tokens().next().is_none() {
+            Sharing::Unknown
+        } else {
+            Sharing::Owner
+        }
     }
 
     fn tokens(&self) -> impl Iterator<Item = (&PathBuf, &Metadata)> {
@@ -222,49 +257,110 @@ fn is_free(path: &Path) -> bool {
     sqlite.is_ok() && file.try_lock().is_ok()
 }
 
-/// Returns whether the directory is shared with a group: the group may write to it, and new files
-/// belong to the group.
-fn is_shared(directory: &Metadata) -> bool {
-    directory.mode() & 0o2020 == 0o2020
+/// Who uses the tokens of a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// The owner alone.
+    Owner,
+    /// A group, which may write to the directory and to its tokens.
+    Group,
+    /// A group may write to the directory, which has no tokens yet.
+    Unknown,
 }
 
-fn directory_permissions(path: &Path, data: &Metadata) -> Option<Finding> {
+fn directory_permissions(path: &Path, data: &Metadata, sharing: Sharing) -> Option<Finding> {
     let mode = data.mode() & 0o7777;
-    let group = if is_shared(data) { 0 } else { mode & 0o020 };
+    let lacks_setgid = mode & 0o2020 == 0o020;
     let problem = if mode & 0o002 != 0 {
         "every user may add files"
-    } else if group != 0 {
-        "a group may replace files, and the directory has no setgid bit, which a shared directory has"
+    } else if lacks_setgid && sharing == Sharing::Owner {
+        "a group may replace files, but the tokens belong to one user"
+    } else if lacks_setgid {
+        "a group may write, but new files do not belong to the group: the setgid bit is missing"
     } else {
         return None;
     };
-    let right = mode & !(0o002 | group);
-    let remedy = format!("chmod {right:o} {}", quoted(path));
+    // A group that uses the tokens keeps its rights.
+    let right = match sharing {
+        Sharing::Group => mode & !0o002 | 0o2000,
+        Sharing::Unknown => mode & !0o002,
+        Sharing::Owner if lacks_setgid => mode & !0o022,
+        Sharing::Owner => mode & !0o002,
+    };
+    let remedy = match sharing {
+        Sharing::Group if mode & 0o002 == 0 => format!("chmod g+s {}", quoted(path)),
+        Sharing::Unknown if mode & 0o002 == 0 => {
+            format!(
+                "chmod g+s {0} to share the directory with the group, otherwise chmod g-w {0}",
+                quoted(path)
+            )
+        }
+        _ => format!("chmod {right:o} {}", quoted(path)),
+    };
     let finding = Finding::new("permissions", Some(path), format!("mode {mode:o}: {problem}"), remedy);
-    Some(finding.with_repair(Repair::SetMode { mode: right, id: id(data) }))
+    let repair = Repair::SetMode { mode: right, id: id(data) };
+    Some(if right == mode { finding } else { finding.with_repair(repair) })
 }
 
-fn file_permissions(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> {
+fn file_permissions(path: &Path, data: &Metadata, sharing: Sharing) -> Option<Finding> {
     let mode = data.mode() & 0o7777;
-    let right = if is_shared(directory) { mode & 0o660 } else { mode & 0o600 };
+    let right = if sharing == Sharing::Owner { mode & 0o600 } else { mode & 0o660 };
     if !data.is_file() || mode == right {
         return None;
     }
-    let problem = format!("mode {mode:o} gives other users rights on this file");
-    let remedy = format!("chmod {right:o} {}", quoted(path));
-    let finding = Finding::new("permissions", Some(path), problem, remedy);
-    Some(finding.with_repair(Repair::SetMode { mode: right, id: id(data) }))
+    let finding = |problem: &str, remedy| {
+        Finding::new(
+            "permissions",
+            Some(path),
+            format!("mode {mode:o} gives {problem} rights on this file"),
+            remedy,
+        )
+    };
+    let command = format!("chmod {right:o} {}", quoted(path));
+    // A group that has rights may need them. So only the administrator takes them away.
+    if mode & 0o7007 == 0 {
+        return Some(finding("a group", format!("{command}, unless the group needs the token")));
+    }
+    Some(finding("other users", command).with_repair(Repair::SetMode { mode: right, id: id(data) }))
 }
 
-fn owner(path: &Path, data: &Metadata, directory: &Metadata) -> Option<Finding> {
+fn owner(path: &Path, data: &Metadata, directory: &Metadata, sharing: Sharing) -> Option<Finding> {
     // In a shared directory each file belongs to the user who made it.
-    if data.uid() == directory.uid() || is_shared(directory) {
+    if data.uid() == directory.uid() || sharing != Sharing::Owner {
         return None;
     }
     let problem =
         format!("the file belongs to user {}, the directory to user {}", data.uid(), directory.uid());
     let remedy = format!("chown {}:{} {}", directory.uid(), directory.gid(), quoted(path));
     Some(Finding::new("owner", Some(path), problem, remedy))
+}
+
+fn read_only(directory: &Path) -> Option<Finding> {
+    let reason = rustix::fs::accessat(CWD, directory, Access::WRITE_OK, AtFlags::EACCESS).err()?;
+    let reason = std::io::Error::from(reason);
+    let problem =
+        format!("{reason}: no token can be changed, wrong PINs are not counted, and logins take longer");
+    let remedy = if reason.kind() == ErrorKind::PermissionDenied {
+        format!("use the tool as a user who may write to {}", quoted(directory))
+    } else {
+        "mount the file system with write access; for a service: ReadWritePaths=".to_owned()
+    };
+    Some(Finding::new("read-only", Some(directory), problem, remedy))
+}
+
+/// Returns whether the configuration names a sealing key, whose file this user can read.
+fn has_sealing_key(settings: &BTreeMap<&str, String>) -> bool {
+    settings.get("store.sealing-key").is_some_and(|key| key != "none")
+        && unreadable_sealing_key(settings).is_none()
+}
+
+/// Returns a finding if the file of the configured sealing key cannot be read.
+fn unreadable_sealing_key(settings: &BTreeMap<&str, String>) -> Option<Finding> {
+    let path = Path::new(settings.get("store.sealing-key")?.strip_prefix("file:")?);
+    let reason = File::open(path).err()?;
+    let problem = format!("the configured sealing key cannot be read: {reason}");
+    let remedy = "put the file of the sealing key back; without it, no PIN opens the tokens that need it";
+    Some(Finding::new("sealing-key", Some(path), problem, remedy.to_owned()))
 }
 
 fn free_space(directory: &Path) -> Result<Option<Finding>, Error> {
@@ -299,11 +395,23 @@ fn clock(files: &Files) -> Option<Finding> {
 }
 
 /// Examines the contents of the tokens, and the processes that use them.
-fn tokens(files: &Files, settings: &BTreeMap<&str, String>) -> Result<Vec<Finding>, Error> {
+fn tokens(
+    files: &Files,
+    settings: &BTreeMap<&str, String>,
+    login: Option<Login<'_>>,
+    omissions: &mut Vec<String>,
+) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let opened = token_file::all()?;
     let paths: BTreeSet<_> = opened.iter().map(TokenFile::path).collect();
     for (path, _) in files.tokens().filter(|(path, _)| !paths.contains(path.as_path())) {
+        // A file that this user may not open is not damaged.
+        if let Err(reason) = File::open(path) {
+            let problem = format!("this user cannot open the token: {reason}");
+            let remedy = "use the tool as the owner of the file, or as a member of its group".to_owned();
+            findings.push(Finding::new("access", Some(path), problem, remedy));
+            continue;
+        }
         let problem = "the module cannot open this token; the log says why".to_owned();
         let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
         findings.push(Finding::new("damaged", Some(path), problem, remedy));
@@ -317,7 +425,20 @@ fn tokens(files: &Files, settings: &BTreeMap<&str, String>) -> Result<Vec<Findin
             let remedy = format!("move the older copy away: mv {} ELSEWHERE", quoted(path));
             findings.push(Finding::new("duplicate", Some(path), problem, remedy));
         }
-        for problem in token_file::damage(token)? {
+        let damage = token_file::damage(token)?;
+        match login {
+            None => omissions
+                .push(format!("the encrypted records of the token {:?}: they need a PIN", info.label)),
+            Some(_) if !damage.is_empty() => {}
+            Some(_) if info.so.sealing_key.is_some() && !has_sealing_key(settings) => {
+                omissions.push(format!(
+                    "the encrypted records of the token {:?}: they need its sealing key",
+                    info.label
+                ));
+            }
+            Some(login) => findings.extend(records(token, &info, login, omissions)),
+        }
+        for problem in damage {
             let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
             findings.push(Finding::new("damaged", Some(path), problem, remedy));
         }
@@ -330,6 +451,27 @@ fn tokens(files: &Files, settings: &BTreeMap<&str, String>) -> Result<Vec<Findin
         );
     }
     Ok(findings)
+}
+
+/// Decrypts every record of a copy of the token.
+fn records(token: &TokenFile, info: &Info, login: Login<'_>, omissions: &mut Vec<String>) -> Option<Finding> {
+    let copy = match token_file::copy(token) {
+        Ok(copy) => copy,
+        Err(reason) => {
+            omissions.push(format!("the encrypted records of the token {:?}: {reason}", info.label));
+            return None;
+        }
+    };
+    let reason = token_file::check(&copy, Some(login)).err()?;
+    let (check, remedy) = if reason.cause() == Cause::WrongPin {
+        (
+            "wrong-pin",
+            "pass the right PIN; if it is right, the PIN record was altered: jeton backup restore BACKUP",
+        )
+    } else {
+        ("damaged", "jeton backup restore BACKUP, after this file is moved away")
+    };
+    Some(Finding::new(check, Some(token.path()), reason.to_string(), remedy.to_owned()))
 }
 
 fn pins(path: &Path, info: &Info, settings: &BTreeMap<&str, String>) -> Vec<Finding> {
@@ -400,10 +542,9 @@ mod tests {
         let set =
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("its owner");
         let mode = |path: &Path| fs::metadata(path).expect("a file").mode() & 0o777;
-        let directory = fs::metadata(folder.path()).expect("a directory");
         let examine = || {
             let data = fs::symlink_metadata(&path).expect("a file");
-            file_permissions(&path, &data, &directory).expect("a finding")
+            file_permissions(&path, &data, Sharing::Owner).expect("a finding")
         };
         for file in [&path, &other] {
             fs::write(file, "").expect("a file");
@@ -414,14 +555,8 @@ mod tests {
             |path, other| symlink(other, path).expect("a link"),
             |path, other| fs::hard_link(other, path).expect("a link"),
             |path, _| {
-                rustix::fs::mknodat(
-                    rustix::fs::CWD,
-                    path,
-                    rustix::fs::FileType::Fifo,
-                    Mode::from_raw_mode(0o644),
-                    0,
-                )
-                .expect("a FIFO")
+                rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o644), 0)
+                    .expect("a FIFO")
             },
         ];
         for swap in swaps {

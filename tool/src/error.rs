@@ -1,8 +1,123 @@
 //! The errors of the tool and of the modules that it calls.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use cryptoki_sys::*;
+use jeton_formats::Error as File;
+use jeton_migrate::Error as Store;
+
 use crate::client::{Failure, LoadError};
+
+/// The cause of a failure. The exit status of the tool is its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cause {
+    /// None of the other causes.
+    Other = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// There is no such token, object or file.
+    NotFound = 3,
+    /// There is one already, and the command line does not allow another one.
+    Exists = 4,
+    /// A PIN, password or passphrase is wrong.
+    WrongPin = 5,
+    /// The PIN is locked.
+    Locked = 6,
+    /// A policy or an attribute forbids it.
+    Refused = 7,
+    /// A file or a record is damaged or was altered.
+    Damaged = 8,
+    /// The operating system does not permit it.
+    NotPermitted = 9,
+    /// The module or the store does not work.
+    Device = 10,
+}
+
+/// An exit status of the tool.
+pub struct Status {
+    /// The number.
+    pub number: u8,
+    /// The name, which `--json` has.
+    pub name: &'static str,
+    /// The meaning.
+    pub meaning: &'static str,
+}
+
+/// The exit statuses. Each [`Cause`] has the row with its number.
+pub const STATUSES: [Status; 12] = [
+    status(0, "done", "the work is done"),
+    status(1, "failed", "another failure, an invalid signature, or a finding of doctor"),
+    status(2, "usage", "the command line is wrong"),
+    status(3, "not-found", "there is no such token, object, certificate or file"),
+    status(4, "exists", "there is one already; see --if-absent, --allow-duplicate and --force"),
+    status(5, "wrong-pin", "a PIN, password or passphrase is wrong"),
+    status(6, "locked", "the PIN is locked after too many wrong ones"),
+    status(7, "refused", "a policy, a profile or an attribute of the key forbids it"),
+    status(8, "damaged", "a file or a record is damaged, or was altered"),
+    status(9, "not-permitted", "the operating system does not permit it, or the token is read-only"),
+    status(10, "device", "the module cannot be loaded, or its store does not work"),
+    status(130, "interrupted", "the user interrupted the command"),
+];
+
+const fn status(number: u8, name: &'static str, meaning: &'static str) -> Status {
+    Status { number, name, meaning }
+}
+
+impl Cause {
+    /// Returns the name in [`STATUSES`].
+    pub fn name(self) -> &'static str {
+        STATUSES.iter().find(|row| row.number == self as u8).map_or("failed", |row| row.name)
+    }
+
+    /// Returns the cause of a return code of a module.
+    fn of_code(code: CK_RV) -> Self {
+        match code {
+            CKR_PIN_INCORRECT => Self::WrongPin,
+            CKR_PIN_LOCKED => Self::Locked,
+            CKR_PIN_LEN_RANGE
+            | CKR_PIN_INVALID
+            | CKR_PIN_TOO_WEAK
+            | CKR_ACTION_PROHIBITED
+            | CKR_ATTRIBUTE_READ_ONLY
+            | CKR_ATTRIBUTE_SENSITIVE
+            | CKR_KEY_FUNCTION_NOT_PERMITTED
+            | CKR_KEY_NOT_WRAPPABLE
+            | CKR_KEY_UNEXTRACTABLE
+            | CKR_KEY_SIZE_RANGE
+            | CKR_KEY_TYPE_INCONSISTENT
+            | CKR_MECHANISM_INVALID
+            | CKR_CURVE_NOT_SUPPORTED
+            | CKR_TEMPLATE_INCONSISTENT => Self::Refused,
+            CKR_ENCRYPTED_DATA_INVALID
+            | CKR_ENCRYPTED_DATA_LEN_RANGE
+            | CKR_AEAD_DECRYPT_FAILED
+            | CKR_WRAPPED_KEY_INVALID
+            | CKR_WRAPPED_KEY_LEN_RANGE => Self::Damaged,
+            CKR_TOKEN_WRITE_PROTECTED => Self::NotPermitted,
+            CKR_DEVICE_ERROR
+            | CKR_DEVICE_MEMORY
+            | CKR_DEVICE_REMOVED
+            | CKR_GENERAL_ERROR
+            | CKR_HOST_MEMORY
+            | CKR_TOKEN_NOT_PRESENT
+            | CKR_TOKEN_NOT_RECOGNIZED => Self::Device,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns the cause of an error of the operating system.
+    fn of_io(error: &std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::AlreadyExists => Self::Exists,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::NotPermitted,
+            ErrorKind::StorageFull => Self::Device,
+            _ => Self::Other,
+        }
+    }
+}
 
 /// An error of the tool. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +142,8 @@ pub enum Error {
     TokenFile {
         /// The work that failed.
         what: &'static str,
+        /// The cause.
+        cause: Cause,
         /// The reason of the core.
         reason: String,
     },
@@ -52,6 +169,17 @@ pub enum Error {
         /// The reason.
         source: jeton_formats::Error,
     },
+    /// The work could not be done for this cause.
+    #[error("{1}")]
+    Caused(Cause, String),
+    /// The list of issued certificates could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Register {
+        /// The file of the list.
+        path: PathBuf,
+        /// The reason of SQLite.
+        source: rusqlite::Error,
+    },
     /// The work could not be done.
     #[error("{0}")]
     Failed(String),
@@ -67,9 +195,29 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
-    /// Returns whether the command line is wrong.
-    pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)))
+    /// Returns the cause.
+    pub fn cause(&self) -> Cause {
+        use jeton_peers::Error as Peer;
+        match self {
+            Self::Module(failure)
+            | Self::Peer(Peer::Module(failure))
+            | Self::Pki(jeton_pki::Error::Module(failure)) => Cause::of_code(failure.code),
+            Self::Load(_) | Self::Peer(Peer::Load(_)) | Self::Register { .. } => Cause::Device,
+            Self::Io { source, .. } | Self::Peer(Peer::Io { source, .. }) => Cause::of_io(source),
+            Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)) => Cause::Usage,
+            Self::Pki(jeton_pki::Error::Refused(_)) | Self::KeyFile { source: File::Refused(_), .. } => {
+                Cause::Refused
+            }
+            Self::KeyFile { source: File::PasswordMissing | File::PasswordWrong, .. } => Cause::WrongPin,
+            Self::KeyFile { source: File::Damaged(_), .. } | Self::Der(_) => Cause::Damaged,
+            Self::OldStore(Store::Io { source, .. }) => Cause::of_io(source),
+            Self::OldStore(Store::WrongPin(_)) => Cause::WrongPin,
+            Self::OldStore(Store::NoStore(_)) => Cause::NotFound,
+            Self::OldStore(Store::Damaged { .. }) => Cause::Damaged,
+            Self::OldStore(Store::Unsupported { .. }) => Cause::Refused,
+            Self::TokenFile { cause, .. } | Self::Caused(cause, _) => *cause,
+            _ => Cause::Other,
+        }
     }
 }
 

@@ -4,10 +4,11 @@ use cryptoki_sys::*;
 use jeton_client::text::hex;
 use jeton_pki::key_type::Usage;
 
-use crate::Error;
 use crate::client::{Attribute, ObjectHandle, Session};
 use crate::formats::certificate;
+use crate::object::public_key_info;
 use crate::token_file::{KeyPair, PrivateTemplate};
+use crate::{Cause, Error};
 
 /// The label and the ID of imported objects.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub enum Duplicates {
     Refused,
     /// The import creates another object with this ID.
     Allowed,
+    /// The import keeps the object that exists, and creates nothing.
+    Kept,
 }
 
 /// The protection of an imported private or secret key.
@@ -48,7 +51,10 @@ pub fn key_pair(
     usages: &[Usage],
     public: bool,
 ) -> Result<ObjectHandle, Error> {
-    refuse_duplicate(session, CKO_PRIVATE_KEY, naming)?;
+    if let Some(key) = existing(session, CKO_PRIVATE_KEY, naming)? {
+        let is_same = public_key_info(session, key).is_ok_and(|info| info == pair.public_key_info);
+        return if is_same { Ok(key) } else { Err(exists(naming)) };
+    }
     let mut template = PrivateTemplate(pair.private.0.clone());
     template.0.extend(names(naming));
     template.0.extend(protected(protection));
@@ -92,7 +98,9 @@ pub fn secret_key(
     protection: Protection,
     usages: &[Usage],
 ) -> Result<ObjectHandle, Error> {
-    refuse_duplicate(session, CKO_SECRET_KEY, naming)?;
+    if let Some(key) = existing(session, CKO_SECRET_KEY, naming)? {
+        return Ok(key);
+    }
     let mut template = PrivateTemplate(vec![
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
         Attribute::number(CKA_KEY_TYPE, kind),
@@ -112,7 +120,10 @@ pub fn secret_key(
 
 /// Creates a certificate object.
 pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<ObjectHandle, Error> {
-    refuse_duplicate(session, CKO_CERTIFICATE, naming)?;
+    if let Some(certificate) = existing(session, CKO_CERTIFICATE, naming)? {
+        let is_same = session.bytes(certificate, CKA_VALUE) == der;
+        return if is_same { Ok(certificate) } else { Err(exists(naming)) };
+    }
     let names_of = certificate::names(der)?;
     let mut template = vec![
         Attribute::number(CKA_CLASS, CKO_CERTIFICATE),
@@ -143,16 +154,34 @@ fn protected(protection: Protection) -> [Attribute; 3] {
     ]
 }
 
-fn refuse_duplicate(session: &Session, class: CK_OBJECT_CLASS, naming: &Naming) -> Result<(), Error> {
-    if naming.duplicates == Duplicates::Allowed || naming.id.is_empty() {
-        return Ok(());
+/// Returns the object of this class with the same ID, or a key with the same label, if the import
+/// keeps it. Fails if the import is refused because of it.
+fn existing(
+    session: &Session,
+    class: CK_OBJECT_CLASS,
+    naming: &Naming,
+) -> Result<Option<ObjectHandle>, Error> {
+    let of_class = Attribute::number(CKA_CLASS, class);
+    let id = (!naming.id.is_empty()).then(|| Attribute::bytes(CKA_ID, naming.id.clone()));
+    let labelled = class != CKO_CERTIFICATE && !naming.label.is_empty();
+    let label = labelled.then(|| Attribute::bytes(CKA_LABEL, naming.label.as_bytes()));
+    for name in [id, label].into_iter().flatten() {
+        let found = session.find(&[of_class.clone(), name])?;
+        match (found.first(), naming.duplicates) {
+            (None, _) | (_, Duplicates::Allowed) => {}
+            (Some(_), Duplicates::Refused) => return Err(exists(naming)),
+            (Some(object), Duplicates::Kept) => return Ok(Some(*object)),
+        }
     }
-    let template = [Attribute::number(CKA_CLASS, class), Attribute::bytes(CKA_ID, naming.id.clone())];
-    if session.find(&template)?.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Failed(format!(
-        "the token has an object of this class with ID {}; choose another --id, or allow it with --force",
-        hex(&naming.id)
-    )))
+    Ok(None)
+}
+
+fn exists(naming: &Naming) -> Error {
+    let text = format!(
+        "the token has another object of this class with the ID {} or the label {:?}; choose another --id or \
+         --label, or allow it with --allow-duplicate",
+        hex(&naming.id),
+        naming.label
+    );
+    Error::Caused(Cause::Exists, text)
 }

@@ -13,11 +13,12 @@ pub mod import;
 pub mod migrate;
 pub mod object;
 pub mod output;
+pub mod register;
 pub mod role;
 pub mod token;
 pub mod token_file;
 pub mod uri;
 
-pub use error::Error;
+pub use error::{Cause, Error};
 pub use jeton_client as client;
 pub use jeton_formats as formats;

@@ -14,12 +14,15 @@ use jeton_tool::{Error, migrate};
 #[global_allocator]
 static ALLOCATOR: jeton_tool::token_file::WipingAllocator = jeton_tool::token_file::WipingAllocator;
 
-const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+const EXIT: &str = "Exit status: 0 if the work is done. The manual page lists the other ones.";
 
 /// Administer tokens of any PKCS#11 module.
 #[derive(Parser)]
-#[command(name = "jeton", version, about, after_help = EXIT)]
+#[command(name = "jeton", version, about, after_help = EXIT, max_term_width = 80)]
 struct Arguments {
+    /// Write the result as JSON.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -38,6 +41,10 @@ enum Command {
     Cert(commands::cert::Cert),
     /// Make a certificate request.
     Csr(commands::cert::Csr),
+    /// Sign a certificate revocation list (CRL).
+    Crl(commands::crl::Crl),
+    /// Answer an OCSP request, or run a responder on a loopback address.
+    Ocsp(commands::ocsp::Ocsp),
     /// Sign a file.
     Sign(commands::compute::Sign),
     /// Verify the signature of a file.
@@ -82,7 +89,6 @@ enum Command {
     #[command(hide = true)]
     Import(commands::key::Import),
     /// Write the manual pages and the completions of shells to a directory.
-    #[command(hide = true)]
     Manual(commands::manual::Manual),
 }
 
@@ -95,6 +101,8 @@ impl Command {
             Self::Key(command) => command.run(),
             Self::Cert(command) => command.run(),
             Self::Csr(command) => command.run(),
+            Self::Crl(command) => command.run(),
+            Self::Ocsp(command) => command.run(),
             Self::Sign(command) => command.run(),
             Self::Verify(command) => command.run(),
             Self::Encrypt(command) => command.run(),
@@ -125,15 +133,21 @@ fn main() -> ExitCode {
         return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
     let arguments = as_subcommand(std::env::args_os().collect());
-    Arguments::parse_from(arguments).command.run().unwrap_or_else(|error| report(&error))
+    let Arguments { json, command } = Arguments::parse_from(arguments);
+    commands::out::choose_json(json);
+    command.run().unwrap_or_else(|error| report(&error))
 }
 
-/// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
+/// Writes an error. Returns the exit status of its cause.
 fn report(error: &Error) -> ExitCode {
-    if !is_closed_pipe(error) {
-        eprintln!("jeton: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
+    let (cause, text) = (error.cause(), error.to_string());
+    if commands::out::is_json() {
+        let error = serde_json::json!({ "status": cause as u8, "error": cause.name(), "message": text });
+        eprintln!("{error}");
+    } else if !is_closed_pipe(error) {
+        eprintln!("jeton: {}", shown(&text).replace("\\u{a}", "\n"));
     }
-    if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    ExitCode::from(cause as u8)
 }
 
 /// Returns whether the reader of standard output has closed the pipe, as `head` does.

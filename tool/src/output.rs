@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::NamedTempFile;
 
-use crate::Error;
+use crate::{Cause, Error};
 
 /// What happens to a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn link(file: &File, name: &Path) -> std::io::Result<()> {
 }
 
 fn exists(path: &Path) -> Error {
-    Error::Failed(format!("{} exists; --force replaces it", path.display()))
+    Error::Caused(Cause::Exists, format!("{} exists; --force replaces it", path.display()))
 }
 
 #[cfg(test)]

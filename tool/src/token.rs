@@ -2,9 +2,9 @@
 
 mod files;
 
-use crate::Error;
 use crate::client::{Failure, Module, SlotId, SlotInfo, TokenInfo};
 use crate::uri::Uri;
+use crate::{Cause, Error};
 
 pub use files::delete_files;
 
@@ -62,13 +62,17 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     let fitting: Vec<_> = slots(module)?.into_iter().filter(fits).map(|slot| slot.id).collect();
     match (fitting.as_slice(), choice) {
         ([slot, ..], Choice::Free) | ([slot], _) => Ok(*slot),
-        ([], Choice::Free) => {
-            Err(Error::Failed("the module has no slot with an uninitialised token".to_owned()))
+        ([], Choice::Free) => Err(Error::Caused(
+            Cause::NotFound,
+            "the module has no slot with an uninitialised token".to_owned(),
+        )),
+        ([], Choice::Only) => Err(Error::Caused(
+            Cause::NotFound,
+            "the module has no initialised token; `jeton token init` makes one".to_owned(),
+        )),
+        ([], _) => {
+            Err(Error::Caused(Cause::NotFound, format!("no {choice}; `jeton token list` shows the tokens")))
         }
-        ([], Choice::Only) => {
-            Err(Error::Failed("the module has no initialised token; `jeton token init` makes one".to_owned()))
-        }
-        ([], _) => Err(Error::Failed(format!("no {choice}; `jeton token list` shows the tokens"))),
         (_, Choice::Only) => Err(Error::Failed(
             "the module has several tokens; choose one with --token, --serial or --slot".to_owned(),
         )),
@@ -99,9 +103,12 @@ pub fn check_pin(token: &TokenInfo, whose: &str, pin: &str) -> Result<(), Error>
     // A module without limits says 0, or CK_EFFECTIVELY_INFINITE, which is 0 too.
     let length = pin.len() as cryptoki_sys::CK_ULONG;
     if length < least || most != 0 && length > most {
-        return Err(Error::Failed(format!(
-            "the {whose} PIN has {length} bytes; the token takes {least} to {most}; nothing was changed"
-        )));
+        return Err(Error::Caused(
+            Cause::Refused,
+            format!(
+                "the {whose} PIN has {length} bytes; the token takes {least} to {most}; nothing was changed"
+            ),
+        ));
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use cryptoki_sys::CK_ATTRIBUTE_TYPE;
 use zeroize::Zeroize;
 
-use crate::Error;
 use crate::client::Attribute;
+use crate::{Cause, Error};
 
 use jeton::admin::backup::Problem;
 
@@ -31,10 +31,27 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
         }
     }
     match found.len() {
-        0 => Err(Error::Failed("no such token in the configured store".to_owned())),
+        0 => Err(Error::Caused(Cause::NotFound, "no such token in the configured store".to_owned())),
         1 => Ok(found.remove(0)),
         _ => Err(Error::Failed("several tokens fit; choose one with --serial".to_owned())),
     }
+}
+
+/// Returns the error of the first token file that this user cannot open.
+pub fn unreadable() -> Option<Error> {
+    let files = std::fs::read_dir(directory().ok()?);
+    let entries = match files {
+        Ok(entries) => entries,
+        Err(reason) if reason.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Some(Error::io(directory().ok()?)(reason));
+        }
+        Err(_) => return None,
+    };
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    paths.find_map(|path| {
+        let is_token = path.extension().is_some_and(|ending| ending == "jeton");
+        Some(Error::io(&path)(std::fs::File::open(&path).err().filter(|_| is_token)?))
+    })
 }
 
 /// Reads the properties of a token that can be read without a PIN.
@@ -114,7 +131,16 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>, Error> {
 }
 
 fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
-    move |problem| Error::TokenFile { what, reason: problem.to_string() }
+    move |problem| {
+        let reason = problem.to_string();
+        // The core has no type for the causes of a problem.
+        let cause = match reason.as_str() {
+            "the PIN is wrong" => Cause::WrongPin,
+            "the disk is full" => Cause::Device,
+            _ => Cause::Other,
+        };
+        Error::TokenFile { what, cause, reason }
+    }
 }
 
 /// Returns the files of the configuration, and the names and values of the main settings.
@@ -145,8 +171,9 @@ impl Drop for PrivateTemplate {
 
 /// Reads a private key in PKCS #8 and computes its public key.
 pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
-    let pair = jeton::admin::keys::read_private_key(der)
-        .map_err(|_| Error::Failed("not a private key of a known type, or damaged".to_owned()))?;
+    let pair = jeton::admin::keys::read_private_key(der).map_err(|_| {
+        Error::Caused(Cause::Damaged, "not a private key of a known type, or damaged".to_owned())
+    })?;
     let attributes = |bytes: &jeton::admin::keys::Bytes| {
         bytes.iter().map(|(id, value)| Attribute::bytes(narrow(*id), value.to_vec())).collect()
     };
@@ -211,6 +238,14 @@ fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
             Core::TokenWriteProtected => "the file is read-only".to_owned(),
             other => format!("{other:?}; the log says why"),
         };
-        Error::TokenFile { what, reason }
+        let cause = match error {
+            Core::PinIncorrect => Cause::WrongPin,
+            Core::PinLocked => Cause::Locked,
+            Core::PinLenRange => Cause::Refused,
+            Core::UserPinNotInitialized => Cause::NotFound,
+            Core::TokenWriteProtected => Cause::NotPermitted,
+            _ => Cause::Device,
+        };
+        Error::TokenFile { what, cause, reason }
     }
 }

@@ -113,7 +113,9 @@ fn new_key(tool: &Tool, file: &str) -> String {
 const RESTORE: &str = "backup restore backup --identity identity";
 
 fn fails(command: &mut Command) -> String {
-    common::fails(1, command)
+    let (code, text) = run(command);
+    assert!(code > 0 && code != 2, "exit {code}: {command:?}\n{text}");
+    text
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
         for verb in ["verify", "restore"] {
             let line = format!("backup {verb} hostile --identity identity");
             let (code, text) = run(&mut limited(&setup, ":", &line));
-            assert_eq!(code, i32::from(expected.is_some()), "{verb}: {text}");
+            assert_eq!(code != 0, expected.is_some(), "{verb}: {text}");
             assert!(text.contains(expected.unwrap_or_default()), "{verb}: {text}");
             assert!(!text.contains("panicked"), "{verb}: {text}");
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -114,6 +115,71 @@ fn wrong_permissions_are_found_and_mended_and_those_of_a_group_are_sound() {
     setup.finds(&["permissions"]);
 }
 
+/// A group that shares the directory keeps its rights when the setgid bit was lost.
+#[test]
+fn a_repair_keeps_the_rights_of_a_group_that_uses_the_tokens() {
+    let Some(setup) = Setup::new() else { return };
+    set_mode(&setup.tokens(), 0o770);
+    set_mode(&setup.token, 0o660);
+    let all = setup.finds(&["permissions"]);
+    assert_eq!(all[0]["remedy"], format!("chmod g+s {}", setup.tokens()));
+    setup.mends();
+    let mode = |path: &str| fs::metadata(path).expect("a file").mode() & 0o7777;
+    assert_eq!((mode(&setup.tokens()), mode(&setup.token)), (0o2770, 0o660));
+    // A group that may only read keeps this right too: the finding is not repaired.
+    set_mode(&setup.tokens(), 0o750);
+    set_mode(&setup.token, 0o640);
+    let all = setup.examine("--repair");
+    assert!(all.len() == 1 && all[0]["repaired"] == false, "{all:?}");
+    assert_eq!(mode(&setup.token), 0o640);
+}
+
+#[test]
+fn a_file_that_the_user_may_not_open_is_not_damaged() {
+    let Some(setup) = Setup::new() else { return };
+    let folder = setup.scratch.path();
+    if chown(folder, Some(12345), None).and_then(|()| chown(setup.tokens(), Some(12345), None)).is_err() {
+        return println!("skipped: only root can give files away");
+    }
+    let tool = setup.scratch.file("jeton");
+    common::copy_tool(&tool);
+    let as_user = |line: &[&str]| {
+        let mut command = Command::new(&tool);
+        command
+            .args(line)
+            .uid(12345)
+            .env("JETON_DIR", setup.tokens())
+            .env("JETON_CONF", setup.scratch.file("conf"));
+        command.env("JETON_MODULE", setup.scratch.file("module.so")).env_remove("JETON_PIN");
+        run(&mut command)
+    };
+    fs::copy(Known::Jeton.library().expect("the module"), setup.scratch.file("module.so")).expect("a copy");
+    for file in fs::read_dir(setup.tokens()).expect("a directory").flatten() {
+        set_mode(file.path().to_str().expect("UTF-8"), 0o600);
+    }
+    let (code, text) = as_user(&["doctor"]);
+    assert!(
+        code == 1 && text.contains("access:") && text.contains("Permission denied (os error 13)"),
+        "{text}"
+    );
+    assert!(!text.contains("damaged") && !text.contains("restore"), "{text}");
+    let (code, text) = as_user(&["object", "list"]);
+    assert!(
+        code == 9 && text.contains("Permission denied") && !text.contains("token init"),
+        "exit {code}: {text}"
+    );
+}
+
+#[test]
+fn an_altered_record_is_found_with_the_pin_and_its_omission_is_named_without() {
+    let Some(setup) = Setup::new() else { return };
+    setup.sql("UPDATE record SET body = CAST(substr(body, 1, length(body) - 1) || iif(substr(body, -1) = X'00', X'01', X'00') AS BLOB) WHERE id = (SELECT max(id) FROM record)");
+    let all = setup.finds(&["damaged"]);
+    assert_eq!(all[0]["repairable"], false);
+    let (_, text) = run(&mut setup.without_pins("doctor"));
+    assert!(text.contains("not examined: the encrypted records of the token"), "{text}");
+}
+
 #[test]
 fn a_file_of_another_owner_is_found() {
     let Some(setup) = Setup::new() else { return };
@@ -202,6 +268,9 @@ fn a_missing_sealing_key_is_found() {
     setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("key")));
     setup.ok("sealing-key set");
     setup.finds(&[]);
+    fs::rename(setup.scratch.file("key"), setup.scratch.file("elsewhere")).expect("a file");
+    let all = setup.finds(&["sealing-key"]);
+    assert!(all[0]["problem"].as_str().is_some_and(|text| text.contains("No such file")), "{all:?}");
     setup.configure("");
     setup.finds(&["sealing-key"]);
 }
@@ -250,6 +319,26 @@ fn a_full_file_system_is_found() {
     };
     let all = all.as_array().expect("a list");
     assert!(all.iter().any(|row| row["check"] == "free-space"), "{all:?}");
+}
+
+#[test]
+fn a_read_only_file_system_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    let script = format!(
+        "mount --bind {0} {0} && mount -o remount,ro,bind {0} && JETON_DIR={0} exec {1} doctor --json",
+        setup.tokens(),
+        env!("CARGO_BIN_EXE_jeton")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "bash", "-c", &script]);
+    let output = command.env("JETON_CONF", setup.scratch.file("conf")).output();
+    let Ok(all) =
+        output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
+    else {
+        return println!("skipped: this system does not let users mount file systems");
+    };
+    let all = all.as_array().expect("a list");
+    assert!(all.iter().any(|row| row["check"] == "read-only"), "{all:?}");
 }
 
 #[test]

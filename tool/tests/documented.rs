@@ -1,5 +1,5 @@
 //! docs/configuration.md names each key of the configuration with its default, and each environment
-//! variable.
+//! variable. docs/tool.md has each exit status.
 
 mod common;
 
@@ -11,10 +11,15 @@ use common::{Scratch, jeton, run};
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
 
-/// Returns the rows between two markers of the page, as cells.
+/// Returns the rows between two markers of docs/configuration.md, as cells.
 fn rows(name: &str) -> Vec<Vec<&'static str>> {
+    rows_of(PAGE, name)
+}
+
+/// Returns the rows between two markers of a page, as cells.
+fn rows_of(page: &'static str, name: &str) -> Vec<Vec<&'static str>> {
     let (start, end) = (format!("<!-- {name} -->"), format!("<!-- {name} end -->"));
-    let inside = PAGE.split_once(&start).and_then(|(_, rest)| rest.split_once(&end)).expect("markers").0;
+    let inside = page.split_once(&start).and_then(|(_, rest)| rest.split_once(&end)).expect("markers").0;
     let lines = inside.lines().filter(|line| line.starts_with('|')).skip(2);
     lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
 }
@@ -35,7 +40,7 @@ fn config(scratch: &Scratch, text: &str, action: &[&str]) -> (i32, String) {
 fn accepted(scratch: &Scratch, section: &str) -> BTreeSet<String> {
     let (code, text) = config(scratch, &format!("{section}\nunknown-key = 1\n"), &["check"]);
     let (_, keys) = text.split_once("unknown field `unknown-key`, expected ").expect(&text);
-    assert_eq!(code, 1, "{text}");
+    assert_eq!(code, 10, "{text}");
     quoted(keys.split("files=").next().expect("a part"))
 }
 
@@ -80,6 +85,16 @@ fn the_defaults_of_the_page_are_those_of_the_module() {
     assert!(compared >= 10, "{compared} defaults were compared");
     // The module accepts all these defaults, and the tool shows the same values with them.
     assert_eq!(show(&all), without);
+}
+
+#[test]
+fn the_page_of_the_tool_has_each_exit_status() {
+    let documented = rows_of(include_str!("../../docs/tool.md"), "statuses");
+    let expected: Vec<_> = jeton_tool::error::STATUSES
+        .iter()
+        .map(|row| vec![row.number.to_string(), format!("`{}`", row.name), row.meaning.to_owned()])
+        .collect();
+    assert_eq!(documented, expected);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_service_and_its_administrator_use_one_token() {
     // Wrong PINs of one user count for the other.
     for _ in 0..2 {
         let mut wrong = shared.command(SERVICE, &["object", "list", "--login"]);
-        assert_eq!(run(wrong.env("JETON_PIN", "wrong pin")).0, 1);
+        assert_eq!(run(wrong.env("JETON_PIN", "wrong pin")).0, 5);
     }
     let info = shared.ok(ADMINISTRATOR, &["token", "info"]);
     assert!(info.contains("; 2 of 10 wrong PINs"), "{info}");
@@ -100,7 +100,7 @@ fn a_user_outside_the_group_cannot_read_a_shared_token() {
     let Some(shared) = Shared::new() else { return };
     shared.ok(ADMINISTRATOR, &["token", "init", "--label", "shared"]);
     let (code, text) = run(&mut shared.command(STRANGER, &["token", "list"]));
-    assert!(code == 1 && text.contains("Permission denied"), "{text}");
+    assert!(code != 0 && text.contains("Permission denied"), "exit {code}\n{text}");
 }
 
 #[test]

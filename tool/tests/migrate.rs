@@ -205,7 +205,7 @@ fn a_directory_without_a_store_is_refused() {
     let Some(migration) = migration() else { return };
     fs::remove_dir_all(migration.old()).expect("a directory");
     let (code, output) = run(&mut migration.command(&[]));
-    assert!(code == 1 && output.contains("No such file"), "{output}");
+    assert!(code == 3 && output.contains("No such file"), "{output}");
     fs::create_dir(migration.old()).expect("a directory");
     migration.refused(&[], "no token here");
 }

@@ -403,10 +403,10 @@ fn tables_of_a_later_version_are_refused_and_stay_as_they_are() {
     for (format, reason) in [("2", "install the later version"), ("0", "no version of Jeton writes")] {
         setup.sql(&format!("UPDATE format SET version = {format}"));
         let (code, text) = run(&mut setup.in_database("token info"));
-        assert!(code == 1 && text.contains(reason), "{text}");
+        assert!(code > 0 && text.contains(reason), "{text}");
         setup.finds(&["database"]);
         let (code, text) = run(&mut setup.moving("database"));
-        assert!(code == 1 && text.contains(reason), "{text}");
+        assert!(code > 0 && text.contains(reason), "{text}");
         assert_eq!(setup.sql("SELECT version FROM format"), format);
     }
     assert_eq!(setup.places(), (true, false));

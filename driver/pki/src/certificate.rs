@@ -32,7 +32,7 @@ pub struct Signer {
     /// The digest that the tool computes before the mechanism signs.
     digest: Option<&'static digest::Algorithm>,
     /// The identifier of the signature's algorithm.
-    algorithm: AlgorithmIdentifierOwned,
+    pub(crate) algorithm: AlgorithmIdentifierOwned,
     /// Whether the mechanism returns r and s, which X.509 encodes in DER.
     ecdsa: bool,
 }
@@ -72,6 +72,25 @@ impl Signer {
             Some(CKK_SLH_DSA) => Ok(plain(CKM_SLH_DSA)),
             _ => Err(Error::Failed("a key of this type cannot sign certificates".to_owned())),
         }
+    }
+
+    /// Returns how the key of a SubjectPublicKeyInfo made a signature with this algorithm. Accepts
+    /// RSA (PKCS #1 v1.5), ECDSA, EdDSA, ML-DSA and SLH-DSA.
+    pub fn of_signature(info: &[u8], algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Error> {
+        let own = Self::of(info)?;
+        let rsa = |mechanism| Self { mechanism: Mechanism::new(mechanism), ..own.clone() };
+        let ecdsa = |digest| Self { digest: Some(digest), ..own.clone() };
+        let signer = match (algorithm.oid.to_string().as_str(), own.mechanism.kind) {
+            ("1.2.840.113549.1.1.11", CKM_SHA256_RSA_PKCS) => rsa(CKM_SHA256_RSA_PKCS),
+            ("1.2.840.113549.1.1.12", CKM_SHA256_RSA_PKCS) => rsa(CKM_SHA384_RSA_PKCS),
+            ("1.2.840.113549.1.1.13", CKM_SHA256_RSA_PKCS) => rsa(CKM_SHA512_RSA_PKCS),
+            ("1.2.840.10045.4.3.2", CKM_ECDSA) => ecdsa(&SHA256),
+            ("1.2.840.10045.4.3.3", CKM_ECDSA) => ecdsa(&SHA384),
+            ("1.2.840.10045.4.3.4", CKM_ECDSA) => ecdsa(&SHA512),
+            _ if algorithm.oid == own.algorithm.oid => own,
+            (oid, _) => return Err(Error::Refused(format!("a signature with the algorithm {oid}"))),
+        };
+        Ok(signer)
     }
 
     /// Signs a message. The signature has the form of X.509.
@@ -181,7 +200,7 @@ impl Holder {
         Ok(Self { subject, names: names.iter().map(|name| general_name(name)).collect::<Result<_, _>>()? })
     }
 
-    fn extension(&self) -> Result<Option<Extension>, Error> {
+    pub(crate) fn extension(&self) -> Result<Option<Extension>, Error> {
         if self.names.is_empty() {
             return Ok(None);
         }
@@ -189,7 +208,8 @@ impl Holder {
     }
 }
 
-fn general_name(text: &str) -> Result<GeneralName, Error> {
+/// Reads a name of the command line: `dns:`, `ip:`, `email:` or `uri:`, and the value.
+pub fn general_name(text: &str) -> Result<GeneralName, Error> {
     let wrong = || Error::Usage(format!("{text:?} is not a name; write dns:, ip:, email: or uri: before it"));
     let (kind, value) = text.split_once(':').ok_or_else(wrong)?;
     let ascii = || Ia5String::new(value).map_err(|_| wrong());
@@ -225,12 +245,6 @@ pub fn request_tbs(info: &[u8], holder: &Holder) -> Result<Vec<u8>, Error> {
     Ok(request.to_der()?)
 }
 
-/// Encodes a request in PEM.
-pub fn request_pem(der: &[u8]) -> Result<String, Error> {
-    let pem = der::pem::encode_string("CERTIFICATE REQUEST", der::pem::LineEnding::LF, der);
-    pem.map_err(|error| Error::Failed(error.to_string()))
-}
-
 /// The role of a self-signed certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -253,9 +267,6 @@ pub fn self_signed_tbs(
     let at = |time: Duration| DateTime::from_unix_duration(Duration::from_secs(time.as_secs())).and_then(utc);
     let end = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
     let too_long = |_| Error::Usage("--days leads beyond the year 9999".to_owned());
-    // RFC 5280, 4.1.2.2: a positive integer of at most 20 bytes.
-    let mut serial = serial;
-    serial[0] = serial[0] & 0x7f | 0x40;
     let ca = role == Role::Authority;
     let usages = if ca {
         KeyUsages::KeyCertSign | KeyUsages::CRLSign | KeyUsages::DigitalSignature
@@ -270,7 +281,7 @@ pub fn self_signed_tbs(
     extensions.extend(holder.extension()?);
     let certificate = TbsCertificate {
         version: x509_cert::Version::V3,
-        serial_number: SerialNumber::new(&serial)?,
+        serial_number: SerialNumber::new(&positive(serial))?,
         signature: signer.algorithm.clone(),
         issuer: holder.subject.clone(),
         validity: Validity { not_before: at(now)?, not_after: at(end).map_err(too_long)? },
@@ -281,6 +292,13 @@ pub fn self_signed_tbs(
         extensions: Some(extensions),
     };
     Ok(certificate.to_der()?)
+}
+
+/// Returns the serial number with its highest bits set to 01. RFC 5280, 4.1.2.2: a positive integer
+/// of at most 20 bytes.
+pub(crate) fn positive(mut serial: [u8; 16]) -> [u8; 16] {
+    serial[0] = serial[0] & 0x7f | 0x40;
+    serial
 }
 
 /// Joins the bytes of a certificate or a request with their signature, in DER.

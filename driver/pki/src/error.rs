@@ -17,6 +17,9 @@ pub enum Error {
     /// The caller asks for something impossible.
     #[error("{0}")]
     Usage(String),
+    /// A rule of the CA forbids it.
+    #[error("refused: {0}")]
+    Refused(String),
     /// The work could not be done.
     #[error("{0}")]
     Failed(String),

@@ -1,13 +1,13 @@
-//! The extensions of RFC 5280 that the pipeline uses.
+//! The extensions of RFC 5280 that CAs use.
 
-use const_oid::AssociatedOid;
+use const_oid::{AssociatedOid, ObjectIdentifier};
 use der::Encode;
 use der::asn1::{OctetString, Uint};
 use der::flagset::FlagSet;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{
-    AuthorityKeyIdentifier, BasicConstraints, CrlNumber, KeyUsage, KeyUsages, SubjectAltName,
-    SubjectKeyIdentifier,
+    AuthorityKeyIdentifier, BasicConstraints, CrlNumber, ExtendedKeyUsage, KeyUsage, KeyUsages,
+    SubjectAltName, SubjectKeyIdentifier,
 };
 
 pub(super) fn ca_basic_constraints(path_len_constraint: Option<u8>) -> der::Result<Extension> {
@@ -29,6 +29,10 @@ pub(super) fn subject_key_identifier(id: &[u8]) -> der::Result<Extension> {
 pub(super) fn authority_key_identifier(id: &[u8]) -> der::Result<Extension> {
     let key_identifier = Some(OctetString::new(id)?);
     encoded(false, &AuthorityKeyIdentifier { key_identifier, ..Default::default() })
+}
+
+pub(super) fn extended_key_usage(purpose: ObjectIdentifier) -> der::Result<Extension> {
+    encoded(false, &ExtendedKeyUsage(vec![purpose]))
 }
 
 /// `names` is the value of the extension.

@@ -76,6 +76,29 @@ pub const NAMES: &str = "rsa:BITS, ec:CURVE (p256, p384, p521, secp256k1), ed255
 ml-dsa-65, ml-dsa-87, ml-kem-512, ml-kem-768, ml-kem-1024, slh-dsa-SET (for example slh-dsa-sha2-128s), aes:BITS, \
 generic:BYTES";
 
+/// Names that completions of shells propose.
+pub const EXAMPLES: [&str; 19] = [
+    "rsa:2048",
+    "rsa:3072",
+    "rsa:4096",
+    "ec:p256",
+    "ec:p384",
+    "ec:p521",
+    "ec:secp256k1",
+    "ed25519",
+    "ed448",
+    "x25519",
+    "x448",
+    "ml-dsa-44",
+    "ml-dsa-65",
+    "ml-dsa-87",
+    "ml-kem-512",
+    "ml-kem-768",
+    "ml-kem-1024",
+    "aes:256",
+    "generic:32",
+];
+
 impl KeyType {
     /// Reads the value of `--type`.
     pub fn parse(name: &str) -> Result<Self, Error> {

@@ -13,6 +13,7 @@ pub mod ecdsa;
 mod elements;
 mod error;
 mod extension;
+pub mod issuer;
 pub mod key_type;
 mod public_key;
 mod signed;
@@ -24,5 +25,5 @@ pub use contents::{
     alternative_names, extensions,
 };
 pub use error::Error;
-pub use public_key::{ED25519_NAME_PARAMS, public_key_attributes, subject_public_key};
+pub use public_key::{ED25519_NAME_PARAMS, public_key_attributes, public_key_template, subject_public_key};
 pub use signed::{Signed, ocsp_payload, ocsp_response};

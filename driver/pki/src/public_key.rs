@@ -1,8 +1,8 @@
 //! Converts public keys between PKCS#11 attributes and SubjectPublicKeyInfo.
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CKA_EC_PARAMS, CKA_EC_POINT, CKA_MODULUS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
-    CKA_VALUE,
+    CK_ATTRIBUTE_TYPE, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_KEY_TYPE, CKA_MODULUS, CKA_PARAMETER_SET,
+    CKA_PUBLIC_EXPONENT, CKA_VALUE, CKK_EC, CKK_EC_EDWARDS, CKK_RSA, CKO_PUBLIC_KEY,
 };
 use der::asn1::{BitString, OctetStringRef, UintRef};
 use der::{Decode, Encode, Sequence};
@@ -75,6 +75,32 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
             ]]
         }
     })
+}
+
+/// Returns a template that creates a public key object of any type from a SubjectPublicKeyInfo, in
+/// the form of the specification.
+pub fn public_key_template(info: &SubjectPublicKeyInfoOwned) -> Result<Vec<Attribute>, Error> {
+    let bits = info.subject_public_key.raw_bytes();
+    let of = |kind, more: [Attribute; 2]| {
+        let class = [Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY), Attribute::number(CKA_KEY_TYPE, kind)];
+        class.into_iter().chain(more).collect()
+    };
+    let oid = info.algorithm.oid.to_der()?;
+    if oid == key_types::RSA {
+        let key = RsaPublicKey::from_der(bits)?;
+        let modulus = Attribute::bytes(CKA_MODULUS, key.modulus.as_bytes());
+        let exponent = Attribute::bytes(CKA_PUBLIC_EXPONENT, key.public_exponent.as_bytes());
+        return Ok(of(CKK_RSA, [modulus, exponent]));
+    }
+    let curve = info.algorithm.parameters.as_ref().map(Encode::to_der).transpose()?.unwrap_or_default();
+    let row = key_types::of_oid(if oid == key_types::EC { &curve } else { &oid });
+    let row = row.ok_or_else(|| Error::Failed("a public key of an unknown type".to_owned()))?;
+    let value = match row.kind {
+        CKK_EC => Attribute::bytes(CKA_EC_POINT, OctetStringRef::new(bits)?.to_der()?),
+        CKK_EC_EDWARDS => Attribute::bytes(CKA_EC_POINT, bits),
+        _ => Attribute::bytes(CKA_VALUE, bits),
+    };
+    Ok(of(row.kind, [row.parameters(), value]))
 }
 
 /// Returns a point of `length` bytes. `CKA_EC_POINT` is a DER OCTET STRING, but some modules return

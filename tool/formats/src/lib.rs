@@ -21,6 +21,6 @@ mod secret;
 
 pub use error::Error;
 pub use password::Password;
-pub use public::{PublicForm, certificate_pem, public_key};
+pub use public::{PublicForm, public_key};
 pub use read::{Entry, Item, MAX_FILE, read};
 pub use secret::secret_key;

@@ -83,11 +83,6 @@ pub fn public_key(info: &[u8], form: PublicForm, comment: &str) -> Result<Vec<u8
     Ok(text.into_bytes())
 }
 
-/// Encodes a certificate in PEM.
-pub fn certificate_pem(der: &[u8]) -> Result<Vec<u8>, Error> {
-    pem("CERTIFICATE", der)
-}
-
 fn pem(label: &str, der: &[u8]) -> Result<Vec<u8>, Error> {
     let text = pem_rfc7468::encode_string(label, LineEnding::LF, der);
     text.map(String::into_bytes).map_err(|_| Error::Damaged("DER"))

@@ -8,8 +8,8 @@ use age::secrecy::{ExposeSecret, SecretString};
 use age::{DecryptError, Decryptor, Encryptor, Identity, IdentityFile, Recipient, scrypt, x25519};
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::output::{self, Existing};
+use crate::{Cause, Error};
 
 /// The shortest passphrase in bytes.
 pub const SHORTEST_PASSPHRASE: usize = 12;
@@ -90,11 +90,16 @@ impl Keys {
         let failed = |reason: &str| Error::Failed(format!("{}: {reason}", name.display()));
         let explain = |error: DecryptError| match error {
             DecryptError::NoMatchingKeys => failed("the backup is for other keys"),
-            DecryptError::DecryptionFailed => failed("the passphrase is wrong, or the file was altered"),
+            DecryptError::DecryptionFailed => {
+                let text = format!("{}: the passphrase is wrong, or the file was altered", name.display());
+                Error::Caused(Cause::WrongPin, text)
+            }
             DecryptError::ExcessiveWork { required, .. } => failed(&format!(
                 "its passphrase costs 2^{required} blocks of scrypt; 2^{MOST_WORK} are allowed"
             )),
-            DecryptError::InvalidHeader | DecryptError::UnknownFormat => failed("this is not a file of age"),
+            DecryptError::InvalidHeader | DecryptError::UnknownFormat => {
+                Error::Caused(Cause::Damaged, format!("{}: this is not a file of age", name.display()))
+            }
             error => failed(&error.to_string()),
         };
         let header = read_header(&mut input).map_err(Error::io(name))?;
@@ -188,4 +193,12 @@ pub fn new_identity(path: &Path) -> Result<String, Error> {
     let text = Zeroizing::new(format!("# public key: {recipient}\n{}\n", key.expose_secret()));
     output::write(path, text.as_bytes(), Existing::Keep)?;
     Ok(recipient)
+}
+
+/// Returns the recipient that [`new_identity`] wrote into a file.
+pub fn recipient_of(path: &Path) -> Result<String, Error> {
+    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(Error::io(path))?);
+    let recipient = text.lines().find_map(|line| line.strip_prefix("# public key: "));
+    let none = || Error::Failed(format!("{} does not name its recipient", path.display()));
+    Ok(recipient.ok_or_else(none)?.to_owned())
 }

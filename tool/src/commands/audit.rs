@@ -34,7 +34,19 @@ impl Audit {
         let What::Verify { file, last } = self.what;
         let log = File::open(&file).map_err(Error::io(&file))?;
         let report = audit::verify(BufReader::new(log), last.as_deref()).map_err(Error::io(&file))?;
-        show(&report, last.is_some() && !report.known).map_err(super::printing)?;
+        if super::out::is_json() {
+            let breaks: Vec<_> = report
+                .breaks
+                .iter()
+                .map(|(line, fault)| serde_json::json!({ "line": line, "fault": fault.to_string() }))
+                .collect();
+            let valid = report.valid;
+            super::out::json(&serde_json::json!({
+                "valid_lines": valid, "breaks": breaks, "last_hash": report.last, "known": report.known
+            }))?;
+        } else {
+            show(&report, last.is_some() && !report.known).map_err(super::printing)?;
+        }
         let unbroken = report.breaks.is_empty() && (last.is_none() || report.known);
         Ok(if unbroken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -44,6 +44,9 @@ enum What {
     NewKey {
         /// The file; it must not exist.
         file: PathBuf,
+        /// If the file exists, keep it, write its recipients, and exit with 0.
+        #[arg(long)]
+        if_absent: bool,
     },
 }
 
@@ -54,9 +57,14 @@ impl Backup {
             What::Create(command) => command.run(),
             What::Verify(command) => command.run(),
             What::Restore(command) => command.run(),
-            What::NewKey { file } => {
-                let recipient = backup::new_identity(&file)?;
-                out::line(format_args!("Recipient: {recipient}"))?;
+            What::NewKey { file, if_absent } => {
+                let recipient = if if_absent && file.exists() {
+                    backup::recipient_of(&file)?
+                } else {
+                    backup::new_identity(&file)?
+                };
+                let row = serde_json::json!({ "file": file, "recipient": recipient });
+                out::result(&row, format_args!("Recipient: {recipient}"))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -82,19 +90,24 @@ struct Create {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
+    /// If the file exists, keep it, and exit with 0.
+    #[arg(long, conflicts_with = "force")]
+    if_absent: bool,
 }
 
 impl Create {
     fn run(self) -> Result<ExitCode, Error> {
+        if self.if_absent && self.file.exists() {
+            let text = format!("{} exists already.", self.file.display());
+            out::result(&serde_json::json!({ "file": self.file }), text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let stream = self.file == Path::new("-");
         let mut stdout = std::io::stdout();
         if stream && stdout.is_terminal() {
             return Err(Error::Usage("a backup is not text: give a file, or use a pipe".to_owned()));
         }
-        if stream && self.json {
+        if stream && out::is_json() {
             return Err(Error::Usage("standard output cannot have both the backup and JSON".to_owned()));
         }
         let protection = self.protection()?;
@@ -108,10 +121,10 @@ impl Create {
             backup::Output::File(&self.file, existing)
         };
         let header = backup::create(&token, login, &protection, output)?;
-        if self.json {
+        if out::is_json() {
             out::json(&Report::of(&header, login.is_some()))?;
         } else if stream {
-            eprintln!("jeton: the backup was not read again; `jeton backup verify` checks it");
+            pin::warn("the backup was not read again; `jeton backup verify` checks it");
         } else {
             out::line(format_args!("{} holds {}.", self.file.display(), describe(&header)))?;
             out::line(depth(login.is_some()))?;
@@ -190,9 +203,6 @@ struct Verify {
     backup: Decryption,
     #[command(flatten)]
     pins: EitherPin,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 impl Verify {
@@ -204,7 +214,7 @@ impl Verify {
         if let Some(known) = &known {
             opened.check(known.login())?;
         }
-        if self.json {
+        if out::is_json() {
             out::json(&Report::of(&opened.header, known.is_some()))?;
         } else {
             out::line(format_args!("{} holds {}.", self.backup.file.display(), describe(&opened.header)))?;
@@ -228,21 +238,19 @@ struct RestoreCommand {
     as_it_is: bool,
     #[command(flatten)]
     pins: EitherPin,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 impl RestoreCommand {
     fn run(self) -> Result<ExitCode, Error> {
         let opened = self.backup.open(&token_file::directory()?)?;
         let header = opened.header.clone();
+        let asked = || Ok(pin::Asked { label: header.label.clone(), tries: (None, None) });
         let (facts, path) = if self.as_it_is {
             opened.restore(Restore::AsItIs)?
         } else if self.new_serial {
-            let so = pin::ask(self.pins.so.given()?, "SO")?;
+            let so = pin::ask(self.pins.so.given()?, "SO", asked)?;
             let user = match opened.facts.has_user_pin {
-                true => Some(pin::ask(self.pins.user.given()?, "User")?),
+                true => Some(pin::ask(self.pins.user.given()?, "user", asked)?),
                 false => None,
             };
             let pins = Pins { so: so.as_bytes(), user: user.as_ref().map(|pin| pin.as_bytes()) };
@@ -250,12 +258,12 @@ impl RestoreCommand {
         } else {
             let known = match self.pins.given()? {
                 Some(known) => known,
-                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "User")?),
-                None => KnownPin::so(pin::ask(None, "SO")?),
+                None if opened.facts.has_user_pin => KnownPin::user(pin::ask(None, "user", asked)?),
+                None => KnownPin::so(pin::ask(None, "SO", asked)?),
             };
             opened.restore(Restore::NewState(known.login()))?
         };
-        if self.json {
+        if out::is_json() {
             let restored = Header { serial: facts.serial, state: facts.state, ..header };
             out::json(&Restored { report: Report::of(&restored, !self.as_it_is), file: path })?;
         } else {
@@ -268,7 +276,7 @@ impl RestoreCommand {
 
 /// The options with the PINs that open the records of a token.
 #[derive(Args)]
-struct EitherPin {
+pub struct EitherPin {
     #[command(flatten)]
     user: UserPin,
     #[command(flatten)]
@@ -277,7 +285,7 @@ struct EitherPin {
 
 impl EitherPin {
     /// Returns the PIN that an option or a variable gives: the user's, or else the SO's.
-    fn given(&self) -> Result<Option<KnownPin>, Error> {
+    pub fn given(&self) -> Result<Option<KnownPin>, Error> {
         if let Some(pin) = self.user.given()? {
             return Ok(Some(KnownPin::user(pin)));
         }
@@ -286,7 +294,7 @@ impl EitherPin {
 }
 
 /// The PIN that opens the records: the user's, or else the SO's.
-struct KnownPin {
+pub struct KnownPin {
     role: Role,
     pin: Zeroizing<String>,
 }
@@ -300,7 +308,8 @@ impl KnownPin {
         Self { role: Role::SecurityOfficer, pin }
     }
 
-    fn login(&self) -> Login<'_> {
+    /// Returns the login of the copy of a token.
+    pub fn login(&self) -> Login<'_> {
         Login { role: self.role, pin: self.pin.as_bytes() }
     }
 }

@@ -2,21 +2,25 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_ID, CKA_VALUE};
 use jeton_client::text::{hex, shown};
 use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
-use jeton_tool::Error;
 use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::certificate::summary;
-use jeton_tool::formats::certificate_pem;
 use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{describe, public_key_info};
+use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
+use super::authority::certificate_of;
+use super::issue::{Issue, Issued, Revoke};
 use super::key::Import;
-use super::out::{self, Output};
+use super::out::{self, Encoding, Output};
 use super::target::{Chosen, Need, Opened};
+
+/// The label of a certificate in PEM.
+const CERTIFICATE: &str = "CERTIFICATE";
 
 /// The certificates of a token.
 #[derive(Args)]
@@ -35,6 +39,12 @@ enum What {
     List(List),
     /// Make a certificate that the key itself signs.
     SelfSign(SelfSign),
+    /// Sign a certificate for a request with the key of a CA.
+    Issue(Issue),
+    /// List the certificates that `cert issue` made.
+    Issued(Issued),
+    /// Revoke a certificate that `cert issue` made.
+    Revoke(Revoke),
 }
 
 impl Cert {
@@ -45,17 +55,11 @@ impl Cert {
             What::Export(command) => command.run(),
             What::List(command) => command.run(),
             What::SelfSign(command) => command.run(),
+            What::Issue(command) => command.run(),
+            What::Issued(command) => command.run(),
+            What::Revoke(command) => command.run(),
         }
     }
-}
-
-/// The form of a certificate or a request.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// PEM.
-    Pem,
-    /// DER.
-    Der,
 }
 
 #[derive(Args)]
@@ -64,7 +68,7 @@ struct Export {
     chosen: Chosen,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
-    format: Form,
+    format: Encoding,
     #[command(flatten)]
     output: Output,
 }
@@ -73,25 +77,21 @@ impl Export {
     fn run(self) -> Result<ExitCode, Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = self.chosen.objects.one(&session, &["cert"])?;
-        write(&self.output, self.format, &session.bytes(object, CKA_VALUE))?;
+        write(&self.output, self.format, CERTIFICATE, &session.bytes(object, CKA_VALUE))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn write(output: &Output, form: Form, der: &[u8]) -> Result<(), Error> {
-    match form {
-        Form::Pem => output.text(&certificate_pem(der).map_err(|error| Error::Failed(error.to_string()))?),
-        Form::Der => output.binary(der),
-    }
+/// Writes a structure with this label of PEM.
+fn write(output: &Output, encoding: Encoding, label: &str, der: &[u8]) -> Result<(), Error> {
+    let written = output.encoded(der, label, encoding)?;
+    if out::is_json() { out::json(&written) } else { Ok(()) }
 }
 
 #[derive(Args)]
 struct List {
     #[command(flatten)]
     chosen: Chosen,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A certificate in `--json`.
@@ -112,7 +112,8 @@ impl List {
         let mut rows = Vec::new();
         for object in self.chosen.objects.find(&session, &["cert"])? {
             let described = describe(&session, &opened.info, object);
-            let damaged = |_| Error::Failed(format!("the certificate {} is damaged", described.uri));
+            let damaged =
+                |_| Error::Caused(Cause::Damaged, format!("the certificate {} is damaged", described.uri));
             let summary = summary(&session.bytes(object, CKA_VALUE)).map_err(damaged)?;
             rows.push(Row {
                 label: described.label,
@@ -124,7 +125,8 @@ impl List {
                 uri: described.uri,
             });
         }
-        if self.json {
+        rows.sort_by(|one, other| (&one.label, &one.id).cmp(&(&other.label, &other.id)));
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(Row::show)?;
@@ -161,7 +163,7 @@ struct Subject {
     san: Vec<String>,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
-    format: Form,
+    format: Encoding,
     #[command(flatten)]
     output: Output,
 }
@@ -202,14 +204,15 @@ pub struct Csr {
 impl Csr {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
+        if self.subject.output.is_kept() {
+            self.subject.output.text(&[])?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let ready = self.subject.open(Access::ReadOnly)?;
         let tbs = certificate::request_tbs(&ready.info, &ready.holder)?;
         let signature = self.subject.sign(&ready, &tbs)?;
         let der = certificate::assemble(&tbs, &ready.signer, &signature)?;
-        match self.subject.format {
-            Form::Der => self.subject.output.binary(&der)?,
-            Form::Pem => self.subject.output.text(certificate::request_pem(&der)?.as_bytes())?,
-        }
+        write(&self.subject.output, self.subject.format, "CERTIFICATE REQUEST", &der)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -233,6 +236,17 @@ impl SelfSign {
     fn run(self) -> Result<ExitCode, Error> {
         let access = if self.import { Access::ReadWrite } else { Access::ReadOnly };
         let ready = self.subject.open(access)?;
+        if self.subject.output.if_absent() && self.import && !self.subject.output.is_kept() {
+            // The token may have the certificate of an earlier run whose file is gone.
+            if let Ok(der) = certificate_of(&ready.session, &ready.info) {
+                write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        if self.subject.output.is_kept() {
+            self.subject.output.text(&[])?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut serial = [0; 16];
         ready.session.random(&mut serial)?;
         let role = if self.ca { Role::Authority } else { Role::Leaf };
@@ -249,7 +263,7 @@ impl SelfSign {
                 &Naming { label, id, duplicates: Duplicates::Refused },
             )?;
         }
-        write(&self.subject.output, self.subject.format, &der)?;
+        write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
         Ok(ExitCode::SUCCESS)
     }
 }

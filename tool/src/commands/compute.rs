@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
 use jeton_client::text::hex;
 use jeton_pki::certificate::{Login, Signer, sign};
-use jeton_tool::Error;
 use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
 use jeton_tool::object::{partner, public_key_info};
+use jeton_tool::{Cause, Error};
 
 use super::key::rsa_oaep;
 use super::out::{self, Output};
@@ -84,7 +84,8 @@ impl Verify {
             }
             None => signer(&session, key)?.verify(&session, key, &message, &signature)?,
         };
-        out::line(if valid { "The signature is valid." } else { "The signature is NOT valid." })?;
+        let text = if valid { "The signature is valid." } else { "The signature is NOT valid." };
+        out::result(&serde_json::json!({ "valid": valid }), text)?;
         Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -95,8 +96,9 @@ fn verifying(objects: &Objects, session: &Session) -> Result<ObjectHandle, Error
         Ok(found) if found.len() == 1 => Ok(found[0]),
         _ => {
             let key = objects.one(session, &["public", "secret-key", "private"])?;
-            partner(session, key)
-                .ok_or_else(|| Error::Failed("the key has no public key in the token".to_owned()))
+            partner(session, key).ok_or_else(|| {
+                Error::Caused(Cause::NotFound, "the key has no public key in the token".to_owned())
+            })
         }
     }
 }
@@ -208,7 +210,7 @@ impl Decrypt {
         let method = Method::of(self.method, &session, key);
         let (nonce, ciphertext) = input
             .split_at_checked(method.nonce())
-            .ok_or_else(|| Error::Failed("the file is too short".to_owned()))?;
+            .ok_or_else(|| Error::Caused(Cause::Damaged, "the file is too short".to_owned()))?;
         session.decrypt_init(&method.mechanism(nonce), key)?;
         Login { pin: &|| Ok(opened.pin(&self.work.chosen.pin)?) }.again(&session, key)?;
         let mut message = zeroize::Zeroizing::new(vec![0; ciphertext.len() + ROOM]);
@@ -234,7 +236,8 @@ impl AnySlot {
         let slot = match self.slot {
             Some(slot) => SlotId(slot),
             None => {
-                let none = || Error::Failed("the module has no slot with a token".to_owned());
+                let none =
+                    || Error::Caused(Cause::NotFound, "the module has no slot with a token".to_owned());
                 *module.slots(true)?.first().ok_or_else(none)?
             }
         };
@@ -267,7 +270,8 @@ impl Hash {
         session.digest_init(&mechanism)?;
         let mut digest = [0; 64];
         let length = session.digest(&message, &mut digest)?;
-        out::line(hex(&digest[..length]))?;
+        let digest = hex(&digest[..length]);
+        out::result(&serde_json::json!({ "hex": digest }), &digest)?;
         Ok(ExitCode::SUCCESS)
     }
 }

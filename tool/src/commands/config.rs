@@ -18,11 +18,7 @@ pub struct Config {
 #[derive(Subcommand)]
 enum What {
     /// Show the values that the module uses.
-    Show {
-        /// Write JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Show,
     /// Check the configuration files. Exits with 1 and the reason if the module would refuse them.
     Check,
 }
@@ -32,13 +28,14 @@ impl Config {
     pub fn run(self) -> Result<ExitCode, Error> {
         let values = token_file::configuration()?;
         match self.what {
-            What::Show { json: true } => out::json(&values.into_iter().collect::<BTreeMap<_, _>>())?,
-            What::Show { json: false } => {
+            What::Show if out::is_json() => out::json(&values.into_iter().collect::<BTreeMap<_, _>>())?,
+            What::Show => {
                 values.iter().try_for_each(|(key, value)| out::line(format_args!("{key:<26} {value}")))?;
             }
             What::Check => {
                 let files = values.iter().find(|(key, _)| *key == "files").map_or("", |(_, files)| files);
-                out::line(format_args!("The configuration is valid. Files: {files}"))?;
+                let text = format_args!("The configuration is valid. Files: {files}");
+                out::result(&serde_json::json!({ "valid": true, "files": files }), text)?;
             }
         }
         Ok(ExitCode::SUCCESS)

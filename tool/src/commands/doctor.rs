@@ -5,23 +5,24 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_client::text::shown;
 use jeton_tool::Error;
-use jeton_tool::doctor::{self, Finding};
+use jeton_tool::doctor::{self, Examination, Finding};
 use serde::Serialize;
 
+use super::backup::{EitherPin, KnownPin};
 use super::out;
 
 /// Examine the token directory or the database, and show what is wrong and how to mend it.
 ///
-/// Exit status: 0 if nothing is wrong or --repair mended everything, 1 otherwise.
+/// With the PIN of the user or the SO, it decrypts every record of the tokens. Exit status: 0 if
+/// nothing is wrong or --repair mended everything, 1 otherwise.
 #[derive(Args)]
 pub struct Doctor {
     /// Mend what is safe to mend: set the permissions of files, and remove leftover files that no
     /// process holds.
     #[arg(long)]
     repair: bool,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    pins: EitherPin,
 }
 
 /// A finding in `--json`.
@@ -36,18 +37,23 @@ struct Row {
 impl Doctor {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
+        let known = self.pins.given()?;
+        let Examination { findings, omissions } = doctor::examine(known.as_ref().map(KnownPin::login))?;
         let mut rows = Vec::new();
-        for finding in doctor::examine()? {
+        for finding in findings {
             let repaired = self.repair && finding.repair()?;
             rows.push(Row { finding, repaired });
         }
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(show)?;
             if rows.is_empty() {
                 out::line(format_args!("Nothing is wrong with {}.", shown(&doctor::place()?)))?;
             }
+        }
+        for omission in omissions {
+            eprintln!("note: not examined: {}", shown(&omission));
         }
         let mended = rows.iter().all(|row| row.repaired);
         Ok(if mended { ExitCode::SUCCESS } else { ExitCode::FAILURE })

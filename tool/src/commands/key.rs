@@ -1,5 +1,6 @@
 //! `key`: generate, import, export, wrap and unwrap.
 
+mod derive;
 mod export;
 mod generate;
 mod import;
@@ -8,13 +9,16 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
 use jeton_pki::key_type::Usage;
 use jeton_tool::Error;
-use jeton_tool::client::Session;
+use jeton_tool::client::{Attribute, ObjectHandle, Session};
 
+use self::derive::Derive;
 use self::export::Export;
 use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
+use super::again::Again;
 use super::target::id_of;
 
 pub use self::import::Import;
@@ -39,6 +43,8 @@ enum What {
     Wrap(Wrap),
     /// Import a key that was encrypted with a key of the token.
     Unwrap(Unwrap),
+    /// Derive a secret key with ECDH.
+    Derive(Derive),
 }
 
 impl Key {
@@ -50,6 +56,7 @@ impl Key {
             What::Export(command) => command.run(),
             What::Wrap(command) => command.run(),
             What::Unwrap(command) => command.run(),
+            What::Derive(command) => command.run(),
         }
     }
 }
@@ -87,6 +94,37 @@ struct NewKey {
     id: Option<String>,
     #[command(flatten)]
     permissions: Permissions,
+    #[command(flatten)]
+    again: Again,
+}
+
+impl NewKey {
+    /// Returns the key of this class with the same label, and the same ID if --id is given, if
+    /// --if-absent keeps it. Fails if the token has a key of the class with the label or the ID,
+    /// and no option says what to do.
+    fn kept(&self, session: &Session, class: CK_OBJECT_CLASS) -> Result<Option<ObjectHandle>, Error> {
+        if self.again.allow_duplicate {
+            return Ok(None);
+        }
+        let class = Attribute::number(CKA_CLASS, class);
+        let label = Attribute::bytes(CKA_LABEL, self.label.as_bytes());
+        let id = self.id.as_deref().map(id_of).transpose()?.map(|id| Attribute::bytes(CKA_ID, id));
+        let both: Vec<_> = [class.clone(), label.clone()].into_iter().chain(id.clone()).collect();
+        if self.again.if_absent
+            && let [key] = session.find(&both)?.as_slice()
+        {
+            return Ok(Some(*key));
+        }
+        for name in [Some(label), id].into_iter().flatten() {
+            if !session.find(&[class.clone(), name])?.is_empty() {
+                return Err(Again::refused(&format!(
+                    "a key with the label {:?} or with this ID",
+                    self.label
+                )));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Reads `--id`. Without it, returns 8 random bytes that the token generates.

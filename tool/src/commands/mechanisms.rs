@@ -1,10 +1,11 @@
 //! `mechanisms`: shows the mechanisms that a module lists.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use cryptoki_sys::CK_SLOT_ID;
 use jeton_tool::Error;
 use jeton_tool::client::{SlotId, names};
@@ -22,9 +23,6 @@ pub struct Mechanisms {
     /// The slot. The default is the first one with a token.
     #[arg(long)]
     slot: Option<CK_SLOT_ID>,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A mechanism in `--json`.
@@ -58,12 +56,17 @@ impl Mechanisms {
                 functions: functions.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             });
         }
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut table = Table::new();
         table.load_preset(UTF8_FULL_CONDENSED);
+        if std::io::stdout().is_terminal()
+            && let Some((width, _)) = terminal_size::terminal_size()
+        {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.0);
+        }
         table.set_header(["mechanism", "smallest key", "largest key", "functions"]);
         for row in rows {
             table.add_row([

@@ -66,9 +66,9 @@ impl Migrate {
         if label.len() > 32 {
             return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
         }
-        let old_pin = self.pins.user()?;
+        let old_pin = self.pins.user(|| Ok(pin::Asked { label: old.label.clone(), tries: (None, None) }))?;
         let objects = old.read(old_pin.as_bytes())?;
-        out::line(format_args!(
+        say(format_args!(
             "{} token {:?}: {} objects in {}",
             old.format.name(),
             old.label,
@@ -76,12 +76,12 @@ impl Migrate {
             old.path().display()
         ))?;
         let (so_pin, pin) =
-            if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
+            if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin, &label)?) };
         let tokens = token_file::directory()?;
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
             return Ok(ExitCode::SUCCESS);
         }
-        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()?.to_string() };
+        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so(&label)?.to_string() };
         let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
         // Another migration may have made the token while this one waited for the directory.
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
@@ -92,7 +92,9 @@ impl Migrate {
         let outcome = write(&job, &stage)?;
         self.report(&outcome)?;
         if self.dry_run {
-            return Ok(ExitCode::SUCCESS);
+            return finish(
+                &serde_json::json!({ "token": label, "written": false, "objects": rows(&outcome) }),
+            );
         }
         let left_out = outcome.left_out().count();
         if left_out > 0 && !self.partial {
@@ -102,13 +104,16 @@ impl Migrate {
             )));
         }
         let file = stage.publish(&tokens, &outcome.serial)?;
-        out::line(format_args!(
+        say(format_args!(
             "The token {label:?} with serial {} has {} objects: {}",
             outcome.serial,
             outcome.migrated(),
             file.display()
         ))?;
-        Ok(ExitCode::SUCCESS)
+        let (serial, objects) = (&outcome.serial, rows(&outcome));
+        finish(&serde_json::json!({
+            "token": label, "serial": serial, "file": file, "written": true, "objects": objects
+        }))
     }
 
     /// Returns the token that the options name.
@@ -129,11 +134,11 @@ impl Migrate {
     }
 
     /// Returns the user's PIN of the new token.
-    fn new_pin(&self, old: &str) -> Result<String, Error> {
+    fn new_pin(&self, old: &str, label: &str) -> Result<String, Error> {
         let given = pin::given(self.new_pin_file.as_deref(), self.new_pin_fd, "JETON_NEW_PIN")?;
         match given {
             None if !old.is_empty() => Ok(old.to_owned()),
-            given => pin::ask_new(given, "user").map(|pin| pin.to_string()),
+            given => pin::ask_new(given, "user", label).map(|pin| pin.to_string()),
         }
     }
 
@@ -147,9 +152,10 @@ impl Migrate {
         match presence {
             Presence::NoToken => Ok(false),
             Presence::Token { objects, serial } if objects == plans.len() => {
-                out::line(format_args!(
+                say(format_args!(
                     "The token {label:?} with serial {serial} has all {objects} objects already. Nothing was written."
                 ))?;
+                finish(&serde_json::json!({ "token": label, "serial": serial, "written": false }))?;
                 Ok(true)
             }
             Presence::Token { objects, .. } => Err(Error::Migration(format!(
@@ -174,9 +180,7 @@ impl Migrate {
             None => known.library(),
         };
         let Some(library) = library else {
-            out::line(
-                "The old module is not installed: the keys are proved with the old public keys alone.",
-            )?;
+            say("The old module is not installed: the keys are proved with the old public keys alone.")?;
             return Ok(None);
         };
         let tokens = stage.path().join("old");
@@ -210,15 +214,15 @@ impl Migrate {
 
     fn report(&self, outcome: &Outcome) -> Result<(), Error> {
         if let Some(note) = &outcome.note {
-            out::line(format_args!("Note: {note}."))?;
+            say(format_args!("Note: {note}."))?;
         }
         if self.dry_run {
             for line in outcome.lines.iter().filter(|line| line.result.is_ok()) {
-                out::line(format_args!("migrated      {}", described(line)))?;
+                say(format_args!("migrated      {}", described(line)))?;
             }
         }
         for (line, reason) in outcome.left_out() {
-            out::line(format_args!("not migrated  {}: {reason}", described(line)))?;
+            say(format_args!("not migrated  {}: {reason}", described(line)))?;
         }
         let migrated = || outcome.lines.iter().filter_map(|line| line.result.as_ref().ok());
         let mut differences = std::collections::BTreeMap::<&str, usize>::new();
@@ -226,11 +230,11 @@ impl Migrate {
             *differences.entry(difference).or_default() += 1;
         }
         for (difference, count) in differences {
-            out::line(format_args!("differs       {difference} ({count} objects)"))?;
+            say(format_args!("differs       {difference} ({count} objects)"))?;
         }
         let proved = migrated().filter(|object| object.proved).count();
         let keys = migrated().filter(|object| !object.proof.is_empty()).count();
-        out::line(format_args!(
+        say(format_args!(
             "{} of {} objects are migrated; {proved} of {keys} private keys are proved.",
             outcome.migrated(),
             outcome.lines.len()
@@ -240,11 +244,37 @@ impl Migrate {
                 && !object.proved
                 && !object.proof.is_empty()
             {
-                out::line(format_args!("not proved    {}: {}", described(line), object.proof))?;
+                say(format_args!("not proved    {}: {}", described(line), object.proof))?;
             }
         }
         Ok(())
     }
+}
+
+/// Writes a line, unless the result is JSON.
+fn say(text: impl std::fmt::Display) -> Result<(), Error> {
+    if out::is_json() { Ok(()) } else { out::line(text) }
+}
+
+/// Writes the result if it is JSON.
+fn finish(result: &serde_json::Value) -> Result<ExitCode, Error> {
+    if out::is_json() {
+        out::json(result)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the objects for `--json`.
+fn rows(outcome: &Outcome) -> Vec<serde_json::Value> {
+    let row = |line: &Line| match &line.result {
+        Ok(object) => serde_json::json!({
+            "object": described(line), "migrated": true, "proved": object.proved, "differences": object.differences
+        }),
+        Err(reason) => {
+            serde_json::json!({ "object": described(line), "migrated": false, "reason": reason.to_string() })
+        }
+    };
+    outcome.lines.iter().map(row).collect()
 }
 
 /// Starts the child process that writes the new token, and returns its result.

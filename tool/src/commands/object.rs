@@ -1,20 +1,26 @@
 //! `object`: list, show, delete, copy and change objects.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use cryptoki_sys::{
-    CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN, CKA_TRUSTED,
-    CKA_WRAP_WITH_TRUSTED,
+    CKA_APPLICATION, CKA_CLASS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN,
+    CKA_TRUSTED, CKA_VALUE, CKA_WRAP_WITH_TRUSTED, CKF_LOGIN_REQUIRED, CKO_DATA, CKS_RO_PUBLIC_SESSION,
+    CKS_RW_PUBLIC_SESSION,
 };
 use jeton_client::text::{hex, shown};
-use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, names};
-use jeton_tool::object::{Description, describe};
+use jeton_tool::formats::MAX_FILE;
+use jeton_tool::object::{CLASSES, Description, describe};
+use jeton_tool::{Cause, Error};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
-use super::out;
-use super::target::{Chosen, Need, confirm, id_of};
+use super::again::Again;
+use super::out::{self, Output};
+use super::pin::UserPin;
+use super::target::{Chosen, Need, Target, confirm, id_of};
 
 /// The objects of a token.
 #[derive(Args)]
@@ -35,6 +41,10 @@ enum What {
     Copy(Change),
     /// Change the label, the ID or the protection of an object.
     Set(Change),
+    /// Make a data object (CKO_DATA) from a file.
+    Import(Import),
+    /// Write the contents of a data object or a certificate to a file.
+    Export(Export),
 }
 
 impl Object {
@@ -46,6 +56,8 @@ impl Object {
             What::Delete(command) => command.run(),
             What::Copy(command) => command.run(Deed::Copy),
             What::Set(command) => command.run(Deed::Set),
+            What::Import(command) => command.run(),
+            What::Export(command) => command.run(),
         }
     }
 }
@@ -57,9 +69,9 @@ struct List {
     /// Ask for the user's PIN, so that private objects are listed too.
     #[arg(long)]
     login: bool,
-    /// Write JSON.
+    /// Show all properties of each object.
     #[arg(long)]
-    json: bool,
+    long: bool,
 }
 
 impl List {
@@ -67,18 +79,49 @@ impl List {
         let need = if self.login { Need::Login } else { Need::IfGiven };
         let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
         let found = self.chosen.objects.find(&session, &[])?;
-        let rows: Vec<_> = found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
-        if self.json {
-            out::json(&rows)?;
+        let mut rows: Vec<_> =
+            found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
+        let class = |row: &Description| CLASSES.iter().position(|(_, name)| *name == row.class);
+        rows.sort_by_cached_key(|row| {
+            (row.label.clone(), row.id.clone(), class(row).unwrap_or(CLASSES.len()))
+        });
+        if out::is_json() || self.long {
+            show(&rows)?;
         } else {
-            rows.iter().try_for_each(show)?;
+            lines(&rows)?;
+        }
+        let public = [CKS_RO_PUBLIC_SESSION, CKS_RW_PUBLIC_SESSION].contains(&session.info()?.state);
+        if public && opened.info.flags & CKF_LOGIN_REQUIRED != 0 && !out::is_json() {
+            eprintln!("note: private objects are hidden without a login; --login asks for the PIN");
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Writes an object of a listing.
-pub fn show(object: &Description) -> Result<(), Error> {
+/// Writes each object as a line.
+fn lines(rows: &[Description]) -> Result<(), Error> {
+    let cells = |row: &Description| {
+        let size = row.size.map(|size| format!("{size} bytes"));
+        [row.class.clone(), shown(&row.key_type.clone().or(size).unwrap_or_default()), row.id.clone()]
+    };
+    let width = |at: usize| rows.iter().map(|row| cells(row)[at].len()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2)];
+    rows.iter().try_for_each(|row| {
+        let [class, kind, id] = cells(row);
+        let [a, b, c] = widths;
+        out::line(format_args!("{class:a$}  {kind:b$}  {id:c$}  {}", shown(&row.label)))
+    })
+}
+
+/// Writes objects with all their properties.
+pub fn show(objects: &[Description]) -> Result<(), Error> {
+    if out::is_json() {
+        return out::json(&objects);
+    }
+    objects.iter().try_for_each(show_one)
+}
+
+fn show_one(object: &Description) -> Result<(), Error> {
     let kind = object.key_type.as_ref().map_or(String::new(), |kind| format!(", {kind}"));
     out::line(out::heading(&format!("{}{}", shown(&object.class), shown(&kind))))?;
     let size = object.size.map_or(String::new(), |size| format!("{size} bytes"));
@@ -100,9 +143,6 @@ pub fn show(object: &Description) -> Result<(), Error> {
 struct Show {
     #[command(flatten)]
     chosen: Chosen,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// An attribute in `--json`.
@@ -132,11 +172,11 @@ impl Show {
                 values.push(Value { attribute: names::attribute(kind), value: hex(&value) });
             }
         }
-        if self.json {
+        if out::is_json() {
             out::json(&values)?;
             return Ok(ExitCode::SUCCESS);
         }
-        show(&description)?;
+        show_one(&description)?;
         for value in values {
             out::line(format_args!("    {} = {}", value.attribute, value.value))?;
         }
@@ -163,18 +203,21 @@ impl Delete {
         let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
         let found = self.chosen.objects.find(&session, &[])?;
         if found.is_empty() {
-            return Err(Error::Failed("no such object; `jeton object list` shows the objects".to_owned()));
+            return Err(Error::Caused(
+                Cause::NotFound,
+                "no such object; `jeton object list` shows the objects".to_owned(),
+            ));
         }
+        let rows: Vec<_> = found.iter().map(|object| describe(&session, &opened.info, *object)).collect();
         let mut list = String::new();
-        for object in &found {
-            let one = describe(&session, &opened.info, *object);
+        for one in &rows {
             list += &format!("{} \"{}\" id {}\n", one.class, shown(&one.label), one.id);
         }
         confirm(self.yes, &format!("{list}These objects will be deleted. Go on?"))?;
         for object in &found {
             session.destroy_object(*object)?;
         }
-        out::line(format_args!("{} deleted", found.len()))?;
+        out::result(&rows, format_args!("{} deleted", found.len()))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -222,7 +265,74 @@ impl Change {
                 session.copy_object(object, &changes)?
             }
         };
-        show(&describe(&session, &opened.info, changed))?;
+        show(&[describe(&session, &opened.info, changed)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct Import {
+    /// The file, or - for standard input.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
+    /// The label.
+    #[arg(long)]
+    label: String,
+    /// The application that uses the object, CKA_APPLICATION.
+    #[arg(long, default_value = "")]
+    application: String,
+    /// Allow reading the object without a login.
+    #[arg(long)]
+    public: bool,
+    #[command(flatten)]
+    again: Again,
+}
+
+impl Import {
+    fn run(self) -> Result<ExitCode, Error> {
+        let value = Zeroizing::new(out::input(&self.file, MAX_FILE)?);
+        let opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let names = [
+            Attribute::number(CKA_CLASS, CKO_DATA),
+            Attribute::bytes(CKA_LABEL, self.label.as_bytes()),
+            Attribute::bytes(CKA_APPLICATION, self.application.as_bytes()),
+        ];
+        let object = match session.find(&names)?.first() {
+            Some(object) if self.again.if_absent => *object,
+            Some(_) if !self.again.allow_duplicate => {
+                return Err(Again::refused(&format!("a data object with the label {:?}", self.label)));
+            }
+            _ => {
+                let more = [
+                    Attribute::flag(CKA_TOKEN, true),
+                    Attribute::flag(CKA_PRIVATE, !self.public),
+                    Attribute::bytes(CKA_VALUE, value.as_slice()),
+                ];
+                session.create_object(&[&names[..], &more].concat())?
+            }
+        };
+        show(&[describe(&session, &opened.info, object)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args)]
+struct Export {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Export {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = self.chosen.objects.one(&session, &["data", "cert"])?;
+        self.output.binary(&session.bytes(object, CKA_VALUE))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,13 +3,38 @@
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use jeton_client::text::hex;
 use jeton_tool::Error;
 use jeton_tool::output::{self, Existing};
 use serde::Serialize;
 
 use super::printing;
+
+/// Whether the command line has `--json`.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Chooses JSON or text for all results of this process.
+pub fn choose_json(json: bool) {
+    JSON.store(json, Relaxed);
+}
+
+/// Returns whether the results are JSON.
+pub fn is_json() -> bool {
+    JSON.load(Relaxed)
+}
+
+/// Writes the result of a command: the value as JSON with `--json`, and otherwise the text.
+pub fn result(value: &impl Serialize, text: impl std::fmt::Display) -> Result<(), Error> {
+    if is_json() {
+        return json(value);
+    }
+    let text = text.to_string();
+    if text.is_empty() { Ok(()) } else { line(text) }
+}
 
 /// Writes a line to standard output.
 pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
@@ -29,6 +54,36 @@ pub fn heading(text: &str) -> String {
     if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
+/// The encoding of a certificate, a request or a CRL.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Encoding {
+    /// PEM.
+    Pem,
+    /// DER.
+    Der,
+}
+
+/// The form of a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Lines of text.
+    Text,
+    /// Bytes that a terminal should not get.
+    Binary,
+}
+
+/// A result in `--json`: the file that has it, or the text, or the bytes.
+#[derive(Default, Serialize)]
+pub struct Written {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// The bytes in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
 /// The destination of a result.
 #[derive(Args, Clone)]
 pub struct Output {
@@ -38,25 +93,71 @@ pub struct Output {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
+    /// If the file of --out exists, keep it, and exit with 0.
+    #[arg(long, requires = "out", conflicts_with = "force")]
+    if_absent: bool,
 }
 
 impl Output {
+    /// Returns whether the command line has `--if-absent`.
+    pub fn if_absent(&self) -> bool {
+        self.if_absent
+    }
+
+    /// Returns whether the file of `--out` exists and is kept.
+    pub fn is_kept(&self) -> bool {
+        self.if_absent && self.out.as_ref().is_some_and(|path| path.exists())
+    }
+
     /// Writes text to the file of `--out`, or to standard output.
     pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
-        match &self.out {
-            Some(path) => self.file(path, bytes),
-            None => std::io::stdout().lock().write_all(bytes).map_err(printing),
-        }
+        let written = self.write(bytes, Form::Text)?;
+        if is_json() { json(&written) } else { Ok(()) }
     }
 
     /// Writes bytes that are not text. Fails if they would go to a terminal.
     pub fn binary(&self, bytes: &[u8]) -> Result<(), Error> {
-        if self.out.is_none() && std::io::stdout().is_terminal() {
+        let written = self.write(bytes, Form::Binary)?;
+        if is_json() { json(&written) } else { Ok(()) }
+    }
+
+    /// Writes a structure in DER, or in PEM with this label. The caller writes the result if it is
+    /// JSON.
+    pub fn encoded(&self, der: &[u8], label: &str, encoding: Encoding) -> Result<Written, Error> {
+        match encoding {
+            Encoding::Der => self.write(der, Form::Binary),
+            Encoding::Pem => {
+                let pem = der::pem::encode_string(label, der::pem::LineEnding::LF, der);
+                let pem = pem.map_err(|error| Error::Failed(error.to_string()))?;
+                self.write(pem.as_bytes(), Form::Text)
+            }
+        }
+    }
+
+    /// Writes the file of `--out`. Without it, writes to standard output, or returns the bytes for
+    /// `--json`.
+    fn write(&self, bytes: &[u8], form: Form) -> Result<Written, Error> {
+        if let Some(path) = &self.out {
+            if !self.is_kept() {
+                self.file(path, bytes)?;
+            }
+            return Ok(Written { file: Some(path.clone()), ..Written::default() });
+        }
+        if is_json() {
+            return Ok(match form {
+                Form::Text => {
+                    Written { text: Some(String::from_utf8_lossy(bytes).into_owned()), ..Written::default() }
+                }
+                Form::Binary => Written { hex: Some(hex(bytes)), ..Written::default() },
+            });
+        }
+        if form == Form::Binary && std::io::stdout().is_terminal() {
             return Err(Error::Usage(
                 "the result is not text; give a file with --out, or use a pipe".to_owned(),
             ));
         }
-        self.text(bytes)
+        std::io::stdout().lock().write_all(bytes).map_err(printing)?;
+        Ok(Written::default())
     }
 
     fn file(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {

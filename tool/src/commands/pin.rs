@@ -6,7 +6,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jeton_client::text::shown;
 use jeton_tool::Error;
+use jeton_tool::token_file::{self, PinInfo, TokenFile};
 use zeroize::Zeroizing;
 
 /// The tool warns about a new PIN with fewer bytes.
@@ -36,18 +38,18 @@ pub struct PinFiles {
 
 impl PinFiles {
     /// Returns the security officer's PIN, and asks for it if nothing gives it.
-    pub fn so(&self) -> Result<Zeroizing<String>, Error> {
-        ask(self.given_so()?, "SO")
+    pub fn so(&self, token: impl FnOnce() -> Result<Asked, Error>) -> Result<Zeroizing<String>, Error> {
+        ask(self.given_so()?, "SO", token)
     }
 
     /// Returns the user's PIN, and asks for it if nothing gives it.
-    pub fn user(&self) -> Result<Zeroizing<String>, Error> {
-        ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "User")
+    pub fn user(&self, token: impl FnOnce() -> Result<Asked, Error>) -> Result<Zeroizing<String>, Error> {
+        ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "user", token)
     }
 
     /// Returns a new PIN of the security officer, and asks for it twice if nothing gives it.
-    pub fn new_so(&self) -> Result<Zeroizing<String>, Error> {
-        ask_new(self.given_so()?, "SO")
+    pub fn new_so(&self, label: &str) -> Result<Zeroizing<String>, Error> {
+        ask_new(self.given_so()?, "SO", label)
     }
 
     fn given_so(&self) -> Result<Option<Zeroizing<String>>, Error> {
@@ -156,35 +158,77 @@ pub fn read(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Error> {
     Ok(Some(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned())))
 }
 
-/// Returns the given PIN, or asks for it.
-pub fn ask(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
-    given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
+/// The token whose PIN a prompt asks for.
+pub struct Asked {
+    /// The label.
+    pub label: String,
+    /// The wrong PINs that the SO and the user may still try. `None` if the module does not say.
+    pub tries: (Option<u32>, Option<u32>),
 }
 
-/// Returns the given new PIN, or asks for it twice. Warns if the PIN is short.
-pub fn ask_new(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
+impl Asked {
+    /// Describes a token of Jeton.
+    pub fn of(token: &TokenFile) -> Result<Self, Error> {
+        let info = token_file::info(token)?;
+        let left = |pin: &PinInfo| pin.limit.saturating_sub(pin.failures);
+        Ok(Self { label: info.label.clone(), tries: (Some(left(&info.so)), info.user.as_ref().map(left)) })
+    }
+
+    /// Returns the number of wrong PINs that may still be tried, in words.
+    pub fn left(&self, whose: &str) -> Option<String> {
+        let tries = if whose == "SO" { self.tries.0 } else { self.tries.1 };
+        tries.map(|tries| if tries == 1 { "1 try left".to_owned() } else { format!("{tries} tries left") })
+    }
+}
+
+/// Returns the given PIN, or asks for it. `whose` is `user` or `SO`.
+pub fn ask(
+    given: Option<Zeroizing<String>>,
+    whose: &str,
+    token: impl FnOnce() -> Result<Asked, Error>,
+) -> Result<Zeroizing<String>, Error> {
+    if let Some(pin) = given {
+        return Ok(pin);
+    }
+    let token = token()?;
+    let left = token.left(whose).map_or(String::new(), |left| format!(" ({left})"));
+    prompt(&format!("the {whose} PIN of the token \"{}\"{left}", shown(&token.label)))
+}
+
+/// Returns the given new PIN, or asks for it twice. Warns if the PIN is short. `label` is the label
+/// of the token.
+pub fn ask_new(
+    given: Option<Zeroizing<String>>,
+    whose: &str,
+    label: &str,
+) -> Result<Zeroizing<String>, Error> {
     let pin = match given {
         Some(pin) => pin,
         None => {
-            let pin = prompt(&format!("New {whose} PIN: "))?;
-            if prompt(&format!("New {whose} PIN again: "))? != pin {
+            let what = format!("the new {whose} PIN of the token \"{}\"", shown(label));
+            let pin = prompt(&what)?;
+            if prompt(&format!("{what} again"))? != pin {
                 return Err(Error::Usage(format!("the two {whose} PINs differ")));
             }
             pin
         }
     };
     if pin.len() < SHORT {
-        eprintln!(
-            "jeton: the {whose} PIN has fewer than {SHORT} characters: a thief of the token's file can guess it"
-        );
+        warn(&format!(
+            "the {whose} PIN has fewer than {SHORT} characters: a thief of the token's file can guess it"
+        ));
     }
     Ok(pin)
 }
 
+/// Writes a warning to standard error.
+pub fn warn(text: &str) {
+    eprintln!("warning: {}", shown(text));
+}
+
 /// Asks for the password of a file.
 pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
-    let path = jeton_client::text::shown(&path.display().to_string());
-    prompt(&format!("Password of {path}: "))
+    prompt(&format!("the password of {}", shown(&path.display().to_string())))
 }
 
 /// Returns the given passphrase of a new backup, or asks for it twice.
@@ -192,18 +236,17 @@ pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<
     if let Some(passphrase) = given {
         return Ok(passphrase);
     }
-    let passphrase = prompt("New passphrase of the backup: ")?;
-    if prompt("New passphrase again: ")? != passphrase {
+    let passphrase = prompt("the new passphrase of the backup")?;
+    if prompt("the new passphrase of the backup again")? != passphrase {
         return Err(Error::Usage("the two passphrases differ".to_owned()));
     }
     Ok(passphrase)
 }
 
-fn prompt(text: &str) -> Result<Zeroizing<String>, Error> {
-    rpassword::prompt_password(text).map(Zeroizing::new).map_err(|_| {
-        Error::Failed(format!(
-            "no terminal to ask for the {}; pass it by a file, a file descriptor, a credential or a variable (--help)",
-            text.trim_end().trim_end_matches(':')
+fn prompt(what: &str) -> Result<Zeroizing<String>, Error> {
+    rpassword::prompt_password(format!("Enter {what}: ")).map(Zeroizing::new).map_err(|_| {
+        Error::Usage(format!(
+            "no terminal to ask for {what}; pass it by a file, a file descriptor, a credential or a variable (--help)"
         ))
     })
 }

@@ -68,13 +68,13 @@ impl Change {
         } else {
             (User::User, "user", self.pin.given()?)
         };
-        let old = pin::ask(old, whose)?;
-        let new = pin::ask_new(self.new_pin.given()?, whose)?;
-        check_pin(&opened.info, whose, &new)?;
+        let old = pin::ask(old, whose, || opened.asked())?;
         let session = opened.module.open_session(opened.slot, Access::ReadWrite)?;
-        session.login(user, Some(&old))?;
+        opened.login(&session, user, &old)?;
+        let new = pin::ask_new(self.new_pin.given()?, whose, &opened.info.label)?;
+        check_pin(&opened.info, whose, &new)?;
         session.set_pin(&old, &new)?;
-        out::line(format_args!("The {whose} PIN is changed."))?;
+        out::result(&opened.row(), format_args!("The {whose} PIN is changed."))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -92,13 +92,13 @@ struct Unblock {
 impl Unblock {
     fn run(self) -> Result<ExitCode, Error> {
         let opened = self.target.open(None)?;
-        let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
-        let new = pin::ask_new(self.new_pin.given()?, "user")?;
-        check_pin(&opened.info, "user", &new)?;
+        let so_pin = pin::ask(self.so_pin.given()?, "SO", || opened.asked())?;
         let session = opened.module.open_session(opened.slot, Access::ReadWrite)?;
-        session.login(User::So, Some(&so_pin))?;
+        opened.login(&session, User::So, &so_pin)?;
+        let new = pin::ask_new(self.new_pin.given()?, "user", &opened.info.label)?;
+        check_pin(&opened.info, "user", &new)?;
         session.init_pin(&new)?;
-        out::line("The user PIN is set.")?;
+        out::result(&opened.row(), "The user PIN is set.")?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,23 +5,28 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
-use cryptoki_sys::{CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED};
+use cryptoki_sys::{
+    CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED, CKR_PIN_INCORRECT, CKR_PIN_LOCKED,
+};
 use jeton_client::text::{from_hex, shown};
 use jeton_peers::Known;
-use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
 use jeton_tool::object::class_named;
 use jeton_tool::token::{self, Choice};
+use jeton_tool::token_file;
 use jeton_tool::uri::Uri;
+use jeton_tool::{Cause, Error};
 use zeroize::Zeroizing;
 
-use super::pin::{self, UserPin};
+use super::again::Proposed;
+use super::pin::{self, Asked, UserPin};
 
 /// The options that choose a module.
 #[derive(Args, Clone)]
 pub struct ModuleOption {
     /// A module: jeton, softhsm2, nss, kryoptic, craton, or the path of a shared object.
-    #[arg(long)]
+    #[arg(long, hide_possible_values = true,
+          value_parser = Proposed(&["jeton", "softhsm2", "nss", "kryoptic", "craton"]))]
     module: Option<String>,
     /// The library parameters of C_Initialize, which NSS needs: "configdir='sql:DIRECTORY'".
     #[arg(long, value_name = "TEXT")]
@@ -91,7 +96,7 @@ pub struct Target {
     pub module: ModuleOption,
     /// The token with this label or PKCS#11 URI (pkcs11:token=...). If no option chooses a token,
     /// the module must have only one.
-    #[arg(long, value_name = "LABEL", group = "which")]
+    #[arg(long, value_name = "LABEL", group = "which", value_hint = clap::ValueHint::Other)]
     token: Option<String>,
     /// The token with this serial number.
     #[arg(long, group = "which")]
@@ -120,7 +125,11 @@ impl Target {
         let uri = own.or_else(|| object.cloned());
         let module = self.module.open(uri.as_ref())?;
         let choice = self.choice(uri.as_ref());
-        let slot = token::choose(&module, &choice)?;
+        // A token that this user may not open looks as if it were absent.
+        let slot = token::choose(&module, &choice).map_err(|error| match error.cause() {
+            Cause::NotFound if self.module.name() == "jeton" => token_file::unreadable().unwrap_or(error),
+            _ => error,
+        })?;
         let info = module.token_info(slot)?;
         Ok(Opened { module, slot, info, uri })
     }
@@ -160,9 +169,9 @@ impl Opened {
         let pin = match (self.given(pin)?, need) {
             (Some(pin), _) => pin,
             (None, Need::IfGiven) => return Ok(session),
-            (None, Need::Login) => pin::ask(None, "User")?,
+            (None, Need::Login) => pin::ask(None, "user", || self.asked())?,
         };
-        session.login(User::User, Some(&pin))?;
+        self.login(&session, User::User, &pin)?;
         Ok(session)
     }
 
@@ -170,8 +179,37 @@ impl Opened {
     pub fn pin(&self, pin: &UserPin) -> Result<Zeroizing<String>, Error> {
         match self.given(pin)? {
             Some(pin) => Ok(pin),
-            None => pin::ask(None, "User"),
+            None => pin::ask(None, "user", || self.asked()),
         }
+    }
+
+    /// Logs in. The message about a wrong PIN says how many tries are left.
+    pub fn login(&self, session: &Session, user: User, pin: &str) -> Result<(), Error> {
+        let (whose, command) = if user == User::So { ("SO", "reset") } else { ("user", "unblock") };
+        session.login(user, Some(pin)).map_err(|failure| match failure.code {
+            CKR_PIN_INCORRECT => {
+                let left = self.asked().ok().and_then(|asked| asked.left(whose));
+                let left = left.map_or(String::new(), |left| format!("; {left}"));
+                Error::Caused(Cause::WrongPin, format!("{failure}: the {whose} PIN is wrong{left}"))
+            }
+            CKR_PIN_LOCKED => Error::Caused(Cause::Locked, format!("{failure}; see `jeton pin {command}`")),
+            _ => failure.into(),
+        })
+    }
+
+    /// Returns the label of the token, and the tries that are left if this is a token of Jeton.
+    pub fn asked(&self) -> Result<Asked, Error> {
+        if self.info.manufacturer == "Jeton"
+            && let Ok(token) = token_file::open(Some(&self.info.serial), None)
+        {
+            return Asked::of(&token);
+        }
+        Ok(Asked { label: self.info.label.clone(), tries: (None, None) })
+    }
+
+    /// Returns the label and the serial number of the token for `--json`.
+    pub fn row(&self) -> serde_json::Value {
+        serde_json::json!({ "token": self.info.label, "serial": self.info.serial })
     }
 
     fn given(&self, pin: &UserPin) -> Result<Option<Zeroizing<String>>, Error> {
@@ -199,7 +237,8 @@ pub struct Objects {
     #[arg(long, value_name = "HEX")]
     pub id: Option<String>,
     /// The objects of this class: private, public, secret-key, cert or data.
-    #[arg(long = "class")]
+    #[arg(long = "class", hide_possible_values = true,
+          value_parser = Proposed(&["private", "public", "secret-key", "cert", "data"]))]
     class: Option<String>,
     /// The objects with this PKCS#11 URI. The URI also chooses the token.
     #[arg(long, conflicts_with_all = ["label", "id", "class"])]
@@ -280,9 +319,10 @@ impl Objects {
         };
         match self.find(session, classes)?.as_slice() {
             [object] => Ok(*object),
-            [] => Err(Error::Failed(format!(
-                "no such {what}; `jeton object list` shows the objects, private ones after a login"
-            ))),
+            [] => Err(Error::Caused(
+                Cause::NotFound,
+                format!("no such {what}; `jeton object list` shows the objects, private ones after a login"),
+            )),
             several => Err(Error::Failed(format!(
                 "{} objects fit; choose one with --label, --id, --class or --uri",
                 several.len()

@@ -11,12 +11,13 @@ use cryptoki_sys::{
     CKF_USER_PIN_LOCKED, CKF_WRITE_PROTECTED,
 };
 use jeton_client::text::shown;
-use jeton_tool::Error;
 use jeton_tool::client::SlotId;
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved};
+use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
+use super::again::Again;
 use super::out;
 use super::pin::{self, SoPin, UserPin};
 use super::target::{ModuleOption, confirm};
@@ -89,6 +90,8 @@ pub struct InitToken {
     /// Erase an initialised token without a question.
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    again: Again,
 }
 
 impl InitToken {
@@ -97,17 +100,32 @@ impl InitToken {
         check_label(&self.label)?;
         let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
         let module = self.module.open(None)?;
+        let slots = token::slots(&module)?;
+        let is_same = |slot: &&Slot| {
+            slot.token.as_ref().is_some_and(|token| token.is_initialised() && token.label == self.label)
+        };
+        let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
+        if let Some(slot) = same.filter(|_| self.again.if_absent) {
+            let text = format!("The token {:?} is in slot {} already.", self.label, slot.id.0);
+            out::result(&Row::of(slot), text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let slot = token::choose(&module, &choice)?;
+        if same.is_some_and(|same| same.id != slot) {
+            return Err(Again::refused(&format!("a token labelled {:?}", self.label)));
+        }
         let found = module.token_info(slot)?;
         if found.is_initialised() {
             let label = shown(&found.label);
             confirm(self.yes, &format!("The token \"{label}\" and all its objects will be erased. Go on?"))?;
         }
-        let so_pin = pin::ask_new(self.so_pin.given()?, "SO")?;
-        let pin = pin::ask_new(self.pin.given()?, "user")?;
+        let so_pin = pin::ask_new(self.so_pin.given()?, "SO", &self.label)?;
+        let pin = pin::ask_new(self.pin.given()?, "user", &self.label)?;
         let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
-        out::line(format_args!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0))?;
+        let text = format!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0);
+        let slots = token::slots(&module)?;
+        out::result(&slots.iter().find(|one| one.id == slot).map(Row::of), text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -124,9 +142,6 @@ fn check_label(label: &str) -> Result<(), Error> {
 pub struct ShowSlots {
     #[command(flatten)]
     module: ModuleOption,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// A slot in `--json`.
@@ -158,7 +173,7 @@ impl ShowSlots {
     pub fn run(self) -> Result<ExitCode, Error> {
         let module = self.module.open(None)?;
         let rows: Vec<_> = token::slots(&module)?.iter().map(Row::of).collect();
-        if self.json {
+        if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(Row::show)?;
@@ -276,13 +291,13 @@ impl DeleteToken {
         )?;
         // The module must close the files before they are removed.
         module.finalize()?;
-        if let Some(place) = token_file::remove_from_database(&token.serial)? {
-            out::line(format_args!("removed {}", shown(&place.display().to_string())))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        for file in token::delete_files(&token_file::directory()?, &token.serial)? {
-            out::line(format_args!("removed {}", file.display()))?;
-        }
+        let removed = match token_file::remove_from_database(&token.serial)? {
+            Some(place) => vec![place],
+            None => token::delete_files(&token_file::directory()?, &token.serial)?,
+        };
+        let lines: Vec<_> =
+            removed.iter().map(|file| format!("removed {}", shown(&file.display().to_string()))).collect();
+        out::result(&serde_json::json!({ "serial": token.serial, "removed": removed }), lines.join("\n"))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -297,18 +312,33 @@ struct Rename {
     label: String,
     #[command(flatten)]
     so_pin: SoPin,
+    /// Allow the label even if another token has it.
+    #[arg(long)]
+    allow_duplicate: bool,
 }
 
 impl Rename {
     fn run(self) -> Result<ExitCode, Error> {
         check_label(&self.label)?;
         let token = self.which.open()?;
-        let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
+        let serial = token_file::info(&token)?.serial;
+        for other in token_file::all()? {
+            let other = token_file::info(&other)?;
+            if !self.allow_duplicate && other.label == self.label && other.serial != serial {
+                let text = format!(
+                    "there is a token labelled {:?} already; --allow-duplicate allows it",
+                    self.label
+                );
+                return Err(Error::Caused(Cause::Exists, text));
+            }
+        }
+        let so_pin = pin::ask(self.so_pin.given()?, "SO", || pin::Asked::of(&token))?;
         token_file::rename(&token, &so_pin, &self.label)?;
-        out::line(format_args!(
+        let text = format!(
             "The token is called {:?}. Running programs see the new label after a restart.",
             self.label
-        ))?;
+        );
+        out::result(&super::token_file::row(&token)?, text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -328,9 +358,6 @@ struct MoveToken {
     /// The store that the token moves to.
     #[arg(long)]
     to: To,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// The values of `--to`.
@@ -365,7 +392,7 @@ impl MoveToken {
         let (serial, label) = self.which.names();
         let Moved { facts, from, to } = token_file::move_token(serial, label, to)?;
         let (serial, label) = (facts.serial, facts.label);
-        if self.json {
+        if out::is_json() {
             let (objects, state, finished) = (facts.objects, facts.state, from.is_none());
             out::json(&MovedRow { serial, label, objects, state, from, to, finished })?;
             return Ok(ExitCode::SUCCESS);

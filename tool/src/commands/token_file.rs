@@ -9,7 +9,7 @@ use jeton_tool::Error;
 use jeton_tool::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
 use super::out;
-use super::pin::{self, PinFiles, SoPin, UserPin};
+use super::pin::{self, Asked, PinFiles, SoPin, UserPin};
 
 /// The options that choose a token.
 #[derive(Args)]
@@ -47,6 +47,10 @@ impl TokenInfo {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let token = self.which.open()?;
+        if out::is_json() {
+            out::json(&row(&token)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let info = token_file::info(&token)?;
         out::line(format_args!("File:      {}", shown(&token.path().display().to_string())))?;
         out::line(format_args!("Serial:    {}", shown(&info.serial)))?;
@@ -82,15 +86,40 @@ impl Reset {
         let token = self.which.open()?;
         if self.failures {
             token_file::reset_failures(&token)?;
-            out::line("The counts of wrong PINs are 0 again.")?;
+            out::result(&row(&token)?, "The counts of wrong PINs are 0 again.")?;
         } else {
-            let user_pin = pin::ask(self.pin.given()?, "User")?;
-            let new = pin::ask_new(self.so_pin.given()?, "SO")?;
+            let user_pin = pin::ask(self.pin.given()?, "user", || Asked::of(&token))?;
+            let label = token_file::info(&token)?.label;
+            let new = pin::ask_new(self.so_pin.given()?, "SO", &label)?;
             token_file::reset_so_pin(&token, &user_pin, &new)?;
-            out::line("The SO PIN is set.")?;
+            out::result(&row(&token)?, "The SO PIN is set.")?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Describes a token for `--json`.
+pub fn row(token: &TokenFile) -> Result<serde_json::Value, Error> {
+    let info = token_file::info(token)?;
+    let pin = |pin: &PinInfo| {
+        let cost =
+            pin.cost.map(|cost| serde_json::json!({ "memory_kib": cost.memory_kib, "passes": cost.passes }));
+        serde_json::json!({
+            "wrong_pins": pin.failures,
+            "limit": pin.limit,
+            "locked": pin.failures >= pin.limit,
+            "argon2id": cost,
+            "sealing_key": pin.sealing_key,
+        })
+    };
+    Ok(serde_json::json!({
+        "file": token.path(),
+        "serial": info.serial,
+        "label": info.label,
+        "slot": info.slot,
+        "so_pin": pin(&info.so),
+        "user_pin": info.user.as_ref().map(pin),
+    }))
 }
 
 fn describe_pin(pin: &PinInfo) -> String {
@@ -118,8 +147,8 @@ impl Opened {
     fn run(&self, work: impl FnOnce(&TokenFile, &Pins<'_>) -> Result<(), Error>) -> Result<String, Error> {
         let token = self.which.open()?;
         let info = token_file::info(&token)?;
-        let so = self.pins.so()?;
-        let user = info.user.is_some().then(|| self.pins.user()).transpose()?;
+        let so = self.pins.so(|| Asked::of(&token))?;
+        let user = info.user.is_some().then(|| self.pins.user(|| Asked::of(&token))).transpose()?;
         let user = user.as_ref().map(|pin| pin.as_bytes());
         work(&token, &Pins { so: so.as_bytes(), user })?;
         Ok(info.serial)
@@ -141,7 +170,8 @@ impl Rekey {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let serial = self.opened.run(token_file::rekey)?;
-        out::line(format_args!("The token with serial {serial} has a new key."))?;
+        let text = format!("The token with serial {serial} has a new key.");
+        out::result(&serde_json::json!({ "serial": serial }), text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -185,10 +215,11 @@ impl SealingKey {
         let (command, change, done) = match self.what {
             SealingCommand::New { file } => {
                 token_file::new_sealing_key(&file)?;
-                out::line(format_args!(
+                let text = format!(
                     "{} holds a new sealing key. Keep a copy of it apart from the token.",
                     file.display()
-                ))?;
+                );
+                out::result(&serde_json::json!({ "file": file }), text)?;
                 return Ok(ExitCode::SUCCESS);
             }
             SealingCommand::Set(command) => (command, SealingChange::Set, "needs the configured sealing key"),
@@ -200,11 +231,12 @@ impl SealingKey {
         let old = command.old.as_deref();
         let serial =
             command.opened.run(|token, pins| token_file::change_sealing_key(token, pins, change, old))?;
-        out::line(format_args!("The token with serial {serial} {done}."))?;
+        out::result(
+            &serde_json::json!({ "serial": serial }),
+            format_args!("The token with serial {serial} {done}."),
+        )?;
         if change == SealingChange::Remove {
-            out::line(
-                "Remove sealing-key from the configuration. Otherwise every new PIN needs the key again.",
-            )?;
+            pin::warn("a sealing-key in the configuration makes every new PIN need the key again; remove it");
         }
         Ok(ExitCode::SUCCESS)
     }

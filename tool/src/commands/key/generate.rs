@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use cryptoki_sys::{CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_TOKEN};
+use cryptoki_sys::*;
 use jeton_pki::key_type::{self, KeyType, Shape};
-use jeton_tool::Error;
-use jeton_tool::client::{Access, Attribute};
-use jeton_tool::object::describe;
+use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
+use jeton_tool::object::{describe, key_type, partner};
+use jeton_tool::{Cause, Error};
 
 use super::{NewKey, id_or_random};
+use crate::commands::again::Proposed;
 use crate::commands::object::show;
 use crate::commands::pin::UserPin;
 use crate::commands::target::{Need, Target};
@@ -21,7 +22,8 @@ pub(super) struct Generate {
     #[command(flatten)]
     pin: UserPin,
     /// The type of the key.
-    #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES)]
+    #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES, hide_possible_values = true,
+          value_parser = Proposed(&key_type::EXAMPLES))]
     kind: String,
     #[command(flatten)]
     key: NewKey,
@@ -34,6 +36,17 @@ impl Generate {
         let usages = self.key.permissions.usages(kind.usages)?;
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let class = if kind.shape == Shape::Pair { CKO_PRIVATE_KEY } else { CKO_SECRET_KEY };
+        if let Some(key) = self.key.kept(&session, class)? {
+            if !has_type(&session, key, &kind) {
+                let text = format!("the key {:?} has the type {}", self.key.label, key_type(&session, key));
+                return Err(Error::Caused(Cause::Exists, text));
+            }
+            let objects = [Some(key), partner(&session, key)].into_iter().flatten();
+            let rows: Vec<_> = objects.map(|object| describe(&session, &opened.info, object)).collect();
+            show(&rows)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let id = id_or_random(self.key.id.as_deref(), &session)?;
         let common = [
             Attribute::flag(CKA_TOKEN, true),
@@ -67,7 +80,20 @@ impl Generate {
                 vec![private, public]
             }
         };
-        made.into_iter().try_for_each(|object| show(&describe(&session, &opened.info, object)))?;
+        let rows: Vec<_> = made.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
+        show(&rows)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns whether a key has the type of `kind`: the parameters that a key shows.
+fn has_type(session: &Session, key: ObjectHandle, kind: &KeyType) -> bool {
+    kind.parameters.iter().all(|parameter| match parameter.kind {
+        CKA_MODULUS_BITS => {
+            let bits = 8 * session.bytes(key, CKA_MODULUS).len() as CK_ULONG;
+            *parameter == Attribute::number(CKA_MODULUS_BITS, bits)
+        }
+        CKA_PUBLIC_EXPONENT => true,
+        other => session.bytes(key, other) == parameter.value,
+    })
 }

@@ -1,5 +1,6 @@
 //! `key import` and `cert import`: import keys and certificates from a file.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ use jeton_tool::{Error, token_file};
 use zeroize::Zeroizing;
 
 use super::{Permissions, id_or_random};
+use crate::commands::again::Again;
 use crate::commands::object::show;
 use crate::commands::out;
 use crate::commands::pin::{self, FilePin, UserPin};
@@ -72,8 +74,10 @@ pub struct Import {
     /// Import the private key without its public key.
     #[arg(long, alias = "no-public-key")]
     private_only: bool,
-    /// Import even if the token has an object with this ID.
-    #[arg(long)]
+    #[command(flatten)]
+    again: Again,
+    /// The same as --allow-duplicate.
+    #[arg(long, hide = true, conflicts_with = "if_absent")]
     force: bool,
 }
 
@@ -87,20 +91,22 @@ impl Import {
         };
         let target = self.target.open(None)?;
         let session = target.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        let before: HashSet<_> = session.find(&[])?.into_iter().collect();
         let mut made = Vec::new();
         for found in &opened {
             match self.import(&session, found) {
                 Ok(object) => made.push(object),
                 Err(error) => {
                     // A file is imported as a whole or not at all.
-                    made.into_iter().try_for_each(|objects| remove(&session, objects))?;
+                    let new = made.into_iter().flatten().filter(|object| !before.contains(object));
+                    new.into_iter().try_for_each(|object| session.destroy_object(object))?;
                     return Err(error);
                 }
             }
         }
-        for object in made.into_iter().flatten() {
-            show(&describe(&session, &target.info, object))?;
-        }
+        let objects = made.into_iter().flatten();
+        let rows: Vec<_> = objects.map(|object| describe(&session, &target.info, object)).collect();
+        show(&rows)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -158,8 +164,16 @@ impl Import {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
         let id = self.id.as_deref().filter(|_| found.is_first).map(id_of).transpose()?;
-        let duplicates = if self.force { Duplicates::Allowed } else { Duplicates::Refused };
+        let duplicates = self.duplicates();
         Ok(Naming { label, id: id.unwrap_or_else(|| found.key_id.clone()), duplicates })
+    }
+
+    fn duplicates(&self) -> Duplicates {
+        match (self.again.if_absent, self.again.allow_duplicate || self.force) {
+            (true, _) => Duplicates::Kept,
+            (_, true) => Duplicates::Allowed,
+            _ => Duplicates::Refused,
+        }
     }
 
     fn protection(&self) -> Protection {
@@ -177,11 +191,11 @@ impl Import {
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
         let id = id_or_random(self.id.as_deref(), &session)?;
-        let duplicates = if self.force { Duplicates::Allowed } else { Duplicates::Refused };
-        let naming = Naming { label: self.label.clone().unwrap_or_default(), id, duplicates };
+        let label = self.label.clone().unwrap_or_default();
+        let naming = Naming { label, id, duplicates: self.duplicates() };
         let usages = self.permissions.usages(default)?;
         let key = import::secret_key(&session, class, &value, &naming, self.protection(), &usages)?;
-        show(&describe(&session, &opened.info, key))?;
+        show(&[describe(&session, &opened.info, key)])?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -210,10 +224,6 @@ fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
         one.is_first = one.key_id == leader;
     }
     Ok(found)
-}
-
-fn remove(session: &Session, objects: Vec<ObjectHandle>) -> Result<(), Error> {
-    objects.into_iter().try_for_each(|object| session.destroy_object(object)).map_err(Error::from)
 }
 
 /// The content of an item of a file.

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
-use jeton_client::text::hex;
 use jeton_pki::key_type::Usage;
 use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, Structure};
@@ -134,6 +133,10 @@ impl Unwrap {
         let usages = self.key.permissions.usages(default)?;
         let opened: Opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        if let Some(key) = self.key.kept(&session, class)? {
+            show(&[describe(&session, &opened.info, key)])?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let (unwrapping, mechanism) = self.with.find(&session, &["secret-key", "private"])?;
         let id = id_or_random(self.key.id.as_deref(), &session)?;
         let mut template = vec![
@@ -144,7 +147,7 @@ impl Unwrap {
             Attribute::flag(CKA_SENSITIVE, true),
             Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
             Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
-            Attribute::bytes(CKA_ID, id.clone()),
+            Attribute::bytes(CKA_ID, id),
         ];
         for usage in usages {
             let (of_public, of_private) = usage.attributes();
@@ -154,8 +157,7 @@ impl Unwrap {
             }
         }
         let key = session.unwrap_key(&mechanism, unwrapping, &wrapped, &template)?;
-        show(&describe(&session, &opened.info, key))?;
-        out::line(format_args!("The key with ID {} is in the token.", hex(&id)))?;
+        show(&[describe(&session, &opened.info, key)])?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,0 +1,410 @@
+//! A CA of an administrator: certificates for requests, CRLs, and OCSP responses.
+//!
+//! `authority` builds those of the pipeline, whose contents are fixed. Here a request, a profile
+//! and the CA's own certificate decide the contents.
+
+mod ocsp;
+mod request;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use const_oid::ObjectIdentifier;
+use const_oid::db::rfc5280::{ID_KP_CLIENT_AUTH, ID_KP_OCSP_SIGNING, ID_KP_SERVER_AUTH};
+use const_oid::db::rfc6960::{ID_PKIX_OCSP_NOCHECK, ID_PKIX_OCSP_NONCE};
+use der::asn1::{Ia5String, Null, OctetString};
+use der::flagset::FlagSet;
+use der::{DateTime, Decode, Encode};
+use spki::SubjectPublicKeyInfoOwned;
+use x509_cert::crl::{RevokedCert, TbsCertList};
+use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
+use x509_cert::ext::pkix::crl::dp::DistributionPoint;
+use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
+use x509_cert::ext::pkix::{
+    AccessDescription, AuthorityInfoAccessSyntax, BasicConstraints, CrlDistributionPoints, CrlReason,
+    KeyUsage, KeyUsages, NameConstraints, SubjectKeyIdentifier,
+};
+use x509_cert::ext::{AsExtension, Extension};
+use x509_cert::serial_number::SerialNumber;
+use x509_cert::time::Validity;
+use x509_cert::{Certificate, TbsCertificate, Version};
+
+use super::authority::utc;
+use super::certificate::{Holder, Signer, key_id, positive};
+use super::extension;
+use crate::Error;
+
+pub use ocsp::{Answer, Responder, malformed_request};
+pub use request::Request;
+
+const DAY: u64 = 24 * 60 * 60;
+/// id-ad-ocsp of RFC 5280, 4.2.2.1.
+const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");
+
+/// What a certificate is for. A profile decides its extensions, and limits its lifetime and its
+/// names.
+#[derive(Debug)]
+pub struct CertificateProfile {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The lifetime in days that a certificate has by default.
+    pub days: u32,
+    /// The longest lifetime in days.
+    pub most_days: u32,
+    usages: &'static [KeyUsages],
+    extended: Option<ObjectIdentifier>,
+    /// The types of names that the certificate may have: `dns`, `ip`, `email`, `uri`.
+    names: &'static [&'static str],
+    is_authority: bool,
+}
+
+/// All profiles. The longest lifetimes of the TLS profiles are those of the CA/Browser Forum from
+/// 2020 to 2026.
+pub static PROFILES: [CertificateProfile; 4] = [
+    CertificateProfile {
+        name: "tls-server",
+        days: 90,
+        most_days: 398,
+        usages: &[KeyUsages::DigitalSignature],
+        extended: Some(ID_KP_SERVER_AUTH),
+        names: &["dns", "ip"],
+        is_authority: false,
+    },
+    CertificateProfile {
+        name: "tls-client",
+        days: 90,
+        most_days: 398,
+        usages: &[KeyUsages::DigitalSignature],
+        extended: Some(ID_KP_CLIENT_AUTH),
+        names: &["dns", "email", "uri"],
+        is_authority: false,
+    },
+    CertificateProfile {
+        name: "sub-ca",
+        days: 1826,
+        most_days: 3653,
+        usages: &[KeyUsages::KeyCertSign, KeyUsages::CRLSign, KeyUsages::DigitalSignature],
+        extended: None,
+        names: &[],
+        is_authority: true,
+    },
+    CertificateProfile {
+        name: "ocsp-signer",
+        days: 30,
+        most_days: 398,
+        usages: &[KeyUsages::DigitalSignature],
+        extended: Some(ID_KP_OCSP_SIGNING),
+        names: &[],
+        is_authority: false,
+    },
+];
+
+/// What the administrator decides about a certificate.
+pub struct Order<'a> {
+    /// The profile.
+    pub profile: &'static CertificateProfile,
+    /// The subject and the names.
+    pub holder: Holder,
+    /// The public key as SubjectPublicKeyInfo.
+    pub public_key: &'a [u8],
+    /// The lifetime. Without it, the profile's default, but at most that of the CA.
+    pub days: Option<u32>,
+    /// The number of CAs that may follow below a CA.
+    pub path_length: u8,
+    /// The names that the certificates below a CA may have. Empty: all names.
+    pub permitted: Vec<GeneralName>,
+    /// The names that the certificates below a CA must not have.
+    pub excluded: Vec<GeneralName>,
+    /// The address of the CA's CRL.
+    pub crl_url: Option<&'a str>,
+    /// The address of the CA's OCSP responder.
+    pub ocsp_url: Option<&'a str>,
+}
+
+/// A certificate that a CRL or an OCSP response revokes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The bytes of the serial number.
+    pub serial: Vec<u8>,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// The reason.
+    pub reason: CrlReason,
+}
+
+/// A CA: its certificate, and how its key signs.
+pub struct Issuer {
+    /// How the key signs.
+    pub signer: Signer,
+    certificate: Certificate,
+    key_id: Vec<u8>,
+}
+
+impl Issuer {
+    /// Reads the certificate of a CA. Fails if it may not issue certificates and CRLs.
+    pub fn new(certificate: &[u8]) -> Result<Self, Error> {
+        let certificate = Certificate::from_der(certificate)?;
+        let tbs = &certificate.tbs_certificate;
+        let is_authority = tbs.get::<BasicConstraints>()?.is_some_and(|(_, basic)| basic.ca);
+        let may_sign = tbs.get::<KeyUsage>()?.is_none_or(|(_, usage)| usage.key_cert_sign());
+        if !is_authority || !may_sign {
+            return Err(Error::Refused(format!("{} is not the certificate of a CA", tbs.subject)));
+        }
+        let info = tbs.subject_public_key_info.to_der()?;
+        // RFC 5280, 4.2.1.1: the value is the subject key identifier of the CA's certificate.
+        let own = tbs.get::<SubjectKeyIdentifier>()?.map(|(_, id)| id.0.into_bytes());
+        let key_id = own.map_or_else(|| key_id(&info), Ok)?;
+        Ok(Self { signer: Signer::of(&info)?, key_id, certificate })
+    }
+
+    /// Returns the name of the CA.
+    pub fn subject(&self) -> String {
+        self.certificate.tbs_certificate.subject.to_string()
+    }
+
+    /// Returns the public key of the CA as SubjectPublicKeyInfo.
+    pub fn public_key(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.certificate.tbs_certificate.subject_public_key_info.to_der()?)
+    }
+
+    /// Returns the key identifier of the CA.
+    pub fn key_id(&self) -> &[u8] {
+        &self.key_id
+    }
+
+    /// Returns a certificate as bytes to sign. The caller passes a random `serial`. Fails with
+    /// [`Error::Refused`] if the profile or the CA's certificate does not allow the order.
+    pub fn certificate_tbs(&self, order: &Order<'_>, serial: [u8; 16]) -> Result<Vec<u8>, Error> {
+        self.check(order)?;
+        let own = &self.certificate.tbs_certificate;
+        let now = now();
+        let subject = order.holder.subject.clone();
+        let usages = order.profile.usages.iter().fold(FlagSet::default(), |all, one| all | *one);
+        let mut extensions = vec![
+            extension::key_usage(usages)?,
+            extension::subject_key_identifier(&key_id(order.public_key)?)?,
+            extension::authority_key_identifier(&self.key_id)?,
+        ];
+        extensions.push(match order.profile.is_authority {
+            true => extension::ca_basic_constraints(Some(order.path_length))?,
+            false => extension::leaf_basic_constraints()?,
+        });
+        if let Some(extended) = order.profile.extended {
+            extensions.push(extension::extended_key_usage(extended)?);
+            if extended == ID_KP_OCSP_SIGNING {
+                // RFC 6960, 4.2.2.2.1: clients do not ask whether the signer itself is revoked.
+                let extn_value = OctetString::new(Null.to_der()?)?;
+                extensions.push(Extension { extn_id: ID_PKIX_OCSP_NOCHECK, critical: false, extn_value });
+            }
+        }
+        extensions.extend(order.holder.extension()?);
+        let subtrees = |names: &[GeneralName]| {
+            let subtree =
+                |base: &GeneralName| GeneralSubtree { base: base.clone(), minimum: 0, maximum: None };
+            (!names.is_empty()).then(|| names.iter().map(subtree).collect())
+        };
+        let (permitted, excluded) = (subtrees(&order.permitted), subtrees(&order.excluded));
+        if permitted.is_some() || excluded.is_some() {
+            let constraints = NameConstraints { permitted_subtrees: permitted, excluded_subtrees: excluded };
+            extensions.push(constraints.to_extension(&subject, &[])?);
+        }
+        if let Some(url) = order.crl_url {
+            let name = DistributionPointName::FullName(vec![address(url)?]);
+            let point = DistributionPoint { distribution_point: Some(name), reasons: None, crl_issuer: None };
+            extensions.push(CrlDistributionPoints(vec![point]).to_extension(&subject, &[])?);
+        }
+        if let Some(url) = order.ocsp_url {
+            let access = AccessDescription { access_method: OCSP, access_location: address(url)? };
+            extensions.push(AuthorityInfoAccessSyntax(vec![access]).to_extension(&subject, &[])?);
+        }
+        let validity = Validity { not_before: utc(at(now)?)?, not_after: utc(at(self.end(order, now)?)?)? };
+        let certificate = TbsCertificate {
+            version: Version::V3,
+            serial_number: SerialNumber::new(&positive(serial))?,
+            signature: self.signer.algorithm.clone(),
+            issuer: own.subject.clone(),
+            validity,
+            subject,
+            subject_public_key_info: SubjectPublicKeyInfoOwned::from_der(order.public_key)?,
+            issuer_unique_id: None,
+            subject_unique_id: None,
+            extensions: Some(extensions),
+        };
+        Ok(certificate.to_der()?)
+    }
+
+    /// Returns a CRL as bytes to sign. It is valid for this number of days.
+    pub fn crl_tbs(&self, number: u64, revoked: &[Revoked], days: u32) -> Result<Vec<u8>, Error> {
+        let own = &self.certificate.tbs_certificate;
+        if own.get::<KeyUsage>()?.is_some_and(|(_, usage)| !usage.crl_sign()) {
+            return Err(Error::Refused(format!("the certificate of {} may not sign CRLs", own.subject)));
+        }
+        let entry = |one: &Revoked| -> Result<RevokedCert, Error> {
+            // RFC 5280, 5.3.1: the extension is absent if the reason is unspecified.
+            let reason = (one.reason != CrlReason::Unspecified)
+                .then(|| one.reason.to_extension(&own.subject, &[]).map(|extension| vec![extension]));
+            Ok(RevokedCert {
+                serial_number: SerialNumber::new(&one.serial)?,
+                revocation_date: utc(at(one.time)?)?,
+                crl_entry_extensions: reason.transpose()?,
+            })
+        };
+        let now = now();
+        let list = TbsCertList {
+            version: Version::V2,
+            signature: self.signer.algorithm.clone(),
+            issuer: own.subject.clone(),
+            this_update: utc(at(now)?)?,
+            next_update: Some(utc(at(now + u64::from(days) * DAY)?)?),
+            // RFC 5280 5.1.2.6: the list is absent if it would be empty.
+            revoked_certificates: (!revoked.is_empty())
+                .then(|| revoked.iter().map(entry).collect::<Result<_, _>>())
+                .transpose()?,
+            crl_extensions: Some(vec![
+                extension::authority_key_identifier(&self.key_id)?,
+                extension::crl_number(number)?,
+            ]),
+        };
+        Ok(list.to_der()?)
+    }
+
+    /// Fails if the profile or the CA's certificate does not allow the order.
+    fn check(&self, order: &Order<'_>) -> Result<(), Error> {
+        let CertificateProfile { name, names, is_authority, most_days, .. } = *order.profile;
+        let refused = |text: String| Err(Error::Refused(text));
+        let own = &self.certificate.tbs_certificate;
+        if order.days.is_some_and(|days| days > most_days) {
+            return refused(format!("the profile {name} allows at most {most_days} days"));
+        }
+        if let Some(wrong) = order.holder.names.iter().find(|one| !names.contains(&type_of(one))) {
+            return refused(format!("the profile {name} has no names of the type {}", type_of(wrong)));
+        }
+        if name == "tls-server" && order.holder.names.is_empty() {
+            return refused("a TLS server needs a name: --san dns:NAME".to_owned());
+        }
+        if is_authority {
+            let limit = own.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
+            if limit.is_some_and(|limit| order.path_length >= limit) {
+                return refused(format!(
+                    "the certificate of {} allows {} CAs below it",
+                    own.subject,
+                    limit.unwrap_or_default()
+                ));
+            }
+            if order.holder.subject.0.is_empty() {
+                return refused("a CA needs a subject".to_owned());
+            }
+        } else if order.path_length != 0 || !order.permitted.is_empty() || !order.excluded.is_empty() {
+            return refused(format!("only the profile sub-ca has constraints, not {name}"));
+        }
+        if let Some((_, constraints)) = own.get::<NameConstraints>()? {
+            let outside = order.holder.names.iter().find(|one| !is_within(one, &constraints));
+            if let Some(GeneralName::DnsName(outside)) = outside {
+                return refused(format!("the name constraints of {} exclude {outside}", own.subject));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the end of the certificate in seconds since 1970. Fails if the certificate would
+    /// outlive that of the CA.
+    fn end(&self, order: &Order<'_>, now: u64) -> Result<u64, Error> {
+        let own = &self.certificate.tbs_certificate;
+        let last = own.validity.not_after.to_unix_duration().as_secs();
+        let end = |days| now + u64::from(days) * DAY;
+        if last <= now || order.days.is_some_and(|days| end(days) > last) {
+            return Err(Error::Refused(format!(
+                "the certificate of {} ends at {}",
+                own.subject,
+                own.validity.not_after.to_date_time()
+            )));
+        }
+        Ok(order.days.map_or(end(order.profile.days).min(last), end))
+    }
+}
+
+/// Returns the type of a name, as the command line writes it.
+fn type_of(name: &GeneralName) -> &'static str {
+    match name {
+        GeneralName::DnsName(_) => "dns",
+        GeneralName::IpAddress(_) => "ip",
+        GeneralName::Rfc822Name(_) => "email",
+        GeneralName::UniformResourceIdentifier(_) => "uri",
+        _ => "another type",
+    }
+}
+
+/// Returns whether the constraints allow a name. Checks DNS names only. RFC 5280, 4.2.1.10.
+fn is_within(name: &GeneralName, constraints: &NameConstraints) -> bool {
+    let GeneralName::DnsName(name) = name else { return true };
+    let below = |subtree: &GeneralSubtree| match &subtree.base {
+        GeneralName::DnsName(base) => {
+            let (name, base) = (name.as_str().to_ascii_lowercase(), base.as_str().to_ascii_lowercase());
+            let base = base.trim_start_matches('.');
+            name == base || base.is_empty() || name.strip_suffix(base).is_some_and(|rest| rest.ends_with('.'))
+        }
+        _ => false,
+    };
+    let is_dns = |subtree: &&GeneralSubtree| type_of(&subtree.base) == "dns";
+    let permitted: Vec<_> = constraints.permitted_subtrees.iter().flatten().filter(is_dns).collect();
+    let excluded = constraints.excluded_subtrees.iter().flatten().any(below);
+    !excluded && (permitted.is_empty() || permitted.into_iter().any(below))
+}
+
+fn address(url: &str) -> Result<GeneralName, Error> {
+    let text = Ia5String::new(url).map_err(|_| Error::Usage(format!("{url:?} is not an address")))?;
+    Ok(GeneralName::UniformResourceIdentifier(text))
+}
+
+/// Returns the seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn at(seconds: u64) -> der::Result<DateTime> {
+    DateTime::from_unix_duration(Duration::from_secs(seconds))
+}
+
+/// Returns the profile with this name.
+pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::general_name;
+
+    fn constraints(permitted: &[&str], excluded: &[&str]) -> NameConstraints {
+        let subtrees = |names: &[&str]| {
+            let subtree = |name: &&str| GeneralSubtree {
+                base: general_name(name).expect("a name"),
+                minimum: 0,
+                maximum: None,
+            };
+            Some(names.iter().map(subtree).collect())
+        };
+        NameConstraints { permitted_subtrees: subtrees(permitted), excluded_subtrees: subtrees(excluded) }
+    }
+
+    #[test]
+    fn a_dns_name_is_within_a_domain_and_not_in_one_with_the_same_end() {
+        let within = |name: &str, constraints: &NameConstraints| {
+            is_within(&general_name(name).expect("a name"), constraints)
+        };
+        let example = constraints(&["dns:example.org"], &["dns:secret.example.org"]);
+        for (name, expected) in [
+            ("dns:example.org", true),
+            ("dns:WWW.Example.org", true),
+            ("dns:a.b.example.org", true),
+            ("dns:badexample.org", false),
+            ("dns:example.org.test", false),
+            ("dns:secret.example.org", false),
+            ("dns:a.secret.example.org", false),
+        ] {
+            assert_eq!(within(name, &example), expected, "{name}");
+        }
+        // Constraints of other types of names do not restrict DNS names.
+        assert!(within("dns:any.test", &constraints(&["email:example.org"], &[])));
+        assert!(!within("dns:a.test", &constraints(&[], &["dns:test"])));
+    }
+}

@@ -1,0 +1,98 @@
+//! Reads certificate requests (PKCS #10), and checks them against a profile.
+
+use const_oid::AssociatedOid;
+use der::{Decode, Encode};
+use jeton_client::{Attribute, Session};
+use spki::AlgorithmIdentifierOwned;
+use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};
+use x509_cert::request::CertReq;
+
+use super::CertificateProfile;
+use crate::certificate::{Holder, Signer};
+use crate::contents::EXTENSION_REQUEST;
+use crate::{Error, Signed, public_key_template};
+
+/// A certificate request.
+pub struct Request {
+    der: Vec<u8>,
+    request: CertReq,
+    extensions: Vec<Extension>,
+}
+
+impl Request {
+    /// Reads a request in PEM or DER.
+    pub fn parse(file: &[u8]) -> Result<Self, Error> {
+        let is_pem = file.windows(10).any(|window| window == b"-----BEGIN");
+        let wrong = |reason: String| Error::Failed(format!("not a certificate request: {reason}"));
+        let der = if is_pem {
+            der::pem::decode_vec(file).map_err(|error| wrong(error.to_string()))?.1
+        } else {
+            file.to_vec()
+        };
+        let request = CertReq::from_der(&der).map_err(|error| wrong(error.to_string()))?;
+        let mut extensions = Vec::new();
+        for attribute in request.info.attributes.iter() {
+            if attribute.oid.to_der()? == EXTENSION_REQUEST {
+                for value in attribute.values.iter() {
+                    extensions.extend(Vec::<Extension>::from_der(&value.to_der()?)?);
+                }
+            }
+        }
+        Ok(Self { der, request, extensions })
+    }
+
+    /// Returns the public key as SubjectPublicKeyInfo.
+    pub fn public_key(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.request.info.public_key.to_der()?)
+    }
+
+    /// Returns whether the key of the request signed it. The module verifies the signature.
+    pub fn is_signed_by_its_key(&self, session: &Session) -> Result<bool, Error> {
+        let parts = Signed::parse(&self.der)?;
+        let algorithm = AlgorithmIdentifierOwned::from_der(parts.algorithm)?;
+        let signer = Signer::of_signature(&self.public_key()?, &algorithm)?;
+        let mut template = public_key_template(&self.request.info.public_key)?;
+        template.push(Attribute::flag(cryptoki_sys::CKA_VERIFY, true));
+        let key = session.create_object(&template)?;
+        let valid = signer.verify(session, key, parts.tbs, parts.signature);
+        session.destroy_object(key)?;
+        valid
+    }
+
+    /// Returns the subject and the names that the request asks for.
+    pub fn holder(&self) -> Result<Holder, Error> {
+        let names = self.extension::<SubjectAltName>()?.map(|names| names.0).unwrap_or_default();
+        Ok(Holder { subject: self.request.info.subject.clone(), names })
+    }
+
+    /// Fails with [`Error::Refused`] if the request asks for more than the profile allows. Returns
+    /// the identifiers of the extensions that no certificate of this CA has.
+    pub fn check(&self, profile: &CertificateProfile) -> Result<Vec<String>, Error> {
+        let name = profile.name;
+        let refused = |what: &str| {
+            Err(Error::Refused(format!(
+                "the request asks for {what}, which the profile {name} does not allow"
+            )))
+        };
+        if self.extension::<BasicConstraints>()?.is_some_and(|basic| basic.ca) && !profile.is_authority {
+            return refused("the certificate of a CA");
+        }
+        let usages = self.extension::<KeyUsage>()?.map(|usage| usage.0).unwrap_or_default();
+        if usages.into_iter().any(|usage| !profile.usages.contains(&usage)) {
+            return refused("another key usage");
+        }
+        let extended = self.extension::<ExtendedKeyUsage>()?.map(|usage| usage.0).unwrap_or_default();
+        if extended.iter().any(|usage| Some(*usage) != profile.extended) {
+            return refused("another extended key usage");
+        }
+        let known = [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID];
+        let others = self.extensions.iter().filter(|extension| !known.contains(&extension.extn_id));
+        Ok(others.map(|extension| extension.extn_id.to_string()).collect())
+    }
+
+    fn extension<E: AssociatedOid + for<'a> Decode<'a>>(&self) -> Result<Option<E>, Error> {
+        let found = self.extensions.iter().find(|extension| extension.extn_id == E::OID);
+        Ok(found.map(|extension| E::from_der(extension.extn_value.as_bytes())).transpose()?)
+    }
+}

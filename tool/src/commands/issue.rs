@@ -1,0 +1,180 @@
+//! `cert issue`, `cert issued` and `cert revoke`: the certificates of a CA.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use jeton_client::text::shown;
+use jeton_pki::certificate::{self, Holder, general_name};
+use jeton_pki::issuer::{Order, PROFILES, Request, profile};
+use jeton_tool::Error;
+use jeton_tool::register::Register;
+use serde::Serialize;
+
+use super::authority::{self, Authority, IssuedRow, ListFile, REASONS};
+use super::out::{self, Encoding, Output, Written};
+use super::pin::warn;
+
+/// Sign a certificate for a request (PKCS#10) with the key of a CA.
+///
+/// --label or --id chooses the key of the CA. The profile decides the extensions, and limits the
+/// lifetime and the names. A request that asks for more is refused, and so is one that its own key
+/// did not sign. The certificate is in the list of issued certificates before it is written.
+#[derive(Args)]
+pub struct Issue {
+    /// The file with the request, or - for standard input.
+    request: PathBuf,
+    #[command(flatten)]
+    authority: Authority,
+    /// What the certificate is for.
+    #[arg(long, value_parser = PossibleValuesParser::new(PROFILES.iter().map(|profile| profile.name)))]
+    profile: String,
+    /// The subject, instead of that of the request: "CN=www.example.org,O=Example".
+    #[arg(long)]
+    subject: Option<String>,
+    /// A name, instead of those of the request: dns:NAME, ip:ADDRESS, email:ADDRESS or uri:URI. May
+    /// be repeated.
+    #[arg(long, value_name = "NAME")]
+    san: Vec<String>,
+    /// The certificate is valid for this number of days from now. The default and the maximum
+    /// depend on the profile.
+    #[arg(long)]
+    days: Option<u32>,
+    /// The number of CAs that may follow below a sub-ca.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    path_length: u8,
+    /// The certificates below a sub-ca have only names in this domain: dns:example.org. May be
+    /// repeated.
+    #[arg(long, value_name = "NAME")]
+    permit: Vec<String>,
+    /// The certificates below a sub-ca have no names in this domain. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    exclude: Vec<String>,
+    /// The address of the CRL of the CA.
+    #[arg(long, value_name = "URL")]
+    crl_url: Option<String>,
+    /// The address of the OCSP responder of the CA.
+    #[arg(long, value_name = "URL")]
+    ocsp_url: Option<String>,
+    /// The format of the output.
+    #[arg(long, value_enum, default_value = "pem")]
+    format: Encoding,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A new certificate in `--json`.
+#[derive(Serialize)]
+struct New {
+    #[serde(flatten)]
+    row: IssuedRow,
+    #[serde(flatten)]
+    written: Written,
+}
+
+impl Issue {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        if self.output.is_kept() {
+            self.output.text(&[])?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let request = Request::parse(&out::input(&self.request, jeton_tool::formats::MAX_FILE)?)?;
+        let profile = profile(&self.profile).expect("clap accepts only the names of the table");
+        for extension in request.check(profile)? {
+            warn(&format!("the certificate does not have the extension {extension} of the request"));
+        }
+        let ready = self.authority.open()?;
+        ready.expect_own_key()?;
+        if !request.is_signed_by_its_key(&ready.session)? {
+            return Err(
+                jeton_pki::Error::Refused("the signature of the request is not valid".to_owned()).into()
+            );
+        }
+        let names = |names: &[String]| names.iter().map(|name| Ok(general_name(name)?)).collect();
+        let permitted: Result<_, Error> = names(&self.permit);
+        let excluded: Result<_, Error> = names(&self.exclude);
+        let order = Order {
+            profile,
+            holder: self.holder(&request)?,
+            public_key: &request.public_key()?,
+            days: self.days,
+            path_length: self.path_length,
+            permitted: permitted?,
+            excluded: excluded?,
+            crl_url: self.crl_url.as_deref(),
+            ocsp_url: self.ocsp_url.as_deref(),
+        };
+        let mut serial = [0; 16];
+        ready.session.random(&mut serial)?;
+        let tbs = ready.issuer.certificate_tbs(&order, serial)?;
+        let signature = self.authority.sign(&ready, &ready.issuer.signer, &tbs)?;
+        let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
+        let entry = authority::entry_of(&der, profile.name)?;
+        authority::register(&self.authority.list, &ready)?.add(&ready.name, &entry, &der)?;
+        let written = self.output.encoded(&der, "CERTIFICATE", self.format)?;
+        if out::is_json() {
+            out::json(&New { row: IssuedRow::of(&entry), written })?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the subject and the names: those of the options, or else those of the request.
+    fn holder(&self, request: &Request) -> Result<Holder, Error> {
+        let mut holder = request.holder()?;
+        if let Some(subject) = &self.subject {
+            holder.subject = Holder::parse(subject, &[])?.subject;
+        }
+        if !self.san.is_empty() {
+            holder.names = self.san.iter().map(|name| general_name(name)).collect::<Result<_, _>>()?;
+        }
+        Ok(holder)
+    }
+}
+
+/// List the certificates that `cert issue` made.
+#[derive(Args)]
+pub struct Issued {
+    #[command(flatten)]
+    list: ListFile,
+}
+
+impl Issued {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let entries = Register::existing(&self.list.path()?)?.entries(None)?;
+        let rows: Vec<_> = entries.iter().map(IssuedRow::of).collect();
+        if out::is_json() {
+            out::json(&rows)?;
+        } else {
+            rows.iter().try_for_each(IssuedRow::show)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Revoke a certificate that `cert issue` made. The next CRL and the next OCSP response say so.
+#[derive(Args)]
+pub struct Revoke {
+    /// The serial number in hexadecimal digits.
+    serial: String,
+    #[command(flatten)]
+    list: ListFile,
+    /// The reason.
+    #[arg(long, default_value = "unspecified", value_parser = PossibleValuesParser::new(REASONS.map(|(_, name)| name)))]
+    reason: String,
+}
+
+impl Revoke {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let reason = REASONS.iter().find(|(_, name)| *name == self.reason);
+        let (reason, _) = reason.expect("clap accepts only the names of the table");
+        let serial = self.serial.to_ascii_lowercase().replace(':', "");
+        let entry = Register::existing(&self.list.path()?)?.revoke(&serial, *reason as u32)?;
+        let text = format!("The certificate {serial} of {} is revoked.", shown(&entry.subject));
+        out::result(&IssuedRow::of(&entry), text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,119 @@
+//! `key derive`: agrees on a key with ECDH.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use cryptoki_sys::*;
+use der::Decode;
+use jeton_pki::key_type::{KeyType, Shape};
+use jeton_tool::Error;
+use jeton_tool::client::{Access, Attribute, Structure};
+use jeton_tool::formats::{self, Item, Password, certificate::public_key_of};
+use jeton_tool::object::describe;
+use spki::SubjectPublicKeyInfoRef;
+
+use super::{NewKey, id_or_random};
+use crate::commands::object::show;
+use crate::commands::out;
+use crate::commands::pin::UserPin;
+use crate::commands::target::{Need, Objects, Target};
+
+/// Derive a secret key with ECDH from a private key of the token and the public key of a peer.
+#[derive(Args)]
+pub(super) struct Derive {
+    /// The file with the public key or the certificate of the peer.
+    peer: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pin: UserPin,
+    /// The label of the private key.
+    #[arg(long, value_name = "LABEL", required_unless_present = "with_id")]
+    with: Option<String>,
+    /// The ID of the private key, in hexadecimal digits.
+    #[arg(long, value_name = "HEX", conflicts_with = "with")]
+    with_id: Option<String>,
+    /// The key derivation function of X9.63, or none for the first bytes of the shared secret.
+    #[arg(long, value_enum, default_value = "sha256")]
+    kdf: Kdf,
+    /// The type of the new key: aes:BITS or generic:BYTES.
+    #[arg(long = "type", value_name = "TYPE", default_value = "aes:256")]
+    kind: String,
+    #[command(flatten)]
+    key: NewKey,
+}
+
+/// A key derivation function.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kdf {
+    /// None.
+    None,
+    /// X9.63 with SHA-256.
+    Sha256,
+    /// X9.63 with SHA-384.
+    Sha384,
+    /// X9.63 with SHA-512.
+    Sha512,
+}
+
+impl Derive {
+    /// Runs the command.
+    pub(super) fn run(self) -> Result<ExitCode, Error> {
+        let kind = KeyType::parse(&self.kind)?;
+        if kind.shape == Shape::Pair {
+            return Err(Error::Usage("a derived key has the type aes:BITS or generic:BYTES".to_owned()));
+        }
+        let key_type = if kind.mechanism.kind == CKM_AES_KEY_GEN { CKK_AES } else { CKK_GENERIC_SECRET };
+        let usages = self.key.permissions.usages(kind.usages)?;
+        let peer = self.peer()?;
+        let opened = self.target.open(None)?;
+        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
+        if let Some(key) = self.key.kept(&session, CKO_SECRET_KEY)? {
+            show(&[describe(&session, &opened.info, key)])?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let base = Objects::named(self.with.clone(), self.with_id.clone()).one(&session, &["private"])?;
+        let mut template = vec![
+            Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+            Attribute::number(CKA_KEY_TYPE, key_type),
+            Attribute::flag(CKA_TOKEN, true),
+            Attribute::flag(CKA_PRIVATE, true),
+            Attribute::flag(CKA_SENSITIVE, true),
+            Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
+            Attribute::bytes(CKA_LABEL, self.key.label.as_bytes()),
+            Attribute::bytes(CKA_ID, id_or_random(self.key.id.as_deref(), &session)?),
+        ];
+        template.extend(kind.parameters);
+        for usage in usages {
+            let (one, two) = usage.attributes();
+            template.push(Attribute::flag(one, true));
+            template.extend((one != two).then(|| Attribute::flag(two, true)));
+        }
+        let kdf = match self.kdf {
+            Kdf::None => CKD_NULL,
+            Kdf::Sha256 => CKD_SHA256_KDF,
+            Kdf::Sha384 => CKD_SHA384_KDF,
+            Kdf::Sha512 => CKD_SHA512_KDF,
+        };
+        let mechanism = Structure::new().number(kdf).counted(&[]).counted(&peer).mechanism(CKM_ECDH1_DERIVE);
+        let key = session.derive_key(&mechanism, base, &template)?;
+        show(&[describe(&session, &opened.info, key)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the point of the peer's public key.
+    fn peer(&self) -> Result<Vec<u8>, Error> {
+        let file = out::input(&self.peer, formats::MAX_FILE)?;
+        let refused = |source| Error::KeyFile { path: self.peer.clone(), source };
+        let entries = formats::read(&file, &mut Password::new(&mut || None)).map_err(refused)?;
+        let info = entries.into_iter().find_map(|entry| match entry.item {
+            Item::PublicKey(info) => Some(Ok(info)),
+            Item::Certificate(der) => Some(public_key_of(&der)),
+            Item::PrivateKey(_) => None,
+        });
+        let none = || Error::Failed(format!("{} has no public key", self.peer.display()));
+        let info = info.ok_or_else(none)??;
+        Ok(SubjectPublicKeyInfoRef::from_der(&info)?.subject_public_key.raw_bytes().to_vec())
+    }
+}

@@ -1,0 +1,160 @@
+//! A two-tier CA with the tool alone: `cert issue`, `cert revoke`, `crl` and `ocsp`. OpenSSL
+//! accepts its certificates, CRLs and responses.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use common::{Tool, has};
+
+/// The options that choose the issuing CA.
+const CA: &str = "--token online --label issuing";
+
+/// A root in a token of its own, an issuing CA, two servers and a signer of OCSP responses. The
+/// second server is revoked. Returns `None` if the module or OpenSSL is missing.
+fn two_tiers(kind: &str) -> Option<Tool> {
+    let tool = Tool::empty()?;
+    if !has("openssl", "version") {
+        return None;
+    }
+    let request = |label: &str, subject: &str, more: &str| {
+        tool.ok(&format!("key generate --token online --type {kind} --label {label}"));
+        tool.ok(&format!("csr --token online --label {label} --subject {subject} {more} --out {label}.csr"));
+    };
+    tool.ok("token init --label root");
+    tool.ok("token init --label online");
+    tool.ok(&format!("key generate --token root --type {kind} --label root"));
+    tool.ok(
+        "cert self-sign --token root --label root --subject CN=Root --ca --days 3650 --import --out root.pem",
+    );
+    request("issuing", "CN=Issuing", "");
+    tool.ok("cert issue issuing.csr --token root --label root --profile sub-ca --permit dns:example.org --out issuing.pem");
+    tool.ok("cert import issuing.pem --token online --label issuing");
+    for label in ["www", "old"] {
+        request(label, &format!("CN={label}"), &format!("--san dns:{label}.example.org"));
+        tool.ok(&format!("cert issue {label}.csr {CA} --profile tls-server --out {label}.pem"));
+    }
+    request("ocsp", "CN=Responder", "");
+    tool.ok(&format!("cert issue ocsp.csr {CA} --profile ocsp-signer --out ocsp.pem"));
+    tool.ok(&format!("cert revoke {} --reason key-compromise", serial(&tool, "CN=old")));
+    tool.ok(&format!("crl {CA} --out issuing.crl"));
+    tool.ok("crl --token root --label root --out root.crl");
+    Some(tool)
+}
+
+/// Returns the serial number of the certificate with this subject.
+fn serial(tool: &Tool, subject: &str) -> String {
+    let rows = tool.rows("cert issued --json");
+    let row = rows.iter().find(|row| row["subject"] == subject).expect("it was issued");
+    row["serial"].as_str().expect("text").to_owned()
+}
+
+/// OpenSSL checks the chain with the CRLs of both CAs, and the answers of the CA, of its delegated
+/// signer and of the responder.
+fn openssl_accepts(kind: &str) {
+    let Some(tool) = two_tiers(kind) else { return };
+    tool.shell(
+        "cat issuing.crl root.crl > crls.pem
+         verify='openssl verify -x509_strict -crl_check_all -CRLfile crls.pem -CAfile root.pem -untrusted issuing.pem'
+         $verify www.pem
+         if $verify old.pem; then exit 1; fi
+         openssl crl -in issuing.crl -CAfile issuing.pem -noout -text > text
+         grep -A1 'CRL Number' text | grep -w 1
+         grep 'Key Compromise' text
+         openssl ocsp -no_nonce -issuer issuing.pem -cert www.pem -cert old.pem -reqout request",
+    );
+    tool.ok(&format!("ocsp request {CA} --out own"));
+    tool.ok("ocsp request --token online --label ocsp --ca-cert issuing.pem --signer-cert ocsp.pem --out delegated");
+    let check = "-issuer issuing.pem -cert www.pem -CAfile root.pem -verify_other issuing.pem";
+    for response in ["own", "delegated"] {
+        let text = tool.shell(&format!("openssl ocsp -respin {response} {check} -cert old.pem 2>&1"));
+        let expected = ["Response verify OK", "www.pem: good", "old.pem: revoked", "Reason: keyCompromise"];
+        assert!(expected.iter().all(|line| text.contains(line)), "{text}");
+    }
+    let mut responder = tool.command(&format!("ocsp --listen 127.0.0.1:0 {CA}"));
+    let mut responder = responder.stdout(Stdio::piped()).spawn().expect("the tool");
+    let mut url = String::new();
+    BufReader::new(responder.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
+    let text = tool.shell(&format!("openssl ocsp -url {} {check} 2>&1", url.trim()));
+    responder.kill().and_then(|()| responder.wait()).expect("the responder");
+    assert!(text.contains("Response verify OK") && text.contains("www.pem: good"), "{text}");
+}
+
+#[test]
+fn openssl_accepts_a_ca_with_p256() {
+    openssl_accepts("ec:p256");
+}
+
+#[test]
+fn openssl_accepts_a_ca_with_rsa_3072() {
+    openssl_accepts("rsa:3072");
+}
+
+/// OpenSSL verifies ML-DSA from version 3.5 on. An older one splits the structures, and the module
+/// verifies the signatures.
+#[test]
+fn the_signatures_of_a_ca_with_ml_dsa_65_are_valid() {
+    let is_new =
+        |version: &str| version.contains(" 3.5") || version.contains(" 3.6") || version.contains(" 4.");
+    let version =
+        Command::new("openssl").arg("version").output().map(|output| output.stdout).unwrap_or_default();
+    if is_new(&String::from_utf8_lossy(&version)) {
+        return openssl_accepts("ml-dsa-65");
+    }
+    let Some(tool) = two_tiers("ml-dsa-65") else { return };
+    let signed = [("www.pem", CA), ("issuing.crl", CA), ("issuing.pem", "--token root --label root")];
+    for (file, key) in signed {
+        // The signed part is the first element of the outer SEQUENCE. The signature is the last
+        // element, after a byte with the number of unused bits.
+        tool.shell(&format!(
+            "openssl asn1parse -in {file} -noout -out der
+             openssl asn1parse -inform DER -in der -strparse 4 -noout -out message
+             tail -c 3309 der > signature"
+        ));
+        tool.ok(&format!("verify message {key} --class public --signature signature"));
+    }
+}
+
+#[test]
+fn requests_beyond_the_profile_or_the_ca_are_refused() {
+    let Some(tool) = two_tiers("ec:p256") else { return };
+    tool.shell(
+        "openssl req -new -newkey rsa:2048 -noenc -keyout key -subj /CN=x -addext basicConstraints=CA:TRUE \
+           -addext subjectAltName=DNS:x.example.org -out ca.csr
+         openssl req -new -key key -subj /CN=x -addext subjectAltName=DNS:x.other.test -out other.csr
+         openssl req -new -key key -subj /CN=x -sha384 -addext subjectAltName=DNS:x.example.org -out good.csr
+         openssl req -in good.csr -outform DER -out good.der
+         # The first byte of the name x.example.org becomes y.
+         sed 's/x\\.example/y.example/' good.der > changed.der",
+    );
+    let issue = |request: &str, more: &str| format!("cert issue {request} {CA} {more}");
+    for (request, more, reason) in [
+        ("ca.csr", "--profile tls-server", "asks for the certificate of a CA"),
+        ("other.csr", "--profile tls-server", "name constraints"),
+        ("changed.der", "--profile tls-server", "signature of the request is not valid"),
+        ("good.csr", "--profile tls-server --days 399", "at most 398 days"),
+        ("good.csr", "--profile tls-client --san ip:127.0.0.1", "no names of the type ip"),
+        ("issuing.csr", "--profile tls-server", "needs a name"),
+        ("issuing.csr", "--profile sub-ca", "allows 0 CAs below it"),
+        ("good.csr", "--profile tls-server --permit dns:a", "only the profile sub-ca"),
+    ] {
+        let text = tool.fails(7, &issue(request, more));
+        assert!(text.contains(reason), "{request} {more}: {text}");
+    }
+    let before = tool.rows("cert issued --json").len();
+    tool.ok(&issue("good.csr", "--profile tls-server"));
+    assert_eq!(tool.rows("cert issued --json").len(), before + 1);
+}
+
+#[test]
+fn the_number_of_a_crl_grows_and_a_certificate_is_revoked_once() {
+    let Some(tool) = two_tiers("ec:p256") else { return };
+    let number = || tool.json(&format!("crl {CA} --json"))["number"].as_u64();
+    assert_eq!((number(), number()), (Some(2), Some(3)));
+    tool.fails(4, &format!("cert revoke {}", serial(&tool, "CN=old")));
+    tool.fails(3, "cert revoke 0102");
+    let rows = tool.rows("cert issued --json");
+    let revoked: Vec<_> = rows.iter().filter(|row| row["status"] == "revoked").collect();
+    assert!(revoked.len() == 1 && revoked[0]["reason"] == "key-compromise", "{rows:?}");
+}

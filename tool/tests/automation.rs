@@ -1,0 +1,167 @@
+//! The tool in scripts: commands that are run again, JSON, exit statuses, manual pages and
+//! completions.
+
+mod common;
+
+use std::process::Command;
+
+use common::{PIN, SO_PIN, Tool, has, run};
+use serde_json::Value;
+
+/// Makes a token, keys, a CA, certificates, a data object and a backup. Each line may be repeated.
+const PROVISION: &str = r#"
+jeton token init --label web --if-absent --json > token.json
+jeton key generate --token web --type ec:p256 --label ca --id 01 --if-absent --json > ca.json
+jeton key generate --token web --type rsa:2048 --label www --id 02 --if-absent > /dev/null
+jeton key generate --token web --type aes:256 --label wrap --if-absent > /dev/null
+jeton cert self-sign --token web --label ca --subject CN=CA --ca --import --out ca.pem --if-absent
+jeton csr --token web --label www --subject CN=www --san dns:www.example.org --out www.csr --if-absent
+jeton cert issue www.csr --token web --label ca --profile tls-server --out www.pem --if-absent
+jeton cert import www.pem --token web --label www --id 02 --if-absent > /dev/null
+test -f file.pem || openssl genpkey -algorithm ed25519 -out file.pem
+jeton key import file.pem --token web --label imported --if-absent > /dev/null
+jeton object import www.csr --token web --label request --if-absent > /dev/null
+jeton backup new-key backup.key --if-absent --json | jq -r .recipient > recipients
+jeton backup create web.backup --token web --recipients-file recipients --if-absent > /dev/null
+jeton backup verify web.backup --identity backup.key --json | jq -e '.label == "web"' > /dev/null
+jq -r '.token.serial' token.json
+jq -r '.[] | select(.class == "private").uri' ca.json
+jeton object list --token web --json | jq -r '.[] | "\(.class) \(.label) \(.id)"'
+jeton cert issued --json | jq -r '.[] | "\(.serial) \(.status)"'
+"#;
+
+#[test]
+fn a_provisioning_script_runs_twice_with_the_same_result() {
+    let Some(tool) = Tool::empty() else { return };
+    if !has("jq", "--version") || !has("openssl", "version") {
+        return;
+    }
+    let provision = || {
+        let jeton = format!("jeton() {{ {} \"$@\"; }}\n", env!("CARGO_BIN_EXE_jeton"));
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-euo", "pipefail", "-c", &[&jeton, PROVISION].concat()])
+            .current_dir(tool.scratch.path());
+        shell.env("JETON_DIR", tool.scratch.file("tokens")).env("JETON_CONF", tool.scratch.file("conf"));
+        run(shell.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN))
+    };
+    let (status, first) = provision();
+    assert_eq!(status, 0, "{first}");
+    assert!(first.lines().count() > 10 && first.contains("pkcs11:"), "{first}");
+    assert_eq!(provision(), (0, first));
+}
+
+#[test]
+fn a_second_token_or_key_with_one_label_needs_the_option_that_allows_it() {
+    let Some(tool) = Tool::new() else { return };
+    tool.fails(4, "token init --label mine");
+    tool.ok("token init --label mine --allow-duplicate");
+    tool.ok("token init --label third");
+    tool.fails(4, "token rename --token third --label mine");
+    tool.ok("token delete --token third --yes");
+    let serial =
+        |at: usize| tool.json("token list --json")[at]["token"]["serial"].as_str().map(str::to_owned);
+    tool.ok(&format!("token delete --serial {} --yes", serial(1).expect("a second token")));
+    tool.ok("key generate --type ec:p256 --label key --id 01");
+    tool.fails(4, "key generate --type ec:p256 --label key");
+    tool.fails(4, "key generate --type ec:p256 --label other --id 01");
+    // The key that is kept must be of the type that the script wants.
+    tool.fails(4, "key generate --type ec:p384 --label key --if-absent");
+    assert_eq!(tool.rows("object list --json").len(), 2);
+    tool.ok("key generate --type ec:p256 --label key --allow-duplicate");
+    assert_eq!(tool.rows("object list --json").len(), 4);
+}
+
+#[test]
+fn each_failure_has_its_exit_status_and_json_names_it() {
+    let Some(tool) = Tool::new() else { return };
+    tool.ok("key generate --type ec:p256 --label key");
+    tool.write("message", "text");
+    tool.ok("backup new-key identity");
+    let recipient = tool.json("backup new-key identity --if-absent --json")["recipient"].clone();
+    tool.ok(&format!("backup create web.backup --recipient {}", recipient.as_str().expect("text")));
+    let cases = [
+        (2, "usage", "key generate --type nothing --label x"),
+        (3, "not-found", "sign message --label other"),
+        (3, "not-found", "sign missing --label key"),
+        (3, "not-found", "object list --token other"),
+        (4, "exists", "token init --label mine"),
+        (5, "wrong-pin", "object list --pin wrongwrong"),
+        (5, "wrong-pin", "backup verify web.backup --identity identity --pin wrongwrong"),
+        (7, "refused", "pin change --new-pin 1"),
+        (8, "damaged", "backup verify message --passphrase 123456789012"),
+        (10, "device", "object list --module /etc/passwd"),
+    ];
+    for (status, name, line) in cases {
+        let text = tool.fails(status, &format!("{line} --json"));
+        let error: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+        assert_eq!((&error["status"], &error["error"]), (&status.into(), &name.into()), "{line}: {text}");
+    }
+    // The login of `pin change` set the count back to 0.
+    for _ in 0..10 {
+        tool.fails(5, "object list --pin wrongwrong");
+    }
+    tool.fails(6, "object list");
+}
+
+#[test]
+fn a_listing_has_a_line_for_each_object_in_a_stable_order() {
+    let Some(tool) = Tool::new() else { return };
+    for label in ["b", "a", "c"] {
+        tool.ok(&format!("key generate --type ed25519 --label {label}"));
+    }
+    let list = tool.ok("object list");
+    let labels: Vec<_> = list.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(labels, ["a", "a", "b", "b", "c", "c"], "{list}");
+    assert!(list.lines().all(|line| line.len() <= 80), "{list}");
+    let (_, text) = run(&mut tool.without_pins("object list"));
+    assert!(text.lines().count() == 4 && text.contains("private objects are hidden"), "{text}");
+}
+
+#[test]
+fn both_sides_of_ecdh_derive_one_key_and_data_objects_are_exported() {
+    let Some(tool) = Tool::new() else { return };
+    for label in ["one", "two"] {
+        tool.ok(&format!("key generate --type ec:p256 --label {label} --usage derive"));
+        tool.ok(&format!("key export --label {label} --out {label}.pem"));
+    }
+    tool.ok("key derive two.pem --with one --label ours");
+    tool.ok("key derive one.pem --with two --label theirs");
+    tool.write("message", "attack at dawn");
+    tool.ok("encrypt message --label ours --out sealed");
+    assert_eq!(tool.ok("decrypt sealed --label theirs"), "attack at dawn");
+    if has("openssl", "version") {
+        // The first bytes of the secret are those that OpenSSL derives.
+        tool.shell("openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out peer && openssl pkey -in peer -pubout -out peer.pem && openssl pkeyutl -derive -inkey peer -peerkey one.pem -out secret");
+        tool.ok("key derive peer.pem --with one --kdf none --label raw");
+        tool.ok("key import secret --type aes --label secret");
+        tool.ok("encrypt message --label raw --out sealed --force");
+        assert_eq!(tool.ok("decrypt sealed --label secret"), "attack at dawn");
+    }
+    tool.ok("object import message --label note --application mine");
+    tool.fails(4, "object import message --label note --application mine");
+    assert_eq!(tool.ok("object export --label note"), "attack at dawn");
+    assert_eq!(tool.rows("object list --class data --json").len(), 1);
+}
+
+#[test]
+fn the_help_fits_80_columns_and_the_manual_has_its_sections() {
+    let Some(tool) = Tool::empty() else { return };
+    for line in ["--help", "cert issue --help", "key import --help", "doctor --help"] {
+        let text = tool.ok(line);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+    assert!(tool.ok("--help").contains("manual"));
+    tool.ok("manual pages");
+    let page = String::from_utf8(tool.read("pages/jeton-token-init.1")).expect("text");
+    for section in ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"] {
+        assert!(
+            page.contains(&format!(".SH \"{section}\"")) || page.contains(&format!(".SH {section}")),
+            "{page}"
+        );
+    }
+    let bash = String::from_utf8(tool.read("pages/jeton.bash")).expect("text");
+    for value in ["secret-key", "ml-dsa-65", "tls-server", "key-compromise"] {
+        assert!(bash.contains(value), "{value}");
+    }
+}
