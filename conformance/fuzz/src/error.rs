@@ -2,12 +2,28 @@
 
 use std::path::PathBuf;
 
+/// Has the variants of `Cause` in `tool/src/error.rs` that the files in `tool` use.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the tool's error documents them")]
+pub enum Cause {
+    Other,
+    NotFound,
+    Exists,
+    WrongPin,
+    Locked,
+    Refused,
+    Damaged,
+    NotPermitted,
+    Device,
+}
+
 /// Has the variants of `tool/src/error.rs` that the files in `tool` use.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the tool's error documents them")]
 pub enum Error {
-    TokenFile { what: &'static str, reason: String },
+    TokenFile { what: &'static str, cause: Cause, reason: String },
     Io { path: PathBuf, source: std::io::Error },
+    Caused(Cause, String),
     Failed(String),
     Usage(String),
 }

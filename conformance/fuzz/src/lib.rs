@@ -35,6 +35,6 @@ pub mod tool {
 }
 
 // The names that these files use.
-pub use error::Error;
+pub use error::{Cause, Error};
 use jeton_client as client;
 use tool::{output, token_file};
