@@ -65,6 +65,8 @@ struct Application {
 struct Served<'a> {
     agent: &'a Arc<Agent>,
     peer: String,
+    /// Whether the peer is root, or the user of the agent.
+    administers: bool,
     /// The rule of the peer; `None` if it may do everything.
     rule: Option<&'a Rule>,
     application: Option<(Name, Arc<Application>)>,
@@ -135,7 +137,8 @@ impl Agent {
         let name = peer.clone();
         let served = thread::Builder::new().stack_size(STACK).spawn(move || {
             let rule = agent.rules.of(uid, gid).flatten();
-            let mut served = Served { agent: &agent, peer, rule, application: None };
+            let administers = uid == 0 || uid == rustix::process::geteuid().as_raw();
+            let mut served = Served { agent: &agent, peer, administers, rule, application: None };
             let _ = served.run(&mut Channel::new(stream, agent.asking));
         });
         if let Err(error) = served {
@@ -224,6 +227,7 @@ impl Served<'_> {
                 Reply::Done(CKR_OK)
             }
             Request::Resume { session, ticket } => Reply::Done(self.resume(session, ticket)),
+            Request::Status if !self.administers => Reply::Refused("only root and the agent's user may ask"),
             Request::Status => {
                 text = self.agent.status();
                 Reply::Text(&text)
