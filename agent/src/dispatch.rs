@@ -93,7 +93,7 @@ macro_rules! serve {
         serve!($c $name {$($t)* let _ = Pointee::<u64>::take($c.rest)?;} ($($g)* None,) {$($r)*} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [In $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let $a = Given::take($c.rest)?;} ($($g)* $a.pointer(), $a.len(),) {$($r)*} $($rest)*)
+        serve!($c $name {$($t)* let $a = Given::take($c.rest)?;} ($($g)* $a.pointer(), $a.length(),) {$($r)*} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Ignored $a:ident, $b:ident] $($rest:tt)*) => {
         serve!($c $name {$($t)*} ($($g)* null_mut(), 0,) {$($r)*} $($rest)*)
@@ -138,7 +138,7 @@ macro_rules! serve {
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Message $a:ident, $b:ident] $($rest:tt)*) => {
         serve!($c $name {$($t)* let mut $a = MessageGiven::take($c.rest)?;}
-            ($($g)* $a.pointer(), $a.len(),) {$($r)* [memory $a]} $($rest)*)
+            ($($g)* $a.pointer(), $a.length(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Template $a:ident, $b:ident] $($rest:tt)*) => {
         serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest)?;}
@@ -150,11 +150,14 @@ macro_rules! serve {
     };
 }
 
+/// Takes the code of a call and what its function wrote.
+pub type Answering<'a> = dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed> + 'a;
+
 /// A call, and where its answer goes.
 struct Carried<'a, 'b> {
     session: CK_SESSION_HANDLE,
     rest: &'b mut std::slice::Iter<'a, Argument<'a>>,
-    answer: &'b mut dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed>,
+    answer: &'b mut Answering<'b>,
 }
 
 macro_rules! carry_out {
@@ -165,7 +168,7 @@ macro_rules! carry_out {
             function: Function,
             session: CK_SESSION_HANDLE,
             arguments: &'a [Argument<'a>],
-            answer: &mut dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed>,
+            answer: &mut Answering<'_>,
         ) -> Result<(), Malformed> {
             let carried = Carried { session, rest: &mut arguments.iter(), answer };
             match function {

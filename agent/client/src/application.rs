@@ -202,9 +202,10 @@ impl Application {
         session: Option<CK_SESSION_HANDLE>,
         arguments: &[&dyn Sent],
     ) -> CK_RV {
-        // SAFETY: the caller's promise.
         let outcome = match session {
+            // SAFETY: the caller's promise.
             None => unsafe { self.call_without_session(function, arguments) },
+            // SAFETY: the caller's promise.
             Some(handle) => unsafe { self.call_in_session(function, handle, arguments) },
         };
         match outcome {
@@ -351,10 +352,10 @@ impl Application {
             }
             let at = connection.frame().len();
             append(connection, &call)?;
+            let encoded = &connection.frame()[at..];
             // SAFETY: the caller's promise.
-            if let Some(code) =
-                unsafe { self.answer_here(&mut session, &call, arguments, &connection.frame()[at..]) }
-            {
+            let here = unsafe { self.answer_here(&mut session, &call, arguments, encoded) };
+            if let Some(code) = here {
                 self.put_back(linked);
                 return Ok(code);
             }

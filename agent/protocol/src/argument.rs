@@ -515,19 +515,11 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns the length.
-    pub fn len(&self) -> u64 {
+    /// Returns the length that the application passed.
+    pub fn length(&self) -> u64 {
         match self.0 {
             Input::Absent(len) => len,
             Input::Data(bytes) => bytes.len() as u64,
-        }
-    }
-
-    /// Returns the bytes.
-    pub fn bytes(&self) -> &'a [u8] {
-        match self.0 {
-            Input::Absent(_) => &[],
-            Input::Data(bytes) => bytes,
         }
     }
 }
@@ -711,8 +703,8 @@ impl<'a> MessageGiven<'a> {
         self.0.pointer().cast()
     }
 
-    /// Returns the length.
-    pub fn len(&self) -> u64 {
+    /// Returns the length that the application passed.
+    pub fn length(&self) -> u64 {
         self.0.len()
     }
 
