@@ -59,7 +59,7 @@ pub enum Request<'a> {
     },
     /// `C_Finalize`: ends the application.
     End,
-    /// Logs in with a [`Ticket`] that another agent made, before it ended.
+    /// Logs in with a ticket that an agent made before it ended.
     Resume {
         /// A session on the token.
         session: u64,
