@@ -161,7 +161,7 @@ fn rsa_generation_enforces_its_limits() {
         let generate = |bits, public_exponent: &[u8]| {
             provider.keys.generate(&PairSpec::Rsa { bits, public_exponent }).err()
         };
-        for bits in [0, 1016, 2047, 8193, 16384] {
+        for bits in [0, 1023, 8193, 16384] {
             assert_eq!(generate(bits, &[1, 0, 1]), Some(Error::KeySizeRange), "{} {bits}", provider.name);
         }
         for exponent in [&[][..], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {

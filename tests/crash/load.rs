@@ -57,7 +57,7 @@ fn time(tokens: usize) -> Duration {
 fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &str, left: bool) {
     let mechanism = plain(M::ECDSA_SHA256);
     client.sign(session, &mechanism, shared, label.as_bytes()).expect("a signature");
-    let made = if left {
+    let mut made = if left {
         vec![client.create(session, &data(label).stored().flag(A::PRIVATE, true)).expect("data")]
     } else {
         let (public, private) = pair(client, session, Kind::P256, &none().stored().label(label));
@@ -65,6 +65,7 @@ fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &
         assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         vec![public, private]
     };
+    made.sort_unstable();
     assert_eq!(client.find(session, &none().label(label)), made);
     if left {
         println!("left {label}");

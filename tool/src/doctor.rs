@@ -357,7 +357,7 @@ fn has_sealing_key(settings: &BTreeMap<&str, String>) -> bool {
 /// Returns a finding if the file of the configured sealing key cannot be read.
 fn unreadable_sealing_key(settings: &BTreeMap<&str, String>) -> Option<Finding> {
     let path = Path::new(settings.get("store.sealing-key")?.strip_prefix("file:")?);
-    let reason = File::open(path).err()?;
+    let reason = std::io::Error::from(rustix::fs::access(path, Access::READ_OK).err()?);
     let problem = format!("the configured sealing key cannot be read: {reason}");
     let remedy = "put the file of the sealing key back; without it, no PIN opens the tokens that need it";
     Some(Finding::new("sealing-key", Some(path), problem, remedy.to_owned()))

@@ -48,9 +48,12 @@ pub fn unreadable() -> Option<Error> {
         Err(_) => return None,
     };
     let mut paths = entries.flatten().map(|entry| entry.path());
+    // Another user may have put a FIFO under this name, so the file is not opened.
     paths.find_map(|path| {
         let is_token = path.extension().is_some_and(|ending| ending == "jeton");
-        Some(Error::io(&path)(std::fs::File::open(&path).err().filter(|_| is_token)?))
+        let reason =
+            is_token.then(|| rustix::fs::access(&path, rustix::fs::Access::READ_OK).err()).flatten()?;
+        Some(Error::io(&path)(reason.into()))
     })
 }
 
