@@ -329,13 +329,13 @@ fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
         fs::create_dir(folder).expect("the directory is fresh");
     }
     let refused = format!("jeton-driver: {store}: ");
-    let of_pipeline = "FAILED: in-process, ecdsa-p256, batch of 512: db_insert_certs: database: ";
+    let of_pipeline = "FAILED: AWS-LC directly, ecdsa-p256, batch of 512: db_insert_certs: database: ";
     let large: [(&str, &[&str], &str); 2] = [
         ("400", &["pipeline", "--sizes", "512", "--min-seconds", "0"], of_pipeline),
         (
             "1000",
             &["issue", "--clients", "4", "--requests", "2000", "--database", &database],
-            "FAILED: in-process: clients 4,",
+            "FAILED: AWS-LC directly: clients 4,",
         ),
     ];
     let with_store = SCENARIOS.map(|scenario| [scenario.command, &["--results", &store]].concat());
@@ -372,7 +372,7 @@ fn a_file_that_is_no_store_of_this_version_is_named_and_kept() {
     let set_version = Connection::open(&store).and_then(|store| store.pragma_update(None, "user_version", 7));
     set_version.expect("a change");
     fs::write(&text, "important").expect("the directory is writable");
-    let of_version = "store: a result store of version 7; this tool reads version 3";
+    let of_version = "store: a result store of version 7; this tool reads version 4";
     for (file, wanted) in [(&store, of_version), (&text, "not a ")] {
         let before = fs::read(file).expect("a file");
         let readers = [driver(["report", file, "--html", &page]), driver(["compare", file, file])];
@@ -474,7 +474,7 @@ fn a_hostile_module_is_reported_and_the_baseline_goes_on() {
         let mut command = PIPELINE.measure(&module, "0");
         let (code, text) = run(command.args(["--stall-seconds", "2", "--pin", "1234"]));
         assert!(code == 1 && text.contains(&format!("FAILED: {name}: {expected}")), "{text}");
-        assert!(text.contains("medians; runs: in-process 6"), "{text}");
+        assert!(text.contains("medians; runs: AWS-LC directly 6"), "{text}");
     }
 }
 
