@@ -406,7 +406,8 @@ fn tokens(
     let paths: BTreeSet<_> = opened.iter().map(TokenFile::path).collect();
     for (path, _) in files.tokens().filter(|(path, _)| !paths.contains(path.as_path())) {
         // A file that this user may not open is not damaged.
-        if let Err(reason) = File::open(path) {
+        if let Err(reason) = rustix::fs::access(path, Access::READ_OK) {
+            let reason = std::io::Error::from(reason);
             let problem = format!("this user cannot open the token: {reason}");
             let remedy = "use the tool as the owner of the file, or as a member of its group".to_owned();
             findings.push(Finding::new("access", Some(path), problem, remedy));
