@@ -6,6 +6,7 @@
 //! depend on the core, so that the client can use the names without the core.
 
 mod attribute;
+mod function_lists;
 mod mechanism;
 mod object;
 mod return_code;
