@@ -149,12 +149,15 @@ impl Rule {
         self.tokens.is_some()
     }
 
-    /// Returns the user PIN if the agent logs in to the token of a slot itself.
-    pub fn pin(&self, module: &Module, slot: SlotId) -> Option<Zeroizing<Vec<u8>>> {
+    /// Returns whether the agent logs in to the token of a slot itself.
+    pub fn logs_in(&self, module: &Module, slot: SlotId) -> bool {
+        let Some(login) = &self.login else { return false };
+        module.token(slot).is_ok_and(|token| label(&token) == login.token)
+    }
+
+    /// Returns the user PIN of that token.
+    pub fn pin(&self) -> Option<Zeroizing<Vec<u8>>> {
         let login = self.login.as_ref()?;
-        if label(&module.token(slot).ok()?) != login.token {
-            return None;
-        }
         let path = match (&login.pin_file, &login.pin_credential) {
             (Some(path), _) => path.clone(),
             (None, Some(name)) => Path::new(&std::env::var_os("CREDENTIALS_DIRECTORY")?).join(name),
@@ -171,11 +174,6 @@ impl Rule {
             pin.pop();
         }
         Some(pin)
-    }
-
-    /// Returns whether the agent logs in to a token of the client.
-    pub fn logs_in(&self) -> bool {
-        self.login.is_some()
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Agent {
 /// An application of a client.
 struct Application {
     module: Module,
-    /// Who started it. Nobody else joins it.
+    /// The user who started it. No other user joins it.
     peer: String,
     connections: AtomicUsize,
     /// The sessions whose signature operation makes one-time passwords.
@@ -115,7 +115,7 @@ impl Agent {
                     since = Instant::now();
                 }
             }
-            info!("nobody is connected");
+            info!("no application is connected");
             let _ = agent.module.finalize();
             std::process::exit(0);
         });
@@ -349,8 +349,13 @@ impl Served<'_> {
             protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)?;
             return Ok(Some(code));
         }
-        let is_login = matches!(call.function, Function::C_Login | Function::C_Logout);
-        if is_login && rule.logs_in() && is_user(module, session) {
+        // A program may insist on a login of the user, or end with a logout.
+        let is_login = match call.function {
+            Function::C_Login => matches!(call.arguments.first(), Some(Argument::Number(CKU_USER))),
+            function => function == Function::C_Logout,
+        };
+        let slot = slot_of(module, session).filter(|_| is_login && is_user(module, session));
+        if slot.is_some_and(|slot| rule.logs_in(module, slot)) {
             let (outputs, otp, ticket) = (Vec::new(), false, None);
             protocol::append(&Answer { code: CKR_OK, state, outputs, otp, ticket }, frame)?;
             return Ok(Some(CKR_OK));
@@ -387,16 +392,16 @@ impl Served<'_> {
         match call.function {
             Function::C_OpenSession => {
                 let session = u64::from_ne_bytes(first[..].try_into().ok()?);
-                if !is_user(module, session)
-                    && let Some(pin) = rule.pin(module, SlotId(*slot))
+                if rule.logs_in(module, SlotId(*slot))
+                    && !is_user(module, session)
+                    && let Some(pin) = rule.pin()
                     && let Err(error) = module.login(SessionHandle(session), User::User, &pin)
                 {
                     warn!(peer = self.peer, ?error, "the agent cannot log in");
                 }
                 None
             }
-            Function::C_GetTokenInfo => {
-                rule.pin(module, SlotId(*slot))?;
+            Function::C_GetTokenInfo if rule.logs_in(module, SlotId(*slot)) => {
                 let at = std::mem::offset_of!(CK_TOKEN_INFO, flags);
                 let mut info = first.to_vec();
                 let flags = u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?);
@@ -485,9 +490,14 @@ fn is_user(module: &Module, session: u64) -> bool {
     state.is_ok_and(|state| matches!(state, CKS_RO_USER_FUNCTIONS | CKS_RW_USER_FUNCTIONS))
 }
 
+/// Returns the slot of a session.
+fn slot_of(module: &Module, session: u64) -> Option<SlotId> {
+    module.session(SessionHandle(session)).ok().map(|session| session.slot)
+}
+
 /// Returns the serial number of the token of a session.
 fn serial(module: &Module, session: u64) -> Option<Vec<u8>> {
-    let slot = module.session(SessionHandle(session)).ok()?.slot;
+    let slot = slot_of(module, session)?;
     Some(module.token(slot).ok()?.serial.into())
 }
 
@@ -497,7 +507,7 @@ impl Drop for Served<'_> {
         let Some((name, application)) = self.application.take() else { return };
         let mut applications = lock(&self.agent.applications);
         if application.connections.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // The process has ended, or will begin anew.
+            // The process has ended, or starts another application.
             applications.remove(&name);
             drop(applications);
             if application.module.finalize().is_ok() {

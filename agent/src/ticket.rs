@@ -3,8 +3,8 @@
 //! cannot open it, and it is valid for the same user of the system and the same token only.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
@@ -44,13 +44,27 @@ pub struct Holder<'a> {
 impl Tickets {
     /// Reads the key from this file, or makes the file.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let key = match fs::read(path) {
-            Ok(key) => Zeroizing::new(key),
+        let key = match Self::read(path) {
+            Ok(key) => key,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(path)?,
             Err(error) => return Err(error),
         };
         let key: &Key = key[..].try_into().map_err(|_| io::Error::other("no key of tickets"))?;
         Ok(Self(XChaCha20Poly1305::new(key)))
+    }
+
+    /// Reads the key. Who could have written the file could open tickets, so it must be the agent's.
+    fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+        let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits();
+        let file = fs::OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+        let found = file.metadata()?;
+        let is_ours = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        if !found.is_file() || !is_ours {
+            return Err(io::Error::other("the key of tickets belongs to another user, or others may use it"));
+        }
+        let mut key = Zeroizing::new(Vec::with_capacity(KEY));
+        file.take(KEY as u64 + 1).read_to_end(&mut key)?;
+        Ok(key)
     }
 
     fn make(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
@@ -89,6 +103,8 @@ impl Tickets {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -113,6 +129,8 @@ mod tests {
             assert_eq!(pin(&holder, &altered), None);
         }
         assert_eq!(pin(&holder, &ticket[..NONCE - 1]), None);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a file");
+        assert!(Tickets::open(&path).is_err());
         fs::remove_dir_all(&directory).expect("the directory");
     }
 }

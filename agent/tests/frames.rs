@@ -12,6 +12,7 @@ use common::{Agent, socket};
 use cryptoki_sys::*;
 use jeton_agent_protocol::argument::{Content, Input};
 use jeton_agent_protocol::image::{Block, Image};
+use jeton_agent_protocol::layout::{MAX_ATTRIBUTES, MAX_ROOM};
 use jeton_agent_protocol::{
     self as protocol, Answer, Application, Argument, Call, Function, HEADER, MAX_FIRST, MAX_MESSAGE,
     Parameter, Reply, Request,
@@ -173,6 +174,17 @@ fn impossible_lengths_are_refused_by_the_function() {
         let code = peer.call(77, Function::C_GenerateRandom, arguments);
         assert_eq!(code, Some(CKR_SESSION_HANDLE_INVALID), "{room:#x}");
     }
+    // The rooms of all attributes together have a limit.
+    let attribute = [CKA_LABEL, 0, MAX_ROOM].map(u64::to_ne_bytes).concat();
+    let structs = attribute.repeat(MAX_ATTRIBUTES as usize);
+    let image = Image {
+        structs: Cow::Borrowed(Bytes::new(&structs)),
+        blocks: (0..MAX_ATTRIBUTES).map(|_| Block::Room).collect(),
+        layout: None,
+    };
+    let template = Argument::Template(Input::Absent(MAX_ATTRIBUTES), Some(image));
+    let code = peer.call(77, Function::C_GetAttributeValue, vec![Argument::Number(1), template]);
+    assert_eq!(code, Some(CKR_SESSION_HANDLE_INVALID));
     let arguments = vec![Argument::Input(Input::Absent(u64::MAX))];
     assert_eq!(peer.call(77, Function::C_SeedRandom, arguments), Some(CKR_SESSION_HANDLE_INVALID));
     assert!(agent.runs());

@@ -55,6 +55,8 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     // A program that insists on a login, with any PIN, changes nothing.
     session.login(User::User, Some("unknown")).expect("a login");
     session.logout().expect("a logout");
+    let so = session.login(User::So, Some(SO_PIN)).map_err(|failure| failure.code);
+    assert_eq!(so, Err(CKR_USER_ANOTHER_ALREADY_LOGGED_IN));
     assert_eq!(sign(CKM_ECDSA).map_err(|failure| failure.code), Ok(64));
     let refused = session.generate_key_pair(&generate, &public, &private);
     assert_eq!(refused.map_err(|failure| failure.code), Err(CKR_FUNCTION_NOT_SUPPORTED));

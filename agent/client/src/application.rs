@@ -96,9 +96,7 @@ struct Held {
 
 /// A session of the application.
 struct Session {
-    slot: u64,
     flags: u64,
-    epoch: u64,
     /// Its handle at the agent.
     handle: u64,
     state: State,
@@ -234,13 +232,17 @@ impl Application {
             let connection = &mut linked.connection;
             begin(connection, 0, 1)?;
             append(connection, &call)?;
-            let outcome = match finish(connection) {
+            if protocol::finish(connection.frame()).is_err() {
+                self.put_back(linked);
+                return Err(CKR_DEVICE_MEMORY);
+            }
+            let outcome = match exchange(connection) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.take_answer(&call, arguments, answers.first(), epoch) }
                 }
                 Err(lost) => {
-                    self.lost(linked, &lost);
+                    self.lost(linked);
                     if lost.sent && changes(function) || start.elapsed() > PATIENCE {
                         return Err(CKR_DEVICE_ERROR);
                     }
@@ -316,7 +318,7 @@ impl Application {
         let start = Instant::now();
         loop {
             let mut linked = self.take()?;
-            if session.epoch != linked.epoch {
+            if known.epoch.load(Ordering::Acquire) != linked.epoch {
                 if function == Function::C_CloseSession {
                     // It ended with its agent.
                     self.put_back(linked);
@@ -324,10 +326,10 @@ impl Application {
                     self.remove_session(handle, &known);
                     return Ok(CKR_OK);
                 }
-                match self.reopen(&mut session, &mut linked) {
-                    Ok(()) => known.epoch.store(session.epoch, Ordering::Release),
-                    Err(Some(lost)) => {
-                        self.lost(linked, &lost);
+                match self.reopen(&known, &mut session, &mut linked) {
+                    Ok(()) => known.epoch.store(linked.epoch, Ordering::Release),
+                    Err(Some(_)) => {
+                        self.lost(linked);
                         if start.elapsed() > PATIENCE {
                             return Err(CKR_DEVICE_ERROR);
                         }
@@ -361,13 +363,19 @@ impl Application {
             }
             let initial =
                 starts(function).map(|at_operation| (at_operation, connection.frame()[at..].to_vec()));
-            let outcome = match finish(connection) {
+            if protocol::finish(connection.frame()).is_err() {
+                self.put_back(linked);
+                return Err(CKR_DEVICE_MEMORY);
+            }
+            let outcome = match exchange(connection) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
-                    unsafe { self.take_session_answer(&mut session, &call, arguments, initial, &answers) }
+                    unsafe {
+                        self.take_session_answer(&known, &mut session, &call, arguments, initial, &answers)
+                    }
                 }
                 Err(lost) => {
-                    self.lost(linked, &lost);
+                    self.lost(linked);
                     let once = changes(function) || session.state != State::default();
                     if lost.sent && once || start.elapsed() > PATIENCE {
                         return Err(CKR_DEVICE_ERROR);
@@ -426,6 +434,7 @@ impl Application {
     /// As for [`call`](Self::call).
     unsafe fn take_session_answer(
         &self,
+        held: &Held,
         session: &mut Session,
         call: &Call<'_>,
         arguments: &[&dyn Sent],
@@ -457,7 +466,7 @@ impl Application {
         {
             session.certain[SIGN].signature = Some(u64::from_ne_bytes(len));
         }
-        self.note_login(session, function, answer);
+        self.note_login(held, function, answer);
         let mut outputs = answer.outputs.clone();
         let mut block;
         if answer.otp
@@ -474,15 +483,15 @@ impl Application {
     }
 
     /// Keeps the ticket of a login until the logout.
-    fn note_login(&self, session: &Session, function: Function, answer: &Answer<'_>) {
+    fn note_login(&self, held: &Held, function: Function, answer: &Answer<'_>) {
         if answer.code != CKR_OK {
             return;
         }
         if let Some(ticket) = answer.ticket {
-            let login = Login { ticket: ticket.to_vec(), epoch: session.epoch };
-            lock(&self.logins).insert(session.slot, login);
+            let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
+            lock(&self.logins).insert(held.slot, login);
         } else if function == Function::C_Logout {
-            lock(&self.logins).remove(&session.slot);
+            lock(&self.logins).remove(&held.slot);
         }
     }
 
@@ -516,13 +525,13 @@ impl Application {
     }
 
     /// Opens a session again at another agent. Fails with `None` if it had something that is lost.
-    fn reopen(&self, session: &mut Session, linked: &mut Linked) -> Result<(), Option<Lost>> {
+    fn reopen(&self, held: &Held, session: &mut Session, linked: &mut Linked) -> Result<(), Option<Lost>> {
         if session.state != State::default() {
             return Err(None);
         }
         let connection = &mut linked.connection;
         let arguments = vec![
-            Argument::Number(session.slot),
+            Argument::Number(held.slot),
             Argument::Number(session.flags),
             Argument::Pointer(false),
             Argument::Pointer(false),
@@ -531,20 +540,21 @@ impl Application {
         let opened = {
             begin(connection, 0, 1).map_err(|_| None)?;
             append(connection, &Call { function: Function::C_OpenSession, arguments }).map_err(|_| None)?;
-            let answers = finish(connection).map_err(Some)?;
+            protocol::finish(connection.frame()).map_err(|_| None)?;
+            let answers = exchange(connection).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
             let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
             u64::from_ne_bytes(bytes.ok_or(None)?)
         };
-        self.resume(linked, session.slot, opened).map_err(Some)?;
-        (session.handle, session.epoch) = (opened, linked.epoch);
+        self.resume(linked, held.slot, opened).map_err(Some)?;
+        session.handle = opened;
         Ok(())
     }
 
     fn add_session(&self, slot: u64, flags: u64, epoch: u64, handle: u64) -> CK_SESSION_HANDLE {
         let new = self.last_session.fetch_add(1, Ordering::Relaxed) + 1;
         let (state, waiting, certain) = Default::default();
-        let session = Session { slot, flags, epoch, handle, state, waiting, certain };
+        let session = Session { flags, handle, state, waiting, certain };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let held = Held { slot, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
         sessions.insert(new, Arc::new(held));
@@ -572,7 +582,7 @@ impl Application {
     }
 
     /// Drops a connection that failed, and those that wait: the agent has ended.
-    fn lost(&self, linked: Linked, _: &Lost) {
+    fn lost(&self, linked: Linked) {
         drop(linked);
         lock(&self.idle).clear();
     }
@@ -658,9 +668,8 @@ fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<
 }
 
 /// Sends a request with calls. Returns the answers.
-fn finish(connection: &mut Connection) -> Result<Vec<Answer<'_>>, Lost> {
+fn exchange(connection: &mut Connection) -> Result<Vec<Answer<'_>>, Lost> {
     let malformed = || Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
-    protocol::finish(connection.frame()).map_err(|Malformed| malformed())?;
     let mut rest = connection.exchange()?;
     let mut answers = Vec::new();
     match protocol::take(&mut rest) {

@@ -23,7 +23,11 @@ impl Address {
     /// Returns the agents that the library parameters name, or else `JETON_AGENT`, separated by
     /// commas.
     pub fn all(parameters: Option<&str>) -> Result<Vec<Self>, String> {
-        let variable = std::env::var("JETON_AGENT").unwrap_or_default();
+        // The user who starts a setuid program must not choose who gets its PINs.
+        // SAFETY: getauxval(3) takes a number and has no other precondition.
+        let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
+        let variable = if is_privileged { None } else { std::env::var("JETON_AGENT").ok() };
+        let variable = variable.unwrap_or_default();
         let given = parameters.and_then(named).unwrap_or(&variable);
         let given = if given.is_empty() { DEFAULT } else { given };
         given.split(',').map(|one| Self::parse(one.trim())).collect()

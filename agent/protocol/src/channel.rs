@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
 
-/// Bytes that are read at once. Most messages are shorter.
+/// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
+/// shorter, so that a buffer does not move and leave a copy of them.
 const READ: usize = 8 * 1024;
 /// Buffers that are longer lose their memory after a message.
 const KEPT: usize = 1 << 20;
@@ -29,7 +30,7 @@ impl<S: Stream> Channel<S> {
     /// without sleeping.
     pub fn new(stream: S, most: usize) -> Self {
         let patience = Patience::new(most);
-        Self { stream, patience, frame: Vec::new(), received: vec![0; READ], len: 0 }
+        Self { stream, patience, frame: Vec::with_capacity(READ), received: vec![0; READ], len: 0 }
     }
 
     /// Returns the stream.
@@ -80,7 +81,7 @@ impl<S: Stream> Channel<S> {
             self.received = vec![0; READ];
         }
         if self.frame.capacity() > KEPT {
-            self.frame = Vec::new();
+            self.frame = Vec::with_capacity(READ);
         }
         self.len = 0;
     }

@@ -48,12 +48,14 @@ pub enum Block<'a> {
 struct Walk {
     depth: usize,
     structs: u64,
+    /// The bytes of room that the agent still makes for outputs.
+    room: u64,
 }
 
 impl Walk {
     fn new() -> Self {
         // More than a template and 64 fields, and fewer than would hurt.
-        Self { depth: MAX_DEPTH, structs: 2 * MAX_ATTRIBUTES }
+        Self { depth: MAX_DEPTH, structs: 2 * MAX_ATTRIBUTES, room: MAX_ROOM }
     }
 
     /// Counts structs that are one level deeper. Returns `false` if they are too many.
@@ -271,6 +273,9 @@ impl<'a> Image<'a> {
     }
 }
 
+/// The first address that no process has, as in the C interface.
+const END_OF_ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
+
 /// Replaces the address of a password's length by the length. What is neither becomes a number that
 /// every function refuses.
 ///
@@ -283,7 +288,7 @@ unsafe fn resolve_password(bytes: &mut [u8], field: usize) {
         return;
     }
     let place = std::ptr::with_exposed_provenance::<u64>(given as usize);
-    let is_address = place.is_aligned() && given < 1 << 47;
+    let is_address = place.is_aligned() && given < END_OF_ADDRESSES;
     // SAFETY: an aligned address by the application's promise.
     let len = if is_address { unsafe { place.read() } } else { u64::MAX };
     let len = if len < PASSWORD_LIMIT { len } else { u64::MAX };
@@ -382,6 +387,9 @@ impl Memory {
                         Part::Bytes(given.to_vec(), flow)
                     }
                     (Block::Room, Extent::Bytes(len, Flow::Out)) => {
+                        // All rooms of a call together have a limit. What does not fit is reported as too long.
+                        let len = len.min(walk.room);
+                        walk.room -= len;
                         Part::Bytes(vec![0; len as usize], Flow::Out)
                     }
                     (Block::Structs(inner), Extent::Structs(count, layout)) if walk.enter(count) => {

@@ -107,7 +107,6 @@ pub const MAX_DEPTH: usize = 6;
 const DATA: u64 = 1 << 16;
 const AAD: u64 = 4 << 20;
 const NONCE: u64 = 1 << 16;
-const ROOM: u64 = 1 << 26;
 
 macro_rules! layout {
     ($name:ident: $type:ident { $($pointers:tt)* } $([$($written:expr),*])?) => {
@@ -289,8 +288,8 @@ const _: () = assert!(size_of::<CK_ULONG>() == 8 && size_of::<*const u8>() == 8)
 /// The greatest number of bytes of a parameter without pointers: a Diffie-Hellman value of 8192 bits
 /// with leading zeros has fewer.
 pub const MAX_PLAIN: u64 = 2048;
-/// The greatest room for the value of one attribute, or for the output of a function.
-pub const MAX_ROOM: u64 = ROOM;
+/// The greatest room for the output of a function, or for the values of all attributes together.
+pub const MAX_ROOM: u64 = 1 << 26;
 
 /// What the parameter of a mechanism is. The agent tells the client for each of its mechanisms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
