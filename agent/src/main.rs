@@ -117,7 +117,7 @@ fn passed() -> Option<UnixListener> {
     ours.then(|| unsafe { UnixListener::from_raw_fd(FIRST_PASSED) })
 }
 
-/// Makes the socket. Replaces one that nobody listens on.
+/// Makes the socket. Replaces one on which no process listens.
 fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
@@ -125,7 +125,7 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
         }
         fs::remove_file(path)?;
     }
-    // Nobody connects before the permissions are set.
+    // No client connects before the permissions are set.
     let listener = {
         let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(path);

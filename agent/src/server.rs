@@ -329,8 +329,8 @@ impl Served<'_> {
         Ok(outcome)
     }
 
-    /// Answers a call that the rule refuses, or that the agent carries out in another way. Returns its
-    /// code, or `None` for any other call.
+    /// Answers a call that the rule refuses, or that the agent carries out in another way. Returns
+    /// its code, or `None` for any other call.
     fn by_rule(
         &self,
         rule: &Rule,
@@ -377,8 +377,9 @@ impl Served<'_> {
         Ok(None)
     }
 
-    /// Does what the rule demands after a call that succeeded: logs in to the token of a new session,
-    /// and shows that the token needs no login. Returns the first output if it is another one.
+    /// Does what the rule demands after a call that succeeded: logs in to the token of a new
+    /// session, and shows that the token needs no login. Returns the first output if it is another
+    /// one.
     fn after(
         &self,
         rule: &Rule,
@@ -455,7 +456,8 @@ impl Served<'_> {
 }
 
 impl Application {
-    /// Returns whether a successful call wrote a one-time password. Notes which operations make them.
+    /// Returns whether a successful call wrote a one-time password. Notes which operations make
+    /// them.
     fn makes_otp(&self, session: u64, call: &Call<'_>) -> bool {
         match (call.function, &call.arguments[..]) {
             (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) => {

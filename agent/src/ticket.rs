@@ -53,7 +53,8 @@ impl Tickets {
         Ok(Self(XChaCha20Poly1305::new(key)))
     }
 
-    /// Reads the key. Who could have written the file could open tickets, so it must be the agent's.
+    /// Reads the key. Who could have written the file could open tickets, so it must be the
+    /// agent's.
     fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
         let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits();
         let file = fs::OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;

@@ -109,8 +109,8 @@ fn hostile_messages_end_their_connection_only() {
         assert_eq!(peer.call(0, *function, arguments), None, "{function:?}");
     }
 
-    // Parameters that their mechanism does not have, and structs with nothing but numbers. The agent
-    // follows no pointer in them.
+    // Parameters that their mechanism does not have, and structs with nothing but numbers. The
+    // agent follows no pointer in them.
     let mut peer = Peer::connect(directory.path());
     peer.start();
     for (mechanism, parameter) in &parameters {

@@ -60,8 +60,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Inserts a place. The handles of loaded rows and of session objects arrive in order; that of a
-    /// new token object is random.
+    /// Inserts a place. The handles of loaded rows and of session objects arrive in order; that of
+    /// a new token object is random.
     pub(super) fn insert(&mut self, place: Place) {
         match self.places.binary_search_by_key(&place.handle(), |other| other.handle()) {
             // The object was left out and is back.

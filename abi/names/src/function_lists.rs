@@ -1,8 +1,8 @@
 //! The function lists and interfaces of a module.
 
-/// Defines the function lists, the interfaces, and the three functions that return them, which may be
-/// called before `C_Initialize`. The other functions must be in scope. Each name appears once, in the
-/// order of the specification's headers; the compiler rejects a missing or a repeated one.
+/// Defines the function lists, the interfaces, and the three functions that return them, which may
+/// be called before `C_Initialize`. The other functions must be in scope. Each name appears once,
+/// in the order of the specification's headers; the compiler rejects a missing or a repeated one.
 ///
 /// No flag of an interface is set: `CKF_INTERFACE_FORK_SAFE` promises that a forked child continues
 /// with copies of its parent's sessions and logins. Here a child starts without them.
@@ -131,8 +131,8 @@ macro_rules! function_lists {
         ///
         /// # Safety
         ///
-        /// `name` is `NULL` or ends with NUL, `version` is `NULL` or readable, `interface` is `NULL`
-        /// or writable.
+        /// `name` is `NULL` or ends with NUL, `version` is `NULL` or readable, `interface` is
+        /// `NULL` or writable.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn C_GetInterface(
             name: *mut ::cryptoki_sys::CK_UTF8CHAR,

@@ -392,8 +392,8 @@ impl Application {
         }
     }
 
-    /// Answers a call whose outcome is known: an `Init` function that succeeded before, or the length
-    /// of a signature. The `Init` function waits for the next call.
+    /// Answers a call whose outcome is known: an `Init` function that succeeded before, or the
+    /// length of a signature. The `Init` function waits for the next call.
     ///
     /// # Safety
     ///
@@ -445,7 +445,8 @@ impl Application {
         let answer = answers.last().ok_or(Malformed)?;
         session.state = answer.state;
         if answers.len() <= waited.len() {
-            // An `Init` function failed that was certain, because another process changed the token.
+            // An `Init` function failed that was certain, because another process changed the
+            // token.
             let (operation, _) = &waited[answers.len() - 1];
             session.certain[*operation] = Certain::default();
             return Ok(answer.code);
@@ -511,8 +512,8 @@ impl Application {
         }
     }
 
-    /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
-    /// next call fails with the code that says so.
+    /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket,
+    /// the next call fails with the code that says so.
     fn resume(&self, linked: &mut Linked, slot: u64, session: u64) -> Result<(), Lost> {
         let mut logins = lock(&self.logins);
         let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != linked.epoch) else {

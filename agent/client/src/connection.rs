@@ -56,7 +56,8 @@ pub fn close_all() {
     for place in &OPEN {
         let descriptor = place.swap(-1, Ordering::Relaxed);
         if descriptor >= 0 {
-            // SAFETY: a descriptor that this library opened. The child uses no object of the parent.
+            // SAFETY: a descriptor that this library opened. The child uses no object of the
+            // parent.
             unsafe { libc::close(descriptor) };
         }
     }

@@ -19,8 +19,8 @@ pub enum Argument<'a> {
     Pointer(bool),
     /// Bytes.
     Input(#[serde(borrow)] Input<'a>),
-    /// A buffer in the two-call convention, or a list of numbers: whether the pointer is not `NULL`,
-    /// and the room. `None` if the pointer to the length is `NULL`.
+    /// A buffer in the two-call convention, or a list of numbers: whether the pointer is not
+    /// `NULL`, and the room. `None` if the pointer to the length is `NULL`.
     Output(bool, Option<u64>),
     /// A mechanism; `None` for `NULL`.
     Mechanism(Option<u64>, #[serde(borrow)] Content<'a>),

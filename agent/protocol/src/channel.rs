@@ -43,8 +43,8 @@ impl<S: Stream> Channel<S> {
         self.stream.send(&self.frame)
     }
 
-    /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed the
-    /// stream, and with `InvalidData` if it sent something else.
+    /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
+    /// the stream, and with `InvalidData` if it sent something else.
     pub fn receive(&mut self, limit: usize) -> io::Result<()> {
         let mut got = 0;
         loop {
@@ -55,7 +55,7 @@ impl<S: Stream> Channel<S> {
             let Some(header) = self.received[..got].first_chunk() else { continue };
             self.len = HEADER + length(*header, limit).map_err(|_| io::ErrorKind::InvalidData)?;
             if got > self.len {
-                // Nobody sends a message before the answer to the last one.
+                // Neither side sends a message before the answer to the last one.
                 return Err(io::ErrorKind::InvalidData.into());
             }
             if got == self.len {
@@ -123,7 +123,7 @@ impl Stream for UnixStream {
     }
 }
 
-/// Returns whether the peer has closed the stream, or sent something that nobody asked for.
+/// Returns whether the peer has closed the stream, or sent something without a request.
 pub fn is_dead(stream: &UnixStream) -> bool {
     let peeked = receive(stream, &mut [0], libc::MSG_DONTWAIT | libc::MSG_PEEK);
     !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)

@@ -5,8 +5,8 @@
 //! parameters of the C function. The functions of the general chapter (`C_Initialize`, `C_Finalize`
 //! and the function lists) and the two that always have the same result do not travel.
 
-/// Calls a macro with the table of functions. The position of a function is its number in a message,
-/// so that new ones come last.
+/// Calls a macro with the table of functions. The position of a function is its number in a
+/// message, so that new ones come last.
 #[macro_export]
 macro_rules! functions {
     ($callback:ident) => {

@@ -1,7 +1,7 @@
 //! The copy of a C struct with the memory that it points to.
 //!
-//! The client makes an [`Image`] of the application's struct. The agent builds a [`Memory`] from it,
-//! whose pointers are all its own, and calls the function of the C interface with it. What the
+//! The client makes an [`Image`] of the application's struct. The agent builds a [`Memory`] from
+//! it, whose pointers are all its own, and calls the function of the C interface with it. What the
 //! function wrote travels back as a list of byte strings, in the order of the pointers.
 
 use std::borrow::Cow;
@@ -387,7 +387,8 @@ impl Memory {
                         Part::Bytes(given.to_vec(), flow)
                     }
                     (Block::Room, Extent::Bytes(len, Flow::Out)) => {
-                        // All rooms of a call together have a limit. What does not fit is reported as too long.
+                        // All rooms of a call together have a limit. What does not fit is reported
+                        // as too long.
                         let len = len.min(walk.room);
                         walk.room -= len;
                         Part::Bytes(vec![0; len as usize], Flow::Out)

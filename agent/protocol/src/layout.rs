@@ -278,15 +278,16 @@ layout!(IKE1_PRF: CK_IKE1_PRF_DERIVE_PARAMS { pCKYi[ulCKYiLen; DATA], pCKYr[ulCK
 layout!(IKE1_EXTENDED: CK_IKE1_EXTENDED_DERIVE_PARAMS { pExtraData[ulExtraDataLen; DATA], });
 layout!(IKE2_PRF_PLUS: CK_IKE2_PRF_PLUS_DERIVE_PARAMS { pSeedData[ulSeedDataLen; DATA], });
 
-// The layouts of the two structs must agree where `BitsOfOwner` reads the struct that points to another.
+// The layouts of the two structs must agree where `BitsOfOwner` reads the struct that points to
+// another.
 const _: () = assert!(
     offset_of!(CK_SSL3_KEY_MAT_PARAMS, ulIVSizeInBits) == offset_of!(CK_TLS12_KEY_MAT_PARAMS, ulIVSizeInBits)
 );
 // A number is 8 bytes long, and so is a pointer.
 const _: () = assert!(size_of::<CK_ULONG>() == 8 && size_of::<*const u8>() == 8);
 
-/// The greatest number of bytes of a parameter without pointers: a Diffie-Hellman value of 8192 bits
-/// with leading zeros has fewer.
+/// The greatest number of bytes of a parameter without pointers: a Diffie-Hellman value of 8192
+/// bits with leading zeros has fewer.
 pub const MAX_PLAIN: u64 = 2048;
 /// The greatest room for the output of a function, or for the values of all attributes together.
 pub const MAX_ROOM: u64 = 1 << 26;

@@ -5,8 +5,8 @@ use std::mem::offset_of;
 
 use cryptoki_sys::*;
 
-/// Replaces each pointer `p` of the block by `p - from + to`. Leaves a block that is not well formed
-/// without any pointer.
+/// Replaces each pointer `p` of the block by `p - from + to`. Leaves a block that is not well
+/// formed without any pointer.
 pub fn move_pointers(block: &mut [u8], from: u64, to: u64) {
     if moved(block, from, to).is_none() {
         block.fill(0);

@@ -19,7 +19,8 @@ static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 /// A stream of bytes that can be asked without sleeping.
 pub trait Stream: Read {
-    /// Reads like [`Read::read`], but fails with [`io::ErrorKind::WouldBlock`] if there are no bytes.
+    /// Reads like [`Read::read`], but fails with [`io::ErrorKind::WouldBlock`] if there are no
+    /// bytes.
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Sends all bytes. A closed connection is an error and raises no signal.
