@@ -18,7 +18,7 @@ use super::out::{self, Output};
 
 /// The longest request in bytes.
 const LONGEST: usize = 64 << 10;
-/// How long a client may take to send its request.
+/// How long the responder waits for the next bytes of a client, and for a client to read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the response to a request.
@@ -116,6 +116,7 @@ fn serve(address: SocketAddr, answer: &Answers<'_>) -> Result<ExitCode, Error> {
 fn reply(client: TcpStream, answer: &Answers<'_>) -> Result<(), Error> {
     let failed = || Error::io("OCSP client");
     client.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
+    client.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
     let mut reader = BufReader::new((&client).take(2 * LONGEST as u64));
     let (mut first, mut length) = (None, 0);
     loop {
