@@ -119,9 +119,13 @@ impl Order {
             fork(3);
             module.unload();
         }
-        drop(let_go);
         if self.has(5) {
+            drop(let_go);
             thread.join().expect("a thread");
+        } else {
+            // The thread still waits when the process ends. It must not end at the same time: OpenSSL
+            // frees in exit(3) what its destructor of a thread's values uses.
+            std::mem::forget(let_go);
         }
     }
 
