@@ -16,10 +16,11 @@ use crate::id::SessionHandle;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
 /// Maximum number of sessions at the same time.
-pub(crate) const MAX_SESSIONS: usize = SEGMENTS * SEGMENT;
-/// Slots are allocated in groups of this number.
-const SEGMENT: usize = 256;
-const SEGMENTS: usize = 256;
+pub(crate) const MAX_SESSIONS: usize = 1 << 16;
+/// The number of slots in the first segment. Each further segment has twice as many as the one
+/// before, so that an application with few sessions needs little memory.
+const FIRST: usize = 16;
+const SEGMENTS: usize = (MAX_SESSIONS / FIRST).ilog2() as usize + 1;
 /// Number of bits of a handle that hold the slot's number plus one.
 const INDEX_BITS: u32 = 17;
 const _: () = assert!(MAX_SESSIONS < 1 << INDEX_BITS);
@@ -120,15 +121,15 @@ impl SessionTable {
     #[inline]
     fn find(&self, handle: SessionHandle) -> Option<(usize, &Slot)> {
         let index = usize::try_from(handle.0 & ((1 << INDEX_BITS) - 1)).ok()?.checked_sub(1)?;
-        let segment = self.segments.get(index / SEGMENT)?.get()?;
-        Some((index, &segment[index % SEGMENT]))
+        let (segment, at) = position(index);
+        Some((index, self.segments.get(segment)?.get()?.get(at)?))
     }
 
-    /// Returns a slot. Allocates its group if no slot of the group was used before.
+    /// Returns a slot. Allocates its segment if no slot of the segment was used before.
     fn slot(&self, index: usize) -> &Slot {
-        let segment = self.segments[index / SEGMENT]
-            .get_or_init(|| std::iter::repeat_with(Slot::default).take(SEGMENT).collect());
-        &segment[index % SEGMENT]
+        let (segment, at) = position(index);
+        let slots = || std::iter::repeat_with(Slot::default).take(FIRST << segment).collect();
+        &self.segments[segment].get_or_init(slots)[at]
     }
 
     fn take_slot(&self) -> Result<usize> {
@@ -146,6 +147,14 @@ impl SessionTable {
     fn free(&self) -> MutexGuard<'_, FreeList> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the segment of a slot, and the position of the slot in it.
+#[inline]
+fn position(index: usize) -> (usize, usize) {
+    let from_first = index + FIRST;
+    let segment = from_first.ilog2() - FIRST.ilog2();
+    (segment as usize, from_first - (FIRST << segment))
 }
 
 /// Locks a slot, also after a panic in a call that held the lock. The C interface catches the
