@@ -67,6 +67,9 @@ pub struct Record {
     /// The session; `None` for functions without a session, such as `C_InitToken`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
+    /// The client of the agent that called; `None` if the application loaded the module itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The PKCS#11 function, the command of the tool `jeton`, or `audit` in a report of lost
     /// records.
     pub function: &'static str,
@@ -323,6 +326,7 @@ impl Default for Record {
         Self {
             token: None,
             session: None,
+            client: None,
             function: "audit",
             user: None,
             mechanism: None,

@@ -240,6 +240,9 @@ struct File {
     policy: PolicyRules,
     store: StoreRules,
     audit: AuditRules,
+    /// Where the agent is, which only `libjeton_client.so` reads.
+    #[serde(rename = "agent")]
+    _agent: serde::de::IgnoredAny,
 }
 
 /// The `[store]` section.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use super::{Derived, Module};
 use crate::audit::{Audit, ObjectName, Record};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, MechanismType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::object::Object;
 use crate::object::policy::Rights;
 use crate::session::{Owner, Session};
-use crate::token::{ClientToken, Token};
+use crate::token::ClientToken;
 
 /// The text that a record has for success.
 const SUCCESS: &str = "Ok";
@@ -149,6 +149,32 @@ impl Module {
     }
 }
 
+impl Module {
+    /// Records a call that the agent refused by its rules.
+    pub fn record_refusal(
+        &self,
+        session: Option<SessionHandle>,
+        function: &'static str,
+        mechanism: Option<MechanismType>,
+        result: String,
+    ) {
+        let Ok(state) = self.state() else { return };
+        let Some(audit) = &state.settings.audit else { return };
+        let token = session.and_then(|session| {
+            self.sessions.with(session, |session| Ok(session.token.serial().to_owned())).ok()
+        });
+        audit.note(Record {
+            token,
+            session: session.map(|session| session.0),
+            client: self.application.identity.as_ref().map(|identity| identity.name.clone()),
+            function,
+            mechanism: mechanism.map(|mechanism| mechanism.to_string()),
+            result,
+            ..Record::default()
+        });
+    }
+}
+
 /// Records that an operation starts with a private or secret key. Public keys and handles that the
 /// session cannot see are not recorded.
 #[cold]
@@ -174,7 +200,7 @@ pub(super) fn record_start(
 /// Records that a call returned secret attributes of an object.
 #[cold]
 pub(super) fn record_read(
-    token: &Token,
+    token: &ClientToken,
     session: SessionHandle,
     object: &Object,
     attributes: &[A],
@@ -188,7 +214,7 @@ pub(super) fn record_read(
 
 fn note(
     audit: &Audit,
-    token: &Token,
+    token: &ClientToken,
     session: SessionHandle,
     call: &Call<'_>,
     objects: Vec<Named>,
@@ -198,6 +224,7 @@ fn note(
     audit.note(Record {
         token: Some(token.serial().to_owned()),
         session: Some(session.0),
+        client: token.identity().map(|identity| identity.name.clone()),
         function: call.function,
         user: call.user,
         mechanism: call.mechanism.map(|mechanism| mechanism.info.id.to_string()),

@@ -21,7 +21,7 @@ use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
 use crate::store::{self, source::TokenSource};
-use crate::token::ClientToken;
+use crate::token::{ClientToken, Identity};
 
 mod asynchronous;
 mod audit;
@@ -51,12 +51,12 @@ pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 pub use wrap_authenticated::Authenticated;
 
-use tokens::{ApplicationId, SlotToken};
+use tokens::{Application, SlotToken};
 
 /// The module as one application uses it. In the shared object there is one application. Several
 /// applications of a process can share their tokens: see [`Module::join`].
 pub struct Module {
-    id: ApplicationId,
+    application: Application,
     sessions: SessionTable,
     state: RwLock<Option<Arc<Tokens>>>,
     states: SavedStates,
@@ -106,8 +106,12 @@ impl Default for Module {
 impl Module {
     /// Returns a module that is not initialised.
     pub fn new() -> Self {
+        Self::of(None)
+    }
+
+    fn of(identity: Option<Identity>) -> Self {
         Self {
-            id: ApplicationId::new(),
+            application: Application::new(identity),
             sessions: SessionTable::default(),
             state: RwLock::default(),
             states: SavedStates::default(),
@@ -127,7 +131,12 @@ impl Module {
     /// initialised, and has its own sessions, logins and session objects. Fails with
     /// `NotInitialized` if this module is not initialised.
     pub fn join(&self) -> Result<Self> {
-        let other = Self::new();
+        self.join_for(None)
+    }
+
+    /// Like [`join`](Self::join), for an application with this identity.
+    pub fn join_for(&self, identity: Option<Identity>) -> Result<Self> {
+        let other = Self::of(identity);
         other.set_threads(self.threads());
         other.start_with(|| self.state())?;
         Ok(other)
@@ -156,7 +165,7 @@ impl Module {
         self.states.clear();
         self.jobs.close();
         let known: Vec<_> = tokens.slots().iter().filter_map(|slot| slot.token.clone()).collect();
-        known.iter().for_each(|known| known.forget_application(self.id));
+        known.iter().for_each(|known| known.forget_application(&self.application));
         if tokens.applications.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(audit) = &tokens.settings.audit
         {
@@ -179,13 +188,13 @@ impl Module {
     fn token_in(&self, slot: SlotId) -> Result<Arc<ClientToken>> {
         let in_memory = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            state.as_ref().and_then(|tokens| tokens.client_in_memory(slot, self.id))
+            state.as_ref().and_then(|tokens| tokens.client_in_memory(slot, &self.application))
         };
         if let Some(token) = in_memory {
             return Ok(token);
         }
         let tokens = self.state()?;
-        tokens.known(slot)?.ok_or(Error::TokenNotRecognized)?.client(&tokens, self.id)
+        tokens.known(slot)?.ok_or(Error::TokenNotRecognized)?.client(&tokens, &self.application)
     }
 
     /// Returns the error of an invalid session handle, or `None` for a valid one.
@@ -230,7 +239,7 @@ impl Tokens {
     }
 
     /// Returns the token of a slot if it is in memory and no file is being opened for it.
-    fn client_in_memory(&self, slot: SlotId, application: ApplicationId) -> Option<Arc<ClientToken>> {
+    fn client_in_memory(&self, slot: SlotId, application: &Application) -> Option<Arc<ClientToken>> {
         find(&self.slots(), slot).ok()?.try_client_in_memory(application)
     }
 

@@ -115,7 +115,9 @@ impl Module {
     /// `C_CloseAllSessions`
     pub fn close_all_sessions(&self, slot: SlotId) -> Result<()> {
         // A token that is not in memory has no session.
-        let Some(token) = self.state()?.known(slot)?.and_then(|known| known.client_in_memory(self.id)) else {
+        let Some(token) =
+            self.state()?.known(slot)?.and_then(|known| known.client_in_memory(&self.application))
+        else {
             return Ok(());
         };
         self.close_all(Some(&token));

@@ -138,7 +138,7 @@ impl Module {
         }
         if let Some(known) = state.known(slot)? {
             describe(&mut info, &known, &state)?;
-            if let Some(token) = known.client_in_memory(self.id) {
+            if let Some(token) = known.client_in_memory(&self.application) {
                 let sessions = token.sessions();
                 info.sessions = sessions.all;
                 info.rw_sessions = sessions.read_write;
@@ -206,7 +206,8 @@ impl Module {
         if let Some(audit) = &self.state()?.settings.audit {
             let token = self.token_in(slot).ok().map(|token| token.serial().to_owned());
             let result = super::audit::describe(&outcome);
-            audit.note(Record { token, function: "C_InitToken", result, ..Record::default() });
+            let client = self.application.identity.as_ref().map(|identity| identity.name.clone());
+            audit.note(Record { token, client, function: "C_InitToken", result, ..Record::default() });
         }
         self.state()?.note_idle(slot);
         outcome

@@ -8,7 +8,7 @@ use super::Tokens;
 use crate::error::{Error, Result};
 use crate::id::SlotId;
 use crate::store::Header;
-use crate::token::{ClientToken, Remains, Token};
+use crate::token::{ClientToken, Identity, Remains, Token};
 
 /// A token that has a slot. Its source has its store.
 pub(super) struct SlotToken {
@@ -24,29 +24,32 @@ pub(super) struct SlotToken {
 /// A token in memory, and the token as each application uses it that has used it.
 struct Loaded {
     token: Arc<Token>,
-    clients: Vec<(ApplicationId, Arc<ClientToken>)>,
+    clients: Vec<(u64, Arc<ClientToken>)>,
 }
 
-/// The number of an application of this process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct ApplicationId(u64);
+/// An application of this process.
+pub(super) struct Application {
+    /// No other application of this process has this number.
+    number: u64,
+    /// Who it works for; `None` for the only application of a process.
+    pub(super) identity: Option<Arc<Identity>>,
+}
 
-impl ApplicationId {
-    /// Returns a number that no other application of this process has.
-    pub(super) fn new() -> Self {
+impl Application {
+    pub(super) fn new(identity: Option<Identity>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed))
+        Self { number: LAST.fetch_add(1, Ordering::Relaxed), identity: identity.map(Arc::new) }
     }
 }
 
 impl Loaded {
     /// Returns the token as an application uses it.
-    fn client(&mut self, application: ApplicationId) -> Arc<ClientToken> {
-        match self.clients.iter().find(|(id, _)| *id == application) {
+    fn client(&mut self, application: &Application) -> Arc<ClientToken> {
+        match self.clients.iter().find(|(number, _)| *number == application.number) {
             Some((_, client)) => Arc::clone(client),
             None => {
-                let client = ClientToken::new(&self.token);
-                self.clients.push((application, Arc::clone(&client)));
+                let client = ClientToken::new(&self.token, application.identity.clone());
+                self.clients.push((application.number, Arc::clone(&client)));
                 client
             }
         }
@@ -104,7 +107,7 @@ impl SlotToken {
 
     /// Returns the token as an application uses it. Opens its store if the token is not in memory.
     /// Fails with `DeviceRemoved` if the token was removed or replaced since its slot was made.
-    pub(super) fn client(&self, tokens: &Tokens, application: ApplicationId) -> Result<Arc<ClientToken>> {
+    pub(super) fn client(&self, tokens: &Tokens, application: &Application) -> Result<Arc<ClientToken>> {
         self.load(tokens, |loaded| loaded.client(application))
     }
 
@@ -130,12 +133,12 @@ impl SlotToken {
     }
 
     /// Returns the token as an application uses it, if it is in memory.
-    pub(super) fn client_in_memory(&self, application: ApplicationId) -> Option<Arc<ClientToken>> {
+    pub(super) fn client_in_memory(&self, application: &Application) -> Option<Arc<ClientToken>> {
         lock(&self.token).as_mut().map(|loaded| loaded.client(application))
     }
 
     /// Like `client_in_memory`. Does not wait while the token's store is opened or closed.
-    pub(super) fn try_client_in_memory(&self, application: ApplicationId) -> Option<Arc<ClientToken>> {
+    pub(super) fn try_client_in_memory(&self, application: &Application) -> Option<Arc<ClientToken>> {
         self.token.try_lock().ok()?.as_mut().map(|loaded| loaded.client(application))
     }
 
@@ -144,9 +147,9 @@ impl SlotToken {
     }
 
     /// Forgets an application that has ended.
-    pub(super) fn forget_application(&self, application: ApplicationId) {
+    pub(super) fn forget_application(&self, application: &Application) {
         if let Some(loaded) = &mut *lock(&self.token) {
-            loaded.clients.retain(|(id, _)| *id != application);
+            loaded.clients.retain(|(number, _)| *number != application.number);
         }
     }
 

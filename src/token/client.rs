@@ -39,6 +39,7 @@ pub struct ClientToken {
     logouts: AtomicU64,
     /// The session objects. The first one creates the collection.
     session_objects: OnceLock<Objects>,
+    identity: Option<Arc<Identity>>,
 }
 
 impl Deref for ClientToken {
@@ -46,6 +47,28 @@ impl Deref for ClientToken {
 
     fn deref(&self) -> &Token {
         &self.token
+    }
+}
+
+/// Who an application of an agent works for.
+#[derive(Debug, Clone, Default)]
+pub struct Identity {
+    /// The name, for the audit log.
+    pub name: String,
+    /// The labels of the token objects that the application sees and may make. `web-*` stands for
+    /// all labels that begin with `web-`. `None` allows all.
+    pub objects: Option<Vec<String>>,
+}
+
+impl Identity {
+    /// Returns whether the application may see a token object.
+    fn allows(&self, attributes: &Attributes) -> bool {
+        let Some(patterns) = &self.objects else { return true };
+        let label = attributes.bytes(A::LABEL).unwrap_or_default();
+        patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => label.starts_with(start.as_bytes()),
+            None => label == pattern.as_bytes(),
+        })
     }
 }
 
@@ -60,7 +83,7 @@ pub(crate) struct Sessions {
 
 impl ClientToken {
     /// Adds an application to those that use a token.
-    pub(crate) fn new(token: &Arc<Token>) -> Arc<Self> {
+    pub(crate) fn new(token: &Arc<Token>, identity: Option<Arc<Identity>>) -> Arc<Self> {
         let client = Arc::new(Self {
             token: Arc::clone(token),
             epoch: Epoch::new(),
@@ -68,12 +91,32 @@ impl ClientToken {
             read_write_sessions: AtomicU64::new(0),
             logouts: AtomicU64::new(0),
             session_objects: OnceLock::new(),
+            identity,
         });
         let mut clients = token.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|other| other.strong_count() != 0);
         clients.push(Arc::downgrade(&client));
         drop(clients);
         client
+    }
+
+    /// Returns who the application works for.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_deref()
+    }
+
+    /// Returns whether the application may see only some objects.
+    fn sees_a_part(&self) -> bool {
+        self.identity().is_some_and(|identity| identity.objects.is_some())
+    }
+
+    /// Fails if the application may not make token objects with these attributes.
+    fn allow(&self, attributes: &Attributes) -> Result<()> {
+        let is_stored = attributes.flag(A::TOKEN) == Some(true);
+        match self.identity() {
+            Some(identity) if is_stored && !identity.allows(attributes) => Err(Error::ActionProhibited),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the role that is logged in.
@@ -209,6 +252,7 @@ impl ClientToken {
         session: SessionHandle,
         attributes: Attributes,
     ) -> Result<ObjectHandle> {
+        self.allow(&attributes)?;
         let object = self.new_object(rights, session, attributes)?;
         let handle = match object.home {
             Home::Token(_) => self.shown(self.commit_new(self.key()?, vec![object])?[0]),
@@ -236,7 +280,10 @@ impl ClientToken {
         session: SessionHandle,
         attributes: Vec<Attributes>,
     ) -> Result<Vec<ObjectHandle>> {
-        let objects = attributes.into_iter().map(|attributes| self.new_object(rights, session, attributes));
+        let objects = attributes.into_iter().map(|attributes| {
+            self.allow(&attributes)?;
+            self.new_object(rights, session, attributes)
+        });
         let objects = objects.collect::<Result<Vec<_>>>()?;
         let is_stored = |object: &Object| matches!(object.home, Home::Token(_));
         let order: Vec<_> = objects.iter().map(is_stored).collect();
@@ -314,6 +361,7 @@ impl ClientToken {
         self.rewrite(rights, handle, |object| {
             let attributes = change(object)?;
             rights.write(&attributes)?;
+            self.allow(&attributes)?;
             Ok(attributes)
         })
     }
@@ -450,6 +498,9 @@ impl ClientToken {
             return entry.object.map(|object| Some((tag, object))).ok_or(Error::ObjectHandleInvalid);
         };
         let Some(object) = self.read_once(handle, id, entry)? else { return Ok(None) };
+        if self.identity().is_some_and(|identity| !identity.allows(object.attributes())) {
+            return Err(Error::ObjectHandleInvalid);
+        }
         // Another application may be logged in.
         if rights.login == Login::Public && object.object_type().is_hidden() && !object.is_locked() {
             return Ok(Some((tag, Arc::new(object.without_secrets()?))));
@@ -471,6 +522,9 @@ impl ClientToken {
         let load = |handle| self.seen(rights, handle).ok();
         let is_wanted = plan.token != Some(false);
         let mut found = if is_wanted { self.token.objects.search(&plan, load) } else { Vec::new() };
+        if self.sees_a_part() {
+            found.retain(|handle| load(*handle).is_some());
+        }
         if plan.token != Some(true)
             && let Some(objects) = self.session_objects.get()
         {

@@ -399,7 +399,7 @@ mod tests {
         source.create(&header).expect("a file");
         let store = source.open(&header.serial).expect("a store");
         let token = Token::open(SlotId(0), settings, store).expect("a token");
-        let token = ClientToken::new(&Arc::new(token));
+        let token = ClientToken::new(&Arc::new(token), None);
 
         log_in(&token);
         let waiting = token.job(token.key().expect("a login"), object(&token)).expect("a job");

@@ -36,7 +36,7 @@ mod rewrite;
 mod search;
 mod walk;
 
-pub use client::ClientToken;
+pub use client::{ClientToken, Identity};
 pub(crate) use pin::fits;
 pub(crate) use rewrite::{NewPins, Rekey, Sealing, Serials};
 
