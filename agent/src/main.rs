@@ -3,17 +3,22 @@
 
 mod dispatch;
 mod parameters;
+mod peer;
 mod rules;
 mod server;
 mod ticket;
+mod tls;
 
 use std::fs;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
@@ -80,12 +85,19 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     };
     let key = arguments.state.join("ticket.key");
     let tickets = Tickets::open(&key).map_err(named(&key))?;
-    let agent = Agent::start(tickets, Rules::read(&arguments.rules)?)
+    let rules = Rules::read(&arguments.rules)?;
+    let gate = rules.tls.as_ref().map(|tls| Ok::<_, String>((tls.listen, tls.open()?))).transpose()?;
+    let agent = Agent::start(tickets, rules)
         .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
     let listener = match passed() {
         Some(listener) => listener,
         None => listen(&arguments.socket, arguments.mode).map_err(named(&arguments.socket))?,
     };
+    if let Some((address, gate)) = gate {
+        let hosts = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
+        let (agent, gate) = (Arc::clone(&agent), Arc::new(gate));
+        thread::spawn(move || agent.serve_hosts(&hosts, &gate));
+    }
     if let Some(seconds) = arguments.exit_idle {
         agent.exit_when_idle(Duration::from_secs(seconds));
     }

@@ -1,6 +1,6 @@
 //! Which client may do what: the file `jeton-agent.toml`.
 //!
-//! The first rule that fits the user at the other end of the socket holds. If there is a file and
+//! The first rule that fits the peer at the other end of the connection holds. If there is a file and
 //! no rule fits, the client is refused. Without a file, everyone who may connect may do everything.
 
 use std::fs;
@@ -16,12 +16,17 @@ use jeton_agent_protocol::{Argument, Call, Function};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
+use crate::peer::Peer;
+use crate::tls;
+
 /// The rules of all clients.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     #[serde(default)]
     client: Vec<Rule>,
+    /// Where clients of other hosts connect.
+    pub tls: Option<tls::Section>,
     #[serde(skip)]
     is_given: bool,
 }
@@ -32,10 +37,16 @@ pub struct Rules {
 pub struct Rule {
     /// The number of the user. Absent: every user.
     uid: Option<u32>,
-    /// The number of the user's group. Absent: every group.
+    /// The number of a group of the user. Absent: every group.
     gid: Option<u32>,
+    /// The service of systemd. Absent: every process.
+    unit: Option<String>,
+    /// A DNS name in the certificate of a client of another host.
+    certificate: Option<String>,
     /// The labels of the tokens that the client sees. Absent: all.
     tokens: Option<Vec<String>>,
+    /// The labels of the token objects that the client sees and may make. Absent: all.
+    pub objects: Option<Vec<String>>,
     /// The functions that are refused. `C_Generate*` stands for all that begin so.
     #[serde(default)]
     refuse: Vec<String>,
@@ -45,6 +56,8 @@ pub struct Rule {
     sessions: Option<u64>,
     /// The most calls in a second. Further calls wait.
     calls_per_second: Option<u32>,
+    /// The memory in bytes of long messages of the user, and again for the answers.
+    pub memory: Option<usize>,
     /// The token that the agent logs in to, so that the client needs no PIN.
     login: Option<Login>,
 }
@@ -91,10 +104,8 @@ impl Rules {
     }
 
     /// Returns the rule of a client. `None` if the client is refused.
-    pub fn of(&self, uid: u32, gid: u32) -> Option<Option<&Rule>> {
-        let fits =
-            |rule: &&Rule| rule.uid.is_none_or(|only| only == uid) && rule.gid.is_none_or(|only| only == gid);
-        match self.client.iter().find(fits) {
+    pub fn of(&self, peer: &Peer) -> Option<Option<&Rule>> {
+        match self.client.iter().find(|rule| rule.is_for(peer)) {
             Some(rule) => Some(Some(rule)),
             None if self.is_given => None,
             None => Some(None),
@@ -115,17 +126,28 @@ fn label(token: &TokenInfo) -> &str {
 }
 
 impl Rule {
+    fn is_for(&self, peer: &Peer) -> bool {
+        match peer {
+            Peer::User { uid, groups, unit } => {
+                self.certificate.is_none()
+                    && self.uid.is_none_or(|only| only == *uid)
+                    && self.gid.is_none_or(|only| groups.contains(&only))
+                    && self.unit.as_ref().is_none_or(|only| unit.as_ref() == Some(only))
+            }
+            Peer::Certificate { names } => {
+                (self.uid, self.gid, &self.unit) == (None, None, &None)
+                    && self.certificate.as_ref().is_none_or(|only| names.contains(only))
+            }
+        }
+    }
+
     /// Returns the code of a call that the rule refuses.
     pub fn refusal(&self, module: &Module, call: &Call<'_>) -> Option<CK_RV> {
         if self.refuse.iter().any(|pattern| fits(pattern, call.function.name())) {
             return Some(CKR_FUNCTION_NOT_SUPPORTED);
         }
         if let Some(allowed) = &self.mechanisms {
-            let used = call.arguments.iter().find_map(|argument| match argument {
-                Argument::Mechanism(mechanism, _) => *mechanism,
-                _ => None,
-            });
-            if used.is_some_and(|used| !allowed.contains(&MechanismType(used).to_string())) {
+            if mechanism(call).is_some_and(|used| !allowed.contains(&used.to_string())) {
                 return Some(CKR_MECHANISM_INVALID);
             }
         }
@@ -177,6 +199,14 @@ impl Rule {
     }
 }
 
+/// Returns the mechanism that a call names.
+pub fn mechanism(call: &Call<'_>) -> Option<MechanismType> {
+    call.arguments.iter().find_map(|argument| match argument {
+        Argument::Mechanism(mechanism, _) => mechanism.map(MechanismType),
+        _ => None,
+    })
+}
+
 /// Returns the slot that a call names.
 fn slot_of(call: &Call<'_>) -> Option<SlotId> {
     use Function as F;
@@ -224,11 +254,34 @@ mod tests {
     fn the_first_rule_that_fits_holds_and_no_rule_refuses() {
         let rules = Rules::parse("[[client]]\nuid = 33\nsessions = 1\n[[client]]\ngid = 100\nsessions = 2\n")
             .expect("rules");
-        let sessions = |uid, gid| rules.of(uid, gid).map(|rule| rule.and_then(|rule| rule.sessions));
-        assert_eq!(sessions(33, 100), Some(Some(1)));
-        assert_eq!(sessions(34, 100), Some(Some(2)));
-        assert_eq!(sessions(34, 101), None);
-        assert!(Rules::default().of(34, 101).is_some_and(|rule| rule.is_none()));
+        let sessions = |peer: &Peer| rules.of(peer).map(|rule| rule.and_then(|rule| rule.sessions));
+        let user = |uid, gid| Peer::User { uid, groups: vec![7, gid], unit: None };
+        assert_eq!(sessions(&user(33, 100)), Some(Some(1)));
+        assert_eq!(sessions(&user(34, 100)), Some(Some(2)));
+        assert_eq!(sessions(&user(34, 101)), None);
+        let certificate = |name: &str| Peer::Certificate { names: vec![name.to_owned()] };
+        assert_eq!(sessions(&certificate("web.example")), None);
+        assert!(Rules::default().of(&user(34, 101)).is_some_and(|rule| rule.is_none()));
+    }
+
+    #[test]
+    fn a_unit_and_a_certificate_choose_a_rule() {
+        let rules = Rules::parse(
+            "[[client]]\nunit = 'nginx.service'\nsessions = 1\n\
+             [[client]]\ncertificate = 'web.example'\nsessions = 2\n",
+        );
+        let rules = rules.expect("rules");
+        let sessions = |peer: &Peer| rules.of(peer).map(|rule| rule.and_then(|rule| rule.sessions));
+        let of_unit = |unit: Option<&str>| {
+            sessions(&Peer::User { uid: 33, groups: vec![], unit: unit.map(str::to_owned) })
+        };
+        assert_eq!(of_unit(Some("nginx.service")), Some(Some(1)));
+        assert_eq!(of_unit(Some("other.service")), None);
+        assert_eq!(of_unit(None), None);
+        let names =
+            |names: &[&str]| Peer::Certificate { names: names.iter().map(|name| (*name).into()).collect() };
+        assert_eq!(sessions(&names(&["other.example", "web.example"])), Some(Some(2)));
+        assert_eq!(sessions(&names(&["other.example"])), None);
     }
 
     #[test]
@@ -247,7 +300,8 @@ mod tests {
     #[test]
     fn calls_after_the_first_second_wait() {
         let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
-        let rule = rules.of(0, 0).flatten().expect("a rule");
+        let root = Peer::User { uid: 0, groups: vec![0], unit: None };
+        let rule = rules.of(&root).flatten().expect("a rule");
         let (pace, start) = (Pace::default(), Instant::now());
         (0..150).for_each(|_| pace.wait(rule));
         assert!(start.elapsed() >= Duration::from_millis(480));

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,28 +13,32 @@ use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::id::{SessionHandle, SlotId};
 use jeton::module::{Module, Threads, User};
+use jeton::token::Identity;
 use jeton_agent_protocol::argument::{Input, Parameters};
-use jeton_agent_protocol::channel::Channel;
+use jeton_agent_protocol::channel::{Channel, KEPT, Room, Taken};
 use jeton_agent_protocol::wait::Stream;
 use jeton_agent_protocol::{
     self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply,
     Request, State, otp,
 };
-use rustix::net::sockopt::socket_peercred;
 use serde_bytes::Bytes;
 use tracing::{info, warn};
 
 use crate::dispatch::carry_out;
 use crate::parameters::{self, Known};
-use crate::rules::{Pace, Rule, Rules};
+use crate::peer::Peer;
+use crate::rules::{self, Pace, Rule, Rules};
 use crate::ticket::{Holder, Login, Tickets};
+use crate::tls::{self, Gate};
 
 /// The stack of a connection's thread. ML-DSA of AWS-LC needs the most.
 const STACK: usize = 512 * 1024;
 /// The most connections at the same time.
 const MOST_CONNECTIONS: usize = 16_384;
-/// The most connections of one user.
-const MOST_OF_USER: usize = 4096;
+/// The most connections of one peer.
+const MOST_OF_PEER: usize = 4096;
+/// The memory in bytes of the long messages of one peer, if no rule says another number.
+const MEMORY: usize = 512 << 20;
 
 /// The agent.
 pub struct Agent {
@@ -42,7 +47,7 @@ pub struct Agent {
     tickets: Tickets,
     applications: Mutex<HashMap<Name, Arc<Application>>>,
     connections: AtomicUsize,
-    of_users: Mutex<HashMap<String, usize>>,
+    peers: Mutex<HashMap<String, OfPeer>>,
     /// Calls that were carried out.
     calls: AtomicU64,
     /// The number of threads that may ask for messages without sleeping.
@@ -50,10 +55,23 @@ pub struct Agent {
     rules: Rules,
 }
 
+/// What the connections of a peer share.
+struct OfPeer {
+    connections: usize,
+    rooms: Rooms,
+}
+
+/// The room for long requests, and that for long answers. A call takes the first before the second.
+#[derive(Clone)]
+struct Rooms {
+    requests: Arc<Room>,
+    answers: Arc<Room>,
+}
+
 /// An application of a client.
 struct Application {
     module: Module,
-    /// The user who started it. No other user joins it.
+    /// The name of the peer that started it. No other peer joins it.
     peer: String,
     connections: AtomicUsize,
     /// The sessions whose signature operation makes one-time passwords.
@@ -69,6 +87,7 @@ struct Served<'a> {
     administers: bool,
     /// The rule of the peer; `None` if it may do everything.
     rule: Option<&'a Rule>,
+    rooms: Rooms,
     application: Option<(Name, Arc<Application>)>,
 }
 
@@ -83,24 +102,42 @@ impl Agent {
         module.initialize(None)?;
         jeton_pkcs11::serve_applications();
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let (applications, connections, of_users, calls) = Default::default();
+        let (applications, connections, peers, calls) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
-        Ok(Arc::new(Self { module, tickets, applications, connections, of_users, calls, asking, rules }))
+        Ok(Arc::new(Self { module, tickets, applications, connections, peers, calls, asking, rules }))
     }
 
-    /// Accepts connections for ever.
+    /// Accepts the connections of this host for ever.
     pub fn serve(self: &Arc<Self>, listener: &UnixListener) -> io::Result<()> {
         loop {
-            match listener.accept() {
-                Ok((stream, _)) => self.accept(stream),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // No descriptor or no memory: the connection waits until another one ends.
-                Err(error) if matches!(error.raw_os_error(), Some(24 | 23 | 12)) => {
-                    warn!(%error, "a connection waits");
-                    thread::sleep(Duration::from_millis(50));
+            if let Some((stream, _)) = accepted(listener.accept())? {
+                match Peer::of(&stream) {
+                    Ok(peer) => self.start_thread(move |agent| agent.serve_peer(stream, &peer)),
+                    Err(error) => warn!(%error, "a connection without a user"),
                 }
-                Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Accepts the connections of other hosts for ever.
+    pub fn serve_hosts(self: &Arc<Self>, listener: &TcpListener, gate: &Arc<Gate>) -> io::Result<()> {
+        let mut last = Instant::now();
+        loop {
+            if let Some((stream, address)) = accepted(listener.accept())? {
+                tls::pace(&mut last);
+                let gate = Arc::clone(gate);
+                self.start_thread(move |agent| match gate.admit(stream, address.ip()) {
+                    Ok((stream, peer)) => agent.serve_peer(stream, &peer),
+                    Err(error) => warn!(%address, %error, "no TLS connection"),
+                });
+            }
+        }
+    }
+
+    fn start_thread(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        let agent = Arc::clone(self);
+        if let Err(error) = thread::Builder::new().stack_size(STACK).spawn(move || work(&agent)) {
+            warn!(%error, "no thread for a connection");
         }
     }
 
@@ -121,50 +158,45 @@ impl Agent {
         });
     }
 
-    fn accept(self: &Arc<Self>, stream: UnixStream) {
-        let Ok(credentials) = socket_peercred(&stream) else { return };
-        let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());
-        let peer = format!("uid {uid}");
-        let agent = Arc::clone(self);
-        if agent.rules.of(uid, gid).is_none() {
-            warn!(peer, gid, "no rule allows this client");
-            return;
-        }
-        if !agent.admit(&peer) {
-            warn!(peer, "too many connections");
-            return;
-        }
-        let name = peer.clone();
-        let served = thread::Builder::new().stack_size(STACK).spawn(move || {
-            let rule = agent.rules.of(uid, gid).flatten();
-            let administers = uid == 0 || uid == rustix::process::geteuid().as_raw();
-            let mut served = Served { agent: &agent, peer, administers, rule, application: None };
-            let _ = served.run(&mut Channel::new(stream, agent.asking));
-        });
-        if let Err(error) = served {
-            warn!(%error, "no thread for a connection");
-            self.dismiss(&name);
-        }
+    /// Serves a connection until it ends.
+    fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: &Peer) {
+        let name = peer.name();
+        let Some(rule) = self.rules.of(peer) else {
+            return warn!(peer = name, "no rule allows this client");
+        };
+        let Some(rooms) = self.admit(&name, rule.and_then(|rule| rule.memory)) else {
+            return warn!(peer = name, "too many connections");
+        };
+        let mut channel = Channel::new(stream, self.asking);
+        channel.share(&rooms.requests);
+        let (administers, application) = (peer.administers(), None);
+        let mut served = Served { agent: self, peer: name, administers, rule, rooms, application };
+        let _ = served.run(&mut channel);
     }
 
-    fn admit(&self, peer: &str) -> bool {
-        let mut of_users = lock(&self.of_users);
-        let count = of_users.entry(peer.to_owned()).or_default();
-        if *count >= MOST_OF_USER || self.connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
-            return false;
+    fn admit(&self, peer: &str, memory: Option<usize>) -> Option<Rooms> {
+        let mut peers = lock(&self.peers);
+        let of_peer = peers.entry(peer.to_owned()).or_insert_with(|| {
+            let memory = memory.unwrap_or(MEMORY);
+            let rooms = Rooms { requests: Room::new(memory), answers: Room::new(memory) };
+            OfPeer { connections: 0, rooms }
+        });
+        if of_peer.connections >= MOST_OF_PEER || self.connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS
+        {
+            return None;
         }
-        *count += 1;
+        of_peer.connections += 1;
         self.connections.fetch_add(1, Ordering::Relaxed);
-        true
+        Some(of_peer.rooms.clone())
     }
 
     fn dismiss(&self, peer: &str) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
-        let mut of_users = lock(&self.of_users);
-        if let Some(count) = of_users.get_mut(peer) {
-            *count -= 1;
-            if *count == 0 {
-                of_users.remove(peer);
+        let mut peers = lock(&self.peers);
+        if let Some(of_peer) = peers.get_mut(peer) {
+            of_peer.connections -= 1;
+            if of_peer.connections == 0 {
+                peers.remove(peer);
             }
         }
     }
@@ -179,9 +211,28 @@ impl Agent {
     }
 }
 
+/// Returns a new connection; `None` if there is none now.
+fn accepted<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Ok(connection) => Ok(Some(connection)),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) =>
+        {
+            Ok(None)
+        }
+        // No descriptor or no memory: the connection waits until another one ends.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+            warn!(%error, "a connection waits");
+            thread::sleep(Duration::from_millis(50));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl Served<'_> {
     /// Answers messages until the connection ends.
-    fn run<S: Stream>(&mut self, channel: &mut Channel<S>) -> io::Result<()> {
+    fn run(&mut self, channel: &mut Channel) -> io::Result<()> {
         loop {
             let limit = if self.application.is_some() { protocol::MAX_MESSAGE } else { protocol::MAX_FIRST };
             match channel.receive(limit) {
@@ -189,7 +240,8 @@ impl Served<'_> {
                 outcome => outcome?,
             }
             let (message, frame) = channel.parts();
-            if self.answer(message, frame).is_err() {
+            let mut taken = None;
+            if self.answer(message, frame, &mut taken).is_err() {
                 warn!(peer = self.peer, "a message that does not follow the protocol");
                 return Err(io::ErrorKind::InvalidData.into());
             }
@@ -199,12 +251,17 @@ impl Served<'_> {
     }
 
     /// Makes the answer to a message.
-    fn answer(&mut self, mut message: &[u8], frame: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn answer(
+        &mut self,
+        mut message: &[u8],
+        frame: &mut Vec<u8>,
+        taken: &mut Option<Taken>,
+    ) -> Result<(), Malformed> {
         let request: Request<'_> = protocol::take(&mut message)?;
         if let (Request::Calls { session, count }, Some((_, application))) = (&request, &self.application) {
             protocol::start(frame);
             protocol::append(&Reply::Answers, frame)?;
-            self.calls(application, *session, *count, message, frame)?;
+            self.calls(application, *session, *count, message, frame, taken)?;
             return protocol::finish(frame);
         }
         if !message.is_empty() {
@@ -243,9 +300,17 @@ impl Served<'_> {
         if getrandom::fill(&mut name).is_err() {
             return Reply::Refused("no random bytes");
         }
-        let Ok(module) = self.agent.module.join() else { return Reply::Refused("the agent ends") };
+        let identity =
+            Identity { name: self.peer.clone(), objects: self.rule.and_then(|rule| rule.objects.clone()) };
+        let Ok(module) = self.agent.module.join_for(Some(identity)) else {
+            return Reply::Refused("the agent ends");
+        };
         if single {
             module.set_threads(Threads::Forbidden);
+        }
+        // Another agent may have made tokens since this one looked.
+        if let Err(error) = module.slots() {
+            warn!(?error, "cannot list the tokens");
         }
         let connections = AtomicUsize::new(1);
         let (peer, otp, pace) = (self.peer.clone(), Mutex::default(), Pace::default());
@@ -273,6 +338,7 @@ impl Served<'_> {
         count: u8,
         mut message: &[u8],
         frame: &mut Vec<u8>,
+        taken: &mut Option<Taken>,
     ) -> Result<(), Malformed> {
         if usize::from(count) > protocol::MAX_CALLS {
             return Err(Malformed);
@@ -281,6 +347,12 @@ impl Served<'_> {
         jeton_pkcs11::with_module(&application.module, || {
             for _ in 0..count {
                 let call: Call<'_> = protocol::take(&mut message)?;
+                let room: usize = call.arguments.iter().map(Argument::room).sum();
+                if room > KEPT {
+                    // Whoever has a part must not wait for more.
+                    drop(taken.take());
+                    *taken = Some(self.rooms.answers.take(frame.len() + room));
+                }
                 if self.call(application, session, &call, frame)? != CKR_OK {
                     return Ok(());
                 }
@@ -309,8 +381,8 @@ impl Served<'_> {
                 0 => State::default(),
                 _ => state(&application.module, session),
             };
-            let ticket = if code == CKR_OK { self.ticket(application, session, call) } else { None };
-            let ticket = ticket.as_deref().map(Bytes::new);
+            let kept = if code == CKR_OK { self.kept(application, session, call) } else { None };
+            let kept = kept.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
             let mut block: Option<Vec<u8>> = None;
             let otp = code == CKR_OK && application.makes_otp(session, call);
@@ -324,7 +396,7 @@ impl Served<'_> {
                     *first = Bytes::new(altered);
                 }
             }
-            protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)
+            protocol::append(&Answer { code, state, outputs, otp, kept }, frame)
         })?;
         Ok(outcome)
     }
@@ -344,9 +416,14 @@ impl Served<'_> {
         let state = if session == 0 { State::default() } else { state(module, session) };
         let refused = rule.refusal(module, call);
         if let Some(code) = refused {
-            warn!(peer = self.peer, function = call.function.name(), "refused by a rule");
-            let (outputs, otp, ticket) = (Vec::new(), false, None);
-            protocol::append(&Answer { code, state, outputs, otp, ticket }, frame)?;
+            let function = call.function.name();
+            warn!(peer = self.peer, function, "refused by a rule");
+            let session = (session != 0).then_some(SessionHandle(session));
+            let mechanism = rules::mechanism(call);
+            let result = format!("refused by a rule: 0x{code:x}");
+            module.record_refusal(session, function, mechanism, result);
+            let (outputs, otp, kept) = (Vec::new(), false, None);
+            protocol::append(&Answer { code, state, outputs, otp, kept }, frame)?;
             return Ok(Some(code));
         }
         // A program may insist on a login of the user, or end with a logout.
@@ -356,8 +433,8 @@ impl Served<'_> {
         };
         let slot = slot_of(module, session).filter(|_| is_login && is_user(module, session));
         if slot.is_some_and(|slot| rule.logs_in(module, slot)) {
-            let (outputs, otp, ticket) = (Vec::new(), false, None);
-            protocol::append(&Answer { code: CKR_OK, state, outputs, otp, ticket }, frame)?;
+            let (outputs, otp, kept) = (Vec::new(), false, None);
+            protocol::append(&Answer { code: CKR_OK, state, outputs, otp, kept }, frame)?;
             return Ok(Some(CKR_OK));
         }
         if let (Function::C_GetSlotList, true) = (call.function, rule.hides_slots())
@@ -371,7 +448,7 @@ impl Served<'_> {
             let code = if fits { CKR_OK } else { CKR_BUFFER_TOO_SMALL };
             let items = if is_given && fits { &items[..] } else { &[] };
             let outputs = vec![Bytes::new(&count), Bytes::new(items)];
-            protocol::append(&Answer { code, state, outputs, otp: false, ticket: None }, frame)?;
+            protocol::append(&Answer { code, state, outputs, otp: false, kept: None }, frame)?;
             return Ok(Some(code));
         }
         Ok(None)
@@ -413,6 +490,17 @@ impl Served<'_> {
         }
     }
 
+    /// Returns what the client keeps after a call that succeeded.
+    fn kept(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+        match (call.function, call.arguments.first()) {
+            (Function::C_OpenSession, Some(Argument::Number(slot))) => {
+                Some(application.module.token(SlotId(*slot)).ok()?.serial.into())
+            }
+            (Function::C_Login, _) => self.ticket(application, session, call),
+            _ => None,
+        }
+    }
+
     /// Returns the ticket of a login that succeeded.
     fn ticket(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
         let [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))] =
@@ -420,9 +508,6 @@ impl Served<'_> {
         else {
             return None;
         };
-        if call.function != Function::C_Login {
-            return None;
-        }
         let token = serial(&application.module, session)?;
         let logouts =
             application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));

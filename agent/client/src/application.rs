@@ -89,6 +89,8 @@ struct Login {
 /// A session, with what is read while another thread uses it.
 struct Held {
     slot: u64,
+    /// The serial number of the token.
+    serial: Vec<u8>,
     /// The agent at which the session is open.
     epoch: AtomicU64,
     session: Mutex<Session>,
@@ -284,7 +286,8 @@ impl Application {
             let opened = outputs.first().and_then(|bytes| bytes[..].try_into().ok()).ok_or(Malformed)?;
             let opened = u64::from_ne_bytes(opened);
             session = Some((slot, opened));
-            *handle = self.add_session(slot, flags, epoch, opened).to_ne_bytes();
+            let serial = answer.kept.ok_or(Malformed)?.to_vec();
+            *handle = self.add_session(slot, serial, flags, epoch, opened).to_ne_bytes();
             outputs[0] = Bytes::new(handle);
         }
         if changes(call.function) {
@@ -488,7 +491,7 @@ impl Application {
         if answer.code != CKR_OK {
             return;
         }
-        if let Some(ticket) = answer.ticket {
+        if let (Function::C_Login, Some(ticket)) = (function, answer.kept) {
             let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
             lock(&self.logins).insert(held.slot, login);
         } else if function == Function::C_Logout {
@@ -544,6 +547,8 @@ impl Application {
             protocol::finish(connection.frame()).map_err(|_| None)?;
             let answers = exchange(connection).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
+            // The other agent may have another token in this slot.
+            answer.kept.filter(|serial| serial[..] == held.serial).ok_or(None)?;
             let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
             u64::from_ne_bytes(bytes.ok_or(None)?)
         };
@@ -552,12 +557,19 @@ impl Application {
         Ok(())
     }
 
-    fn add_session(&self, slot: u64, flags: u64, epoch: u64, handle: u64) -> CK_SESSION_HANDLE {
+    fn add_session(
+        &self,
+        slot: u64,
+        serial: Vec<u8>,
+        flags: u64,
+        epoch: u64,
+        handle: u64,
+    ) -> CK_SESSION_HANDLE {
         let new = self.last_session.fetch_add(1, Ordering::Relaxed) + 1;
         let (state, waiting, certain) = Default::default();
         let session = Session { flags, handle, state, waiting, certain };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        let held = Held { slot, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
+        let held = Held { slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
         sessions.insert(new, Arc::new(held));
         new
     }

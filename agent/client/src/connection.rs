@@ -1,51 +1,197 @@
-//! Connections to the agent.
+//! Where the agent is, and connections to it.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use jeton_agent_protocol::MAX_MESSAGE;
-use jeton_agent_protocol::channel::{Channel, is_dead};
+use jeton_agent_protocol::channel::Channel;
+use serde::Deserialize;
 
-/// The place of the agent if the environment names none.
+/// The place of the agent if nothing names one.
 const DEFAULT: &str = "unix:/run/jeton/agent.socket";
+/// The configuration file of the machine.
+const MACHINE: &str = "/etc/jeton/jeton.toml";
 
 /// Where an agent is.
 #[derive(Debug, Clone)]
 pub enum Address {
     /// A Unix socket.
     Unix(PathBuf),
+    /// A host and its port.
+    #[cfg(feature = "tls")]
+    Tls(tls::Host),
 }
 
-impl Address {
-    /// Returns the agents that the library parameters name, or else `JETON_AGENT`, separated by
-    /// commas.
-    pub fn all(parameters: Option<&str>) -> Result<Vec<Self>, String> {
+/// The library parameters and the configuration file, as far as this module reads them.
+#[derive(Default, Deserialize)]
+struct Configuration {
+    agent: Option<Named>,
+}
+
+/// What names the agent.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Named {
+    /// The address alone.
+    Address(String),
+    /// The section `[agent]`.
+    Section(Section),
+}
+
+/// The section `[agent]` of `jeton.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Section {
+    /// `unix:/PATH` or `tls://HOST:PORT`; several are separated by commas.
+    address: String,
+    /// The PEM file with the certificates of this client, its own first.
+    certificate: Option<PathBuf>,
+    /// The PEM file with the key of that certificate.
+    key: Option<PathBuf>,
+    /// The PEM file with the certificates that the agent's certificate must lead to.
+    authority: Option<PathBuf>,
+}
+
+impl Section {
+    /// Returns the agents that the library parameters name, or else the environment, or else the
+    /// configuration file.
+    fn find(parameters: Option<&str>) -> Result<Self, String> {
         // The user who starts a setuid program must not choose who gets its PINs.
         // SAFETY: getauxval(3) takes a number and has no other precondition.
         let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
-        let variable = if is_privileged { None } else { std::env::var("JETON_AGENT").ok() };
-        let variable = variable.unwrap_or_default();
-        let given = parameters.and_then(named).unwrap_or(&variable);
-        let given = if given.is_empty() { DEFAULT } else { given };
-        given.split(',').map(|one| Self::parse(one.trim())).collect()
+        let variable = |name| std::env::var(name).ok().filter(|value| !is_privileged && !value.is_empty());
+        // Other parameters, for example those that NSS passes to its own module, are not for this
+        // module.
+        let given = parameters.map(|text| format!("given = {{ {text} }}"));
+        let given =
+            given.and_then(|text| toml::from_str::<Given>(&text).ok()).and_then(|all| all.given.agent);
+        let mut section = match variable("JETON_CONF").or(Some(MACHINE.to_owned())) {
+            Some(path) => Self::read(&path)?,
+            None => Self::default(),
+        };
+        match given {
+            Some(Named::Section(given)) => return Ok(given),
+            Some(Named::Address(address)) => section.address = address,
+            None => section.address = variable("JETON_AGENT").unwrap_or(section.address),
+        }
+        if section.address.is_empty() {
+            DEFAULT.clone_into(&mut section.address);
+        }
+        Ok(section)
     }
 
-    fn parse(given: &str) -> Result<Self, String> {
-        match given.split_once(':') {
-            Some(("unix", path)) if path.starts_with('/') => Ok(Self::Unix(path.into())),
-            _ => Err(format!("JETON_AGENT: {given:?} is not unix:/PATH")),
+    fn read(path: &str) -> Result<Self, String> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path == MACHINE => String::new(),
+            Err(error) => return Err(format!("{path}: {error}")),
+        };
+        let all: Configuration =
+            toml::from_str(&text).map_err(|error| format!("{path}: {}", error.message()))?;
+        Ok(match all.agent {
+            Some(Named::Section(section)) => section,
+            Some(Named::Address(address)) => Self { address, ..Self::default() },
+            None => Self::default(),
+        })
+    }
+
+    fn parse(&self, one: &str) -> Result<Address, String> {
+        match one.split_once(':') {
+            Some(("unix", path)) if path.starts_with('/') => Ok(Address::Unix(path.into())),
+            #[cfg(feature = "tls")]
+            Some(("tls", host)) if host.starts_with("//") => {
+                tls::Host::new(&host[2..], self).map(Address::Tls)
+            }
+            #[cfg(not(feature = "tls"))]
+            Some(("tls", _)) => Err("this libjeton_client.so was built without TLS".to_owned()),
+            _ => Err(format!("{one:?} is not unix:/PATH or tls://HOST:PORT")),
         }
     }
 }
 
-/// Returns the value of `agent='…'`, if these are the library parameters. Others, for example those
-/// that NSS passes to its own module, are not for this module.
-fn named(parameters: &str) -> Option<&str> {
-    let value = parameters.trim().strip_prefix("agent")?.trim_start().strip_prefix('=')?.trim();
-    value.strip_prefix(['\'', '"'])?.strip_suffix(['\'', '"'])
+/// The library parameters: the inside of an inline table.
+#[derive(Deserialize)]
+struct Given {
+    given: Configuration,
+}
+
+impl Address {
+    /// Returns the agents that the library parameters, the environment or the configuration file
+    /// names.
+    pub fn all(parameters: Option<&str>) -> Result<Vec<Self>, String> {
+        let section = Section::find(parameters)?;
+        section.address.split(',').map(|one| section.parse(one.trim())).collect()
+    }
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::fmt;
+    use std::io;
+    use std::net::{TcpStream, ToSocketAddrs};
+    use std::sync::Arc;
+
+    use jeton_agent_protocol::tls::{self, HANDSHAKE, Tls};
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, ClientConnection};
+
+    use super::Section;
+
+    /// An agent on another host.
+    #[derive(Clone)]
+    pub struct Host {
+        address: String,
+        name: ServerName<'static>,
+        configuration: Arc<ClientConfig>,
+    }
+
+    impl fmt::Debug for Host {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str(&self.address)
+        }
+    }
+
+    impl Host {
+        /// Reads the files that the configuration names.
+        pub(super) fn new(address: &str, section: &Section) -> Result<Self, String> {
+            let (Some(certificate), Some(key), Some(authority)) =
+                (&section.certificate, &section.key, &section.authority)
+            else {
+                return Err(format!("tls://{address} needs certificate, key and authority in [agent]"));
+            };
+            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+            let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+            let configuration = ClientConfig::builder_with_provider(tls::provider())
+                .with_protocol_versions(&[&rustls::version::TLS13])
+                .map_err(|error| error.to_string())?
+                .with_root_certificates(tls::authorities(authority)?)
+                .with_client_auth_cert(tls::certificates(certificate)?, tls::key(key)?)
+                .map_err(|error| error.to_string())?;
+            Ok(Self {
+                address: address.to_owned(),
+                name: name.map_err(|error| format!("{host}: {error}"))?,
+                configuration: Arc::new(configuration),
+            })
+        }
+
+        /// Connects.
+        pub fn open(&self) -> io::Result<Tls> {
+            let mut last = io::Error::from(io::ErrorKind::NotFound);
+            for address in self.address.to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, HANDSHAKE) {
+                    Ok(stream) => {
+                        let configuration = Arc::clone(&self.configuration);
+                        let connection = ClientConnection::new(configuration, self.name.clone());
+                        return Tls::new(connection.map_err(io::Error::other)?, stream);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+    }
 }
 
 /// The descriptors of the connections, for a forked child, which must close them without a lock.
@@ -65,7 +211,7 @@ pub fn close_all() {
 
 /// A connection to an agent.
 pub struct Connection {
-    channel: Channel<UnixStream>,
+    channel: Channel,
     /// The place of the descriptor in [`OPEN`].
     place: Option<&'static AtomicI32>,
 }
@@ -82,21 +228,24 @@ pub struct Lost {
 impl Connection {
     /// Connects.
     pub fn open(address: &Address) -> io::Result<Self> {
-        let Address::Unix(path) = address;
-        let stream = UnixStream::connect(path)?;
-        let descriptor = stream.as_raw_fd();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = processors.saturating_sub(1).max(1);
+        let channel = match address {
+            Address::Unix(path) => Channel::new(UnixStream::connect(path)?, most),
+            #[cfg(feature = "tls")]
+            Address::Tls(host) => Channel::new(host.open()?, most),
+        };
+        let descriptor = channel.descriptor();
         let free = |place: &&AtomicI32| {
             place.compare_exchange(-1, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         let place = OPEN.iter().find(free);
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let channel = Channel::new(stream, processors.saturating_sub(1).max(1));
         Ok(Self { channel, place })
     }
 
     /// Returns whether the agent has closed the connection.
     pub fn is_dead(&self) -> bool {
-        is_dead(self.channel.stream())
+        self.channel.is_dead()
     }
 
     /// Returns the message to send.

@@ -30,6 +30,16 @@ pub enum Argument<'a> {
     Template(#[serde(borrow)] Input<'a>, #[serde(borrow)] Option<Image<'a>>),
 }
 
+impl Argument<'_> {
+    /// Returns the number of bytes that a function may write into the buffer.
+    pub fn room(&self) -> usize {
+        match self {
+            Self::Output(true, Some(room)) => (*room).min(MAX_ROOM) as usize,
+            _ => 0,
+        }
+    }
+}
+
 /// Bytes of the application.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Input<'a> {

@@ -1,8 +1,9 @@
 //! Messages on a stream: a length, and bytes.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
@@ -11,12 +12,53 @@ use crate::{HEADER, length};
 /// shorter, so that a buffer does not move and leave a copy of them.
 const READ: usize = 8 * 1024;
 /// Buffers that are longer lose their memory after a message.
-const KEPT: usize = 1 << 20;
+pub const KEPT: usize = 1 << 20;
+
+/// The memory that the long messages of a peer may have together. A message that finds none waits
+/// for another one to end.
+pub struct Room {
+    all: usize,
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Room {
+    /// Returns room for this number of bytes.
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { all: bytes, free: Mutex::new(bytes), freed: Condvar::new() })
+    }
+
+    /// Waits for this number of bytes. A message that is longer than the room waits for all of it.
+    /// Whoever has a part must not wait for more.
+    pub fn take(self: &Arc<Self>, bytes: usize) -> Taken {
+        let bytes = bytes.min(self.all);
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |free: &mut usize| *free < bytes;
+        *self.freed.wait_while(free, is_full).unwrap_or_else(PoisonError::into_inner) -= bytes;
+        Taken { room: Arc::clone(self), bytes }
+    }
+}
+
+/// A part of a [`Room`], until it is dropped.
+pub struct Taken {
+    room: Arc<Room>,
+    bytes: usize,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        *self.room.free.lock().unwrap_or_else(PoisonError::into_inner) += self.bytes;
+        self.room.freed.notify_all();
+    }
+}
 
 /// A stream with its buffers.
-pub struct Channel<S> {
-    stream: S,
+pub struct Channel {
+    stream: Box<dyn Stream>,
     patience: Patience,
+    /// The room for long messages; `None` if there is no limit.
+    room: Option<Arc<Room>>,
+    taken: Option<Taken>,
     /// The message to send.
     pub frame: Vec<u8>,
     /// The message that was received, with its header.
@@ -25,17 +67,29 @@ pub struct Channel<S> {
     len: usize,
 }
 
-impl<S: Stream> Channel<S> {
+impl Channel {
     /// Returns a channel. `most` is the number of threads of this process that may ask for messages
     /// without sleeping.
-    pub fn new(stream: S, most: usize) -> Self {
+    pub fn new(stream: impl Stream + 'static, most: usize) -> Self {
         let patience = Patience::new(most);
-        Self { stream, patience, frame: Vec::with_capacity(READ), received: vec![0; READ], len: 0 }
+        let (frame, received) = (Vec::with_capacity(READ), vec![0; READ]);
+        Self { stream: Box::new(stream), patience, room: None, taken: None, frame, received, len: 0 }
     }
 
-    /// Returns the stream.
-    pub fn stream(&self) -> &S {
-        &self.stream
+    /// Limits the memory of long messages.
+    pub fn share(&mut self, room: &Arc<Room>) {
+        self.room = Some(Arc::clone(room));
+    }
+
+    /// Returns whether the peer has closed the stream, or sent something without a request.
+    pub fn is_dead(&self) -> bool {
+        let peeked = receive(self.stream.descriptor(), &mut [0], libc::MSG_DONTWAIT | libc::MSG_PEEK);
+        !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Returns the descriptor of the stream.
+    pub fn descriptor(&self) -> RawFd {
+        self.stream.descriptor()
     }
 
     /// Sends the frame.
@@ -48,7 +102,7 @@ impl<S: Stream> Channel<S> {
     pub fn receive(&mut self, limit: usize) -> io::Result<()> {
         let mut got = 0;
         loop {
-            match self.patience.read(&mut self.stream, &mut self.received[got..])? {
+            match self.patience.read(&mut *self.stream, &mut self.received[got..])? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 some => got += some,
             }
@@ -60,6 +114,9 @@ impl<S: Stream> Channel<S> {
             }
             if got == self.len {
                 return Ok(());
+            }
+            if self.len > KEPT && self.taken.is_none() {
+                self.taken = self.room.as_ref().map(|room| room.take(self.len));
             }
             // A peer that only says that its message is long gets no memory for it.
             if self.received.len() < self.len && self.received.len() == got {
@@ -84,10 +141,11 @@ impl<S: Stream> Channel<S> {
             self.frame = Vec::with_capacity(READ);
         }
         self.len = 0;
+        self.taken = None;
     }
 }
 
-impl<S> Drop for Channel<S> {
+impl Drop for Channel {
     fn drop(&mut self) {
         wipe(&mut self.frame);
         wipe(&mut self.received);
@@ -102,35 +160,40 @@ pub fn wipe(bytes: &mut [u8]) {
 
 impl Stream for UnixStream {
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        receive(self, buffer, libc::MSG_DONTWAIT)
+        receive(self.as_raw_fd(), buffer, libc::MSG_DONTWAIT)
     }
 
     fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // SAFETY: the bytes are readable.
-            let sent = unsafe {
-                libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
-            };
-            match usize::try_from(sent) {
-                Ok(sent) => bytes = &bytes[sent..],
-                Err(_) => match io::Error::last_os_error() {
-                    error if error.kind() == io::ErrorKind::Interrupted => {}
-                    error => return Err(error),
-                },
-            }
+            let sent = transmit(self.as_raw_fd(), bytes)?;
+            bytes = &bytes[sent..];
         }
         Ok(())
     }
+
+    fn descriptor(&self) -> RawFd {
+        self.as_raw_fd()
+    }
 }
 
-/// Returns whether the peer has closed the stream, or sent something without a request.
-pub fn is_dead(stream: &UnixStream) -> bool {
-    let peeked = receive(stream, &mut [0], libc::MSG_DONTWAIT | libc::MSG_PEEK);
-    !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-}
-
-fn receive(stream: &UnixStream, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+/// Receives some bytes from a socket.
+pub(crate) fn receive(socket: RawFd, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the buffer is writable for its length.
-    let got = unsafe { libc::recv(stream.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    let got = unsafe { libc::recv(socket, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sends some bytes to a socket. A closed connection raises no signal.
+pub(crate) fn transmit(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    loop {
+        // SAFETY: the bytes are readable.
+        let sent = unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        match usize::try_from(sent) {
+            Ok(sent) => return Ok(sent),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
 }

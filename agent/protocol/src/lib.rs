@@ -13,6 +13,8 @@ mod functions;
 pub mod image;
 pub mod layout;
 pub mod otp;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod wait;
 
 pub use argument::Argument;
@@ -117,9 +119,10 @@ pub struct Answer<'a> {
     pub outputs: Vec<&'a Bytes>,
     /// Whether the output is a `CK_OTP_SIGNATURE_INFO` with offsets in place of pointers.
     pub otp: bool,
-    /// After `C_Login`: what logs in again at another agent.
+    /// What the client keeps for another agent: after `C_Login` a ticket that logs in again, and
+    /// after `C_OpenSession` the serial number of the token.
     #[serde(borrow)]
-    pub ticket: Option<&'a Bytes>,
+    pub kept: Option<&'a Bytes>,
 }
 
 /// What a session has besides itself, after a call.

@@ -5,6 +5,7 @@
 //! is short, and only if fewer threads than processors do so.
 
 use std::io::{self, Read};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,13 +19,16 @@ const LEAST: Duration = Duration::from_micros(20);
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 /// A stream of bytes that can be asked without sleeping.
-pub trait Stream: Read {
+pub trait Stream: Read + Send {
     /// Reads like [`Read::read`], but fails with [`io::ErrorKind::WouldBlock`] if there are no
     /// bytes.
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Sends all bytes. A closed connection is an error and raises no signal.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns the descriptor of the socket.
+    fn descriptor(&self) -> RawFd;
 }
 
 /// How long messages took lately.
@@ -43,7 +47,7 @@ impl Patience {
     }
 
     /// Reads some bytes. Returns 0 at the end.
-    pub fn read(&mut self, source: &mut impl Stream, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&mut self, source: &mut (impl Stream + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
         let start = Instant::now();
         let outcome = match self.ask(source, buffer, start) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(source, buffer),
@@ -54,7 +58,12 @@ impl Patience {
         outcome
     }
 
-    fn ask(&self, source: &mut impl Stream, buffer: &mut [u8], start: Instant) -> io::Result<usize> {
+    fn ask(
+        &self,
+        source: &mut (impl Stream + ?Sized),
+        buffer: &mut [u8],
+        start: Instant,
+    ) -> io::Result<usize> {
         let first = source.read_now(buffer);
         if self.usual > WORTH || !matches!(&first, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             return first;
@@ -78,7 +87,7 @@ impl Patience {
     }
 }
 
-fn sleep(source: &mut impl Stream, buffer: &mut [u8]) -> io::Result<usize> {
+fn sleep(source: &mut (impl Stream + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match source.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

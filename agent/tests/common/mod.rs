@@ -10,12 +10,19 @@ use std::time::{Duration, Instant};
 /// A running agent. It is killed when the value is dropped.
 pub struct Agent {
     directory: PathBuf,
+    socket: PathBuf,
     child: Child,
 }
 
 impl Agent {
     /// Starts an agent on the tokens in a directory.
     pub fn start(directory: &Path) -> Self {
+        Self::start_beside(directory, "agent.socket")
+    }
+
+    /// Starts another agent on the same tokens, with a socket of this name.
+    pub fn start_beside(directory: &Path, name: &str) -> Self {
+        let socket = directory.join(name);
         let tokens = directory.join("tokens");
         std::fs::create_dir_all(&tokens).expect("a directory");
         let configuration = directory.join("jeton.toml");
@@ -26,7 +33,7 @@ impl Agent {
         std::fs::write(&configuration, text).expect("a file");
         let child = Command::new(env!("CARGO_BIN_EXE_jeton-agent"))
             .arg("--socket")
-            .arg(socket(directory))
+            .arg(&socket)
             .arg("--state")
             .arg(directory)
             .arg("--rules")
@@ -37,17 +44,18 @@ impl Agent {
             .spawn()
             .expect("the agent");
         let start = Instant::now();
-        while UnixStream::connect(socket(directory)).is_err() {
+        while UnixStream::connect(&socket).is_err() {
             assert!(start.elapsed() < Duration::from_secs(30), "the agent does not answer");
             std::thread::sleep(Duration::from_millis(2));
         }
-        Self { directory: directory.to_owned(), child }
+        Self { directory: directory.to_owned(), socket, child }
     }
 
     /// Kills the agent and starts it again.
     pub fn replace(&mut self) {
         self.kill();
-        *self = Self::start(&self.directory.clone());
+        let name = self.socket.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        *self = Self::start_beside(&self.directory.clone(), &name);
     }
 
     /// Kills the agent.

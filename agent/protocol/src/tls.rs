@@ -1,0 +1,161 @@
+//! TLS 1.3 on TCP, for an agent on another host. Both sides have a certificate.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{Connection, RootCertStore};
+
+use crate::channel::{receive, transmit};
+use crate::wait::Stream;
+
+/// How long a peer may take for its handshake.
+pub const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// A TCP connection whose bytes can be asked for without sleeping.
+struct Socket {
+    stream: TcpStream,
+    flags: i32,
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        receive(self.stream.as_raw_fd(), buffer, self.flags)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        transmit(self.stream.as_raw_fd(), bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A TLS connection.
+pub struct Tls {
+    connection: Connection,
+    socket: Socket,
+}
+
+impl Tls {
+    /// Shakes hands, within [`HANDSHAKE`].
+    pub fn new(connection: impl Into<Connection>, stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let mut tls = Self { connection: connection.into(), socket: Socket { stream, flags: 0 } };
+        let end = Instant::now() + HANDSHAKE;
+        while tls.connection.is_handshaking() {
+            // A peer that sends its bytes one by one has no more time than another.
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            tls.socket.stream.set_read_timeout(Some(left))?;
+            tls.socket.stream.set_write_timeout(Some(left))?;
+            if tls.connection.wants_write() {
+                tls.connection.write_tls(&mut tls.socket)?;
+            } else {
+                tls.fetch()?;
+            }
+        }
+        tls.flush()?;
+        tls.socket.stream.set_read_timeout(None)?;
+        tls.socket.stream.set_write_timeout(None)?;
+        Ok(tls)
+    }
+
+    /// Returns the certificate of the peer.
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.connection.peer_certificates()?.first()
+    }
+
+    /// Reads from the socket. Fails at its end.
+    fn fetch(&mut self) -> io::Result<()> {
+        if self.connection.read_tls(&mut self.socket)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Err(error) = self.connection.process_new_packets() {
+            // The alert says why.
+            let _ = self.flush();
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut self.socket)?;
+        }
+        Ok(())
+    }
+
+    fn read_with(&mut self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+        self.socket.flags = flags;
+        loop {
+            match self.connection.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.fetch()?,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl Read for Tls {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_with(buffer, 0)
+    }
+}
+
+impl Stream for Tls {
+    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_with(buffer, libc::MSG_DONTWAIT)
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.connection.writer().write(bytes)?;
+            self.flush()?;
+            bytes = &bytes[taken..];
+        }
+        Ok(())
+    }
+
+    fn descriptor(&self) -> RawFd {
+        self.socket.stream.as_raw_fd()
+    }
+}
+
+/// Returns the algorithms of both sides.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+/// Reads the certificates of a PEM file.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let all = CertificateDer::pem_file_iter(path).map_err(|error| named(&error))?;
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| named(&error))?;
+    if all.is_empty() { Err(named(&"no certificate")) } else { Ok(all) }
+}
+
+/// Reads a key in a PEM file.
+pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Reads the certificates that a peer's certificate must lead to.
+pub fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,108 @@
+//! Who is at the other end of a connection.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::net::sockopt::socket_peercred;
+
+/// The most groups of a user.
+const MOST_GROUPS: usize = 65_536;
+
+/// The peer of a connection.
+pub enum Peer {
+    /// A user of this host.
+    User {
+        /// The number of the user.
+        uid: u32,
+        /// The groups of the process that connected.
+        groups: Vec<u32>,
+        /// The service of systemd that the process belongs to.
+        unit: Option<String>,
+    },
+    /// A host or a person with a certificate.
+    Certificate {
+        /// The DNS names of the certificate, at least one.
+        names: Vec<String>,
+    },
+}
+
+impl Peer {
+    /// Returns the user at the other end of a Unix socket, as it was when it connected.
+    pub fn of(stream: &UnixStream) -> io::Result<Self> {
+        let credentials = socket_peercred(stream)?;
+        let mut groups = groups(stream)?;
+        groups.push(credentials.gid.as_raw());
+        let cgroup = fs::read_to_string(format!("/proc/{}/cgroup", credentials.pid.as_raw_pid()));
+        let unit = cgroup.ok().and_then(|text| unit(&text).map(str::to_owned));
+        Ok(Self::User { uid: credentials.uid.as_raw(), groups, unit })
+    }
+
+    /// Returns the name by which the log, the audit log, limits and tickets know the peer.
+    pub fn name(&self) -> String {
+        match self {
+            Self::User { uid, .. } => format!("uid {uid}"),
+            Self::Certificate { names } => format!("certificate {}", names[0]),
+        }
+    }
+
+    /// Returns whether the peer is root, or the user of the agent.
+    pub fn administers(&self) -> bool {
+        matches!(self, Self::User { uid, .. } if *uid == 0 || *uid == rustix::process::geteuid().as_raw())
+    }
+}
+
+/// Returns the supplementary groups of the process that connected.
+fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0u32; 64];
+    loop {
+        let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+        // SAFETY: the buffer is writable for `len` bytes, and `len` is a valid place.
+        let outcome = unsafe {
+            let to = groups.as_mut_ptr().cast();
+            libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, to, &raw mut len)
+        };
+        if outcome == 0 {
+            groups.truncate(len as usize / size_of::<u32>());
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE) || groups.len() >= MOST_GROUPS {
+            return Err(error);
+        }
+        groups.resize(MOST_GROUPS, 0);
+    }
+}
+
+/// Returns the service in the text of `/proc/PID/cgroup`. A user's own services do not count: their
+/// names are the user's choice.
+fn unit(text: &str) -> Option<&str> {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/system.slice/"))?;
+    let unit = path.split('/').find(|part| part.ends_with(".service"))?;
+    Some(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_service_of_the_system_is_a_unit() {
+        assert_eq!(unit("0::/system.slice/nginx.service\n"), Some("nginx.service"));
+        let instance = "0::/system.slice/system-web.slice/web@1.service/worker\n";
+        assert_eq!(unit(instance), Some("web@1.service"));
+        assert_eq!(unit("0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service\n"), None);
+        assert_eq!(unit("0::/\n"), None);
+    }
+
+    #[test]
+    fn the_groups_of_a_peer_are_those_of_its_process() {
+        let (one, _other) = UnixStream::pair().expect("sockets");
+        let Ok(Peer::User { uid, groups, .. }) = Peer::of(&one) else { panic!("no peer") };
+        assert_eq!(uid, rustix::process::getuid().as_raw());
+        let expected = rustix::process::getgroups().expect("groups");
+        assert!(expected.iter().all(|group| groups.contains(&group.as_raw())));
+        assert!(groups.contains(&rustix::process::getgid().as_raw()));
+    }
+}

@@ -1,0 +1,216 @@
+//! Clients of other hosts: TLS 1.3 with certificates, through the client module.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use agent_client as _;
+use common::Agent;
+use cryptoki_sys::*;
+use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
+use jeton_peers::{Known, PIN, SO_PIN, initialise};
+
+/// How long the agent waits for a handshake, and a margin.
+const SILENT: Duration = Duration::from_secs(15);
+
+/// Held by the test that uses the module: there is one in a process.
+static MODULE: Mutex<()> = Mutex::new(());
+
+fn openssl(directory: &Path, arguments: &str) {
+    let mut command = Command::new("openssl");
+    command.args(arguments.split(' ')).current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("openssl").success(), "openssl {arguments}");
+}
+
+/// Makes the authority `ca`, and a certificate for `name`.
+fn authority(directory: &Path, ca: &str) {
+    openssl(
+        directory,
+        &format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={ca} \
+             -keyout {ca}.key -out {ca}.pem"
+        ),
+    );
+}
+
+fn certificate(directory: &Path, ca: &str, name: &str) {
+    let request = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(directory, &format!("{request} -subj /CN={name} -keyout {name}.key -out {name}.csr"));
+    std::fs::write(directory.join("names"), format!("subjectAltName=DNS:{name}\n")).expect("a file");
+    openssl(
+        directory,
+        &format!(
+            "x509 -req -in {name}.csr -CA {ca}.pem -CAkey {ca}.key -CAcreateserial -days 2 \
+             -extfile names -out {name}.pem"
+        ),
+    );
+}
+
+/// Makes the revocation list of `ca`.
+fn revoke(directory: &Path, names: &[&str]) {
+    let settings = "[ca]\ndefault_ca = x\n[x]\ndatabase = index\ncrlnumber = number\ndefault_md = sha256\n\
+                    default_crl_days = 2\ncrl_extensions = e\n[e]\nauthorityKeyIdentifier = keyid\n";
+    for (name, text) in [("index", ""), ("number", "01\n"), ("ca.conf", settings)] {
+        std::fs::write(directory.join(name), text).expect("a file");
+    }
+    let ca = "ca -config ca.conf -cert ca.pem -keyfile ca.key";
+    for name in names {
+        openssl(directory, &format!("{ca} -revoke {name}.pem"));
+    }
+    openssl(directory, &format!("{ca} -gencrl -out ca.crl"));
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// The library parameters of a client with this certificate.
+fn parameters(directory: &Path, addresses: &[String], name: &str) -> String {
+    let directory = directory.display();
+    format!(
+        "agent = {{ address = '{}', certificate = '{directory}/{name}.pem', key = '{directory}/{name}.key', \
+         authority = '{directory}/ca.pem' }}",
+        addresses.join(", ")
+    )
+}
+
+/// The rules of an agent that listens on this port.
+fn rules(directory: &Path, port: u16, clients: &str) {
+    let path = directory.display();
+    let text = format!(
+        "{clients}\n[tls]\nlisten = '127.0.0.1:{port}'\ncertificate = '{path}/localhost.pem'\n\
+         key = '{path}/localhost.key'\nauthority = '{path}/ca.pem'\nrevoked = '{path}/ca.crl'\n"
+    );
+    std::fs::write(directory.join("rules.toml"), text).expect("a file");
+}
+
+fn key(session: &Session) -> ObjectHandle {
+    session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0]
+}
+
+fn sign(session: &Session, key: ObjectHandle) -> Result<usize, CK_RV> {
+    session.sign_init(&Mechanism::new(CKM_ECDSA), key).map_err(|failure| failure.code)?;
+    session.sign(&[7; 32], &mut [0; 64]).map_err(|failure| failure.code)
+}
+
+#[test]
+fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
+    let _alone = MODULE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    authority(directory, "ca");
+    authority(directory, "foreign");
+    for name in ["localhost", "web.example", "stranger.example", "revoked.example"] {
+        certificate(directory, "ca", name);
+    }
+    certificate(directory, "foreign", "forged.example");
+    revoke(directory, &["revoked.example"]);
+
+    let port = free_port();
+    rules(
+        directory,
+        port,
+        "[[client]]\nuid = 0\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']",
+    );
+    let mut agent = Agent::start(directory);
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    // Over the Unix socket, root makes a key that the client of the other host must not see.
+    module.initialize(Some(&common::parameters(directory))).expect("an agent");
+    let free = module.slots(true).expect("slots").pop().expect("a free slot");
+    initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("a login");
+    let generate = |session: &Session, label: &str| {
+        let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+        let label = Attribute::bytes(CKA_LABEL, label.as_bytes());
+        let token = || Attribute::flag(CKA_TOKEN, true);
+        let public = [Attribute::bytes(CKA_EC_PARAMS, curve), token(), label.clone()];
+        let pair =
+            session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &[token(), label]);
+        pair.map(|(_, private)| private).map_err(|failure| failure.code)
+    };
+    let hidden = generate(&session, "root-ca").expect("a key");
+    session.close().expect("a session");
+    module.finalize().expect("a module");
+
+    let addresses = [format!("tls://localhost:{port}")];
+    module.initialize(Some(&parameters(directory, &addresses, "web.example"))).expect("an agent");
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("a login");
+    assert_eq!(session.find(&[]).expect("a search"), [], "objects of others");
+    assert_eq!(sign(&session, hidden), Err(CKR_KEY_HANDLE_INVALID));
+    assert_eq!(generate(&session, "root-ca"), Err(CKR_ACTION_PROHIBITED));
+    let own = generate(&session, "web-1").expect("a key");
+    assert_eq!(session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search"), [own]);
+    assert_eq!(sign(&session, own), Ok(64));
+    let renamed = session.set_attributes(own, &[Attribute::bytes(CKA_LABEL, "root-ca".as_bytes())]);
+    assert_eq!(renamed.map_err(|failure| failure.code), Err(CKR_ACTION_PROHIBITED));
+    // After a restart, the login goes on.
+    agent.replace();
+    assert_eq!(sign(&session, own), Ok(64));
+
+    // A peer that says nothing, and one that speaks no TLS, cost their own connection only.
+    let mut silent = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let mut other = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    other.write_all(&[0xff; 4096]).expect("bytes");
+    assert_eq!(sign(&session, own), Ok(64));
+    let start = Instant::now();
+    for peer in [&mut other, &mut silent] {
+        peer.set_read_timeout(Some(SILENT)).expect("a socket");
+        let _ = peer.read_to_end(&mut Vec::new());
+    }
+    assert!(start.elapsed() < SILENT, "the agent keeps peers that say nothing");
+    session.close().expect("a session");
+    module.finalize().expect("a module");
+
+    for name in ["stranger.example", "revoked.example", "forged.example"] {
+        let refused = module.initialize(Some(&parameters(directory, &addresses, name)));
+        assert_eq!(refused.map_err(|failure| failure.code), Err(CKR_GENERAL_ERROR), "{name}");
+    }
+    assert!(agent.runs());
+}
+
+#[test]
+fn an_application_changes_to_the_other_agent_when_one_fails() {
+    let _alone = MODULE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    authority(directory, "ca");
+    for name in ["localhost", "web.example"] {
+        certificate(directory, "ca", name);
+    }
+    revoke(directory, &[]);
+    // Both agents have the same tokens and the same key of tickets.
+    let ports = [free_port(), free_port()];
+    let mut agents = ports.map(|port| {
+        rules(directory, port, "[[client]]");
+        Some(Agent::start_beside(directory, &format!("agent-{port}.socket")))
+    });
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    let addresses = ports.map(|port| format!("tls://localhost:{port}"));
+    module.initialize(Some(&parameters(directory, &addresses, "web.example"))).expect("an agent");
+    let free = module.slots(true).expect("slots").pop().expect("a free slot");
+    initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("a login");
+    let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    let token = || Attribute::flag(CKA_TOKEN, true);
+    let public = [Attribute::bytes(CKA_EC_PARAMS, curve), token()];
+    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &[token()]).expect("a key");
+    let key = key(&session);
+    for round in 0..6 {
+        let at = round % 2;
+        agents[at] = None;
+        assert_eq!(sign(&session, key), Ok(64), "round {round}");
+        rules(directory, ports[at], "[[client]]");
+        agents[at] = Some(Agent::start_beside(directory, &format!("agent-{}.socket", ports[at])));
+    }
+}
