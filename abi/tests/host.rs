@@ -123,8 +123,8 @@ impl Order {
             drop(let_go);
             thread.join().expect("a thread");
         } else {
-            // The thread still waits when the process ends. It must not end at the same time: OpenSSL
-            // frees in exit(3) what its destructor of a thread's values uses.
+            // The thread still waits when the process ends. It must not end at the same time:
+            // OpenSSL frees in exit(3) what its destructor of a thread's values uses.
             std::mem::forget(let_go);
         }
     }

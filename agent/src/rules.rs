@@ -1,7 +1,8 @@
 //! Which client may do what: the file `jeton-agent.toml`.
 //!
-//! The first rule that fits the peer at the other end of the connection holds. If there is a file and
-//! no rule fits, the client is refused. Without a file, everyone who may connect may do everything.
+//! The first rule that fits the peer at the other end of the connection holds. If there is a file
+//! and no rule fits, the client is refused. Without a file, everyone who may connect may do
+//! everything.
 
 use std::fs;
 use std::io;

@@ -349,7 +349,7 @@ impl Served<'_> {
                 let call: Call<'_> = protocol::take(&mut message)?;
                 let room: usize = call.arguments.iter().map(Argument::room).sum();
                 if room > KEPT {
-                    // Whoever has a part must not wait for more.
+                    // A thread that has a part must not wait for more.
                     drop(taken.take());
                     *taken = Some(self.rooms.answers.take(frame.len() + room));
                 }

@@ -29,7 +29,7 @@ impl Room {
     }
 
     /// Waits for this number of bytes. A message that is longer than the room waits for all of it.
-    /// Whoever has a part must not wait for more.
+    /// A thread that has a part must not wait for more.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Taken {
         let bytes = bytes.min(self.all);
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
