@@ -2,6 +2,7 @@
 //! `libjeton_client.so`. `docs/agent.md` describes it.
 
 mod dispatch;
+mod figures;
 mod parameters;
 mod peer;
 mod rules;
@@ -45,7 +46,7 @@ struct Arguments {
     /// The directory of the key that seals tickets, by which logins survive a restart.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
-    /// Print the figures of the running agent.
+    /// Print the figures of the running agent, in the text format of Prometheus.
     #[arg(long)]
     status: bool,
     /// The file of rules: which user may do what.

@@ -1,6 +1,7 @@
 //! Connections and the applications that they belong to. Each connection has a thread.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -25,6 +26,7 @@ use serde_bytes::Bytes;
 use tracing::{info, warn};
 
 use crate::dispatch::carry_out;
+use crate::figures::{self, Figures, Latencies};
 use crate::parameters::{self, Known};
 use crate::peer::Peer;
 use crate::rules::{self, Pace, Rule, Rules};
@@ -48,24 +50,25 @@ pub struct Agent {
     applications: Mutex<HashMap<Name, Arc<Application>>>,
     connections: AtomicUsize,
     peers: Mutex<HashMap<String, OfPeer>>,
-    /// Calls that were carried out.
-    calls: AtomicU64,
+    latencies: Latencies,
     /// The number of threads that may ask for messages without sleeping.
     asking: usize,
     rules: Rules,
 }
 
-/// What the connections of a peer share.
+/// What the agent knows of a peer that has been connected.
 struct OfPeer {
     connections: usize,
-    rooms: Rooms,
+    shared: Arc<Shared>,
 }
 
-/// The room for long requests, and that for long answers. A call takes the first before the second.
-#[derive(Clone)]
-struct Rooms {
+/// What the connections of a peer share.
+struct Shared {
+    /// The room for long requests. A call takes it before that for the answer.
     requests: Arc<Room>,
+    /// The room for long answers.
     answers: Arc<Room>,
+    figures: Figures,
 }
 
 /// An application of a client.
@@ -87,7 +90,7 @@ struct Served<'a> {
     administers: bool,
     /// The rule of the peer; `None` if it may do everything.
     rule: Option<&'a Rule>,
-    rooms: Rooms,
+    shared: Arc<Shared>,
     application: Option<(Name, Arc<Application>)>,
 }
 
@@ -102,9 +105,9 @@ impl Agent {
         module.initialize(None)?;
         jeton_pkcs11::serve_applications();
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let (applications, connections, peers, calls) = Default::default();
+        let (applications, connections, peers, latencies) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
-        Ok(Arc::new(Self { module, tickets, applications, connections, peers, calls, asking, rules }))
+        Ok(Arc::new(Self { module, tickets, applications, connections, peers, latencies, asking, rules }))
     }
 
     /// Accepts the connections of this host for ever.
@@ -164,22 +167,25 @@ impl Agent {
         let Some(rule) = self.rules.of(peer) else {
             return warn!(peer = name, "no rule allows this client");
         };
-        let Some(rooms) = self.admit(&name, rule.and_then(|rule| rule.memory)) else {
+        let Some(shared) = self.admit(&name, rule.and_then(|rule| rule.memory)) else {
             return warn!(peer = name, "too many connections");
         };
         let mut channel = Channel::new(stream, self.asking);
-        channel.share(&rooms.requests);
+        channel.share(&shared.requests);
         let (administers, application) = (peer.administers(), None);
-        let mut served = Served { agent: self, peer: name, administers, rule, rooms, application };
+        let mut served = Served { agent: self, peer: name, administers, rule, shared, application };
         let _ = served.run(&mut channel);
     }
 
-    fn admit(&self, peer: &str, memory: Option<usize>) -> Option<Rooms> {
+    fn admit(&self, peer: &str, memory: Option<usize>) -> Option<Arc<Shared>> {
         let mut peers = lock(&self.peers);
         let of_peer = peers.entry(peer.to_owned()).or_insert_with(|| {
             let memory = memory.unwrap_or(MEMORY);
-            let rooms = Rooms { requests: Room::new(memory), answers: Room::new(memory) };
-            OfPeer { connections: 0, rooms }
+            let (requests, answers) = (Room::new(memory), Room::new(memory));
+            OfPeer {
+                connections: 0,
+                shared: Arc::new(Shared { requests, answers, figures: Figures::default() }),
+            }
         });
         if of_peer.connections >= MOST_OF_PEER || self.connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS
         {
@@ -187,27 +193,44 @@ impl Agent {
         }
         of_peer.connections += 1;
         self.connections.fetch_add(1, Ordering::Relaxed);
-        Some(of_peer.rooms.clone())
+        Some(Arc::clone(&of_peer.shared))
     }
 
     fn dismiss(&self, peer: &str) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
-        let mut peers = lock(&self.peers);
-        if let Some(of_peer) = peers.get_mut(peer) {
+        if let Some(of_peer) = lock(&self.peers).get_mut(peer) {
             of_peer.connections -= 1;
-            if of_peer.connections == 0 {
-                peers.remove(peer);
-            }
         }
     }
 
     fn status(&self) -> String {
-        format!(
-            "applications {}\nconnections {}\ncalls {}\n",
-            lock(&self.applications).len(),
-            self.connections.load(Ordering::Relaxed),
-            self.calls.load(Ordering::Relaxed)
-        )
+        let mut text = String::new();
+        let applications: Vec<_> = lock(&self.applications).values().map(Arc::clone).collect();
+        let sessions: usize = applications.iter().map(|application| application.module.session_count()).sum();
+        let connections = self.connections.load(Ordering::Relaxed);
+        for (name, help, value) in [
+            ("jeton_agent_applications", "Applications that are connected.", applications.len()),
+            ("jeton_agent_connections", "Connections.", connections),
+            ("jeton_agent_sessions", "Open sessions.", sessions),
+        ] {
+            figures::write(&mut text, name, "gauge", help, value as u64);
+        }
+        let peers = lock(&self.peers);
+        let mut names: Vec<_> = peers.keys().collect();
+        names.sort();
+        let count = |text: &mut String, name: &str, help: &str, value: &dyn Fn(&Figures) -> &AtomicU64| {
+            figures::describe(text, name, "counter", help);
+            for client in &names {
+                let value = value(&peers[*client].shared.figures).load(Ordering::Relaxed);
+                let _ = writeln!(text, "{name}{{client=\"{client}\"}} {value}");
+            }
+        };
+        count(&mut text, "jeton_agent_calls_total", "Calls.", &|figures| &figures.calls);
+        count(&mut text, "jeton_agent_refused_total", "Calls that a rule refused.", &|figures| {
+            &figures.refused
+        });
+        self.latencies.write(&mut text);
+        text
     }
 }
 
@@ -240,11 +263,12 @@ impl Served<'_> {
                 outcome => outcome?,
             }
             let (message, frame) = channel.parts();
-            let mut taken = None;
+            let (mut taken, start) = (None, Instant::now());
             if self.answer(message, frame, &mut taken).is_err() {
                 warn!(peer = self.peer, "a message that does not follow the protocol");
                 return Err(io::ErrorKind::InvalidData.into());
             }
+            self.agent.latencies.note(start.elapsed());
             channel.send()?;
             channel.wipe();
         }
@@ -343,7 +367,7 @@ impl Served<'_> {
         if usize::from(count) > protocol::MAX_CALLS {
             return Err(Malformed);
         }
-        self.agent.calls.fetch_add(u64::from(count), Ordering::Relaxed);
+        self.shared.figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
         jeton_pkcs11::with_module(&application.module, || {
             for _ in 0..count {
                 let call: Call<'_> = protocol::take(&mut message)?;
@@ -351,7 +375,7 @@ impl Served<'_> {
                 if room > KEPT {
                     // A thread that has a part must not wait for more.
                     drop(taken.take());
-                    *taken = Some(self.rooms.answers.take(frame.len() + room));
+                    *taken = Some(self.shared.answers.take(frame.len() + room));
                 }
                 if self.call(application, session, &call, frame)? != CKR_OK {
                     return Ok(());
@@ -417,6 +441,7 @@ impl Served<'_> {
         let refused = rule.refusal(module, call);
         if let Some(code) = refused {
             let function = call.function.name();
+            self.shared.figures.refused.fetch_add(1, Ordering::Relaxed);
             warn!(peer = self.peer, function, "refused by a rule");
             let session = (session != 0).then_some(SessionHandle(session));
             let mechanism = rules::mechanism(call);

@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use agent_client as _;
@@ -17,9 +16,6 @@ use jeton_peers::{Known, PIN, SO_PIN, initialise};
 
 /// How long the agent waits for a handshake, and a margin.
 const SILENT: Duration = Duration::from_secs(15);
-
-/// Held by the test that uses the module: there is one in a process.
-static MODULE: Mutex<()> = Mutex::new(());
 
 fn openssl(directory: &Path, arguments: &str) {
     let mut command = Command::new("openssl");
@@ -101,7 +97,7 @@ fn sign(session: &Session, key: ObjectHandle) -> Result<usize, CK_RV> {
 
 #[test]
 fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
-    let _alone = MODULE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
     authority(directory, "ca");
@@ -179,7 +175,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
 
 #[test]
 fn an_application_changes_to_the_other_agent_when_one_fails() {
-    let _alone = MODULE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
     authority(directory, "ca");

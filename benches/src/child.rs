@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Reached;
 use crate::artefacts::parameters;
 
 /// The work of a child.
@@ -29,6 +30,8 @@ pub enum Role {
     Memory(Instance, Objects, usize),
     /// Works on a token of the group that compares a file with a database.
     Store(Instance, Work),
+    /// Uses a module as it is told to.
+    Served(Reached),
     /// Tests whether times of a library with this backend reveal secrets.
     Timing(PathBuf, String),
 }

@@ -8,6 +8,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod agent;
 pub mod artefacts;
 mod baseline;
 // The timed calls, straight through the function list.

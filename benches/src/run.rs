@@ -4,7 +4,7 @@ use std::env;
 
 use crate::artefacts::{Artefacts, data_directory, target_directory, temporary};
 use crate::child::{self, Role};
-use crate::{groups, instructions, rows, settings, startup, store, timing, tokens};
+use crate::{agent, groups, instructions, rows, settings, startup, store, timing, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.
 pub fn if_child() {
@@ -26,6 +26,7 @@ fn work(role: Role) -> Result<(), String> {
         Role::Tokens(library) => tokens::count(&library),
         Role::Memory(instance, objects, count) => startup::memory(&instance, objects, count),
         Role::Store(instance, work) => store::work(&instance, work),
+        Role::Served(reached) => agent::serve(&reached),
         Role::Timing(library, backend) => timing::of_backend(&library, &backend),
     }
 }

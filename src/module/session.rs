@@ -62,6 +62,11 @@ impl Module {
         self.open(slot, access, Session::new_asynchronous)
     }
 
+    /// Returns the number of open sessions of the application.
+    pub fn session_count(&self) -> usize {
+        self.sessions.count()
+    }
+
     /// Records whether the application allows the module to create threads (PKCS#11 3.2,
     /// `CKF_LIBRARY_CANT_CREATE_OS_THREADS`). Call it before [`initialize`](Self::initialize).
     pub fn set_threads(&self, threads: Threads) {

@@ -99,6 +99,12 @@ impl SessionTable {
         }
     }
 
+    /// Returns the number of open sessions.
+    pub fn count(&self) -> usize {
+        let free = self.free();
+        free.untouched - free.returned.len()
+    }
+
     /// Returns whether a session is open.
     pub fn is_open(&self, handle: SessionHandle) -> bool {
         self.with(handle, |_| Ok(())).is_ok()

@@ -5,7 +5,16 @@
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Held by a test that uses the client module: there is one application in a process.
+static MODULE: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test of this process uses the client module.
+pub fn alone() -> MutexGuard<'static, ()> {
+    MODULE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A running agent. It is killed when the value is dropped.
 pub struct Agent {
@@ -56,6 +65,11 @@ impl Agent {
         self.kill();
         let name = self.socket.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
         *self = Self::start_beside(&self.directory.clone(), &name);
+    }
+
+    /// Returns the number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Kills the agent.

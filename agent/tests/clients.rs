@@ -1,0 +1,297 @@
+//! The processes of clients: what stays in the agent when one is killed, and which secrets are in
+//! the memory of one that uses keys.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use agent_client as _;
+use common::{Agent, parameters, socket};
+use cryptoki_sys::*;
+use jeton_child::Child;
+use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
+use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use serde::{Deserialize, Serialize};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// The length of the PIN in the test of memory.
+const PIN_LENGTH: usize = 16;
+/// The shortest part of a secret that must not be found.
+const PART: usize = 16;
+const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+/// What the test must find in the memory of the client.
+const MARK: &[u8] = b"what a search of memory must find";
+
+/// The work of a client process.
+#[derive(Serialize, Deserialize)]
+enum Role {
+    /// Leaves things in the agent, and is killed.
+    Leave(PathBuf),
+    /// Uses the keys of the token.
+    Use(PathBuf),
+}
+
+/// Not a test by itself: the client processes.
+#[test]
+fn client() {
+    match jeton_child::role::<Role>() {
+        None => {}
+        Some(Ok(Role::Leave(directory))) => leave(&directory),
+        Some(Ok(Role::Use(directory))) => use_keys(&directory),
+        Some(Err(reason)) => panic!("{reason}"),
+    }
+}
+
+fn module(directory: &Path) -> Module {
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    module.initialize(Some(&parameters(directory))).expect("an agent");
+    module
+}
+
+fn session(module: &Module) -> Session {
+    let slot = module.slots(true).expect("slots")[0];
+    module.open_session(slot, Access::ReadWrite).expect("a session")
+}
+
+fn make_token(directory: &Path, pin: &str) -> Module {
+    let module = module(directory);
+    let slot = module.slots(true).expect("slots")[0];
+    initialise(&module, slot, "t", SO_PIN, pin).expect("a token");
+    module
+}
+
+fn leave(directory: &Path) {
+    let module = module(directory);
+    let sessions: Vec<_> = (0..3).map(|_| session(&module)).collect();
+    sessions[0].login(User::User, Some(PIN)).expect("a login");
+    let data = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_VALUE, vec![7; 100_000])];
+    sessions[1].create_object(&data).expect("an object");
+    sessions[2].digest_init(&Mechanism::new(CKM_SHA256)).expect("an operation");
+    sessions[2].digest_update(&[1; 1000]).expect("a part");
+    jeton_child::say(&"ready");
+    std::thread::sleep(LIMIT);
+}
+
+/// Returns a figure of the agent.
+fn figure(directory: &Path, name: &str) -> u64 {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jeton-agent"));
+    command.arg("--status").arg("--socket").arg(socket(directory));
+    let (text, _) = jeton_child::output(command).expect("the figures");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
+    line.trim().parse().expect("a number")
+}
+
+/// Returns the resident memory of a process in KiB.
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+fn kill_clients(rounds: usize) {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let agent = Agent::start(directory);
+    let module = make_token(directory, PIN);
+    // The first rounds allocate what the agent keeps.
+    let settle = rounds.min(20);
+    let mut before = 0;
+    for round in 0..rounds {
+        if round == settle {
+            before = resident(agent.id());
+        }
+        let role = Role::Leave(directory.to_owned());
+        let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
+        child.hear::<String>(LIMIT).expect("a client that is ready");
+        child.kill().expect("a client");
+    }
+    // The agent notices the end of the last one after its connections.
+    let start = Instant::now();
+    while figure(directory, "jeton_agent_applications") != 1 {
+        assert!(start.elapsed() < LIMIT, "an application of a killed client stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(figure(directory, "jeton_agent_sessions"), 0);
+    let objects = session(&module).find(&[]).expect("a search");
+    assert_eq!(objects, [], "an object of a killed client stays");
+    if rounds > settle {
+        let grown = resident(agent.id()).saturating_sub(before);
+        println!("{rounds} killed clients: the agent grew by {grown} KiB from {before} KiB");
+        assert!(grown < 4096, "the agent grew by {grown} KiB in {rounds} rounds");
+    }
+    module.finalize().expect("a module");
+}
+
+#[test]
+fn nothing_of_a_killed_client_stays() {
+    kill_clients(10);
+}
+
+#[test]
+#[ignore = "in .ci/full"]
+fn nothing_of_a_thousand_killed_clients_stays() {
+    kill_clients(1000);
+}
+
+/// Imports the secrets, as another application.
+fn import(session: &Session, secrets: &Secrets) {
+    let key = |class, kind, label: &str, more: &[Attribute]| {
+        let both = [
+            Attribute::number(CKA_CLASS, class),
+            Attribute::number(CKA_KEY_TYPE, kind),
+            Attribute::flag(CKA_TOKEN, true),
+            Attribute::bytes(CKA_LABEL, label),
+        ];
+        session.create_object(&[&both[..], more].concat()).expect("a key")
+    };
+    let flags = |kinds: &[CK_ATTRIBUTE_TYPE]| -> Vec<_> {
+        kinds.iter().map(|kind| Attribute::flag(*kind, true)).collect()
+    };
+    let ec = [Attribute::bytes(CKA_EC_PARAMS, CURVE), Attribute::bytes(CKA_VALUE, secrets.ec)];
+    key(CKO_PRIVATE_KEY, CKK_EC, "ec", &[&ec[..], &flags(&[CKA_SIGN, CKA_DERIVE])].concat());
+    let aes = [Attribute::bytes(CKA_VALUE, secrets.aes)];
+    key(CKO_SECRET_KEY, CKK_AES, "aes", &[&aes[..], &flags(&[CKA_ENCRYPT, CKA_DECRYPT])].concat());
+    let wrapping = [Attribute::bytes(CKA_VALUE, secrets.wrapping)];
+    let wrapping = [&wrapping[..], &flags(&[CKA_WRAP, CKA_UNWRAP])].concat();
+    let wrapping = key(CKO_SECRET_KEY, CKK_AES, "wrapping", &wrapping);
+    let wrapped = [Attribute::bytes(CKA_VALUE, secrets.wrapped), Attribute::flag(CKA_EXTRACTABLE, true)];
+    let wrapped = key(CKO_SECRET_KEY, CKK_AES, "wrapped", &wrapped);
+    let mut bytes = [0; 48];
+    let with = Mechanism::new(CKM_AES_KEY_WRAP_PAD);
+    let len = session.wrap_key(&with, wrapping, wrapped, &mut bytes).expect("a wrapped key");
+    session.destroy_object(wrapped).expect("a key");
+    let data = [
+        Attribute::number(CKA_CLASS, CKO_DATA),
+        Attribute::flag(CKA_TOKEN, true),
+        Attribute::bytes(CKA_LABEL, "bytes"),
+        Attribute::bytes(CKA_VALUE, &bytes[..len]),
+    ];
+    session.create_object(&data).expect("an object");
+}
+
+struct Secrets {
+    ec: [u8; 32],
+    aes: [u8; 32],
+    wrapping: [u8; 32],
+    wrapped: [u8; 32],
+}
+
+impl Secrets {
+    fn new() -> Self {
+        let random = || {
+            let mut bytes = [0; 32];
+            getrandom::fill(&mut bytes).expect("random bytes");
+            // Less than the order of P-256.
+            bytes[0] = 1;
+            bytes
+        };
+        Self { ec: random(), aes: random(), wrapping: random(), wrapped: random() }
+    }
+}
+
+/// The client: uses the keys. The test reads its memory then.
+fn use_keys(directory: &Path) {
+    let mark = MARK.to_vec();
+    let module = module(directory);
+    let session = session(&module);
+    jeton_child::say(&"started");
+    // Without a buffer that would keep the PIN.
+    let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().expect("an input"));
+    let mut pin = [0u8; PIN_LENGTH];
+    input.read_exact(&mut pin).expect("a PIN");
+    session.login(User::User, Some(std::str::from_utf8(&pin).expect("a text"))).expect("a login");
+    jeton_agent_protocol::channel::wipe(&mut pin);
+    let find = |label: &str| session.find(&[Attribute::bytes(CKA_LABEL, label)]).expect("a search")[0];
+    let (ec, aes, wrapping) = (find("ec"), find("aes"), find("wrapping"));
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), ec).expect("an operation");
+    session.sign(b"data", &mut [0; 64]).expect("a signature");
+    let cbc = Mechanism::with_bytes(CKM_AES_CBC, &[9; 16]);
+    session.encrypt_init(&cbc, aes).expect("an operation");
+    let mut sealed = [0; 32];
+    session.encrypt(&[3; 32], &mut sealed).expect("bytes");
+    session.decrypt_init(&cbc, aes).expect("an operation");
+    session.decrypt(&sealed, &mut [0; 32]).expect("bytes");
+    let template = [
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, CKK_AES),
+        Attribute::flag(CKA_SENSITIVE, true),
+        Attribute::flag(CKA_EXTRACTABLE, false),
+    ];
+    let bytes = session.attribute(find("bytes"), CKA_VALUE).expect("the wrapped key");
+    session.unwrap_key(&Mechanism::new(CKM_AES_KEY_WRAP_PAD), wrapping, &bytes, &template).expect("a key");
+    jeton_child::say(&"done");
+    std::thread::sleep(LIMIT);
+    drop(mark);
+}
+
+/// Returns the writable memory of a process.
+fn memory(process: u32) -> Vec<Vec<u8>> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).expect("a process");
+    let memory = File::open(format!("/proc/{process}/mem")).expect("the memory of a child");
+    let mut all = Vec::new();
+    for line in
+        maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw")))
+    {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+        let [start, end] = [range.0, range.1].map(|text| u64::from_str_radix(text, 16).expect("an address"));
+        let mut bytes = vec![0; (end - start) as usize];
+        if memory.read_exact_at(&mut bytes, start).is_ok() {
+            all.push(bytes);
+        }
+    }
+    all
+}
+
+/// Returns which part of a secret is in memory.
+fn part_of(secret: &[u8], memory: &[Vec<u8>]) -> Option<usize> {
+    let part = PART.min(secret.len());
+    secret.windows(part).position(|wanted| {
+        memory.iter().any(|bytes| {
+            let firsts = bytes.iter().enumerate().filter(|(_, byte)| **byte == wanted[0]);
+            firsts.map(|(at, _)| at).any(|at| bytes[at..].starts_with(wanted))
+        })
+    })
+}
+
+#[test]
+fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let _agent = Agent::start(directory);
+    let mut pin = [0; PIN_LENGTH / 2];
+    getrandom::fill(&mut pin).expect("random bytes");
+    let pin: String = pin.iter().map(|byte| format!("{byte:02x}")).collect();
+    let module = make_token(directory, &pin);
+    let secrets = Secrets::new();
+    {
+        let session = session(&module);
+        session.login(User::User, Some(&pin)).expect("a login");
+        import(&session, &secrets);
+    }
+    module.finalize().expect("a module");
+
+    let role = Role::Use(directory.to_owned());
+    let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
+    assert_eq!(child.hear::<String>(LIMIT).expect("a client"), "started");
+    child.write(&pin);
+    assert_eq!(child.hear::<String>(LIMIT).expect("a client"), "done");
+    let memory = memory(child.id());
+    assert_eq!(part_of(MARK, &memory), Some(0), "the search finds nothing");
+    for (name, secret) in [
+        ("the EC key", &secrets.ec[..]),
+        ("the AES key", &secrets.aes),
+        ("the wrapping key", &secrets.wrapping),
+        ("the unwrapped key", &secrets.wrapped),
+        ("the PIN", pin.as_bytes()),
+    ] {
+        assert_eq!(part_of(secret, &memory), None, "{name} is in the memory of the client");
+    }
+}

@@ -1,0 +1,438 @@
+//! Keys in a process of their own beside keys in process: `jeton-agent` through a Unix socket and by
+//! TLS, `p11-kit server`, and SoftHSMv2. The turns of the rows alternate. Also the rate of several
+//! clients, how evenly 200 are served, and the memory of idle ones. Writes
+//! `docs/benchmarks/agent.md`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jeton_child::{Child, UNLIMITED};
+use jeton_laboratory::figure::nanoseconds;
+use jeton_laboratory::{Interval, Machine, Table};
+use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
+use serde::{Deserialize, Serialize};
+
+use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary};
+use crate::child::{self, Role};
+use crate::names::SOFTHSM;
+use crate::operation::Boxed;
+use crate::scheme::{Aead, Scheme, named};
+use crate::target::{FINDABLE, Home, ModuleToken, Target};
+
+/// The rounds. In each round, every row has a turn.
+const ROUNDS: usize = 15;
+/// The time of a turn of one operation.
+const TURN: Duration = Duration::from_millis(40);
+/// How long several clients sign at the same time.
+const TOGETHER: Duration = Duration::from_secs(3);
+/// The clients whose shares are compared.
+const MANY: usize = 200;
+/// The clients that do nothing.
+const IDLE: usize = 1_000;
+/// The module of p11-kit that connects to its server.
+const P11_KIT: &str = "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so";
+/// The label of fresh tokens.
+const LABEL: &str = "pipeline";
+
+/// A module as a child uses it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reached {
+    library: PathBuf,
+    reserved: Option<String>,
+    token: TokenAccess,
+    /// Does nothing but the login, or signs as often as it can when it is told to.
+    only_signs: bool,
+}
+
+/// A row.
+struct Row {
+    name: &'static str,
+    reached: Reached,
+    environment: Vec<(String, OsString)>,
+    /// The process that has the keys, if it is another one.
+    server: Option<u32>,
+}
+
+/// What a turn took, for each repetition.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Took {
+    seconds: f64,
+    repetitions: u64,
+    /// The processor time of the process in seconds.
+    processor: f64,
+}
+
+/// A process that ends with the measurement.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Measures all rows that this machine has, prints the figures and writes the page.
+pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+    build()?;
+    let directory = temporary()?;
+    let directory = directory.path();
+    let (rows, _servers) = rows(artefacts, directory)?;
+    let mut page = heading()?;
+    page += &operations(&rows)?;
+    let agent = rows.iter().find(|row| row.name == "agent").ok_or("no agent")?;
+    page += &together(agent)?;
+    page += &idle(agent)?;
+    let path = root().join("docs/benchmarks/agent.md");
+    fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// Builds the agent and its client module with TLS: neither is a library that the benches could
+/// depend on.
+fn build() -> Result<(), String> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--release", "-p", "jeton-agent", "-p", "jeton-agent-client"]);
+    command.args(["--features", "jeton-agent-client/tls"]).current_dir(root());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("{command:?}: {other:?}")),
+    }
+}
+
+fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server>), String> {
+    let ours = |name: &str| -> Result<String, String> {
+        let tokens = directory.join(name);
+        fs::create_dir_all(&tokens).map_err(|reason| reason.to_string())?;
+        Ok(parameters(&tokens, "aws-lc"))
+    };
+    let row = |name, library: PathBuf, reserved: Option<String>, token| {
+        let reached = Reached { library, reserved, token, only_signs: false };
+        Row { name, reached, environment: Vec::new(), server: None }
+    };
+    let in_process = row("in process", artefacts.module.clone(), Some(ours("own")?), TokenAccess::Initialise);
+    let (mut rows, mut servers) = (vec![in_process], Vec::new());
+
+    let (agent, port) = start_agent(directory)?;
+    let client = target_directory().join("release/libjeton_client.so");
+    let socket = format!("agent = 'unix:{}'", directory.join("agent.socket").display());
+    let path = directory.display();
+    let tls = format!(
+        "agent = {{ address = 'tls://localhost:{port}', certificate = '{path}/client.pem', \
+         key = '{path}/client.key', authority = '{path}/ca.pem' }}"
+    );
+    for (name, reserved) in [("agent", socket), ("agent, TLS", tls)] {
+        let server = Some(agent.0.id());
+        rows.push(Row { server, ..row(name, client.clone(), Some(reserved), TokenAccess::Initialise) });
+    }
+    servers.push(agent);
+
+    if Path::new(P11_KIT).exists() {
+        let reserved = ours("p11-kit")?;
+        open_token(&artefacts.module, Some(&reserved), &TokenAccess::Initialise)
+            .map_err(|error| error.to_string())?;
+        let (server, address) = start_p11_kit(artefacts, directory)?;
+        let existing = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
+        rows.push(Row {
+            environment: vec![("P11_KIT_SERVER_ADDRESS".to_owned(), address.into())],
+            server: Some(server.0.id()),
+            ..row("p11-kit", P11_KIT.into(), None, existing)
+        });
+        servers.push(server);
+    }
+    if let Some(library) = Known::SoftHsm2.library() {
+        let below = directory.join(SOFTHSM);
+        let sandbox = Sandbox::fresh(Known::SoftHsm2, &below, None).map_err(|error| error.to_string())?;
+        let environment = sandbox.environment;
+        rows.push(Row { environment, ..row(SOFTHSM, library, sandbox.reserved, sandbox.token) });
+    }
+    Ok((rows, servers))
+}
+
+fn start_agent(directory: &Path) -> Result<(Server, u16), String> {
+    let text = |reason: std::io::Error| reason.to_string();
+    let tokens = directory.join("agent");
+    fs::create_dir_all(&tokens).map_err(text)?;
+    let configuration = directory.join("jeton.toml");
+    let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
+    fs::write(&configuration, settings).map_err(text)?;
+    for (name, more) in
+        [("ca", ""), ("localhost", "-CA ca.pem -CAkey ca.key"), ("client", "-CA ca.pem -CAkey ca.key")]
+    {
+        let arguments = format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
+             -addext subjectAltName=DNS:{name} -addext basicConstraints=critical,CA:{} {more} -keyout {name}.key \
+             -out {name}.pem",
+            if name == "ca" { "TRUE" } else { "FALSE" }
+        );
+        let mut command = Command::new("openssl");
+        command.args(arguments.split_whitespace()).current_dir(directory);
+        jeton_child::output(command)?;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
+    let port = listener.local_addr().map_err(text)?.port();
+    drop(listener);
+    let path = directory.display();
+    let rules = format!(
+        "[[client]]\n[tls]\nlisten = '127.0.0.1:{port}'\ncertificate = '{path}/localhost.pem'\n\
+         key = '{path}/localhost.key'\nauthority = '{path}/ca.pem'\n"
+    );
+    fs::write(directory.join("rules.toml"), rules).map_err(text)?;
+    let socket = directory.join("agent.socket");
+    let mut command = Command::new(target_directory().join("release/jeton-agent"));
+    command.arg("--socket").arg(&socket).arg("--state").arg(directory);
+    command.arg("--rules").arg(directory.join("rules.toml")).env("JETON_CONF", configuration);
+    let server = Server(command.env_remove("JETON_DIR").stdin(Stdio::null()).spawn().map_err(text)?);
+    wait_for(&socket)?;
+    Ok((server, port))
+}
+
+/// Starts `p11-kit server` with our module. Returns its address.
+fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, String), String> {
+    let configuration = directory.join("p11-kit.toml");
+    let tokens = directory.join("p11-kit");
+    let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
+    fs::write(&configuration, settings).map_err(|reason| reason.to_string())?;
+    let socket = directory.join("p11-kit.socket");
+    let mut command = Command::new("p11-kit");
+    command.args(["server", "--foreground", "--name"]).arg(&socket).arg("--provider").arg(&artefacts.module);
+    command.arg("pkcs11:").env("JETON_CONF", configuration).env_remove("JETON_DIR");
+    let server = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    let server = Server(server.map_err(|reason| format!("p11-kit: {reason}"))?);
+    wait_for(&socket)?;
+    Ok((server, format!("unix:path={}", socket.display())))
+}
+
+fn wait_for(socket: &Path) -> Result<(), String> {
+    let start = Instant::now();
+    while UnixStream::connect(socket).is_err() {
+        if start.elapsed() > Duration::from_secs(20) {
+            return Err(format!("{}: no answer", socket.display()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Starts a child that uses a row.
+fn client(row: &Row, reached: &Reached) -> Result<Child, String> {
+    let mut command = child::of_role(&Role::Served(reached.clone()));
+    command.envs(row.environment.clone());
+    Child::start(&mut command).map_err(|reason| reason.to_string())
+}
+
+/// Measures the operations, and returns the tables.
+fn operations(rows: &[Row]) -> Result<String, String> {
+    let mut clients = Vec::new();
+    for row in rows {
+        let mut child = client(row, &row.reached)?;
+        let names: Vec<Option<String>> =
+            child.hear(UNLIMITED).map_err(|silence| format!("{}: {silence:?}", row.name))?;
+        clients.push((child, names));
+    }
+    let names: Vec<_> = clients[0].1.iter().flatten().cloned().collect();
+    let header = || std::iter::once("operation").chain(rows.iter().map(|row| row.name));
+    let (mut times, mut processor) = (Table::new(1, header()), Table::new(1, header()));
+    for (place, name) in names.iter().enumerate() {
+        let mut all = vec![(Vec::new(), Vec::new()); rows.len()];
+        for round in 0..ROUNDS {
+            for turn in 0..rows.len() {
+                let number = (turn + round) % rows.len();
+                let (child, has) = &mut clients[number];
+                if has.get(place).is_none_or(Option::is_none) {
+                    continue;
+                }
+                let before = rows[number].server.map_or(0.0, processor_time);
+                child.tell(&place);
+                let took: Took = child.hear(UNLIMITED).map_err(|silence| format!("{name}: {silence:?}"))?;
+                let of_server = rows[number].server.map_or(0.0, processor_time) - before;
+                let each = |seconds: f64| seconds / took.repetitions as f64;
+                all[number].0.push(each(took.seconds));
+                all[number].1.push(each(took.processor + of_server));
+            }
+        }
+        let cells = |values: Vec<Vec<f64>>| {
+            std::iter::once(name.clone()).chain(values.into_iter().map(shown)).collect::<Vec<_>>()
+        };
+        let (wall, used): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let line = cells(wall);
+        println!("{}", line.join(" | "));
+        times.add(line);
+        processor.add(cells(used));
+    }
+    Ok(format!(
+        "{}\nThe processor time of both processes for each call:\n\n{}",
+        times.markdown(str::to_owned),
+        processor.markdown(str::to_owned)
+    ))
+}
+
+fn shown(values: Vec<f64>) -> String {
+    let Some(Interval { value, low, high }) = Interval::of(values) else { return "-".to_owned() };
+    let [value, low, high] = [value, low, high].map(|seconds| nanoseconds(seconds * 1e9));
+    format!("{value} ({low} to {high})")
+}
+
+/// Returns the processor time in seconds of a process, its children and all their threads.
+fn processor_time(process: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut nanoseconds = 0.0;
+    for task in tasks {
+        let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let own = read("schedstat");
+        nanoseconds += own.split(' ').next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+        for child in read("children").split_whitespace().filter_map(|number| number.parse().ok()) {
+            nanoseconds += processor_time(child) * 1e9;
+        }
+    }
+    nanoseconds / 1e9
+}
+
+/// Lets this number of clients sign at the same time. Returns the number of signatures of each.
+fn sign_together(row: &Row, clients: usize) -> Result<Vec<u64>, String> {
+    let token = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
+    let reached = Reached { only_signs: true, token, ..row.reached.clone() };
+    let mut children = Vec::new();
+    for _ in 0..clients {
+        let mut child = client(row, &reached)?;
+        child.hear::<bool>(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?;
+        children.push(child);
+    }
+    children.iter_mut().for_each(|child| child.tell(&TOGETHER.as_secs()));
+    let count = |child: &mut Child| child.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"));
+    children.iter_mut().map(count).collect()
+}
+
+fn together(agent: &Row) -> Result<String, String> {
+    let mut text = String::from(
+        "\n## Several clients\n\n| clients | P-256 signatures in a second, all together | the slowest divided by the mean |\n|--:|--:|--:|\n",
+    );
+    for clients in [1, 2, 8, MANY] {
+        let counts = sign_together(agent, clients)?;
+        let all: u64 = counts.iter().sum();
+        let mean = all as f64 / clients as f64;
+        let slowest = *counts.iter().min().unwrap_or(&0) as f64;
+        let line = format!(
+            "| {clients} | {:.0} | {:.2} |\n",
+            all as f64 / TOGETHER.as_secs_f64(),
+            slowest / mean.max(1.0)
+        );
+        print!("{line}");
+        text += &line;
+    }
+    Ok(text)
+}
+
+/// Measures by how much idle clients make the agent grow.
+fn idle(agent: &Row) -> Result<String, String> {
+    let token = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
+    let reached = Reached { only_signs: true, token, ..agent.reached.clone() };
+    let server = agent.server.ok_or("no agent")?;
+    let resident = || {
+        let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+    };
+    let before = resident();
+    let mut children = Vec::new();
+    for _ in 0..IDLE {
+        let mut child = client(agent, &reached)?;
+        child.hear::<bool>(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?;
+        children.push(child);
+    }
+    let after = resident();
+    let text = format!(
+        "\n{IDLE} processes that are logged in with one session each, and do nothing: the agent has {after:.0} MiB, \
+         and had\n{before:.0} MiB without them.\n"
+    );
+    print!("{text}");
+    Ok(text)
+}
+
+fn heading() -> Result<String, String> {
+    let mut command = Command::new("p11-kit");
+    command.arg("--version");
+    let p11_kit =
+        jeton_child::output(command).map_or_else(|_| String::new(), |(text, _)| text.trim().to_owned());
+    Ok(format!(
+        "# Keys in a process of their own\n\n`cargo run --release -p jeton-benches -- agent` writes this page. *In \
+         process* is `libjeton_pkcs11.so` in the\nprogram, *agent* the same program with `libjeton_client.so` and \
+         `jeton-agent` behind a Unix socket, *agent, TLS* the\nsame by TLS 1.3 through the loopback device, and \
+         *p11-kit* the client and the server of {p11_kit} with\n`libjeton_pkcs11.so`. SoftHSMv2 is in process. A \
+         figure is the median of {ROUNDS} turns of {} ms with its 95 % interval;\nthe turns of all columns \
+         alternate. `-` means that the module lacks the operation.\n\n{}\n\n",
+        TURN.as_millis(),
+        Machine::this()
+    ))
+}
+
+/// The child: uses a module as it is told to.
+pub(crate) fn serve(reached: &Reached) -> Result<(), String> {
+    let opened = open_token(&reached.library, reached.reserved.as_deref(), &reached.token);
+    let (module, slot, pin) = opened.map_err(|error| error.to_string())?;
+    let token = ModuleToken::open("child", &module, slot, &pin, Home::Session);
+    let token = token.map_err(|failure| failure.to_string())?;
+    if reached.only_signs {
+        return sign_when_told(&token);
+    }
+    let mut operations = all(&token);
+    let names: Vec<_> =
+        operations.iter().map(|(name, operation)| operation.is_some().then_some(*name)).collect();
+    jeton_child::say(&names);
+    while let Some(place) = jeton_child::heard::<usize>() {
+        let (_, operation) = &mut operations[place?];
+        let operation = operation.as_mut().ok_or("an operation that the module lacks")?;
+        let mut took = Took { seconds: 0.0, repetitions: 0, processor: 0.0 };
+        let (start, before) = (Instant::now(), processor_time(std::process::id()));
+        let mut repetitions = 1;
+        while start.elapsed() < TURN {
+            took.seconds += operation.time(repetitions).as_secs_f64();
+            took.repetitions += repetitions;
+            repetitions = (repetitions * 2).min(256);
+        }
+        took.processor = processor_time(std::process::id()) - before;
+        jeton_child::say(&took);
+    }
+    Ok(())
+}
+
+/// Returns the operations; `None` for those that the module lacks.
+fn all(token: &ModuleToken) -> Vec<(&'static str, Option<Boxed<'_>>)> {
+    let signing = |pair: &str, scheme| {
+        let pair = named(pair);
+        token.pair(pair).and_then(|keys| token.signing(pair, scheme, keys)).ok()
+    };
+    let sealing =
+        |len| token.cipher_key(Aead::AesGcm).and_then(|key| token.sealing(Aead::AesGcm, key, len)).ok();
+    vec![
+        ("P-256 signature", signing("p256", Scheme::Ecdsa)),
+        ("RSA-2048 signature", signing("rsa2048", Scheme::RsaPkcs)),
+        ("ML-DSA-65 signature", signing("mldsa65", Scheme::MlDsa)),
+        ("32 random bytes", token.random(32).ok()),
+        ("AES-256-GCM, 4 KiB", sealing(4096)),
+        ("AES-256-GCM, 1 MiB", sealing(1 << 20)),
+        ("search among 10 objects", token.searching(FINDABLE[0], 10).ok()),
+        ("open and close a session", token.sessions().ok()),
+    ]
+}
+
+/// The child: signs for the number of seconds that it is told, and says how often it did.
+fn sign_when_told(token: &ModuleToken) -> Result<(), String> {
+    jeton_child::say(&true);
+    let Some(seconds) = jeton_child::heard::<u64>() else { return Ok(()) };
+    let pair = named("p256");
+    let mut operation = token.signing(pair, Scheme::Ecdsa, token.pair(pair)?)?;
+    let (start, limit) = (Instant::now(), Duration::from_secs(seconds?));
+    let mut count = 0u64;
+    while start.elapsed() < limit {
+        operation.time(10);
+        count += 10;
+    }
+    jeton_child::say(&count);
+    Ok(())
+}
