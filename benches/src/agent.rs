@@ -1,6 +1,6 @@
-//! Keys in a process of their own beside keys in process: `jeton-agent` through a Unix socket and by
-//! TLS, `p11-kit server`, and SoftHSMv2. The turns of the rows alternate. Also the rate of several
-//! clients, how evenly 200 are served, and the memory of idle ones. Writes
+//! Keys in a process of their own beside keys in process: `jeton-agent` through a Unix socket and
+//! by TLS, `p11-kit server`, and SoftHSMv2. The turns of the rows alternate. Also the rate of
+//! several clients, how evenly 200 are served, and the memory of idle ones. Writes
 //! `docs/benchmarks/agent.md`.
 
 use std::ffi::OsString;
@@ -45,7 +45,7 @@ pub struct Reached {
     library: PathBuf,
     reserved: Option<String>,
     token: TokenAccess,
-    /// Does nothing but the login, or signs as often as it can when it is told to.
+    /// Does nothing but the login until its parent asks for signatures.
     only_signs: bool,
 }
 
@@ -371,7 +371,7 @@ fn heading() -> Result<String, String> {
     ))
 }
 
-/// The child: uses a module as it is told to.
+/// The child: does the operations that its parent asks for.
 pub(crate) fn serve(reached: &Reached) -> Result<(), String> {
     let opened = open_token(&reached.library, reached.reserved.as_deref(), &reached.token);
     let (module, slot, pin) = opened.map_err(|error| error.to_string())?;
@@ -421,7 +421,7 @@ fn all(token: &ModuleToken) -> Vec<(&'static str, Option<Boxed<'_>>)> {
     ]
 }
 
-/// The child: signs for the number of seconds that it is told, and says how often it did.
+/// The child: signs for the number of seconds that its parent says, and answers how often it did.
 fn sign_when_told(token: &ModuleToken) -> Result<(), String> {
     jeton_child::say(&true);
     let Some(seconds) = jeton_child::heard::<u64>() else { return Ok(()) };

@@ -30,7 +30,7 @@ pub enum Role {
     Memory(Instance, Objects, usize),
     /// Works on a token of the group that compares a file with a database.
     Store(Instance, Work),
-    /// Uses a module as it is told to.
+    /// Does the operations that the parent asks for.
     Served(Reached),
     /// Tests whether times of a library with this backend reveal secrets.
     Timing(PathBuf, String),

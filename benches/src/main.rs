@@ -1,5 +1,6 @@
 //! The program beside the bench. Its commands write the report, count instructions, and measure
-//! loading, memory, many tokens, tokens in a database and the agent, and whether times reveal secrets.
+//! loading, memory, many tokens, tokens in a database and the agent, and whether times reveal
+//! secrets.
 
 use jeton_benches::artefacts::Artefacts;
 use jeton_benches::{agent, instructions, report, run, startup, store, timing, tokens};
