@@ -276,7 +276,7 @@ impl Token {
         before: &Snapshot,
         change: impl FnOnce(&mut Summary),
     ) -> Result<Vec<u8>> {
-        self.expect_no_roll_back(before.change)?;
+        self.expect_no_roll_back(self.latest(), before.change)?;
         if before.change.incarnation() != incarnation {
             return Err(Error::DeviceRemoved);
         }

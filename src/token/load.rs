@@ -128,10 +128,10 @@ impl Token {
 
     /// Returns the token's header. Fails if the file was rolled back to an earlier state.
     pub(super) fn current_header(&self) -> Result<Header> {
-        let noted = self.read_counter()?;
+        let (noted, latest) = (self.read_counter()?, self.latest());
         let header = self.store.header()?;
         self.expect_not_before(noted, header.change)?;
-        self.expect_no_roll_back(header.change)?;
+        self.expect_no_roll_back(latest, header.change)?;
         Ok(header)
     }
 
@@ -157,10 +157,15 @@ impl Token {
         }
     }
 
-    /// Fails with `DeviceRemoved` if this state of the store is earlier than one that this process
-    /// has seen.
-    pub(super) fn expect_no_roll_back(&self, found: Change) -> Result<()> {
-        let latest = self.state().latest;
+    /// Returns the latest state of the store that this process has seen. Callers without the lock of
+    /// changes ask for it before they read the store, because another thread may see a later one
+    /// in the meantime.
+    pub(super) fn latest(&self) -> Change {
+        self.state().latest
+    }
+
+    /// Fails with `DeviceRemoved` if this state of the store is earlier than `latest`.
+    pub(super) fn expect_no_roll_back(&self, latest: Change, found: Change) -> Result<()> {
         if found >= latest {
             return Ok(());
         }
@@ -264,7 +269,7 @@ impl<'a> Loading<'a> {
     /// rows that were compared with the summary.
     pub(super) fn finish(mut self, change: &ChangeGuard<'_>, snapshot: &Snapshot) -> Result<Vec<i64>> {
         let token = self.token;
-        if let Err(error) = token.expect_no_roll_back(snapshot.change) {
+        if let Err(error) = token.expect_no_roll_back(token.latest(), snapshot.change) {
             token.forget_rolled_back_rows(change);
             return Err(error);
         }

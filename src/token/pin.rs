@@ -112,8 +112,9 @@ impl Token {
             return Err(Error::SessionExists);
         }
         self.unwrap(Role::SecurityOfficer, so_pin)?;
+        let latest = self.latest();
         let old = self.store.header()?;
-        self.expect_no_roll_back(old.change)?;
+        self.expect_no_roll_back(latest, old.change)?;
         let header =
             Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_incarnation())?;
         let change = self.lock_changes();
