@@ -1,21 +1,93 @@
-//! The agent is killed again and again while an application uses it. The application goes on, and
-//! everything that was acknowledged is there.
+//! The agent is killed again and again while eight client processes use it. None of them needs a
+//! new process, and everything that was acknowledged is there.
 
 mod common;
+// The server of the tests.
+#[path = "../../tests/token/server.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod server;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters};
+use common::{Agent, parameters_of};
 use cryptoki_sys::*;
+use jeton_child::Child;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use serde::{Deserialize, Serialize};
 
-const THREADS: usize = 4;
+const CLIENTS: usize = 8;
+/// A client stores an object after this number of signatures.
+const SIGNATURES: usize = 8;
+const LIMIT: Duration = Duration::from_secs(30);
 
-/// A thread of the application.
+/// The work of a client process: the library parameters, and its number.
+#[derive(Serialize, Deserialize)]
+struct Role(String, usize);
+
+/// What a client says.
+#[derive(Serialize, Deserialize)]
+enum Said {
+    /// An object with this label was acknowledged, after [`SIGNATURES`] signatures.
+    Stored(String),
+    /// A call failed.
+    Failed,
+    /// It ended. Whether the session that did nothing is still logged in.
+    Ended(bool),
+}
+
+/// Not a test by itself: the client processes.
+#[test]
+fn client() {
+    if let Some(role) = jeton_child::role::<Role>() {
+        let Role(parameters, number) = role.expect("a role");
+        work(&parameters, number);
+    }
+}
+
+fn work(parameters: &str, number: usize) {
+    let module = load(parameters);
+    let slot = module.slots(true).expect("slots")[0];
+    let quiet = module.open_session(slot, Access::ReadOnly).expect("a session");
+    quiet.login(User::User, Some(PIN)).expect("a login");
+    let key = quiet.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    let mut worker = Worker { module: &module, slot, session, key };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        // The parent closes the input.
+        let _ = jeton_child::heard::<bool>();
+        stops.store(true, Ordering::Relaxed);
+    });
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        count += 1;
+        let label = format!("{number}-{count}");
+        match worker.sign().and_then(|()| worker.store(&label)) {
+            Ok(()) => jeton_child::say(&Said::Stored(label)),
+            Err(failure) => {
+                jeton_child::say(&Said::Failed);
+                worker.recover(&failure);
+            }
+        }
+    }
+    let private = quiet.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search");
+    jeton_child::say(&Said::Ended(private == [key]));
+    process::exit(0);
+}
+
+fn load(parameters: &str) -> Module {
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    module.initialize(Some(parameters)).expect("an agent");
+    module
+}
+
 struct Worker<'a> {
     module: &'a Module,
     slot: SlotId,
@@ -34,13 +106,15 @@ impl Worker<'_> {
         }
     }
 
-    fn sign(&mut self) -> Result<(), Failure> {
-        self.session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), self.key)?;
-        assert_eq!(self.session.sign(b"data", &mut [0; 64])?, 64);
+    fn sign(&self) -> Result<(), Failure> {
+        for _ in 0..SIGNATURES {
+            self.session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), self.key)?;
+            assert_eq!(self.session.sign(b"data", &mut [0; 64])?, 64);
+        }
         Ok(())
     }
 
-    fn store(&mut self, label: &str) -> Result<(), Failure> {
+    fn store(&self, label: &str) -> Result<(), Failure> {
         let template = [
             Attribute::number(CKA_CLASS, CKO_DATA),
             Attribute::flag(CKA_TOKEN, true),
@@ -50,12 +124,9 @@ impl Worker<'_> {
     }
 }
 
-fn rounds(rounds: usize) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    let library = Known::JetonAgent.library().expect("the client module");
-    let module = Module::load(library).expect("the client module");
-    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+/// Makes a token with a key pair.
+fn prepare(parameters: &str) {
+    let module = load(parameters);
     let slot = module.slots(true).expect("slots")[0];
     let slot = initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
     let session = module.open_session(slot, Access::ReadWrite).expect("a session");
@@ -63,70 +134,111 @@ fn rounds(rounds: usize) {
     let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
     let public = [Attribute::bytes(CKA_EC_PARAMS, curve), Attribute::flag(CKA_TOKEN, true)];
     let private = [Attribute::flag(CKA_TOKEN, true)];
-    let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
-    let (_, key) = session.generate_key_pair(&generate, &public, &private).expect("a key");
+    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private).expect("a key");
+    session.close().expect("a session");
+    module.finalize().expect("a module");
+}
 
-    let stop = AtomicBool::new(false);
-    let acknowledged = Mutex::new(Vec::new());
-    let (signed, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (module, stop, acknowledged, signed, failed) =
-                (&module, &stop, &acknowledged, &signed, &failed);
-            scope.spawn(move || {
-                let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-                let mut worker = Worker { module, slot, session, key };
-                let mut count = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    count += 1;
-                    let label = format!("{thread}-{count}");
-                    let outcome = worker.sign().and_then(|()| {
-                        signed.fetch_add(1, Ordering::Relaxed);
-                        if count % 8 == 0 {
-                            worker.store(&label)?;
-                            acknowledged.lock().expect("labels").push(label.clone());
-                        }
-                        Ok(())
-                    });
-                    if let Err(failure) = outcome {
-                        failed.fetch_add(1, Ordering::Relaxed);
-                        worker.recover(&failure);
-                    }
-                }
-            });
+/// Kills the agents in turn. The agents have the same tokens.
+fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
+    let _alone = common::alone();
+    let sockets: Vec<PathBuf> = agents.iter().map(|agent| agent.socket().to_owned()).collect();
+    let parameters = parameters_of(&sockets);
+    prepare(&parameters);
+    let start = |number| {
+        let mut command = jeton_child::of_test("client", &Role(parameters.clone(), number));
+        Child::start(command.current_dir(directory)).expect("a client")
+    };
+    let mut clients: Vec<_> = (0..CLIENTS).map(start).collect();
+    let (mut acknowledged, mut failed) = (Vec::new(), 0);
+    // A login that is under way when an agent ends fails. So all clients are logged in first.
+    for (number, client) in clients.iter_mut().enumerate() {
+        match client.hear(LIMIT) {
+            Ok(Said::Stored(label)) => acknowledged.push(label),
+            _ => panic!("client {number} does not start"),
         }
-        for round in 0..rounds {
-            let before = signed.load(Ordering::Relaxed);
-            std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 60));
-            let start = Instant::now();
-            while signed.load(Ordering::Relaxed) == before {
-                assert!(start.elapsed() < Duration::from_secs(20), "no signature in round {round}");
-                std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut take = |clients: &mut Vec<Child>, acknowledged: &mut Vec<String>| {
+        for said in clients.iter_mut().flat_map(Child::waiting::<Said>) {
+            match said {
+                Said::Stored(label) => acknowledged.push(label),
+                Said::Failed => failed += 1,
+                Said::Ended(_) => panic!("a client ended"),
             }
-            agent.replace();
         }
-        stop.store(true, Ordering::Relaxed);
-    });
-
-    let acknowledged = acknowledged.into_inner().expect("labels");
-    println!("{rounds} kills: {signed:?} signatures, {failed:?} failures, {} objects", acknowledged.len());
-    // The session that did nothing all the time is still logged in.
+    };
+    for round in 0..rounds {
+        let before = acknowledged.len();
+        std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 60));
+        let start = Instant::now();
+        while acknowledged.len() == before {
+            assert!(start.elapsed() < LIMIT, "no call was acknowledged in round {round}");
+            std::thread::sleep(Duration::from_millis(1));
+            take(&mut clients, &mut acknowledged);
+        }
+        let at = round % agents.len();
+        agents[at].replace();
+    }
+    // Each client goes on, and its quiet session is still logged in.
+    for (number, client) in clients.iter_mut().enumerate() {
+        drop(client.input());
+        loop {
+            match client.hear(LIMIT) {
+                Ok(Said::Stored(label)) => acknowledged.push(label),
+                Ok(Said::Failed) => failed += 1,
+                Ok(Said::Ended(is_logged_in)) => break assert!(is_logged_in, "client {number}"),
+                Err(silence) => panic!("client {number}: {silence:?}"),
+            }
+        }
+    }
+    println!("{rounds} kills: {} acknowledged objects, {failed} failures", acknowledged.len());
+    let module = load(&parameters);
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
+    session.login(User::User, Some(PIN)).expect("a login");
     for label in &acknowledged {
         let found = session.find(&[Attribute::bytes(CKA_LABEL, label.as_str())]).expect("a search");
         assert_eq!(found.len(), 1, "{label}");
     }
-    // Each thread has at most one call in flight when the agent ends.
-    assert!(failed.into_inner() <= THREADS * rounds && !acknowledged.is_empty());
+    // Each client has at most one call in flight when an agent ends.
+    assert!(failed <= CLIENTS * rounds && !acknowledged.is_empty());
     module.finalize().expect("the module");
 }
 
+fn on_files(count: usize) {
+    let directory = tempfile::tempdir().expect("a directory");
+    rounds(count, directory.path(), &mut [Agent::start(directory.path())]);
+}
+
+fn on_a_database(count: usize) {
+    let Some(server) = server::Server::shared() else { return println!("SKIPPED: no PostgreSQL here") };
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = format!("[store]\nurl = '{}'\nschema = 'agents_{count}'\n", server.url());
+    let start = |name| Agent::try_start(directory.path(), name, &store);
+    let (Some(one), Some(other)) = (start("one.socket"), start("other.socket")) else {
+        return println!("SKIPPED: an agent without the feature `postgresql`");
+    };
+    rounds(count, directory.path(), &mut [one, other]);
+}
+
 #[test]
-fn an_application_goes_on_after_the_agent_was_killed() {
-    rounds(10);
+fn clients_go_on_after_the_agent_was_killed() {
+    on_files(10);
+}
+
+#[test]
+fn clients_go_on_at_the_other_agent() {
+    on_a_database(6);
 }
 
 #[test]
 #[ignore = "in .ci/full"]
-fn an_application_goes_on_after_a_thousand_kills() {
-    rounds(1000);
+fn clients_go_on_after_a_thousand_kills() {
+    on_files(1000);
+}
+
+#[test]
+#[ignore = "in .ci/full"]
+fn clients_go_on_after_two_hundred_kills_of_two_agents() {
+    on_a_database(200);
 }

@@ -20,6 +20,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 pub struct Agent {
     directory: PathBuf,
     socket: PathBuf,
+    more: String,
     child: Child,
 }
 
@@ -31,16 +32,21 @@ impl Agent {
 
     /// Starts another agent on the same tokens, with a socket of this name.
     pub fn start_beside(directory: &Path, name: &str) -> Self {
+        Self::try_start(directory, name, "").expect("an agent")
+    }
+
+    /// Starts an agent with more sections of its configuration. Returns `None` if it ends.
+    pub fn try_start(directory: &Path, name: &str, more: &str) -> Option<Self> {
         let socket = directory.join(name);
         let tokens = directory.join("tokens");
         std::fs::create_dir_all(&tokens).expect("a directory");
         let configuration = directory.join("jeton.toml");
         let text = format!(
-            "token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\nlog = {{ level = 'warn' }}\n",
+            "token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\nlog = {{ level = 'warn' }}\n{more}",
             tokens.display()
         );
         std::fs::write(&configuration, text).expect("a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_jeton-agent"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_jeton-agent"))
             .arg("--socket")
             .arg(&socket)
             .arg("--state")
@@ -54,17 +60,26 @@ impl Agent {
             .expect("the agent");
         let start = Instant::now();
         while UnixStream::connect(&socket).is_err() {
+            if child.try_wait().expect("a child").is_some() {
+                return None;
+            }
             assert!(start.elapsed() < Duration::from_secs(30), "the agent does not answer");
             std::thread::sleep(Duration::from_millis(2));
         }
-        Self { directory: directory.to_owned(), socket, child }
+        Some(Self { directory: directory.to_owned(), socket, more: more.to_owned(), child })
     }
 
     /// Kills the agent and starts it again.
     pub fn replace(&mut self) {
         self.kill();
         let name = self.socket.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
-        *self = Self::start_beside(&self.directory.clone(), &name);
+        let (directory, more) = (self.directory.clone(), self.more.clone());
+        *self = Self::try_start(&directory, &name, &more).expect("an agent");
+    }
+
+    /// Returns the socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Returns the number of the process.
@@ -97,5 +112,11 @@ pub fn socket(directory: &Path) -> PathBuf {
 
 /// Returns the library parameters that name an agent.
 pub fn parameters(directory: &Path) -> String {
-    format!("agent='unix:{}'", socket(directory).display())
+    parameters_of(&[socket(directory)])
+}
+
+/// Returns the library parameters that name several agents.
+pub fn parameters_of(sockets: &[PathBuf]) -> String {
+    let addresses: Vec<_> = sockets.iter().map(|socket| format!("unix:{}", socket.display())).collect();
+    format!("agent='{}'", addresses.join(","))
 }
