@@ -109,10 +109,14 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     let scratch = Scratch::new();
     let binaries = scratch.path().join("binaries");
     fs::create_dir(&binaries).expect("a directory");
-    fs::copy(module, binaries.join("libjeton_pkcs11.so")).expect("a copy");
+    // The installer reads neither module, so the same file takes the place of the client module.
+    for name in ["libjeton_pkcs11.so", "libjeton_client.so"] {
+        fs::copy(&module, binaries.join(name)).expect("a copy");
+    }
     copy_tool(binaries.join("jeton"));
-    // The installer never runs the driver, so any program takes its place.
+    // The installer runs neither the driver nor the agent, so any program takes their places.
     copy_tool(binaries.join("jeton-driver"));
+    copy_tool(binaries.join("jeton-agent"));
     let root = scratch.path().join("root");
     let install = |options: &[&str]| {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/install"));
@@ -130,8 +134,12 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     let expected = [
         "etc/jeton/jeton.toml 644",
         "usr/bin/jeton 755",
+        "usr/bin/jeton-agent 755",
         "usr/bin/jeton-driver 755",
+        "usr/lib/systemd/system/jeton-agent.service 644",
+        "usr/lib/systemd/system/jeton-agent.socket 644",
         "usr/lib/tmpfiles.d/jeton.conf 644",
+        "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_client.so 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_pkcs11.so 644",
         "usr/share/bash-completion/completions/jeton 644",
         "usr/share/fish/vendor_completions.d/jeton.fish 644",
