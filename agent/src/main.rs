@@ -1,14 +1,4 @@
-//! `jeton-agent`: opens the tokens of a host once, and serves them to the applications that load
-//! `libjeton_client.so`. `docs/agent.md` describes it.
-
-mod dispatch;
-mod figures;
-mod parameters;
-mod peer;
-mod rules;
-mod server;
-mod ticket;
-mod tls;
+//! The program `jeton-agent`: its command line, its sockets, and what protects its memory.
 
 use std::fs;
 use std::io;
@@ -26,9 +16,9 @@ use clap::Parser;
 use jeton_agent_protocol::channel::Channel;
 use jeton_agent_protocol::{self as protocol, Reply, Request};
 
-use rules::Rules;
-use server::Agent;
-use ticket::Tickets;
+use jeton_agent::rules::Rules;
+use jeton_agent::server::Agent;
+use jeton_agent::ticket::Tickets;
 
 /// The first descriptor of a socket that systemd passes.
 const FIRST_PASSED: i32 = 3;

@@ -86,7 +86,8 @@ impl Rules {
         Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Parses the text of the file.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut rules: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         rules.is_given = true;
         for rule in &rules.client {

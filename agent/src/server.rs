@@ -156,13 +156,19 @@ impl Agent {
                 }
             }
             info!("no application is connected");
-            let _ = agent.module.finalize();
+            agent.end();
             std::process::exit(0);
         });
     }
 
+    /// Closes the tokens. The applications that are left find nothing.
+    pub fn end(&self) {
+        // Nothing is left to do if it fails.
+        let _ = self.module.finalize();
+    }
+
     /// Serves a connection until it ends.
-    fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: &Peer) {
+    pub fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: &Peer) {
         let name = peer.name();
         let Some(rule) = self.rules.of(peer) else {
             return warn!(peer = name, "no rule allows this client");

@@ -21,6 +21,7 @@ mod templates;
 mod token;
 
 pub mod backup;
+pub mod frames;
 pub mod import;
 pub mod migrate;
 pub mod store;

@@ -1,0 +1,115 @@
+//! Messages to the agent. The application has started, and has a session in which the user is
+//! logged in. The fuzzer chooses everything that the peer sends then.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use cryptoki_sys::{CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_USER};
+use jeton_agent::peer::Peer;
+use jeton_agent::rules::Rules;
+use jeton_agent::server::Agent;
+use jeton_agent::ticket::Tickets;
+use jeton_agent_protocol::argument::Input;
+use jeton_agent_protocol::wait::Stream;
+use jeton_agent_protocol::{self as protocol, Argument, Call, Function, Request};
+use serde_bytes::Bytes;
+
+use crate::token::{PIN, Token};
+
+/// The first session of an application.
+const SESSION: u64 = 1 << 17 | 1;
+/// The inputs after which the token is restored: they may have changed it.
+const RUNS: usize = 500;
+/// What would end the token, or wait for ever.
+const RULES: &str = "[[client]]\nrefuse = ['C_InitToken', 'C_InitPIN', 'C_SetPIN', 'C_WaitForSlotEvent']\n";
+
+thread_local! {
+    static FIXTURE: RefCell<Option<Fixture>> = const { RefCell::new(None) };
+}
+
+struct Fixture {
+    token: Token,
+    agent: Arc<Agent>,
+    runs: usize,
+}
+
+/// What a peer sends.
+struct Sent {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Sent {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = (&self.bytes[self.at..]).read(buffer)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+impl Stream for Sent {
+    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // One message at a time, as from a peer that waits for the answer.
+        let rest = &self.bytes[self.at..];
+        let len = rest.first_chunk().map_or(rest.len(), |header| u32::from_le_bytes(*header) as usize + 4);
+        let len = len.min(rest.len()).min(buffer.len());
+        self.read(&mut buffer[..len])
+    }
+
+    fn send(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn descriptor(&self) -> RawFd {
+        -1
+    }
+}
+
+/// Sends the bytes to an agent.
+pub fn read(bytes: &[u8]) {
+    FIXTURE.with_borrow_mut(|fixture| {
+        let Fixture { token, agent, runs } = fixture.get_or_insert_with(|| {
+            let token = Token::new(false);
+            let agent = start(&token);
+            Fixture { token, agent, runs: 0 }
+        });
+        *runs += 1;
+        if runs.is_multiple_of(RUNS) {
+            agent.end();
+            token.restore();
+            *agent = start(token);
+        }
+        let sent = Sent { bytes: [&beginning(), bytes].concat(), at: 0 };
+        agent.serve_peer(sent, &Peer::User { uid: 60_000, groups: Vec::new(), unit: None });
+    });
+}
+
+fn start(token: &Token) -> Arc<Agent> {
+    let tickets = Tickets::open(&token.directory().join("ticket.key")).expect("a key");
+    Agent::start(tickets, Rules::parse(RULES).expect("rules")).expect("an agent")
+}
+
+/// The messages before those of the fuzzer.
+fn beginning() -> Vec<u8> {
+    let flags = Argument::Number(CKF_SERIAL_SESSION | CKF_RW_SESSION);
+    let null = || Argument::Pointer(false);
+    let open = vec![Argument::Number(0), flags, null(), null(), Argument::Pointer(true)];
+    let login = vec![Argument::Number(CKU_USER), Argument::Input(Input::Data(Bytes::new(PIN)))];
+    let mut all = Vec::new();
+    let mut frame = Vec::new();
+    protocol::encode(&Request::Start { version: protocol::VERSION, single: false }, &mut frame)
+        .expect("a frame");
+    all.extend(&frame);
+    for (session, function, arguments) in
+        [(0, Function::C_OpenSession, open), (SESSION, Function::C_Login, login)]
+    {
+        protocol::start(&mut frame);
+        protocol::append(&Request::Calls { session, count: 1 }, &mut frame).expect("a request");
+        protocol::append(&Call { function, arguments }, &mut frame).expect("a call");
+        protocol::finish(&mut frame).expect("a frame");
+        all.extend(&frame);
+    }
+    all
+}
