@@ -265,6 +265,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
         ("policy.name", if settings.is_strict() { "strict" } else { "compatible" }.to_owned()),
         ("mechanisms.offered", settings.mechanisms.len().to_string()),
         ("mechanisms.min-rsa-bits", settings.min_rsa_bits.to_string()),
+        ("mechanisms.min-ec-bits", settings.min_ec_bits.to_string()),
         ("pin.min-length", pins.min_length.to_string()),
         ("pin.max-length", pins.max_length.to_string()),
         ("pin.retries", pins.retries.to_string()),

@@ -19,6 +19,7 @@ use crate::audit::{Audit, Threads};
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
+use crate::mechanism::curve::{NAMED_CURVES, NamedCurve};
 use crate::mechanism::{self, MechanismRow, Standing};
 
 mod database;
@@ -38,6 +39,8 @@ pub(crate) use sealing::credentials;
 const LEAST_RSA_BITS: u64 = 1024;
 /// The largest limit that the configuration may set: the largest modulus that is generated.
 const LARGEST_MIN_RSA_BITS: u64 = 8192;
+/// The valid range of the smallest curve in bits: the sizes of the smallest and the largest curve.
+const MIN_EC_BITS: RangeInclusive<u64> = 224..=521;
 
 /// The default number of token files that are open at the same time.
 const OPEN_TOKENS: usize = 64;
@@ -57,6 +60,10 @@ pub struct Settings {
     pub mechanisms: Vec<&'static MechanismRow>,
     /// The smallest RSA modulus in bits.
     pub min_rsa_bits: u64,
+    /// The smallest curve in bits.
+    pub min_ec_bits: u64,
+    /// The curves that keys may have. They have at least `min_ec_bits`.
+    pub curves: Vec<&'static NamedCurve>,
     /// The rules for PINs.
     pub pins: PinRules,
     /// The uses of keys that the token refuses although PKCS#11 allows them.
@@ -176,11 +183,14 @@ impl Settings {
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
         let provider = provider(file.backend.as_deref())?;
         let audit = file.audit.file.map(|path| Audit::open(&path, provider, threads)).transpose()?;
+        let curves = curves(&file.mechanisms)?;
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
             provider,
-            mechanisms: offered(&file.mechanisms, &file.policy)?,
+            mechanisms: offered(&file.mechanisms, &file.policy, &curves)?,
             min_rsa_bits: min_rsa_bits(&file.mechanisms)?,
+            min_ec_bits: file.mechanisms.min_ec_bits,
+            curves,
             pins: checked(file.policy.pins(file.pin))?,
             policy: file.policy,
             database: database::rules(&file.store)?,
@@ -205,7 +215,10 @@ impl Settings {
     /// Returns the smallest and the largest key size that a mechanism and the policy allow, in the
     /// mechanism's units.
     pub fn sizes(&self, mechanism: &MechanismRow) -> (u64, u64) {
-        let (mut least, most) = mechanism.sizes;
+        let bits =
+            self.curves.iter().filter(|curve| curve.is_used_by(mechanism)).map(|curve| curve.group.bits());
+        let of_curves = bits.clone().min().zip(bits.max());
+        let (mut least, most) = of_curves.unwrap_or(mechanism.sizes);
         if mechanism.key_type == Some(KeyType::RSA) {
             least = least.max(self.min_rsa_bits);
         }
@@ -220,6 +233,21 @@ impl Settings {
         }
         warn!(bits, min_rsa_bits = self.min_rsa_bits, "[mechanisms] min-rsa-bits refuses a short RSA key");
         Err(Error::KeySizeRange)
+    }
+
+    /// Fails with `KeySizeRange` if the configuration refuses the curve as too small, and with
+    /// `CurveNotSupported` if its list of curves lacks the curve.
+    pub(crate) fn check_curve(&self, curve: &NamedCurve) -> Result<()> {
+        if self.curves.iter().any(|allowed| allowed.group == curve.group) {
+            return Ok(());
+        }
+        let (name, min_ec_bits) = (curve.name, self.min_ec_bits);
+        if curve.group.rated_bits() < min_ec_bits {
+            warn!(name, min_ec_bits, "[mechanisms] min-ec-bits refuses a key on a small curve");
+            return Err(Error::KeySizeRange);
+        }
+        warn!(name, "[mechanisms] curves refuses a key on a curve that it does not name");
+        Err(Error::CurveNotSupported)
     }
 
     /// Returns whether the policy is *strict*.
@@ -326,11 +354,22 @@ struct MechanismRules {
     legacy: bool,
     /// The smallest RSA modulus in bits, for keys that are generated, imported or used.
     min_rsa_bits: u64,
+    /// The smallest curve in bits, for the same keys.
+    min_ec_bits: u64,
+    /// The names of the curves that the same keys may have; `None` allows all.
+    curves: Option<Vec<String>>,
 }
 
 impl Default for MechanismRules {
     fn default() -> Self {
-        Self { allow: None, deny: Vec::new(), legacy: false, min_rsa_bits: LEAST_RSA_BITS }
+        Self {
+            allow: None,
+            deny: Vec::new(),
+            legacy: false,
+            min_rsa_bits: LEAST_RSA_BITS,
+            min_ec_bits: *MIN_EC_BITS.start(),
+            curves: None,
+        }
     }
 }
 
@@ -366,12 +405,20 @@ fn provider(name: Option<&str>) -> Result<&'static Provider> {
     })
 }
 
-fn offered(rules: &MechanismRules, policy: &PolicyRules) -> Result<Vec<&'static MechanismRow>> {
+fn offered(
+    rules: &MechanismRules,
+    policy: &PolicyRules,
+    curves: &[&NamedCurve],
+) -> Result<Vec<&'static MechanismRow>> {
+    let has_curve = |row| {
+        curves.iter().any(|curve| curve.is_used_by(row))
+            || !NAMED_CURVES.iter().any(|curve| curve.is_used_by(row))
+    };
     let allow = rules.allow.as_ref().map(|names| numbers("mechanisms.allow", names)).transpose()?;
     let deny = numbers("mechanisms.deny", &rules.deny)?;
     let mut offered: Vec<_> = mechanism::all()
         .filter(|row| rules.legacy || row.standing == Standing::Current)
-        .filter(|row| policy.offers(row))
+        .filter(|row| policy.offers(row) && has_curve(row))
         .filter(|row| allow.as_ref().is_none_or(|allow| allow.contains(&row.id)) && !deny.contains(&row.id))
         .collect();
     offered.sort_by_key(|mechanism| mechanism.id);
@@ -392,6 +439,25 @@ fn min_rsa_bits(rules: &MechanismRules) -> Result<u64> {
         bits @ LEAST_RSA_BITS..=LARGEST_MIN_RSA_BITS => Ok(bits),
         _ => Err(refuse("mechanisms.min-rsa-bits", &"must be from 1024 to 8192")),
     }
+}
+
+/// Returns the curves that keys may have.
+fn curves(rules: &MechanismRules) -> Result<Vec<&'static NamedCurve>> {
+    if !MIN_EC_BITS.contains(&rules.min_ec_bits) {
+        return Err(refuse("mechanisms.min-ec-bits", &"must be from 224 to 521"));
+    }
+    let named = |name: &String| {
+        NAMED_CURVES.iter().find(|curve| curve.name == name).ok_or_else(|| {
+            let known: Vec<_> = NAMED_CURVES.iter().map(|curve| curve.name).collect();
+            refuse("mechanisms.curves", &format!("unknown curve {name:?}; the curves are {known:?}"))
+        })
+    };
+    let mut curves: Vec<_> = match &rules.curves {
+        Some(names) => names.iter().map(named).collect::<Result<_>>()?,
+        None => NAMED_CURVES.iter().collect(),
+    };
+    curves.retain(|curve| curve.group.rated_bits() >= rules.min_ec_bits);
+    Ok(curves)
 }
 
 /// Checks the rules for PINs.
@@ -429,6 +495,10 @@ fn refuse(at: &str, reason: &dyn std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
+    fn all_curves() -> Vec<&'static NamedCurve> {
+        NAMED_CURVES.iter().collect()
+    }
+
     /// OWASP, "Password Storage Cheat Sheet": at least 19 MiB and two passes.
     #[test]
     fn the_default_of_a_pin_record_is_the_recommended_minimum() {
@@ -445,7 +515,7 @@ mod tests {
             legacy: false,
             ..Default::default()
         };
-        assert!(offered(&rules, &PolicyRules::default()).is_err());
+        assert!(offered(&rules, &PolicyRules::default(), &all_curves()).is_err());
         assert!(checked(PinRules { min_length: 9, max_length: 8, ..PinRules::default() }).is_err());
         assert!(checked(PinRules { memory_kib: u32::MAX, ..PinRules::default() }).is_err());
     }
@@ -464,9 +534,33 @@ mod tests {
     fn the_strict_policy_offers_no_mechanism_without_a_function() {
         let strict = PolicyRules { name: Policy::Strict, ..PolicyRules::default() };
         let rules = MechanismRules { allow: None, deny: vec![], legacy: true, ..Default::default() };
-        let offered = offered(&rules, &strict).expect("known names");
+        let offered = offered(&rules, &strict, &all_curves()).expect("known names");
         assert!(offered.iter().all(|row| row.flags == 0 || strict.does(row) != 0));
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
+    }
+
+    #[test]
+    fn an_unknown_curve_or_an_invalid_size_of_curves_is_refused() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        for (name, min_ec_bits) in [("P-256", 224), ("secp256r1", 223), ("secp256r1", 522)] {
+            let rules = MechanismRules { curves: Some(names(&[name])), min_ec_bits, ..Default::default() };
+            assert!(curves(&rules).is_err(), "{name} {min_ec_bits}");
+        }
+        let rules = MechanismRules { min_ec_bits: 256, ..Default::default() };
+        let left: Vec<_> = curves(&rules).expect("curves").iter().map(|curve| curve.name).collect();
+        assert_eq!(left.len(), NAMED_CURVES.len() - 1);
+        assert!(!left.contains(&"secp224r1"));
+    }
+
+    #[test]
+    fn the_sizes_of_a_mechanism_are_those_of_its_curves() {
+        for row in mechanism::all() {
+            let bits =
+                NAMED_CURVES.iter().filter(|curve| curve.is_used_by(row)).map(|curve| curve.group.bits());
+            if let Some(sizes) = bits.clone().min().zip(bits.max()) {
+                assert_eq!(sizes, row.sizes, "{}", row.id);
+            }
+        }
     }
 
     #[test]
@@ -477,7 +571,7 @@ mod tests {
             legacy: false,
             ..Default::default()
         };
-        let offered = offered(&rules, &PolicyRules::default()).expect("known names");
+        let offered = offered(&rules, &PolicyRules::default(), &all_curves()).expect("known names");
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
         assert_eq!(
             offered.len() + 1,

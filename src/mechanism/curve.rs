@@ -1,5 +1,6 @@
 //! The curves that `CKA_EC_PARAMS` can name.
 
+use super::MechanismRow;
 use crate::backend::Curve;
 use crate::id::KeyType;
 
@@ -13,6 +14,13 @@ pub struct NamedCurve {
     pub oid: &'static [u8],
     /// The name as a printable string (PKCS#11 3.2, "Elliptic curve": `curveName`).
     pub name: &'static str,
+}
+
+impl NamedCurve {
+    /// Returns whether the mechanism uses or generates keys on this curve.
+    pub(crate) fn is_used_by(&self, mechanism: &MechanismRow) -> bool {
+        mechanism.accepts(Some(self.key_type), false)
+    }
 }
 
 /// The group that contains the points of a key.
@@ -35,6 +43,25 @@ impl Group {
             Self::Ed25519 | Self::X25519 => 32,
             Self::Ed448 => 57,
             Self::X448 => 56,
+        }
+    }
+
+    /// Returns the size of its keys in bits, in the unit of `CK_MECHANISM_INFO`: the order of a
+    /// curve of ECDSA, the field of an Edwards or Montgomery curve.
+    pub const fn bits(self) -> u64 {
+        match self {
+            Self::Ec(curve) => curve.bits() as u64,
+            Self::Ed25519 | Self::X25519 => 255,
+            Self::Ed448 | Self::X448 => 448,
+        }
+    }
+
+    /// Returns the size by which the configuration compares the strengths of curves. The 255 bits
+    /// of Curve25519 count as 256: SP 800-57 rates both at 128 bits of security.
+    pub const fn rated_bits(self) -> u64 {
+        match self {
+            Self::Ed25519 | Self::X25519 => 256,
+            _ => self.bits(),
         }
     }
 

@@ -102,6 +102,7 @@ impl Module {
                 in_range(mechanism.info, bits as u64)?;
                 token.settings.check_rsa_bits(bits as u64)?;
             }
+            token.check_key_size(&public)?;
             let (provider, id) = (token.provider(), mechanism.info.id);
             let work = move || {
                 with_wiped_frame(|| {

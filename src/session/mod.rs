@@ -478,7 +478,8 @@ fn find_permitted(
     if !object.allows(mechanism.info.id) {
         return Err(Error::MechanismInvalid);
     }
-    token.check_rsa_size(&object)?;
+    // The lists of PKCS#11 3.2 do not have `CKR_CURVE_NOT_SUPPORTED` for functions that use a key.
+    token.check_key_size(object.attributes()).map_err(|_| Error::KeySizeRange)?;
     if token.settings.is_strict() {
         policy::check_parameter(mechanism)?;
         strict::usable(&object)?;

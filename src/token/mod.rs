@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::mechanism::rule::Policy;
 use crate::object::bits::Flag;
-use crate::object::key_type::rsa;
+use crate::object::key_type::{ec, rsa};
 use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
@@ -244,18 +244,23 @@ impl Token {
         let token = attributes.flag(A::TOKEN) == Some(true);
         let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
         let object = self.make_object(home, attributes)?;
-        self.check_rsa_size(&object)?;
+        self.check_key_size(object.attributes())?;
         Ok(object)
     }
 
-    /// Fails with `KeySizeRange` if the object is an RSA key with fewer bits than `[mechanisms]
-    /// min-rsa-bits`.
-    pub(crate) fn check_rsa_size(&self, object: &Object) -> Result<()> {
-        if !object.object_type().has(rsa::OBJECTS) {
-            return Ok(());
+    /// Fails if `[mechanisms]` refuses the size or the curve of a key, with the errors of
+    /// `check_rsa_bits` and `check_curve`. A request for a new RSA key has no modulus and passes.
+    pub(crate) fn check_key_size(&self, attributes: &Attributes) -> Result<()> {
+        match attributes.object_type() {
+            Some(object_type) if object_type.has(rsa::OBJECTS) => {
+                let modulus = attributes.bytes(A::MODULUS);
+                modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(bit_size(modulus)))
+            }
+            Some(object_type) if object_type.has(ec::OBJECTS) => {
+                self.settings.check_curve(ec::named_curve(attributes)?)
+            }
+            _ => Ok(()),
         }
-        let modulus = object.attributes().bytes(A::MODULUS);
-        modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(bit_size(modulus)))
     }
 
     /// Returns a template for a new key. Under the policy *strict*, the function adds each usage

@@ -2,8 +2,10 @@
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use jeton::mechanism::Params;
 use jeton::module::User;
 
+use crate::derive::derive;
 use crate::keys::{Kind, key_object, pair};
 use crate::support::{Attributes, Client, PIN, SO_PIN, each_user, none, one_backend, one_user, plain};
 
@@ -130,5 +132,74 @@ fn a_configured_minimum_refuses_short_rsa_keys() {
         assert_eq!(used, Err(Error::KeySizeRange));
         let request = none().number(A::MODULUS_BITS, 2048);
         assert!(other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).is_ok());
+    });
+}
+
+/// `[mechanisms] curves` and `min-ec-bits` refuse keys on other and on smaller curves that are
+/// generated, imported or used.
+#[test]
+fn configured_curves_refuse_keys_on_the_others() {
+    let named = ", mechanisms = { curves = ['secp384r1', 'edwards448', 'curve448'] }";
+    let sized = ", mechanisms = { min-ec-bits = 384 }";
+    let rules = [(named, Error::CurveNotSupported), (sized, Error::KeySizeRange)];
+    let kinds = [
+        (Kind::P256, Kind::P384, M::ECDSA_SHA256),
+        (Kind::Ed25519, Kind::Ed448, M::EDDSA),
+        (Kind::X25519, Kind::X448, M::ECDH1_DERIVE),
+    ];
+    one_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for (kind, _, _) in kinds {
+            pair(&client, session, kind, &none().stored().label(&format!("{kind:?}")));
+        }
+        for (configuration, error) in rules {
+            let other = Client::beside(&client.directory, provider, configuration);
+            let session = other.user();
+            for (refused, allowed, uses) in kinds {
+                println!("{configuration} {refused:?}");
+                let made = other.generate(session, refused.generator(), &refused.request(), &none());
+                assert_eq!(made, Err(error));
+                let find =
+                    |class| other.find_one(session, &Attributes::of(class).label(&format!("{refused:?}")));
+                let (public, private) = (find(ObjectClass::PUBLIC_KEY), find(ObjectClass::PRIVATE_KEY));
+                let point = other.read(session, public, A::EC_POINT).expect("a point");
+                let import = key_object(ObjectClass::PUBLIC_KEY, refused.key_type());
+                let import = import.and(&refused.request()).bytes(A::EC_POINT, &point);
+                assert_eq!(other.create(session, &import), Err(error));
+                let used = match uses {
+                    M::ECDH1_DERIVE => {
+                        let peer = point[..].into();
+                        let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
+                        derive(&other, session, (uses, params), private, &none()).map(drop)
+                    }
+                    _ => other.module.sign_init(session, &plain(uses), private),
+                };
+                assert_eq!(used, Err(Error::KeySizeRange));
+                pair(&other, session, allowed, &none());
+            }
+        }
+    });
+}
+
+/// A mechanism without a curve is not offered. Key sizes are those of the remaining curves.
+#[test]
+fn configured_curves_limit_the_mechanisms() {
+    one_backend(|provider| {
+        let sizes = |rules: &str, id: M| {
+            let client = Client::with(provider, &format!(", mechanisms = {{ {rules} }}"));
+            client.module.mechanism(client.slot, id).map(|info| (info.min, info.max))
+        };
+        let nist = "curves = ['secp256r1', 'secp384r1', 'curve448']";
+        assert_eq!(sizes(nist, M::ECDSA), Ok((256, 384)));
+        assert_eq!(sizes(nist, M::ECDH1_DERIVE), Ok((256, 448)));
+        assert_eq!(sizes(nist, M::ECDH_AES_KEY_WRAP), Ok((256, 448)));
+        assert_eq!(sizes(nist, M::ECDH_X_AES_KEY_WRAP), Ok((448, 448)));
+        assert_eq!(sizes(nist, M::EDDSA), Err(Error::MechanismInvalid));
+        assert_eq!(sizes("curves = []", M::EC_KEY_PAIR_GEN), Err(Error::MechanismInvalid));
+        assert_eq!(sizes("min-ec-bits = 256", M::EDDSA), Ok((255, 448)));
+        assert_eq!(sizes("min-ec-bits = 256", M::EC_KEY_PAIR_GEN), Ok((256, 521)));
+        assert_eq!(sizes("min-ec-bits = 257", M::EDDSA), Ok((448, 448)));
+        assert_eq!(sizes("min-ec-bits = 224", M::RSA_PKCS), sizes("curves = []", M::RSA_PKCS));
     });
 }

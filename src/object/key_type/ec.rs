@@ -23,6 +23,8 @@ const EDWARDS_PRIVATE: ObjectTypes = ObjectTypes::member(12);
 const MONTGOMERY_PRIVATE: ObjectTypes = ObjectTypes::member(13);
 const PUBLIC: ObjectTypes = EC_PUBLIC.or(EDWARDS_PUBLIC).or(MONTGOMERY_PUBLIC);
 const PRIVATE: ObjectTypes = EC_PRIVATE.or(EDWARDS_PRIVATE).or(MONTGOMERY_PRIVATE);
+/// The public and private keys.
+pub(crate) const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
 /// RFC 5480, 2.1.1: `id-ecPublicKey`.
 pub(in crate::object) const EC_PUBLIC_KEY: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -144,7 +146,7 @@ fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 /// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string (PKCS#11
 /// 3.2, "Elliptic Curve"). Fails with `CurveNotSupported` if the token does not support the curve
 /// for this key type. Fails with `DomainParamsInvalid` for parameters in another form.
-fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
+pub(crate) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();
     if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
