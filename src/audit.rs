@@ -7,6 +7,8 @@
 //! the last lines are missing, or that all hashes were recomputed. To detect that, keep a copy of a
 //! hash elsewhere. Several processes can share one file; each takes a lock to write (flock(2)).
 //!
+//! Each line that is in the file can also go to the local syslog (`audit/syslog.rs`).
+//!
 //! A separate thread writes, unless the application forbids threads. Calls queue their records for
 //! it, and wait only while the queue is full.
 
@@ -27,6 +29,10 @@ use crate::backend::{Hash, Provider};
 use crate::error::{Error, Result};
 use crate::file;
 use crate::file_lock::{self, Mode};
+
+mod syslog;
+
+use syslog::Syslog;
 
 /// The largest number of records in the queue, and in one batch.
 const QUEUE: usize = 4096;
@@ -130,10 +136,16 @@ pub enum Threads {
 }
 
 impl Audit {
-    /// Opens the audit log at `path`, with a thread if `threads` allows it. Fails with
-    /// `DeviceError` if the file cannot be written.
-    pub fn open(path: &Path, provider: &'static Provider, threads: Threads) -> Result<Self> {
-        let mut writer = Writer::new(path, provider);
+    /// Opens the audit log at `path`, with a thread if `threads` allows it. `syslog` is the socket
+    /// of the local syslog, which gets a copy of each line. Fails with `DeviceError` if the file
+    /// cannot be written.
+    pub fn open(
+        path: &Path,
+        syslog: Option<&Path>,
+        provider: &'static Provider,
+        threads: Threads,
+    ) -> Result<Self> {
+        let mut writer = Writer::new(path, syslog, provider)?;
         writer.write(&[]).map_err(|reason| writer.failed(&reason))?;
         if threads == Threads::Forbidden {
             return Ok(Self(Way::Caller(Mutex::new(writer))));
@@ -144,7 +156,7 @@ impl Audit {
             error!("audit: the thread cannot start: {reason}");
             Error::HostMemory
         })?;
-        let late = Mutex::new(Writer::new(path, provider));
+        let late = Mutex::new(Writer::new(path, syslog, provider)?);
         Ok(Self(Way::Thread { queue, thread: Mutex::new(Some(thread)), late }))
     }
 
@@ -212,11 +224,18 @@ struct Writer {
     lost: usize,
     /// How long to wait for the lock of the file.
     patience: Duration,
+    /// Gets a copy of each line after it is in the file.
+    syslog: Option<Syslog>,
 }
 
 impl Writer {
-    fn new(path: &Path, provider: &'static Provider) -> Self {
-        Self {
+    fn new(path: &Path, syslog: Option<&Path>, provider: &'static Provider) -> Result<Self> {
+        let syslog = syslog.map(|socket| Syslog::new(socket.to_owned())).transpose();
+        let syslog = syslog.map_err(|reason| {
+            error!("audit: syslog: {reason}");
+            Error::DeviceError
+        })?;
+        Ok(Self {
             path: path.to_owned(),
             provider,
             end: 0,
@@ -224,7 +243,8 @@ impl Writer {
             last: NONE,
             lost: 0,
             patience: file_lock::LIMIT,
-        }
+            syslog,
+        })
     }
 
     /// Writes records. If that fails, counts them as lost; the next successful write reports the
@@ -253,11 +273,16 @@ impl Writer {
         let outcome = self.append(&mut file, batch);
         // Closing the file would not release the lock: a child that was forked in the meantime has
         // the file open too.
-        outcome.and(file.unlock())
+        let unlocked = file.unlock();
+        let text = outcome?;
+        if let Some(syslog) = &mut self.syslog {
+            syslog.send(&text);
+        }
+        unlocked
     }
 
-    /// Appends records to the file. The caller holds the lock.
-    fn append(&mut self, file: &mut File, batch: &[(Duration, Record)]) -> io::Result<()> {
+    /// Appends records to the file, and returns what it wrote. The caller holds the lock.
+    fn append(&mut self, file: &mut File, batch: &[(Duration, Record)]) -> io::Result<Vec<u8>> {
         let end = file.metadata()?.len();
         let mut text = Vec::new();
         if end != self.end || end == 0 {
@@ -274,7 +299,7 @@ impl Writer {
             // looks for the last line.
             Err(_) => (self.number, self.last, self.end) = (number, last, u64::MAX),
         }
-        outcome
+        outcome.map(|()| text)
     }
 
     /// Continues the chain at the end of the file, or starts it. Ends a line that a crash cut off.

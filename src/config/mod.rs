@@ -182,7 +182,7 @@ impl Settings {
         let file = File::gather(parameters)?;
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
         let provider = provider(file.backend.as_deref())?;
-        let audit = file.audit.file.map(|path| Audit::open(&path, provider, threads)).transpose()?;
+        let audit = audit(&file.audit, provider, threads)?;
         let curves = curves(&file.mechanisms)?;
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
@@ -333,6 +333,18 @@ fn sealing_source(text: &str) -> Result<SealingSource> {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct AuditRules {
     file: Option<PathBuf>,
+    syslog: Option<PathBuf>,
+}
+
+/// Opens the audit log.
+fn audit(rules: &AuditRules, provider: &'static Provider, threads: Threads) -> Result<Option<Audit>> {
+    let Some(file) = &rules.file else {
+        return match rules.syslog {
+            Some(_) => Err(refuse("audit.syslog", &"needs audit.file: only the file has all lines")),
+            None => Ok(None),
+        };
+    };
+    Audit::open(file, rules.syslog.as_deref(), provider, threads).map(Some)
 }
 
 /// The `[log]` section.

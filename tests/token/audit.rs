@@ -2,6 +2,7 @@
 //! that `jeton audit verify` finds an edit.
 
 use std::fs::File;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{
-    Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, plain, release_later,
+    Attributes, Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, one_backend, plain,
+    release_later,
 };
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
@@ -319,12 +321,93 @@ fn a_record_after_the_end_of_the_thread_is_written() {
     one_backend(|provider| {
         let directory = Directory::new();
         let file = directory.path().join("audit.jsonl");
-        let audit = Audit::open(&file, provider, Threads::Allowed).expect("an audit log");
+        let audit = Audit::open(&file, None, provider, Threads::Allowed).expect("an audit log");
         audit.note(Record { function: "C_Login", ..Record::default() });
         audit.close();
         audit.note(Record { function: "C_CreateObject", ..Record::default() });
         let functions: Vec<_> =
             records(&file, provider).iter().map(|record| record["function"].clone()).collect();
         assert_eq!(functions, ["C_Login", "C_CreateObject"]);
+    });
+}
+
+/// Opens an audit log that also goes to a syslog socket in the same directory.
+fn open_both(
+    directory: &Directory,
+    provider: &'static Provider,
+    threads: Threads,
+) -> (Audit, PathBuf, PathBuf) {
+    let (file, socket) = (directory.path().join("audit.jsonl"), directory.path().join("syslog"));
+    let audit = Audit::open(&file, Some(&socket), provider, threads).expect("an audit log");
+    (audit, file, socket)
+}
+
+/// Reads the messages that a socket has, without waiting.
+fn messages(socket: &UnixDatagram) -> Vec<String> {
+    socket.set_nonblocking(true).expect("a socket");
+    let mut buffer = vec![0; 1 << 16];
+    let read =
+        || socket.recv(&mut buffer).ok().map(|len| String::from_utf8_lossy(&buffer[..len]).into_owned());
+    std::iter::from_fn(read).collect()
+}
+
+#[test]
+fn the_syslog_socket_gets_each_line_of_the_file() {
+    one_backend(|provider| {
+        let directory = Directory::new();
+        let (file, socket) = (directory.path().join("audit.jsonl"), directory.path().join("syslog"));
+        let daemon = UnixDatagram::bind(&socket).expect("a socket");
+        let configuration =
+            format!(", audit = {{ file = '{}', syslog = '{}' }}", file.display(), socket.display());
+        let client = Client::beside(&directory, provider, &configuration);
+        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+        let session = client.open();
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        client.module.finalize().expect("a module");
+        let text = std::fs::read_to_string(&file).expect("an audit log");
+        let expected: Vec<_> =
+            text.lines().map(|line| format!("<85>jeton[{}]: {line}", std::process::id())).collect();
+        assert_eq!(expected.len(), 2);
+        assert_eq!(messages(&daemon), expected);
+    });
+}
+
+#[test]
+fn syslog_without_a_file_is_refused() {
+    one_backend(|provider| {
+        let directory = Directory::new();
+        let parameters = directory.parameters(provider, ", audit = { syslog = '/dev/log' }");
+        assert_eq!(Functions::new().initialize(Some(&parameters)), Err(Error::GeneralError));
+    });
+}
+
+/// Calls do not wait for a daemon that does not listen or does not read. It gets lines again when
+/// it reads again.
+#[test]
+fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
+    one_backend(|provider| {
+        for threads in [Threads::Allowed, Threads::Forbidden] {
+            println!("{threads:?}");
+            let directory = Directory::new();
+            let (audit, file, socket) = open_both(&directory, provider, threads);
+            let note = || audit.note(Record { function: "C_Login", ..Record::default() });
+            note();
+            let daemon = UnixDatagram::bind(&socket).expect("a socket");
+            let start = Instant::now();
+            (0..1000).for_each(|_| note());
+            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+            // Lines are in the file first, and the queue of a socket is short.
+            let (mut count, mut taken) = (1001, messages(&daemon));
+            while !taken.iter().any(|message| message.contains(&format!("{{\"number\":{count},"))) {
+                assert!(start.elapsed() < Duration::from_secs(60), "{count} lines");
+                note();
+                count += 1;
+                std::thread::sleep(Duration::from_millis(10));
+                taken.extend(messages(&daemon));
+            }
+            assert!(taken.len() < count, "the daemon was never stuck");
+            audit.close();
+            assert_eq!(records(&file, provider).len(), count);
+        }
     });
 }
