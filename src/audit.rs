@@ -115,6 +115,9 @@ struct Line<'a> {
     process: u32,
     /// The real user ID of the process.
     uid: u32,
+    /// The file name of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
     #[serde(flatten)]
     record: &'a Record,
 }
@@ -214,6 +217,8 @@ fn run(mut writer: Writer, records: &Receiver<Message>) {
 
 struct Writer {
     path: PathBuf,
+    /// The file name of the program of this process.
+    program: Option<String>,
     provider: &'static Provider,
     /// The end of the file when this process last wrote. `number` and `last` are the number and the
     /// hash of the last line.
@@ -235,8 +240,11 @@ impl Writer {
             error!("audit: syslog: {reason}");
             Error::DeviceError
         })?;
+        let program = std::env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::file_name);
         Ok(Self {
             path: path.to_owned(),
+            program: program.map(|name| name.to_string_lossy().into_owned()),
             provider,
             end: 0,
             number: 0,
@@ -334,6 +342,7 @@ impl Writer {
             time: time.as_secs_f64(),
             process: std::process::id(),
             uid: getuid().as_raw(),
+            program: self.program.as_deref(),
             record,
         };
         let body = serde_json::to_vec(&line)?;

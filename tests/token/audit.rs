@@ -115,6 +115,8 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
         assert_eq!(signature["names"][0], json!({ "label": "signer", "id": "0a1b" }));
         assert_eq!(signature["uid"], rustix::process::getuid().as_raw());
         assert_eq!(signature["process"], std::process::id());
+        let program = std::env::current_exe().expect("a program");
+        assert_eq!(signature["program"], program.file_name().expect("a name").to_string_lossy().as_ref());
         assert_eq!(signature["session"], session.0);
         let text = std::fs::read_to_string(&file).expect("an audit log");
         assert!(!text.contains("a wrong one") && !text.contains("another"), "a PIN in the log");
