@@ -6,6 +6,8 @@ use std::io::BufRead;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::Deserialize;
 
+pub mod uses;
+
 /// The text before a line's hash.
 const HASH: &str = ",\"hash\":\"";
 

@@ -71,7 +71,7 @@ enum Command {
     Doctor(commands::doctor::Doctor),
     /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
     Migrate(commands::migrate::Migrate),
-    /// Verify an audit log of Jeton.
+    /// Verify an audit log of Jeton, or count the uses in it.
     Audit(commands::audit::Audit),
     /// The same as `token init`.
     #[command(hide = true)]

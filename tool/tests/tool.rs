@@ -9,6 +9,7 @@ use std::process::Command;
 
 use common::{PIN, SO_PIN, Tool, has, peer, run, succeed};
 use jeton_peers::Known;
+use serde_json::Value;
 
 /// Makes a token for a test that needs OpenSSL.
 fn with_openssl() -> Option<Tool> {
@@ -474,6 +475,41 @@ fn the_configuration_is_shown_and_checked() {
     assert!(tool.ok("config check").contains("is valid"));
     tool.write("conf", "[pin]\nretires = 3\n");
     assert!(tool.fails(10, "config check").contains("unknown field `retires`"));
+}
+
+#[test]
+fn the_uses_in_an_audit_log_are_counted() {
+    let Some(tool) = Tool::new() else { return };
+    tool.configure(&format!("[audit]\nfile = '{}'\n", tool.scratch.file("audit.jsonl")));
+    tool.ok("key generate --type ec:p256 --label signer --id 0a");
+    tool.write("message", "hello");
+    tool.ok("sign message --label signer --out one");
+    tool.ok("sign message --label signer --out two");
+    let mut wrong = tool.command("sign message --label signer --out three");
+    assert_eq!(run(wrong.env("JETON_PIN", "a wrong one")).0, 5);
+
+    let report = tool.json("audit report audit.jsonl --json");
+    let entry = |list: &str, key: &str, value: &str| {
+        let list = report[list].as_array().expect("a list");
+        let found = list.iter().find(|entry| entry[key] == value);
+        found.unwrap_or_else(|| panic!("{value} in {report:#}")).clone()
+    };
+    let counts = |entry: Value| (entry["calls"].as_u64().expect("calls"), entry["failed"].as_u64());
+    assert_eq!(counts(entry("functions", "function", "C_SignInit")), (2, Some(0)));
+    assert_eq!(counts(entry("functions", "function", "C_Login")), (4, Some(1)));
+    assert_eq!(counts(entry("mechanisms", "mechanism", "CKM_EC_KEY_PAIR_GEN")), (1, Some(0)));
+    let key = entry("keys", "label", "signer");
+    assert_eq!((&key["id"], &key["token"]), (&"0a".into(), &tool.serial().into()));
+    assert_eq!(counts(key), (3, Some(0)));
+    let clients = report["clients"].as_array().expect("a list");
+    assert_eq!(clients.len(), 1, "{report:#}");
+    assert_eq!((&clients[0]["program"], &clients[0]["calls"]), (&"jeton".into(), &report["calls"]));
+    assert_eq!((&report["lost_records"], &report["invalid_lines"]), (&0.into(), &0.into()));
+
+    let text = tool.ok("audit report audit.jsonl");
+    assert!(text.contains("C_SignInit") && text.contains("signer"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    tool.fails(3, "audit report absent.jsonl");
 }
 
 #[test]

@@ -1,14 +1,23 @@
-//! `audit`: verifies an audit log of Jeton.
+//! `audit`: verifies an audit log of Jeton, and counts its uses.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use jeton_client::text::shown;
+use jeton_tool::audit::uses::{self, Count, Uses};
 use jeton_tool::{Error, audit};
 
-/// Verify an audit log of Jeton.
+use super::out;
+
+/// The width of the tables.
+const COLUMNS: u16 = 80;
+
+/// Verify an audit log of Jeton, or count the uses in it.
 #[derive(Args)]
 pub struct Audit {
     #[command(subcommand)]
@@ -26,30 +35,46 @@ enum What {
         #[arg(long)]
         last: Option<String>,
     },
+    /// Count the calls by function, mechanism, key and client.
+    ///
+    /// The keys are those that a call with a mechanism names. The log is not verified.
+    Report {
+        /// The log.
+        file: PathBuf,
+    },
 }
 
 impl Audit {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let What::Verify { file, last } = self.what;
-        let log = File::open(&file).map_err(Error::io(&file))?;
-        let report = audit::verify(BufReader::new(log), last.as_deref()).map_err(Error::io(&file))?;
-        if super::out::is_json() {
-            let breaks: Vec<_> = report
-                .breaks
-                .iter()
-                .map(|(line, fault)| serde_json::json!({ "line": line, "fault": fault.to_string() }))
-                .collect();
-            let valid = report.valid;
-            super::out::json(&serde_json::json!({
-                "valid_lines": valid, "breaks": breaks, "last_hash": report.last, "known": report.known
-            }))?;
-        } else {
-            show(&report, last.is_some() && !report.known).map_err(super::printing)?;
+        match self.what {
+            What::Verify { file, last } => verify(&file, last.as_deref()),
+            What::Report { file } => report(&file),
         }
-        let unbroken = report.breaks.is_empty() && (last.is_none() || report.known);
-        Ok(if unbroken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn verify(file: &Path, last: Option<&str>) -> Result<ExitCode, Error> {
+    let report = audit::verify(open(file)?, last).map_err(Error::io(file))?;
+    if out::is_json() {
+        let breaks: Vec<_> = report
+            .breaks
+            .iter()
+            .map(|(line, fault)| serde_json::json!({ "line": line, "fault": fault.to_string() }))
+            .collect();
+        let valid = report.valid;
+        out::json(&serde_json::json!({
+            "valid_lines": valid, "breaks": breaks, "last_hash": report.last, "known": report.known
+        }))?;
+    } else {
+        show(&report, last.is_some() && !report.known).map_err(super::printing)?;
+    }
+    let unbroken = report.breaks.is_empty() && (last.is_none() || report.known);
+    Ok(if unbroken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn open(file: &Path) -> Result<BufReader<File>, Error> {
+    File::open(file).map(BufReader::new).map_err(Error::io(file))
 }
 
 fn show(report: &audit::Report, missing: bool) -> std::io::Result<()> {
@@ -65,4 +90,39 @@ fn show(report: &audit::Report, missing: bool) -> std::io::Result<()> {
         Some(last) => writeln!(out, "last hash: {last}"),
         None => Ok(()),
     }
+}
+
+fn report(file: &Path) -> Result<ExitCode, Error> {
+    let uses = uses::count(open(file)?).map_err(Error::io(file))?;
+    if out::is_json() {
+        out::json(&uses)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Uses { calls, lost_records, invalid_lines, .. } = uses;
+    out::line(format_args!("{calls} calls, {lost_records} lost records, {invalid_lines} invalid lines"))?;
+    table(&["function"], &uses.functions, |of| vec![of.function.clone()])?;
+    table(&["mechanism"], &uses.mechanisms, |of| vec![of.mechanism.clone()])?;
+    let key = |of: &uses::Key| vec![of.token.clone(), of.label.clone(), of.id.clone()];
+    table(&["token", "key label", "key ID"], &uses.keys, key)?;
+    table(&["user ID", "program"], &uses.clients, |of| {
+        vec![of.uid.map_or(String::new(), |uid| uid.to_string()), of.program.clone().unwrap_or_default()]
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the entries of a list with their counts. Prints nothing if the list is empty.
+fn table<T>(names: &[&str], counts: &[Count<T>], cells: impl Fn(&T) -> Vec<String>) -> Result<(), Error> {
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS);
+    table.set_header(names.iter().chain(&["calls", "failed"]));
+    for count in counts {
+        let number = |number: u64| Cell::new(number).set_alignment(CellAlignment::Right);
+        let cells = cells(&count.of).into_iter().map(|text| Cell::new(shown(&text)));
+        table.add_row(cells.chain([number(count.calls), number(count.failed)]));
+    }
+    out::line(table)
 }
