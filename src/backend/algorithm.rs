@@ -113,6 +113,37 @@ impl Curve {
         }
     }
 
+    /// Returns the order of the group (SP 800-186; SEC 2, 2.4.1; RFC 5639, 3.4 and 3.6).
+    pub(super) const fn order(self) -> &'static [u8] {
+        const fn hex<const N: usize>(digits: &[u8]) -> [u8; N] {
+            assert!(digits.len() == 2 * N);
+            let (mut bytes, mut at) = ([0; N], 0);
+            while at < digits.len() {
+                let digit = (digits[at] as char).to_digit(16).unwrap() as u8;
+                bytes[at / 2] = bytes[at / 2] << 4 | digit;
+                at += 1;
+            }
+            bytes
+        }
+        const P224: [u8; 28] = hex(b"ffffffffffffffffffffffffffff16a2e0b8f03e13dd29455c5c2a3d");
+        const P256: [u8; 32] = hex(b"ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
+        const P384: [u8; 48] = hex(b"ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973");
+        const P521: [u8; 66] = hex(b"01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409");
+        const SECP256K1: [u8; 32] = hex(b"fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
+        const BRAINPOOL_256: [u8; 32] =
+            hex(b"a9fb57dba1eea9bc3e660a909d838d718c397aa3b561a6f7901e0e82974856a7");
+        const BRAINPOOL_384: [u8; 48] = hex(b"8cb91e82a3386d280f5d6f7e50e641df152f7109ed5456b31f166e6cac0425a7cf3ab6af6b7fc3103b883202e9046565");
+        match self {
+            Self::P224 => &P224,
+            Self::P256 => &P256,
+            Self::P384 => &P384,
+            Self::P521 => &P521,
+            Self::Secp256k1 => &SECP256K1,
+            Self::BrainpoolP256r1 | Self::BrainpoolP256t1 => &BRAINPOOL_256,
+            Self::BrainpoolP384r1 | Self::BrainpoolP384t1 => &BRAINPOOL_384,
+        }
+    }
+
     /// Returns the length in bytes of a coordinate, of a scalar, and of half a signature.
     #[allow(clippy::len_without_is_empty, reason = "no scalar is empty")]
     pub const fn len(self) -> usize {

@@ -21,6 +21,7 @@ pub mod aws_lc;
 pub mod des3;
 mod dh;
 mod dsa;
+pub(crate) mod extra_bits;
 #[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
     allow(dead_code, unused_imports, reason = "each backend uses some of the modes")

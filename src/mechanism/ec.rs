@@ -18,6 +18,13 @@ const CURVES: u64 = EC_F_P | EC_OID | EC_CURVENAME;
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow::generates(Action::GeneratePair, M::EC_KEY_PAIR_GEN, KeyType::EC, BITS)
         .also(CURVES | EC_UNCOMPRESS),
+    MechanismRow::generates(
+        Action::GeneratePairFromExtraBits,
+        M::EC_KEY_PAIR_GEN_W_EXTRA_BITS,
+        KeyType::EC,
+        BITS,
+    )
+    .also(CURVES | EC_UNCOMPRESS),
     ecdsa(M::ECDSA, None),
     ecdsa(M::ECDSA_SHA1, Some(Hash::Sha1)),
     ecdsa(M::ECDSA_SHA224, Some(Hash::Sha224)),

@@ -56,7 +56,7 @@ impl MechanismRow {
         key_type: KeyType,
         sizes: (u64, u64),
     ) -> Self {
-        let is_pair = matches!(action, Action::GeneratePair);
+        let is_pair = matches!(action, Action::GeneratePair | Action::GeneratePairFromExtraBits);
         let flags = if is_pair { does::GENERATE_KEY_PAIR } else { does::GENERATE };
         Self { id, flags, sizes, key_type: Some(key_type), flow: KeyFlow::Nothing, action, ..Self::BASE }
     }
@@ -185,6 +185,8 @@ pub enum Action {
     Generate,
     /// Generates a key pair of `key_type`.
     GeneratePair,
+    /// Generates a key pair on a curve of ECDSA, with extra random bits (FIPS 186-5, A.2.1).
+    GeneratePairFromExtraBits,
     /// Generates domain parameters of `key_type`.
     GenerateParameters,
     /// Generates and verifies one-time passwords.

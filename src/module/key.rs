@@ -11,7 +11,7 @@ use tracing::warn;
 use super::asynchronous::{AsyncFunction, Made, Started};
 use super::audit::Call;
 use super::{Module, password};
-use crate::backend::{PairSpec, Provider};
+use crate::backend::{PairSpec, Provider, extra_bits};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
@@ -47,7 +47,7 @@ impl Module {
                 Action::GenerateFromPassword => password::generate(&token, rights, mechanism, template)?,
                 Action::GeneratePreMaster => pre_master(&token, rights, mechanism, template)?,
                 _ => {
-                    let key_type = makes(&token, mechanism, Action::Generate)?;
+                    let key_type = makes(&token, mechanism, &[Action::Generate])?;
                     let value = |len| secret(token.provider(), mechanism.info, len);
                     make::generate_secret(template, key_type, mechanism.info.id, rights, value)?
                 }
@@ -69,7 +69,7 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        let key_type = makes(&token, mechanism, Action::GenerateParameters)?;
+        let key_type = makes(&token, mechanism, &[Action::GenerateParameters])?;
         let attributes = make::generate(template, ObjectClass::DOMAIN_PARAMETERS, key_type, rights)?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
@@ -88,7 +88,9 @@ impl Module {
     ) -> Result<Started<(ObjectHandle, ObjectHandle)>> {
         self.record_call(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
-            let key_type = makes(&token, mechanism, Action::GeneratePair)?;
+            let action = mechanism.info.action;
+            let key_type =
+                makes(&token, mechanism, &[Action::GeneratePair, Action::GeneratePairFromExtraBits])?;
             let public = token.named_usages(public, ObjectClass::PUBLIC_KEY, None);
             let private = token.named_usages(private, ObjectClass::PRIVATE_KEY, None);
             let public = make::generate(&public, ObjectClass::PUBLIC_KEY, key_type, rights)?;
@@ -107,8 +109,11 @@ impl Module {
             let work = move || {
                 with_wiped_frame(|| {
                     let spec = key::pair_spec(&public, &private)?;
-                    let parts = provider.keys.generate(&spec).map_err(key::refused)?;
-                    make::put_pair(public, private, parts, id)
+                    let parts = match action {
+                        Action::GeneratePairFromExtraBits => extra_bits::generate(&spec, provider),
+                        _ => provider.keys.generate(&spec),
+                    };
+                    make::put_pair(public, private, parts.map_err(key::refused)?, id)
                 })
             };
             if self.is_asynchronous(session)? {
@@ -144,11 +149,11 @@ impl Module {
 }
 
 /// Returns the type of the keys that a mechanism generates. Fails with `MechanismInvalid` if the
-/// mechanism is not offered or does not perform this action.
-fn makes(token: &Token, mechanism: &Mechanism, action: Action) -> Result<KeyType> {
+/// mechanism is not offered or does not perform one of these actions.
+fn makes(token: &Token, mechanism: &Mechanism, actions: &[Action]) -> Result<KeyType> {
     token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
     match mechanism.info.key_type {
-        Some(key_type) if mechanism.info.action == action => Ok(key_type),
+        Some(key_type) if actions.contains(&mechanism.info.action) => Ok(key_type),
         _ => Err(Error::MechanismInvalid),
     }
 }

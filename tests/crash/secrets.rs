@@ -441,7 +441,8 @@ fn is_wanted(words: &str, name: &str) -> bool {
 /// Whether the mechanism may accept the key type.
 fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
     match row.action {
-        Action::Generate | Action::GeneratePair | Action::GenerateParameters => false,
+        Action::Generate | Action::GenerateParameters => false,
+        Action::GeneratePair | Action::GeneratePairFromExtraBits => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,
         Action::Digest(_) => key_type == Some(KeyType::GENERIC_SECRET),
         _ => true,

@@ -23,8 +23,8 @@ fn lengths(key_type: KeyType) -> (&'static [u64], &'static [u64]) {
 /// Returns the mechanisms that generate key pairs.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
-    // The test of this mechanism is in `dh.rs`.
-    pairs.map(Kind::generator).chain([M::DH_PKCS_KEY_PAIR_GEN])
+    // The test of Diffie-Hellman is in `dh.rs`.
+    pairs.map(Kind::generator).chain([M::DH_PKCS_KEY_PAIR_GEN, M::EC_KEY_PAIR_GEN_W_EXTRA_BITS])
 }
 
 #[test]
@@ -60,6 +60,30 @@ fn generated_key_pairs_have_their_attributes_and_sign() {
             let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
             assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()), "{kind:?}");
         }
+    });
+}
+
+/// FIPS 186-5, A.2.1. The unit tests of `src/backend/extra_bits.rs` check the numbers.
+#[test]
+fn pairs_from_extra_random_bits_have_their_mechanism_and_work_on_every_curve() {
+    each_user(|client, session| {
+        let id = M::EC_KEY_PAIR_GEN_W_EXTRA_BITS;
+        for kind in Kind::PAIRS.into_iter().filter(|kind| kind.key_type() == KeyType::EC) {
+            let pair = || client.generate(session, id, &kind.request(), &none()).expect("a pair");
+            let ((public, private), (other, _)) = (pair(), pair());
+            for half in [public, private] {
+                assert_eq!(client.number(session, half, A::KEY_GEN_MECHANISM), id.0);
+                assert!(client.flag(session, half, A::LOCAL));
+            }
+            assert!(client.flag(session, private, A::NEVER_EXTRACTABLE));
+            let point = |key| client.read(session, key, A::EC_POINT).expect("a point");
+            assert_ne!(point(public), point(other), "{kind:?}");
+            let mechanism = plain(M::ECDSA_SHA256);
+            let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()), "{kind:?}");
+        }
+        let made = client.generate(session, id, &Kind::Ed25519.request(), &none());
+        assert_eq!(made, Err(Error::CurveNotSupported));
     });
 }
 
@@ -128,7 +152,8 @@ fn impossible_generation_templates_are_refused() {
             let public = none().number(A::MODULUS_BITS, bits);
             refuses(M::RSA_PKCS_KEY_PAIR_GEN, public, none(), Error::KeySizeRange);
         }
-        for mechanism in Kind::PAIRS.map(Kind::generator) {
+        for mechanism in Kind::PAIRS.map(Kind::generator).into_iter().chain([M::EC_KEY_PAIR_GEN_W_EXTRA_BITS])
+        {
             refuses(mechanism, none(), none(), Error::TemplateIncomplete);
         }
         let unknown_curve = none().bytes(A::EC_PARAMS, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x1f]);

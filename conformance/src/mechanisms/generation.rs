@@ -3,8 +3,8 @@
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
-use super::hex;
-use crate::fixture::{Fixture, Key, ensure, open_key};
+use super::{hex, signs};
+use crate::fixture::{Fixture, Key, P256, Pair, ensure, open_key};
 
 /// Generates a pair and checks the classes of its keys. The other mechanisms of its family use the
 /// same pair.
@@ -23,6 +23,20 @@ pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     let right = class(pair.public)? == CKO_PUBLIC_KEY.to_ne_bytes()
         && class(pair.private)? == CKO_PRIVATE_KEY.to_ne_bytes();
     ensure("C_GenerateKeyPair", right)
+}
+
+/// Generates an EC pair with this mechanism, and checks its mechanism and a signature.
+pub fn extra_bits(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let token = || Attribute::flag(CKA_TOKEN, false);
+    let public = [Attribute::bytes(CKA_EC_PARAMS, P256), token(), Attribute::flag(CKA_VERIFY, true)];
+    let private = [token(), Attribute::flag(CKA_SIGN, true)];
+    let made = fixture.session.generate_key_pair(&Mechanism::new(kind), &public, &private)?;
+    let pair = Pair { public: made.0, private: made.1 };
+    for key in [pair.public, pair.private] {
+        let told = fixture.session.attribute(key, CKA_KEY_GEN_MECHANISM)?;
+        ensure("C_GenerateKeyPair", told == kind.to_ne_bytes())?;
+    }
+    signs(fixture, &Mechanism::new(CKM_ECDSA), pair, &[7; 32])
 }
 
 /// Generates two secret keys, which must differ. Both must have 32 bytes.

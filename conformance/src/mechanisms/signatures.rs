@@ -64,6 +64,7 @@ pub const EC: Rows = &[
         ],
     ),
     (generation::pair, &["EC_KEY_PAIR_GEN"]),
+    (generation::extra_bits, &["EC_KEY_PAIR_GEN_W_EXTRA_BITS"]),
 ];
 
 pub const EDWARDS: Rows = &[(eddsa, &["EDDSA"]), (generation::pair, &["EC_EDWARDS_KEY_PAIR_GEN"])];
