@@ -384,6 +384,14 @@ fn the_parameter_of_a_mechanism_without_one_is_not_read() {
         ok!(C_SignInit(session, nothing(), 0));
         ok!(C_EncryptInit(session, &mut with(CKM_AES_ECB), key));
         ok!(C_EncryptInit(session, nothing(), 0));
+        ok!(C_MessageSignInit(session, &mut with(CKM_SHA256_HMAC), mac_key));
+        ok!(C_MessageSignFinal(session));
+        ok!(C_MessageVerifyInit(session, &mut with(CKM_SHA256_HMAC), mac_key));
+        ok!(C_MessageVerifyFinal(session));
+        let code = [0; 32];
+        let code = (pointer(&code), len(&code));
+        ok!(C_VerifySignatureInit(session, &mut with(CKM_SHA256_HMAC), mac_key, code.0, code.1));
+        ok!(C_VerifySignatureInit(session, nothing(), 0, nothing(), 0));
     }
 }
 
