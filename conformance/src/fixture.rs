@@ -75,6 +75,12 @@ pub const USAGES: [CK_ATTRIBUTE_TYPE; 7] =
     [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
 /// The object identifier of P-256 in DER.
 pub const P256: [u8; 10] = [6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
+/// The prime of ffdhe2048 (RFC 7919, appendix A.1).
+pub const FFDHE2048: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fbcc939dce249b3ef9\
+    7d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0856365553ded1af3b557135e7f57c935984f0c70e0e68b77e2a6\
+    89daf3efe8721df158a136ade73530acca4f483a797abc0ab182b324fb61d108a94bb2c8e3fbb96adab760d7f4681d4f42a3de394df4ae56ede7\
+    6372bb190b07a7c8ee0a6d709e02fce1cdf7e2ecc03404cd28342f619172fe9ce98583ff8e4f1232eef28183c3fe3b1b4c6fad733bb5fcbc2ec2\
+    2005c58ef1837d1683b2c6f34a26c1b2effa886b423861285c97ffffffffffffffff";
 /// The object identifier of Ed25519 in DER.
 pub const ED25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x70];
 /// The object identifier of X25519 in DER.

@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Case, SHA256, case};
-use crate::fixture::{Fixture, Key, NO_OBJECT, ensure, open_key, with};
+use crate::fixture::{FFDHE2048, Fixture, Key, NO_OBJECT, P256, Pair, ensure, hex, open_key, with};
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
 /// The length of an ML-KEM-768 ciphertext in bytes (FIPS 203, table 3).
@@ -53,10 +53,7 @@ pub fn decapsulate(
 
 /// Calls `work` with an ML-KEM pair. Fails with `CKR_FUNCTION_NOT_SUPPORTED` if the module has no
 /// ML-KEM.
-fn with_pair(
-    fixture: &Fixture<'_>,
-    work: impl FnOnce(crate::fixture::Pair) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+fn with_pair(fixture: &Fixture<'_>, work: impl FnOnce(Pair) -> Result<(), Failure>) -> Result<(), Failure> {
     if !fixture.lists(CKM_ML_KEM) {
         let code = CKR_FUNCTION_NOT_SUPPORTED;
         return Err(Failure { function: "C_EncapsulateKey", code, doing: "looking for ML-KEM".into() });
@@ -64,54 +61,198 @@ fn with_pair(
     work(fixture.pair(Key::MlKem)?)
 }
 
-/// Checks that a mechanism that also wraps or derives gives both sides the same key. A pair needs
-/// the two usages.
-fn reversed(
-    fixture: &Fixture<'_>,
-    mechanism: &Mechanism,
-    generator: &Mechanism,
-    request: Attribute,
-) -> Result<(), Failure> {
-    let flags = fixture.module.mechanism_info(fixture.slot, mechanism.kind).map_or(0, |info| info.flags);
-    if flags & CKF_ENCAPSULATE == 0 {
-        let code = CKR_FUNCTION_NOT_SUPPORTED;
-        return Err(Failure {
-            function: "C_EncapsulateKey",
-            code,
-            doing: "looking for the mechanism".into(),
-        });
+/// The mechanisms that also wrap or derive.
+#[derive(Clone, Copy)]
+enum Also {
+    Oaep,
+    Pkcs1,
+    Ecdh,
+    Dh,
+}
+
+impl Also {
+    fn mechanism(self) -> Mechanism {
+        match self {
+            Self::Oaep => {
+                let mechanism = Structure::new().number(CKM_SHA256).number(CKG_MGF1_SHA256);
+                mechanism.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP)
+            }
+            Self::Pkcs1 => Mechanism::new(CKM_RSA_PKCS),
+            Self::Ecdh => {
+                let mechanism = Structure::new().number(CKD_NULL).number(0).null().number(0).null();
+                mechanism.mechanism(CKM_ECDH1_DERIVE)
+            }
+            Self::Dh => Mechanism::new(CKM_DH_PKCS_DERIVE),
+        }
     }
-    let half = |usage| vec![Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)];
-    let public = with(half(CKA_ENCAPSULATE), request);
-    let (public, private) = fixture.session.generate_key_pair(generator, &public, &half(CKA_DECAPSULATE))?;
-    let (ciphertext, one) = encapsulate(fixture, mechanism, public, 512)?;
-    let two = decapsulate(fixture, mechanism, private, &ciphertext)?;
+
+    /// Returns the mechanism that generates a pair, with the attributes that it needs.
+    fn request(self) -> (Mechanism, Vec<Attribute>) {
+        let (kind, request) = match self {
+            Self::Oaep | Self::Pkcs1 => {
+                (CKM_RSA_PKCS_KEY_PAIR_GEN, vec![Attribute::number(CKA_MODULUS_BITS, 2048)])
+            }
+            Self::Ecdh => (CKM_EC_KEY_PAIR_GEN, vec![Attribute::bytes(CKA_EC_PARAMS, P256)]),
+            Self::Dh => {
+                let group = [Attribute::bytes(CKA_PRIME, hex(FFDHE2048)), Attribute::bytes(CKA_BASE, [2])];
+                (CKM_DH_PKCS_KEY_PAIR_GEN, group.into())
+            }
+        };
+        (Mechanism::new(kind), request)
+    }
+
+    /// Generates a pair that may encapsulate, or not. Fails with `CKR_FUNCTION_NOT_SUPPORTED` if
+    /// the module does not encapsulate with this mechanism.
+    fn pair(self, fixture: &Fixture<'_>, may: bool) -> Result<Pair, Failure> {
+        let kind = self.mechanism().kind;
+        let flags = fixture.module.mechanism_info(fixture.slot, kind).map_or(0, |info| info.flags);
+        if flags & CKF_ENCAPSULATE == 0 {
+            let code = CKR_FUNCTION_NOT_SUPPORTED;
+            return Err(Failure {
+                function: "C_EncapsulateKey",
+                code,
+                doing: "looking for the mechanism".into(),
+            });
+        }
+        let (generator, request) = self.request();
+        let half = |usage| vec![Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, may)];
+        let public = [half(CKA_ENCAPSULATE), request].concat();
+        let made = fixture.session.generate_key_pair(&generator, &public, &half(CKA_DECAPSULATE));
+        made.map(|(public, private)| Pair { public, private })
+    }
+}
+
+/// Checks that both sides get the same key.
+fn reversed(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
+    let (pair, mechanism) = (also.pair(fixture, true)?, also.mechanism());
+    let (ciphertext, one) = encapsulate(fixture, &mechanism, pair.public, 512)?;
+    let two = decapsulate(fixture, &mechanism, pair.private, &ciphertext)?;
     let value = |key| fixture.session.attribute(key, CKA_VALUE);
     ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
 }
 
+/// Decapsulates a ciphertext that has one byte too many.
+fn lengthened(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
+    let (pair, mechanism) = (also.pair(fixture, true)?, also.mechanism());
+    let (mut ciphertext, _) = encapsulate(fixture, &mechanism, pair.public, 512)?;
+    ciphertext.push(0);
+    decapsulate(fixture, &mechanism, pair.private, &ciphertext).map(drop)
+}
+
+/// Encapsulates with a key of another type that may encapsulate.
+fn of_another_type(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
+    let other = match also {
+        Also::Oaep | Also::Pkcs1 => Also::Ecdh,
+        Also::Ecdh | Also::Dh => Also::Oaep,
+    };
+    also.pair(fixture, true)?;
+    encapsulate(fixture, &also.mechanism(), other.pair(fixture, true)?.public, 512).map(drop)
+}
+
+/// Encapsulates with a key that has `CKA_ENCAPSULATE` false.
+fn not_permitted(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
+    let pair = also.pair(fixture, false)?;
+    encapsulate(fixture, &also.mechanism(), pair.public, 512).map(drop)
+}
+
 /// The code of a module that does not encapsulate with this mechanism.
 const REVERSED: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
+/// The codes for a ciphertext with another length.
+const OF_ANOTHER_LENGTH: &[CK_RV] = &[
+    CKR_WRAPPED_KEY_LEN_RANGE,
+    CKR_WRAPPED_KEY_INVALID,
+    CKR_ENCRYPTED_DATA_LEN_RANGE,
+    CKR_ENCRYPTED_DATA_INVALID,
+    CKR_FUNCTION_NOT_SUPPORTED,
+];
+/// The codes for a key of another type.
+const OF_ANOTHER_TYPE: &[CK_RV] =
+    &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
+/// The codes for a key without the usage.
+const NOT_PERMITTED: &[CK_RV] = &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
 
 pub const CASES: &[Case] = &[
     case("C_EncapsulateKey", "with CKM_RSA_PKCS_OAEP is reversed by C_DecapsulateKey", REVERSED, |fixture| {
-        let mechanism = Structure::new().number(CKM_SHA256).number(CKG_MGF1_SHA256);
-        let mechanism = mechanism.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP);
-        let generator = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
-        reversed(fixture, &mechanism, &generator, Attribute::number(CKA_MODULUS_BITS, 2048))
+        reversed(fixture, Also::Oaep)
     }),
     case("C_EncapsulateKey", "with CKM_RSA_PKCS is reversed by C_DecapsulateKey", REVERSED, |fixture| {
-        let generator = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
-        let bits = Attribute::number(CKA_MODULUS_BITS, 2048);
-        reversed(fixture, &Mechanism::new(CKM_RSA_PKCS), &generator, bits)
+        reversed(fixture, Also::Pkcs1)
     }),
     case("C_EncapsulateKey", "with CKM_ECDH1_DERIVE is reversed by C_DecapsulateKey", REVERSED, |fixture| {
-        let mechanism = Structure::new().number(CKD_NULL).number(0).null().number(0).null();
-        let generator = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
-        let curve = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_PARAMS)?;
-        let curve = Attribute::bytes(CKA_EC_PARAMS, curve);
-        reversed(fixture, &mechanism.mechanism(CKM_ECDH1_DERIVE), &generator, curve)
+        reversed(fixture, Also::Ecdh)
     }),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_DH_PKCS_DERIVE is reversed by C_DecapsulateKey",
+        REVERSED,
+        |fixture| reversed(fixture, Also::Dh),
+    ),
+    case(
+        "C_DecapsulateKey",
+        "with CKM_RSA_PKCS_OAEP of a ciphertext that is too long",
+        OF_ANOTHER_LENGTH,
+        |fixture| lengthened(fixture, Also::Oaep),
+    ),
+    case(
+        "C_DecapsulateKey",
+        "with CKM_RSA_PKCS of a ciphertext that is too long",
+        OF_ANOTHER_LENGTH,
+        |fixture| lengthened(fixture, Also::Pkcs1),
+    ),
+    case(
+        "C_DecapsulateKey",
+        "with CKM_ECDH1_DERIVE of a ciphertext that is too long",
+        OF_ANOTHER_LENGTH,
+        |fixture| lengthened(fixture, Also::Ecdh),
+    ),
+    case(
+        "C_DecapsulateKey",
+        "with CKM_DH_PKCS_DERIVE of a ciphertext that is too long",
+        OF_ANOTHER_LENGTH,
+        |fixture| lengthened(fixture, Also::Dh),
+    ),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_RSA_PKCS_OAEP and a key of another type",
+        OF_ANOTHER_TYPE,
+        |fixture| of_another_type(fixture, Also::Oaep),
+    ),
+    case("C_EncapsulateKey", "with CKM_RSA_PKCS and a key of another type", OF_ANOTHER_TYPE, |fixture| {
+        of_another_type(fixture, Also::Pkcs1)
+    }),
+    case("C_EncapsulateKey", "with CKM_ECDH1_DERIVE and a key of another type", OF_ANOTHER_TYPE, |fixture| {
+        of_another_type(fixture, Also::Ecdh)
+    }),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_DH_PKCS_DERIVE and a key of another type",
+        OF_ANOTHER_TYPE,
+        |fixture| of_another_type(fixture, Also::Dh),
+    ),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_RSA_PKCS_OAEP and a key without CKA_ENCAPSULATE",
+        NOT_PERMITTED,
+        |fixture| not_permitted(fixture, Also::Oaep),
+    ),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_RSA_PKCS and a key without CKA_ENCAPSULATE",
+        NOT_PERMITTED,
+        |fixture| not_permitted(fixture, Also::Pkcs1),
+    ),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_ECDH1_DERIVE and a key without CKA_ENCAPSULATE",
+        NOT_PERMITTED,
+        |fixture| not_permitted(fixture, Also::Ecdh),
+    ),
+    case(
+        "C_EncapsulateKey",
+        "with CKM_DH_PKCS_DERIVE and a key without CKA_ENCAPSULATE",
+        NOT_PERMITTED,
+        |fixture| not_permitted(fixture, Also::Dh),
+    ),
     case(
         "C_EncapsulateKey",
         "is reversed by C_DecapsulateKey",
@@ -172,30 +313,12 @@ pub const CASES: &[Case] = &[
         ],
         |fixture| with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.private, LENGTH).map(drop)),
     ),
-    case(
-        "C_EncapsulateKey",
-        "with a key of another type",
-        &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            with_pair(fixture, |_| {
-                encapsulate(fixture, &KEM, fixture.pair(Key::Ec)?.public, LENGTH).map(drop)
-            })
-        },
-    ),
-    case(
-        "C_DecapsulateKey",
-        "of a ciphertext that is too short",
-        &[
-            CKR_WRAPPED_KEY_LEN_RANGE,
-            CKR_WRAPPED_KEY_INVALID,
-            CKR_ENCRYPTED_DATA_LEN_RANGE,
-            CKR_ENCRYPTED_DATA_INVALID,
-            CKR_FUNCTION_NOT_SUPPORTED,
-        ],
-        |fixture| {
-            with_pair(fixture, |pair| decapsulate(fixture, &KEM, pair.private, &[1; LENGTH - 1]).map(drop))
-        },
-    ),
+    case("C_EncapsulateKey", "with a key of another type", OF_ANOTHER_TYPE, |fixture| {
+        with_pair(fixture, |_| encapsulate(fixture, &KEM, fixture.pair(Key::Ec)?.public, LENGTH).map(drop))
+    }),
+    case("C_DecapsulateKey", "of a ciphertext that is too short", OF_ANOTHER_LENGTH, |fixture| {
+        with_pair(fixture, |pair| decapsulate(fixture, &KEM, pair.private, &[1; LENGTH - 1]).map(drop))
+    }),
     case(
         "C_DecapsulateKey",
         "of an altered ciphertext gives another secret",

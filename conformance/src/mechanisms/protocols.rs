@@ -23,7 +23,7 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Proof, derived, derived_from, hex, hmac, import, signed, signs};
-use crate::fixture::{Fixture, Pair, SECRET, able, ensure, open_key, with};
+use crate::fixture::{FFDHE2048, Fixture, Pair, SECRET, able, ensure, open_key, with};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -388,16 +388,9 @@ fn hotp_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     ensure("C_GenerateKey", fixture.session.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
 }
 
-/// The prime of ffdhe2048 (RFC 7919, appendix A.1).
-const PRIME: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fbcc939dce249b3ef9\
-    7d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0856365553ded1af3b557135e7f57c935984f0c70e0e68b77e2a6\
-    89daf3efe8721df158a136ade73530acca4f483a797abc0ab182b324fb61d108a94bb2c8e3fbb96adab760d7f4681d4f42a3de394df4ae56ede7\
-    6372bb190b07a7c8ee0a6d709e02fce1cdf7e2ecc03404cd28342f619172fe9ce98583ff8e4f1232eef28183c3fe3b1b4c6fad733bb5fcbc2ec2\
-    2005c58ef1837d1683b2c6f34a26c1b2effa886b423861285c97ffffffffffffffff";
-
 fn dh_keys(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
     let public = [
-        Attribute::bytes(CKA_PRIME, hex(PRIME)),
+        Attribute::bytes(CKA_PRIME, hex(FFDHE2048)),
         Attribute::bytes(CKA_BASE, [2]),
         Attribute::flag(CKA_TOKEN, false),
     ];
