@@ -38,7 +38,7 @@ pub mod rustcrypto;
 mod symmetric;
 
 pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa};
-pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
+pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
 pub use symmetric::{
     Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, GcmParams, Growth, Mac,
     MacScheme, Macs, Nonce, Renewal, SavedCipher,

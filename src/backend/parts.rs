@@ -3,6 +3,10 @@
 use super::{Curve, MlDsa, MlKem, SlhDsa};
 use crate::secret::Secret;
 
+/// The smallest RSA modulus in bits of a public key. A key of less than 1024 bits can only verify:
+/// its owner is not secure.
+pub const SHORTEST_RSA: usize = 512;
+
 /// The type and the parameters of a key pair to generate.
 pub enum PairSpec<'a> {
     /// RSA. The exponent is a big-endian integer without leading zeros.

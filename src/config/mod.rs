@@ -16,7 +16,7 @@ use serde::Deserialize;
 use tracing::{error, warn};
 
 use crate::audit::{Audit, Threads};
-use crate::backend::Provider;
+use crate::backend::{Provider, SHORTEST_RSA};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 use crate::mechanism::curve::{NAMED_CURVES, NamedCurve};
@@ -34,9 +34,12 @@ pub(crate) use files::files;
 pub use sealing::SealingSource;
 pub(crate) use sealing::credentials;
 
-/// The smallest RSA modulus in bits that the backends support, and the default limit. DNSSEC
+/// The smallest RSA modulus in bits of keys that do more than verify, and the default limit. DNSSEC
 /// zone-signing keys and smart card profiles still use this size.
-const LEAST_RSA_BITS: u64 = 1024;
+pub(crate) const LEAST_RSA_BITS: u64 = 1024;
+/// The smallest limit that the configuration may set: the smallest modulus that the backends
+/// support.
+const SHORTEST_RSA_BITS: u64 = SHORTEST_RSA as u64;
 /// The largest limit that the configuration may set: the largest modulus that is generated.
 const LARGEST_MIN_RSA_BITS: u64 = 8192;
 /// The valid range of the smallest curve in bits: the sizes of the smallest and the largest curve.
@@ -448,8 +451,8 @@ fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
 
 fn min_rsa_bits(rules: &MechanismRules) -> Result<u64> {
     match rules.min_rsa_bits {
-        bits @ LEAST_RSA_BITS..=LARGEST_MIN_RSA_BITS => Ok(bits),
-        _ => Err(refuse("mechanisms.min-rsa-bits", &"must be from 1024 to 8192")),
+        bits @ SHORTEST_RSA_BITS..=LARGEST_MIN_RSA_BITS => Ok(bits),
+        _ => Err(refuse("mechanisms.min-rsa-bits", &"must be from 512 to 8192")),
     }
 }
 

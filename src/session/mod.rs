@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use tracing::warn;
+
 use crate::backend::{Direction, Encryption, Scheme};
-use crate::config::strict as policy;
+use crate::config::{LEAST_RSA_BITS, strict as policy};
 use crate::error::{Error, Result};
-use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
+use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, MacFunction, Mechanism, MechanismRow, Params};
 use crate::object::bits::Flag;
-use crate::object::key_type::ec;
+use crate::object::key_type::{ec, rsa};
 use crate::object::policy::{Access, Rights};
+use crate::object::value::bit_size;
 use crate::object::{Object, key, strict};
 use crate::secret::try_boxed;
 use crate::token::{ClientToken, Token};
@@ -480,11 +483,26 @@ fn find_permitted(
     }
     // The lists of PKCS#11 3.2 do not have `CKR_CURVE_NOT_SUPPORTED` for functions that use a key.
     token.check_key_size(object.attributes()).map_err(|_| Error::KeySizeRange)?;
+    if ![Flag::VERIFY, Flag::VERIFY_RECOVER].contains(&usage.key) {
+        more_than_verifies(&object)?;
+    }
     if token.settings.is_strict() {
         policy::check_parameter(mechanism)?;
         strict::usable(&object)?;
     }
     Ok(object)
+}
+
+/// Fails with `KeySizeRange` if the key is an RSA key that is so short that it only verifies.
+fn more_than_verifies(object: &Object) -> Result<()> {
+    let is_rsa = object.object_type().has(rsa::OBJECTS);
+    match object.attributes().bytes(A::MODULUS).filter(|_| is_rsa).map(bit_size) {
+        Some(bits) if bits < LEAST_RSA_BITS => {
+            warn!(bits, LEAST_RSA_BITS, "a short RSA key only verifies");
+            Err(Error::KeySizeRange)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn signing(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Signing> {

@@ -1,13 +1,16 @@
 //! Defaults of attributes that depend on the login or on the function.
 
+use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-use jeton::mechanism::Params;
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::User;
 
 use crate::derive::derive;
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Attributes, Client, PIN, SO_PIN, each_user, none, one_backend, one_user, plain};
+use crate::support::{
+    Attributes, Client, PIN, SO_PIN, each_backend, each_user, hex, none, one_backend, one_user, plain,
+};
 
 fn secret(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &[7; 32])
@@ -132,6 +135,50 @@ fn a_configured_minimum_refuses_short_rsa_keys() {
         assert_eq!(used, Err(Error::KeySizeRange));
         let request = none().number(A::MODULUS_BITS, 2048);
         assert!(other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).is_ok());
+    });
+}
+
+/// A key of 512 bits, and a signature of "data" with SHA-256, made with OpenSSL 3.0.
+const SHORT_MODULUS: &str = "b377a89f8b065b09f13e906771fd1afee406f68a005181f1d2449caf6d306f93\
+    86d373c1bb9f30bed0ab0afa487f4d8343724e697de13b282e66df4efbd03893";
+const SHORT_PRIVATE_EXPONENT: &str = "7044496acc8844491aeddd5da8d401a033bb1b5cc6c83636b52790b0b8e854d2\
+    f3106b23e33a97297601bda9e5b199b0d86c80785da3a708a1cfb24418fb71a1";
+const SHORT_SIGNATURE: &str = "93e277438f60737d0b7aa155bf11010ac4ba431711819b4029de98f5ace922b4\
+    310e6d1ce11089077afa5b899970907b75a9809f093883549f7f4782283ec974";
+
+/// Old certificates have such keys. The key does nothing else, because everyone can compute its
+/// private key.
+#[test]
+fn a_public_key_of_512_bits_only_verifies_and_only_if_configured() {
+    each_backend(|provider| {
+        let public = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA)
+            .bytes(A::MODULUS, &hex(SHORT_MODULUS))
+            .bytes(A::PUBLIC_EXPONENT, &[1, 0, 1]);
+        let client = Client::new(provider);
+        assert_eq!(client.create(client.user(), &public), Err(Error::KeySizeRange));
+
+        let client = Client::with(provider, ", mechanisms = { min-rsa-bits = 512 }");
+        let (session, signature) = (client.user(), hex(SHORT_SIGNATURE));
+        let key = client.create(session, &public).expect("a key");
+        let verify = |id, data: &[u8]| client.verify(session, &plain(id), key, data, &signature);
+        assert_eq!(verify(M::SHA256_RSA_PKCS, b"data"), Ok(()));
+        assert_eq!(verify(M::SHA256_RSA_PKCS, b"datA"), Err(Error::SignatureInvalid));
+        // These hashes do not fit the modulus.
+        assert_eq!(verify(M::SHA512_RSA_PKCS, b"data"), Err(Error::KeySizeRange));
+        let pss = Params::Pss { hash: Hash::Sha512, mgf: Hash::Sha512, salt_len: 0 };
+        let pss = Mechanism { params: pss, ..plain(M::SHA512_RSA_PKCS_PSS) };
+        assert_eq!(client.verify(session, &pss, key, b"data", &signature), Err(Error::KeySizeRange));
+        let encrypted = client.module.encrypt_init(session, &plain(M::RSA_PKCS), key);
+        assert_eq!(encrypted, Err(Error::KeySizeRange));
+
+        let private = key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA)
+            .bytes(A::MODULUS, &hex(SHORT_MODULUS))
+            .bytes(A::PUBLIC_EXPONENT, &[1, 0, 1])
+            .bytes(A::PRIVATE_EXPONENT, &hex(SHORT_PRIVATE_EXPONENT));
+        assert_eq!(client.create(session, &private), Err(Error::KeySizeRange));
+        let request = none().number(A::MODULUS_BITS, 512);
+        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());
+        assert_eq!(made, Err(Error::KeySizeRange));
     });
 }
 

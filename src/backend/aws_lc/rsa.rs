@@ -8,14 +8,16 @@ use std::sync::Arc;
 use super::{PROVIDER, elsewhere, ffi, output, verdict};
 use crate::backend::rejection::Rejection;
 use crate::backend::{
-    Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme,
-    Signer, Verifier,
+    Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate,
+    SHORTEST_RSA, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Sizes in bits of the moduli of loaded keys. AWS-LC supports at most 16384 bits.
-const LOADED_BITS: RangeInclusive<usize> = 1024..=16384;
+/// Sizes in bits of the moduli of private keys. AWS-LC supports at most 16384 bits.
+const PRIVATE_BITS: RangeInclusive<usize> = 1024..=16384;
+/// Sizes in bits of the moduli of public keys.
+const PUBLIC_BITS: RangeInclusive<usize> = SHORTEST_RSA..=16384;
 /// Sizes in bits of generated moduli.
 const GENERATED_BITS: RangeInclusive<usize> = 1024..=8192;
 /// AWS-LC rounds the size of a modulus down to a multiple of this number of bits. RustCrypto
@@ -73,7 +75,7 @@ impl Private {
     }
 
     fn with_exponent(parts: &RsaPrivate, e: &[u8]) -> Result<Self> {
-        let (n, modulus) = Modulus::parse(&parts.n)?;
+        let (n, modulus) = Modulus::parse(&parts.n, PRIVATE_BITS)?;
         let (e, d) = (exponent(e)?, ffi::Bignum::new(&parts.d)?);
         if d.bits() > n.bits() {
             return Err(Error::DataInvalid);
@@ -161,7 +163,7 @@ pub(super) struct Public {
 
 impl Public {
     pub(super) fn parse(n: &[u8], e: &[u8]) -> Result<Self> {
-        let (n, modulus) = Modulus::parse(n)?;
+        let (n, modulus) = Modulus::parse(n, PUBLIC_BITS)?;
         Ok(Self { rsa: ffi::Rsa::public(&n, &exponent(e)?)?, modulus })
     }
 }
@@ -177,7 +179,7 @@ impl PublicKey for Public {
         let len = self.modulus.len();
         let room = match scheme {
             Encryption::Raw => len,
-            Encryption::Pkcs1 => len - 11,
+            Encryption::Pkcs1 => len - PKCS1_OVERHEAD,
             Encryption::Oaep { hash, mgf, .. } => oaep_room(*hash, *mgf, &self.modulus)?,
         };
         if input.len() > room {
@@ -229,9 +231,9 @@ fn fixed_length(hash: Hash) -> Result<()> {
 struct Modulus(Vec<u8>);
 
 impl Modulus {
-    fn parse(bytes: &[u8]) -> Result<(ffi::Bignum, Self)> {
+    fn parse(bytes: &[u8], sizes: RangeInclusive<usize>) -> Result<(ffi::Bignum, Self)> {
         let n = ffi::Bignum::new(bytes)?;
-        if !LOADED_BITS.contains(&n.bits()) {
+        if !sizes.contains(&n.bits()) {
             return Err(Error::KeySizeRange);
         }
         let modulus = Self(n.to_bytes());
@@ -273,6 +275,11 @@ fn numbers(crt: &RsaCrt) -> Result<ffi::Crt> {
     })
 }
 
+/// The length of a DigestInfo without its digest (RFC 8017, 9.2, note 1). With SHA-1 it is shorter.
+const DIGEST_INFO: usize = 19;
+/// The least length of the padding of PKCS #1 v1.5 (RFC 8017, 9.2).
+const PKCS1_OVERHEAD: usize = 11;
+
 /// An RSA padding that fits the size of the key.
 #[derive(Clone, Copy)]
 enum Padding {
@@ -287,9 +294,11 @@ impl Padding {
         match *scheme {
             Scheme::RsaRaw => Ok(Self::None),
             Scheme::RsaPkcs1 { hash: None } => Ok(Self::Pkcs1),
-            // The longest DigestInfo (83 bytes) and 11 bytes of padding fit into the smallest
-            // loaded modulus.
-            Scheme::RsaPkcs1 { hash: Some(hash) } => fixed_length(hash).map(|()| Self::Pkcs1Digest(hash)),
+            Scheme::RsaPkcs1 { hash: Some(hash) } => {
+                fixed_length(hash)?;
+                let least = DIGEST_INFO + hash.len() + PKCS1_OVERHEAD;
+                if modulus.len() < least { Err(Error::KeySizeRange) } else { Ok(Self::Pkcs1Digest(hash)) }
+            }
             Scheme::RsaPss { hash, mgf, salt_len } => Self::pss(hash, mgf, salt_len, modulus),
             _ => Err(Error::KeyTypeInconsistent),
         }
@@ -300,9 +309,11 @@ impl Padding {
         fixed_length(mgf)?;
         // RFC 8017, 9.1.1: emBits is the size of the modulus minus 1. The hash, the salt and two
         // bytes must fit.
-        let room = (modulus.bits() - 1).div_ceil(8) - hash.len() - 2;
+        let room = (modulus.bits() - 1).div_ceil(8).checked_sub(hash.len() + 2);
         match c_int::try_from(salt_len) {
-            Ok(len) if salt_len <= room => Ok(Self::Pss { hash, mgf, salt_len: len }),
+            Ok(len) if room.is_some_and(|room| salt_len <= room) => {
+                Ok(Self::Pss { hash, mgf, salt_len: len })
+            }
             _ => Err(Error::KeySizeRange),
         }
     }
@@ -311,7 +322,7 @@ impl Padding {
     fn takes(self, input: usize, modulus: &Modulus) -> Result<()> {
         let fits = match self {
             Self::None => input <= modulus.len(),
-            Self::Pkcs1 => input <= modulus.len() - 11,
+            Self::Pkcs1 => input <= modulus.len() - PKCS1_OVERHEAD,
             Self::Pkcs1Digest(hash) | Self::Pss { hash, .. } => input == hash.len(),
         };
         if fits { Ok(()) } else { Err(Error::DataLenRange) }

@@ -19,16 +19,18 @@ use super::emsa::Encoding;
 use super::{PROVIDER, eme, failed, output, random};
 use crate::backend::rejection::Rejection;
 use crate::backend::{
-    Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer,
-    Verifier,
+    Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA, Scheme,
+    Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// Sizes of generated keys in bits.
 const GENERATED: RangeInclusive<usize> = 1024..=8192;
-/// Sizes of usable keys in bits.
-const USED: RangeInclusive<usize> = 1024..=16384;
+/// Sizes of private keys in bits.
+const PRIVATE_BITS: RangeInclusive<usize> = 1024..=16384;
+/// Sizes of public keys in bits.
+const PUBLIC_BITS: RangeInclusive<usize> = SHORTEST_RSA..=16384;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
     if !GENERATED.contains(&bits) {
@@ -85,17 +87,17 @@ fn secret(number: &BoxedUint) -> Secret {
 }
 
 pub(super) fn public(n: &[u8], e: &[u8]) -> Result<Arc<dyn PublicKey>> {
-    Ok(Arc::new(Public(public_key(n, &exponent(e)?)?)))
+    Ok(Arc::new(Public(public_key(n, &exponent(e)?, PUBLIC_BITS)?)))
 }
 
-fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
+fn public_key(n: &[u8], e: &BoxedUint, sizes: RangeInclusive<usize>) -> Result<RsaPublicKey> {
     // This check comes before any arithmetic: parsing takes linear time, but computing the
     // Montgomery parameters takes more.
-    if n.len() > USED.end() / 8 {
+    if n.len() > sizes.end() / 8 {
         return Err(Error::KeySizeRange);
     }
     let n = BoxedUint::from_be_slice_vartime(n);
-    RsaPublicKey::new_with_size_limits(n, e.clone(), USED).map_err(|error| match error {
+    RsaPublicKey::new_with_size_limits(n, e.clone(), sizes).map_err(|error| match error {
         rsa::Error::ModulusTooSmall | rsa::Error::ModulusTooLarge => Error::KeySizeRange,
         _ => Error::DataInvalid,
     })
@@ -108,7 +110,7 @@ fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
 /// would work without blinding and checks.
 pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
     // This checks n first, with an exponent that fits every modulus.
-    let any = public_key(&parts.n, &BoxedUint::from(65537u32))?;
+    let any = public_key(&parts.n, &BoxedUint::from(65537u32), PRIVATE_BITS)?;
     let e = match (&parts.e, &parts.crt) {
         (Some(e), _) => exponent(e)?,
         (None, Some(crt)) => exponent_of_crt(crt)?,
@@ -147,7 +149,7 @@ fn same(own: &Secret, given: &Secret) -> bool {
 }
 
 fn without_primes(parts: &RsaPrivate, e: BoxedUint) -> Result<RsaPrivateKey> {
-    let public = public_key(&parts.n, &e)?;
+    let public = public_key(&parts.n, &e, PRIVATE_BITS)?;
     let d = Zeroizing::new(number(&parts.d, public.n_bits_precision())?);
     let (p, q) = factor(&public, &d).ok_or(Error::DataInvalid)?;
     let (n, d) = (public.n().as_ref().clone(), BoxedUint::clone(&d));
