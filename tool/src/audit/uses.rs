@@ -75,6 +75,8 @@ pub struct Client {
     pub uid: Option<u32>,
     /// The file name of the program.
     pub program: Option<String>,
+    /// The client of the agent, if the program is one.
+    pub client: Option<String>,
 }
 
 /// The fields of a line that are counted.
@@ -82,6 +84,7 @@ pub struct Client {
 struct Record {
     uid: Option<u32>,
     program: Option<String>,
+    client: Option<String>,
     #[serde(default)]
     token: String,
     function: String,
@@ -115,7 +118,7 @@ pub fn count(log: impl BufRead) -> std::io::Result<Uses> {
         let failed = !SUCCESSES.contains(&&record.result[..]);
         uses.calls += 1;
         functions.add(Function { function: record.function }, failed);
-        clients.add(Client { uid: record.uid, program: record.program }, failed);
+        clients.add(Client { uid: record.uid, program: record.program, client: record.client }, failed);
         let Some(mechanism) = record.mechanism else { continue };
         mechanisms.add(MechanismName { mechanism }, failed);
         let key = |name: ObjectName| Key { token: record.token.clone(), label: name.label, id: name.id };

@@ -104,8 +104,9 @@ fn report(file: &Path) -> Result<ExitCode, Error> {
     table(&["mechanism"], &uses.mechanisms, |of| vec![of.mechanism.clone()])?;
     let key = |of: &uses::Key| vec![of.token.clone(), of.label.clone(), of.id.clone()];
     table(&["token", "key label", "key ID"], &uses.keys, key)?;
-    table(&["user ID", "program"], &uses.clients, |of| {
-        vec![of.uid.map_or(String::new(), |uid| uid.to_string()), of.program.clone().unwrap_or_default()]
+    table(&["user ID", "program", "client of the agent"], &uses.clients, |of| {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![of.uid.map_or(String::new(), |uid| uid.to_string()), text(&of.program), text(&of.client)]
     })?;
     Ok(ExitCode::SUCCESS)
 }
