@@ -157,8 +157,8 @@ impl Token {
         }
     }
 
-    /// Returns the latest state of the store that this process has seen. Callers without the lock of
-    /// changes ask for it before they read the store, because another thread may see a later one
+    /// Returns the latest state of the store that this process has seen. Callers without the lock
+    /// of changes ask for it before they read the store, because another thread may see a later one
     /// in the meantime.
     pub(super) fn latest(&self) -> Change {
         self.state().latest
