@@ -151,17 +151,24 @@ fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> R
     Ok(Row { page, version: version(page), outcomes })
 }
 
-/// Returns whether a program is on the path or in a system directory.
+/// Returns the `PATH` of the guides. It begins with that of this process. The directory of this
+/// program is in it too, because cargo builds the tool `jeton` there.
+pub fn program_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let own = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.display().to_string()));
+    format!("{path}:/usr/sbin:/sbin:{}", own.unwrap_or_default())
+}
+
+/// Returns whether a guide finds a program.
 fn installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).any(|directory| directory.join(Path::new(program)).is_file())
+    std::env::split_paths(&program_path()).any(|directory| directory.join(Path::new(program)).is_file())
 }
 
 /// Returns the first line of the client's version output.
 fn version(page: &Page) -> String {
-    let command = format!("PATH=$PATH:/usr/sbin; {} 2>&1", page.matter.version);
-    let said = Command::new("bash").args(["-c", &command]).stdin(Stdio::null()).output();
+    let command = format!("{} 2>&1", page.matter.version);
+    let mut bash = Command::new("bash");
+    let said = bash.args(["-c", &command]).env("PATH", program_path()).stdin(Stdio::null()).output();
     let said =
         said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     said.lines().next().unwrap_or("-").to_owned()

@@ -12,6 +12,7 @@ use jeton_peers::{Error, Known};
 use tempfile::TempDir;
 
 use crate::page::Page;
+use crate::program_path;
 use crate::runner::{Outcome, PIN, SO_PIN, TOKEN, free_port, last_words, make_token, wait};
 
 /// The last line of the output if the shell ran the whole guide. The line is missing if a command
@@ -59,8 +60,7 @@ fn shell(
         .map_err(Error::io(home.path()))?;
     let mut command = bash(page.matter.root);
     command.env_clear().env("HOME", home.path());
-    let programs = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{programs}:/usr/sbin:/sbin"));
+    command.env("PATH", program_path());
     for name in &page.variables {
         match name.as_str() {
             "MODULE" => command.env(name, module),

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use crate::page::{Block, Page, When};
+use crate::program_path;
 
 /// The values of `$TOKEN`, `$PIN` and `$SO_PIN` in the guides. They protect nothing, because each
 /// token exists only while its guide runs.
@@ -57,7 +58,6 @@ impl Runner {
         sandbox.start_agent(directory.path())?;
         make_token(module, |command| command, &sandbox.environment)?;
         let mut environment = sandbox.environment;
-        let path = std::env::var("PATH").unwrap_or_default();
         for (name, value) in [
             ("MODULE", module.to_string_lossy().as_ref()),
             ("TOKEN", TOKEN),
@@ -66,7 +66,7 @@ impl Runner {
             ("PORT", &free_port()?),
             ("CLIENTS", &examples.to_string_lossy()),
             ("LC_ALL", "C"),
-            ("PATH", &format!("{path}:/usr/sbin:/sbin")),
+            ("PATH", &program_path()),
         ] {
             environment.push((name.to_owned(), value.into()));
         }
