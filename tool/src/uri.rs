@@ -1,5 +1,7 @@
 //! PKCS#11 URIs (RFC 7512): names for tokens and objects that other programs understand too.
 
+use der::asn1::AnyRef;
+use der::{Encode, Sequence, Tag};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 use zeroize::Zeroizing;
@@ -9,6 +11,21 @@ use crate::Error;
 const SCHEME: &str = "pkcs11:";
 /// RFC 7512, 2.3: the characters of a value that are percent-encoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// RFC 7512, 2.3: the characters of `pin-source` that are percent-encoded. `:` and `/` stay, so
+/// that programs recognise `file:/path`.
+const ENCODED_IN_QUERY: &AsciiSet = &ENCODED.remove(b':').remove(b'/');
+
+/// The URI of a key as OpenSSL's pkcs11-provider reads it from a key file. Its project defines the
+/// structure, and other projects write it too.
+#[derive(Sequence)]
+struct ProviderUri<'a> {
+    /// A VisibleString, for which the crate has no type.
+    description: AnyRef<'a>,
+    uri: String,
+}
+
+/// The label of a PEM file with a [`Uri::provider_der`].
+pub const PROVIDER_LABEL: &str = "PKCS#11 PROVIDER URI";
 
 /// A URI with the attributes that this tool uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,12 +119,20 @@ impl Uri {
         Some(())
     }
 
+    /// Returns the DER of the key file with which OpenSSL's pkcs11-provider uses the key of this
+    /// URI.
+    pub fn provider_der(&self) -> Result<Vec<u8>, Error> {
+        let description = AnyRef::new(Tag::VisibleString, b"PKCS#11 Provider URI v1.0")?;
+        Ok(ProviderUri { description, uri: self.to_string() }.to_der()?)
+    }
+
     /// Returns whether the URI names an object, not only a token.
     pub fn names_an_object(&self) -> bool {
         self.object.is_some() || self.id.is_some() || self.class.is_some()
     }
 }
 
+/// Writes the attributes, but neither the PIN nor the module.
 impl std::fmt::Display for Uri {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let texts = [
@@ -128,7 +153,13 @@ impl std::fmt::Display for Uri {
         // RFC 7512, 2.3: every byte of an ID is encoded.
         let id = self.id.iter().map(|id| id.iter().map(|byte| format!("%{byte:02X}")).collect::<String>());
         attributes.extend(id.map(|id| format!("id={id}")));
-        write!(f, "{SCHEME}{}", attributes.join(";"))
+        write!(f, "{SCHEME}{}", attributes.join(";"))?;
+        match &self.pin_source {
+            Some(source) => {
+                write!(f, "?pin-source={}", percent_encode(source.as_bytes(), ENCODED_IN_QUERY))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -181,8 +212,10 @@ mod tests {
             token: Some("a b;c?\u{e9}".to_owned()),
             id: Some(vec![0, 255]),
             class: Some("private".to_owned()),
+            pin_source: Some("file:/etc/a b?&".to_owned()),
             ..Uri::default()
         };
+        assert!(uri.to_string().ends_with("?pin-source=file:/etc/a%20b%3F%26"), "{uri}");
         assert_eq!(Uri::parse(&uri.to_string()).expect("a URI"), uri);
     }
 }

@@ -275,6 +275,32 @@ fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
     assert_eq!((&jwk["kty"], &jwk["crv"]), (&"OKP".into(), &"Ed25519".into()));
 }
 
+/// The DER is SEQUENCE { VisibleString description, UTF8String URI }, as pkcs11-provider defines
+/// it.
+#[test]
+fn a_key_file_names_the_private_key_and_the_file_of_the_pin_but_not_the_pin() {
+    let Some(tool) = Tool::new() else { return };
+    tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "a b", "--id", "01ff"]);
+    let export = ["key", "export", "--label", "a b", "--format", "uri", "--pin-source", "my pin", "--json"];
+    let pem = tool.json(&export)["text"].as_str().expect("text").to_owned();
+    let (label, der) = der::pem::decode_vec(pem.as_bytes()).expect("PEM");
+    assert_eq!(label, "PKCS#11 PROVIDER URI");
+    let path = tool.scratch.file("my%20pin");
+    let uri = format!("pkcs11:token=mine;object=a%20b;type=private;id=%01%FF?pin-source=file:{path}");
+    let element = |tag: u8, value: &[u8]| {
+        let length = u8::try_from(value.len()).expect("a short path");
+        let head = if length < 128 { vec![tag, length] } else { vec![tag, 0x81, length] };
+        [&head, value].concat()
+    };
+    let values = [element(0x1A, b"PKCS#11 Provider URI v1.0"), element(0x0C, uri.as_bytes())].concat();
+    assert_eq!(der, element(0x30, &values));
+    assert!(!String::from_utf8_lossy(&der).contains(PIN));
+    assert!(tool.fails(2, "key export --id 01ff --pin-source pin").contains("--format uri"));
+    tool.ok("key generate --type ec:p256 --label twin --id 01ff --allow-duplicate");
+    assert!(tool.fails(1, "key export --id 01ff --format uri").contains("2 objects fit"));
+    tool.fails(2, "key export --id 01ff --class public --format uri");
+}
+
 /// RFC 9881 and RFC 9935: private keys that consist of the seed only. `lamps.rs` reads the other
 /// encodings.
 #[test]

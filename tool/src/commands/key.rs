@@ -37,7 +37,7 @@ enum What {
     Generate(Generate),
     /// Import keys and certificates from a file.
     Import(Import),
-    /// Write a public key to a file.
+    /// Write a public key, or a key file that names a private key, to a file.
     Export(Export),
     /// Encrypt a key with another key of the token.
     Wrap(Wrap),
