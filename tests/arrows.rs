@@ -33,7 +33,10 @@ const PACKAGES: [(&str, &[&str]); 22] = [
     ("abi", &[".", "abi/names", "tests/child"]),
     ("agent/protocol", &[]),
     ("agent/client", &["abi/names", "agent/protocol"]),
-    ("agent", &[".", "abi", "agent/client", "agent/protocol", "driver/client", "driver/peers"]),
+    (
+        "agent",
+        &[".", "abi", "agent/client", "agent/protocol", "driver/client", "driver/peers", "tests/child"],
+    ),
     ("driver/client", &["abi/names"]),
     ("driver/peers", &["driver/client"]),
     ("driver/pki", &["driver/client"]),
@@ -71,7 +74,19 @@ const PACKAGES: [(&str, &[&str]); 22] = [
         ],
     ),
     ("conformance/models", &[".", "abi/names"]),
-    ("conformance/fuzz", &[".", "abi/names", "abi", "driver/client", "tool/formats", "tool/migrate"]),
+    (
+        "conformance/fuzz",
+        &[
+            ".",
+            "abi/names",
+            "abi",
+            "agent",
+            "agent/protocol",
+            "driver/client",
+            "tool/formats",
+            "tool/migrate",
+        ],
+    ),
     ("benches", &[".", "abi", "driver/client", "driver/laboratory", "driver/peers", "tests/child"]),
 ];
 

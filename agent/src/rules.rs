@@ -148,10 +148,10 @@ impl Rule {
         if self.refuse.iter().any(|pattern| fits(pattern, call.function.name())) {
             return Some(CKR_FUNCTION_NOT_SUPPORTED);
         }
-        if let Some(allowed) = &self.mechanisms {
-            if mechanism(call).is_some_and(|used| !allowed.contains(&used.to_string())) {
-                return Some(CKR_MECHANISM_INVALID);
-            }
+        if let Some(allowed) = &self.mechanisms
+            && mechanism(call).is_some_and(|used| !allowed.contains(&used.to_string()))
+        {
+            return Some(CKR_MECHANISM_INVALID);
         }
         let slot = slot_of(call)?;
         if !self.sees(module, slot) {

@@ -18,7 +18,7 @@ use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
 use serde::{Deserialize, Serialize};
 
 use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary};
-use crate::child::{self, Role};
+use crate::child::{self, Reached, Role};
 use crate::names::SOFTHSM;
 use crate::operation::Boxed;
 use crate::scheme::{Aead, Scheme, named};
@@ -38,16 +38,6 @@ const IDLE: usize = 1_000;
 const P11_KIT: &str = "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so";
 /// The label of fresh tokens.
 const LABEL: &str = "pipeline";
-
-/// A module as a child uses it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Reached {
-    library: PathBuf,
-    reserved: Option<String>,
-    token: TokenAccess,
-    /// Does nothing but the login until its parent asks for signatures.
-    only_signs: bool,
-}
 
 /// A row.
 struct Row {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use jeton_peers::TokenAccess;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Reached;
 use crate::artefacts::parameters;
 
 /// The work of a child.
@@ -43,6 +43,19 @@ pub struct Library {
     pub path: PathBuf,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
+}
+
+/// A module with a token, as a client of `agent` uses it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reached {
+    /// The shared object.
+    pub library: PathBuf,
+    /// The library parameters of `C_Initialize`.
+    pub reserved: Option<String>,
+    /// How to get the token.
+    pub token: TokenAccess,
+    /// Does nothing but the login until its parent asks for signatures.
+    pub only_signs: bool,
 }
 
 /// One of our modules, with a place for its tokens.
