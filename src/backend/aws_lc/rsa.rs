@@ -631,7 +631,7 @@ mod tests {
     #[test]
     fn sizes_outside_the_range_fail_with_key_size_range() {
         for (bytes, expected) in
-            [(127, Err(Error::KeySizeRange)), (128, Ok(())), (2048, Ok(())), (2049, Err(Error::KeySizeRange))]
+            [(63, Err(Error::KeySizeRange)), (64, Ok(())), (2048, Ok(())), (2049, Err(Error::KeySizeRange))]
         {
             let n = [&[0][..], &vec![0xff; bytes]].concat();
             assert_eq!(Public::parse(&n, &F4).map(|_| ()), expected);
