@@ -104,7 +104,10 @@ impl Module {
                 in_range(mechanism.info, bits as u64)?;
                 token.settings.check_rsa_bits(bits as u64)?;
             }
-            token.check_key_size(&public)?;
+            // A new RSA key has no modulus yet. One in the template is refused below.
+            if !public.has(A::MODULUS) {
+                token.check_key_size(&public)?;
+            }
             let (provider, id) = (token.provider(), mechanism.info.id);
             let work = move || {
                 with_wiped_frame(|| {

@@ -407,7 +407,8 @@ fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
                 std::thread::sleep(Duration::from_millis(10));
                 taken.extend(messages(&daemon));
             }
-            assert!(taken.len() < count, "the daemon was never stuck");
+            // A slow thread may send all lines after the daemon reads again.
+            assert!(threads == Threads::Allowed || taken.len() < count, "the daemon was never stuck");
             audit.close();
             assert_eq!(records(&file, provider).len(), count);
         }

@@ -128,7 +128,11 @@ fn reversed(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
     let (ciphertext, one) = encapsulate(fixture, &mechanism, pair.public, 512)?;
     let two = decapsulate(fixture, &mechanism, pair.private, &ciphertext)?;
     let value = |key| fixture.session.attribute(key, CKA_VALUE);
-    ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
+    let (one, two) = (value(one)?, value(two)?);
+    // The template of `decapsulate` has no length. Without one, Diffie-Hellman gives the whole
+    // secret, of which a shorter key has the last bytes.
+    let is_right = if matches!(also, Also::Dh) { two.ends_with(&one) } else { two == one };
+    ensure("C_DecapsulateKey", is_right && one.len() == 32)
 }
 
 /// Decapsulates a ciphertext that has one byte too many.
