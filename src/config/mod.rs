@@ -271,9 +271,19 @@ struct File {
     policy: PolicyRules,
     store: StoreRules,
     audit: AuditRules,
-    /// Where the agent is, which only `libjeton_client.so` reads.
-    #[serde(rename = "agent")]
-    _agent: serde::de::IgnoredAny,
+    #[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
+    agent: AgentRules,
+}
+
+/// The `[agent]` section: where the agent is. It is here so that a mistake in it is refused.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+#[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
+struct AgentRules {
+    address: Option<String>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    authority: Option<PathBuf>,
 }
 
 /// The `[store]` section.
