@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use common::{Tool, has};
@@ -76,6 +77,20 @@ fn openssl_accepts(kind: &str) {
     let mut responder = responder.stdout(Stdio::piped()).spawn().expect("the tool");
     let mut url = String::new();
     BufReader::new(responder.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
+    let address = url.trim().strip_prefix("http://").expect("a URL");
+    // Requests that are refused. The responder goes on afterwards.
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "405"),
+        ("POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n".to_owned(), "413"),
+        ("\0\r\n\r\n".to_owned(), "400"),
+        (format!("{:y<65535}y", "POST / HTTP/1.1\r\nx: "), "431"),
+    ] {
+        let mut client = TcpStream::connect(address).expect("the responder");
+        client.write_all(request.as_bytes()).expect("the responder reads it");
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{request:.60}");
+    }
     let text = tool.shell(&format!("openssl ocsp -url {} {check} 2>&1", url.trim()));
     responder.kill().and_then(|()| responder.wait()).expect("the responder");
     assert!(text.contains("Response verify OK") && text.contains("www.pem: good"), "{text}");

@@ -1,6 +1,6 @@
 //! `ocsp`: answers OCSP requests, from a file or on a loopback address.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +18,8 @@ use super::out::{self, Output};
 
 /// The longest request in bytes.
 const LONGEST: usize = 64 << 10;
+/// The most headers of a request.
+const HEADERS: usize = 64;
 /// How long the responder waits for the next bytes of a client, and for a client to read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -117,34 +119,47 @@ fn reply(client: TcpStream, answer: &Answers<'_>) -> Result<(), Error> {
     let failed = || Error::io("OCSP client");
     client.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
     client.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
-    let mut reader = BufReader::new((&client).take(2 * LONGEST as u64));
-    let (mut first, mut length) = (None, 0);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).map_err(failed())?;
-        let line = line.trim_end();
-        if line.is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().unwrap_or(0);
-        }
-        first.get_or_insert_with(|| line.to_owned());
-    }
-    let (status, body) = if !first.is_some_and(|line| line.starts_with("POST ")) {
-        ("405 Method Not Allowed", Vec::new())
-    } else if length > LONGEST {
-        ("413 Content Too Large", Vec::new())
-    } else {
-        let mut request = vec![0; length];
-        reader.read_exact(&mut request).map_err(failed())?;
-        ("200 OK", answer(&request)?)
+    let (status, body) = match read(&client).map_err(failed())? {
+        Ok(request) => ("200 OK", answer(&request)?),
+        Err(status) => (status, Vec::new()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/ocsp-response\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     (&client).write_all(&[head.as_bytes(), &body].concat()).map_err(failed())
+}
+
+/// Reads a request of HTTP. Returns its body, or the status that refuses it.
+fn read(mut client: &TcpStream) -> std::io::Result<Result<Vec<u8>, &'static str>> {
+    let mut bytes = Vec::new();
+    let (body, length) = loop {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&bytes) {
+            Ok(httparse::Status::Complete(head)) if request.method == Some("POST") => {
+                let length =
+                    request.headers.iter().find(|one| one.name.eq_ignore_ascii_case("content-length"));
+                let length = length.and_then(|one| std::str::from_utf8(one.value).ok()?.parse().ok());
+                break (head, length.unwrap_or(0));
+            }
+            Ok(httparse::Status::Complete(_)) => return Ok(Err("405 Method Not Allowed")),
+            Ok(httparse::Status::Partial) if bytes.len() < LONGEST => {}
+            Ok(httparse::Status::Partial) => return Ok(Err("431 Request Header Fields Too Large")),
+            Err(_) => return Ok(Err("400 Bad Request")),
+        }
+        let mut next = [0; 4096];
+        match client.read(&mut next)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            read => bytes.extend_from_slice(&next[..read]),
+        }
+    };
+    if length > LONGEST {
+        return Ok(Err("413 Content Too Large"));
+    }
+    bytes.drain(..body);
+    let present = bytes.len().min(length);
+    bytes.resize(length, 0);
+    client.read_exact(&mut bytes[present..])?;
+    Ok(Ok(bytes))
 }
