@@ -64,6 +64,7 @@ const PACKAGES: [(&str, &[&str]); 22] = [
         "tool",
         &[
             ".",
+            "agent/protocol",
             "driver/client",
             "driver/peers",
             "driver/pki",

@@ -1,8 +1,9 @@
-//! What the agent counts, in the text format of Prometheus.
+//! What the agent counts.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use jeton_agent_protocol::status::Quantile;
 
 /// The classes of a doubling of the time.
 const CLASSES: u32 = 4;
@@ -34,38 +35,25 @@ impl Latencies {
         self.0[doublings as usize * CLASSES as usize + quarter as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Appends the quantiles in seconds. The true ones are at most a quarter less.
-    pub fn write(&self, text: &mut String) {
+    /// Returns the number of requests and the quantiles.
+    pub fn quantiles(&self) -> (u64, Vec<Quantile>) {
         let counts: Vec<_> = self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let all: u64 = counts.iter().sum();
-        let name = "jeton_agent_request_seconds";
-        describe(text, name, "summary", "How long requests took, without the time of the socket.");
-        for quantile in [0.5, 0.9, 0.99, 0.999] {
-            let rank = (all as f64 * quantile).ceil() as u64;
+        let quantile = |part: f64| {
+            let rank = (all as f64 * part).ceil() as u64;
             let mut seen = 0;
             let class = counts.iter().position(|count| {
                 seen += count;
                 all != 0 && seen >= rank
             });
-            let seconds = class.map_or(f64::NAN, |class| {
+            let seconds = class.map(|class| {
                 let (doublings, quarter) = (class / CLASSES as usize, class % CLASSES as usize);
                 2f64.powi(doublings as i32) * (1.0 + (quarter + 1) as f64 / f64::from(CLASSES)) / 1e9
             });
-            let _ = writeln!(text, "{name}{{quantile=\"{quantile}\"}} {seconds:.9}");
-        }
-        let _ = writeln!(text, "{name}_count {all}");
+            Quantile { part, seconds }
+        };
+        (all, [0.5, 0.9, 0.99, 0.999].map(quantile).to_vec())
     }
-}
-
-/// Appends what a figure is.
-pub fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-/// Appends a figure.
-pub fn write(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
-    describe(text, name, kind, help);
-    let _ = writeln!(text, "{name} {value}");
 }
 
 #[cfg(test)]
@@ -77,12 +65,11 @@ mod tests {
         for nanoseconds in [4u64, 5, 7, 1_000, 20_000, 1_500_000, 1_000_000_007] {
             let latencies = Latencies::default();
             latencies.note(Duration::from_nanos(nanoseconds));
-            let mut text = String::new();
-            latencies.write(&mut text);
-            let line = text.lines().find(|line| line.contains("0.99\"")).expect("a line");
-            let shown: f64 = line.rsplit(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+            let (requests, quantiles) = latencies.quantiles();
+            let shown = quantiles[2].seconds.expect("a request");
             let true_one = nanoseconds as f64 / 1e9;
-            assert!(shown >= true_one * 0.999 && shown <= true_one * 1.26, "{nanoseconds} ns: {line}");
+            assert_eq!((requests, quantiles[2].part), (1, 0.99));
+            assert!(shown >= true_one * 0.999 && shown <= true_one * 1.26, "{nanoseconds} ns: {shown} s");
         }
     }
 }

@@ -13,9 +13,6 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use jeton_agent_protocol::channel::Channel;
-use jeton_agent_protocol::{self as protocol, Reply, Request};
-
 use jeton_agent::rules::Rules;
 use jeton_agent::server::Agent;
 use jeton_agent::ticket::Tickets;
@@ -36,9 +33,6 @@ struct Arguments {
     /// The directory of the key that seals tickets, by which logins survive a restart.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
-    /// Print the figures of the running agent, in the text format of Prometheus.
-    #[arg(long)]
-    status: bool,
     /// The file of rules: which user may do what.
     #[arg(long, value_name = "FILE", default_value = "/etc/jeton/jeton-agent.toml")]
     rules: PathBuf,
@@ -62,9 +56,6 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    if arguments.status {
-        return print_status(&arguments.socket);
-    }
     // No core dump has keys, and no process of the same user reads them.
     let limit = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(rustix::process::Resource::Core, limit).map_err(|error| error.to_string())?;
@@ -93,23 +84,6 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         agent.exit_when_idle(Duration::from_secs(seconds));
     }
     agent.serve(&listener).map_err(named(&arguments.socket))
-}
-
-/// Prints what the agent at this socket says of itself.
-fn print_status(socket: &Path) -> Result<(), String> {
-    let stream = UnixStream::connect(socket).map_err(|error| format!("{}: {error}", socket.display()))?;
-    let mut channel = Channel::new(stream, 1);
-    protocol::encode(&Request::Status, &mut channel.frame).map_err(|_| "no request".to_owned())?;
-    let received = channel.send().and_then(|()| channel.receive(protocol::MAX_MESSAGE));
-    received.map_err(|error| format!("{}: {error}", socket.display()))?;
-    match protocol::decode(channel.parts().0) {
-        Ok(Reply::Text(text)) => {
-            print!("{text}");
-            Ok(())
-        }
-        Ok(Reply::Refused(reason)) => Err(reason.to_owned()),
-        _ => Err("an answer of another protocol".to_owned()),
-    }
 }
 
 /// Returns the socket that systemd passes to this process (sd_listen_fds(3)).

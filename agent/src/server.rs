@@ -1,7 +1,6 @@
 //! Connections and the applications that they belong to. Each connection has a thread.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -17,16 +16,17 @@ use jeton::module::{Module, Threads, User};
 use jeton::token::Identity;
 use jeton_agent_protocol::argument::{Input, Parameters};
 use jeton_agent_protocol::channel::{Channel, KEPT, Room, Taken};
+use jeton_agent_protocol::status::OfClient;
 use jeton_agent_protocol::wait::Stream;
 use jeton_agent_protocol::{
     self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply,
-    Request, State, otp,
+    Request, State, Status, otp,
 };
 use serde_bytes::Bytes;
 use tracing::{info, warn};
 
 use crate::dispatch::carry_out;
-use crate::figures::{self, Figures, Latencies};
+use crate::figures::{Figures, Latencies};
 use crate::parameters::{self, Known};
 use crate::peer::Peer;
 use crate::rules::{self, Pace, Rule, Rules};
@@ -51,6 +51,7 @@ pub struct Agent {
     connections: AtomicUsize,
     peers: Mutex<HashMap<String, OfPeer>>,
     latencies: Latencies,
+    started: Instant,
     /// The number of threads that may ask for messages without sleeping.
     asking: usize,
     rules: Rules,
@@ -107,7 +108,18 @@ impl Agent {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let (applications, connections, peers, latencies) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
-        Ok(Arc::new(Self { module, tickets, applications, connections, peers, latencies, asking, rules }))
+        let started = Instant::now();
+        Ok(Arc::new(Self {
+            module,
+            tickets,
+            applications,
+            connections,
+            peers,
+            latencies,
+            started,
+            asking,
+            rules,
+        }))
     }
 
     /// Accepts the connections of this host for ever.
@@ -209,34 +221,27 @@ impl Agent {
         }
     }
 
-    fn status(&self) -> String {
-        let mut text = String::new();
+    fn status(&self) -> Status {
         let applications: Vec<_> = lock(&self.applications).values().map(Arc::clone).collect();
         let sessions: usize = applications.iter().map(|application| application.module.session_count()).sum();
-        let connections = self.connections.load(Ordering::Relaxed);
-        for (name, help, value) in [
-            ("jeton_agent_applications", "Applications that are connected.", applications.len()),
-            ("jeton_agent_connections", "Connections.", connections),
-            ("jeton_agent_sessions", "Open sessions.", sessions),
-        ] {
-            figures::write(&mut text, name, "gauge", help, value as u64);
-        }
-        let peers = lock(&self.peers);
-        let mut names: Vec<_> = peers.keys().collect();
-        names.sort();
-        let count = |text: &mut String, name: &str, help: &str, value: &dyn Fn(&Figures) -> &AtomicU64| {
-            figures::describe(text, name, "counter", help);
-            for client in &names {
-                let value = value(&peers[*client].shared.figures).load(Ordering::Relaxed);
-                let _ = writeln!(text, "{name}{{client=\"{client}\"}} {value}");
-            }
+        let of_client = |(client, of_peer): (&String, &OfPeer)| {
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let Figures { calls, refused } = &of_peer.shared.figures;
+            let connections = of_peer.connections as u64;
+            OfClient { client: client.clone(), connections, calls: count(calls), refused: count(refused) }
         };
-        count(&mut text, "jeton_agent_calls_total", "Calls.", &|figures| &figures.calls);
-        count(&mut text, "jeton_agent_refused_total", "Calls that a rule refused.", &|figures| {
-            &figures.refused
-        });
-        self.latencies.write(&mut text);
-        text
+        let mut clients: Vec<_> = lock(&self.peers).iter().map(of_client).collect();
+        clients.sort_by(|one, other| one.client.cmp(&other.client));
+        let (requests, times) = self.latencies.quantiles();
+        Status {
+            seconds: self.started.elapsed().as_secs(),
+            applications: applications.len() as u64,
+            connections: self.connections.load(Ordering::Relaxed) as u64,
+            sessions: sessions as u64,
+            clients,
+            requests,
+            times,
+        }
     }
 }
 
@@ -297,7 +302,6 @@ impl Served<'_> {
         if !message.is_empty() {
             return Err(Malformed);
         }
-        let text;
         let reply = match request {
             Request::Start { version, .. } | Request::Join { version, .. }
                 if version != protocol::VERSION =>
@@ -315,10 +319,7 @@ impl Served<'_> {
             }
             Request::Resume { session, ticket } => Reply::Done(self.resume(session, ticket)),
             Request::Status if !self.administers => Reply::Refused("only root and the agent's user may ask"),
-            Request::Status => {
-                text = self.agent.status();
-                Reply::Text(&text)
-            }
+            Request::Status => Reply::Status(self.agent.status()),
             _ => return Err(Malformed),
         };
         protocol::encode(&reply, frame)

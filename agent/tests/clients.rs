@@ -6,14 +6,17 @@ mod common;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agent_client as _;
 use common::{Agent, parameters, socket};
 use cryptoki_sys::*;
+use jeton_agent_protocol::channel::status;
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
@@ -78,15 +81,6 @@ fn leave(directory: &Path) {
     std::thread::sleep(LIMIT);
 }
 
-/// Returns a figure of the agent.
-fn figure(directory: &Path, name: &str) -> u64 {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_jeton-agent"));
-    command.arg("--status").arg("--socket").arg(socket(directory));
-    let (text, _) = jeton_child::output(command).expect("the figures");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
-    line.trim().parse().expect("a number")
-}
-
 /// Returns the resident memory of a process in KiB.
 fn resident(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
@@ -114,11 +108,11 @@ fn kill_clients(rounds: usize) {
     }
     // The agent notices the end of the last one after its connections.
     let start = Instant::now();
-    while figure(directory, "jeton_agent_applications") != 1 {
+    while status(&socket(directory)).expect("an agent").applications != 1 {
         assert!(start.elapsed() < LIMIT, "an application of a killed client stays");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(figure(directory, "jeton_agent_sessions"), 0);
+    assert_eq!(status(&socket(directory)).expect("an agent").sessions, 0);
     let objects = session(&module).find(&[]).expect("a search");
     assert_eq!(objects, [], "an object of a killed client stays");
     if rounds > settle {
@@ -294,4 +288,76 @@ fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
     ] {
         assert_eq!(part_of(secret, &memory), None, "{name} is in the memory of the client");
     }
+}
+
+/// The agent's user, another user, and their common group. No account is needed.
+const OWNER: u32 = 64_001;
+const OTHER: u32 = 64_002;
+const GROUP: u32 = 64_003;
+
+#[test]
+fn another_user_of_the_group_reads_and_signals_nothing() {
+    let _alone = common::alone();
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root starts processes of other users");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    // The other user may pass through the directory, but not through those above the program's.
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("a directory");
+    let program = directory.join("jeton-agent");
+    fs::copy(env!("CARGO_BIN_EXE_jeton-agent"), &program).expect("the agent");
+    let tokens = directory.join("tokens");
+    for name in ["tokens", "state"] {
+        fs::create_dir(directory.join(name)).expect("a directory");
+        chown(directory.join(name), Some(OWNER), Some(GROUP)).expect("a directory");
+    }
+    // systemd makes both with this mode (StateDirectoryMode=, RuntimeDirectoryMode=).
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o700)).expect("a directory");
+    let configuration = directory.join("jeton.toml");
+    let text = format!("token-dir = '{}'\npin = {{ memory-kib = 8, passes = 1 }}\n", tokens.display());
+    fs::write(&configuration, text).expect("a file");
+    let socket = directory.join("state/agent.socket");
+    let mut command = Command::new(&program);
+    command.arg("--socket").arg(&socket).arg("--state").arg(directory.join("state"));
+    command.arg("--rules").arg(directory.join("rules.toml")).env("JETON_CONF", configuration);
+    command.env_remove("JETON_DIR").uid(OWNER).gid(GROUP);
+    let mut agent = command.spawn().expect("the agent");
+    let start = Instant::now();
+    while UnixStream::connect(&socket).is_err() {
+        assert!(start.elapsed() < LIMIT, "the agent does not answer");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    module.initialize(Some(&common::parameters_of(std::slice::from_ref(&socket)))).expect("an agent");
+    let slot = module.slots(true).expect("slots")[0];
+    initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
+    module.finalize().expect("a module");
+    let has_files = fs::read_dir(&tokens).expect("a directory").count() != 0;
+    assert!(has_files, "no token of the agent");
+
+    let process = agent.id();
+    let script = format!(
+        "for what in 'ls {tokens}' 'cat {tokens}/*' 'touch {tokens}/x' 'cat {state}/ticket.key' \\
+             'touch {state}/x' 'rm {socket}' 'kill -0 {process}' 'ls /proc/{process}/fd' \\
+             'cat /proc/{process}/environ' 'cat /proc/{process}/maps' 'head -c 1 /proc/{process}/mem'; do\n\
+             if sh -c \"$what\"; then echo \"could: $what\"; fi\n\
+         done\n",
+        tokens = tokens.display(),
+        state = directory.join("state").display(),
+        socket = socket.display(),
+    );
+    let as_other = |user, script: &str| {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).uid(user).gid(GROUP).stderr(Stdio::null());
+        let output = command.output().expect("a shell");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let could = as_other(OTHER, &script);
+    // The check can fail: the agent's user can do the first of these.
+    let owner = as_other(OWNER, &script);
+    agent.kill().and_then(|()| agent.wait()).expect("the agent");
+    assert_eq!(could, "");
+    assert!(owner.contains("could: ls ") && owner.contains("could: kill -0 "), "{owner}");
 }

@@ -151,9 +151,8 @@ fn hostile_messages_end_their_connection_only() {
     }
 
     let reply = Peer::connect(directory.path()).ask(&encoded(&Request::Status)).expect("an answer");
-    assert!(
-        matches!(protocol::decode(&reply), Ok(Reply::Text(text)) if text.contains("\njeton_agent_applications "))
-    );
+    let figures = protocol::decode(&reply).expect("a reply");
+    assert!(matches!(figures, Reply::Status(status) if status.applications >= 1 && status.requests >= 1));
 
     // The first application goes on, and another connection joins it.
     let slots = || vec![Argument::Number(1), Argument::Output(false, Some(0))];

@@ -1,6 +1,7 @@
 //! The subcommands. They read the options and print the results; the library does the work.
 
 mod again;
+pub mod agent;
 pub mod audit;
 mod authority;
 pub mod backup;

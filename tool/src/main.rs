@@ -71,6 +71,8 @@ enum Command {
     Doctor(commands::doctor::Doctor),
     /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
     Migrate(commands::migrate::Migrate),
+    /// Show what the agent of this host does.
+    Agent(commands::agent::Agent),
     /// Verify an audit log of Jeton, or count the uses in it.
     Audit(commands::audit::Audit),
     /// The same as `token init`.
@@ -116,6 +118,7 @@ impl Command {
             Self::Backup(command) => command.run(),
             Self::Doctor(command) => command.run(),
             Self::Migrate(command) => command.run(),
+            Self::Agent(command) => command.run(),
             Self::Audit(command) => command.run(),
             Self::InitToken(command) => command.run(),
             Self::ShowSlots(command) => command.run(),

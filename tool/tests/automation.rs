@@ -3,9 +3,14 @@
 
 mod common;
 
+use std::fs;
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use common::{PIN, SO_PIN, Tool, has, run};
+use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, run};
+use jeton_agent_protocol::channel::Channel;
+use jeton_agent_protocol::status::{OfClient, Quantile};
+use jeton_agent_protocol::{MAX_FIRST, Reply, Request, Status, decode, encode};
 use serde_json::Value;
 
 /// Makes a token, keys, a CA, certificates, a data object and a backup. Each line may be repeated.
@@ -164,4 +169,60 @@ fn the_help_fits_80_columns_and_the_manual_has_its_sections() {
     for value in ["secret-key", "ml-dsa-65", "tls-server", "key-compromise"] {
         assert!(bash.contains(value), "{value}");
     }
+}
+
+#[test]
+fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
+    let scratch = Scratch::new();
+    let socket = scratch.file("socket");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let of_client = OfClient { client: "uid 33".to_owned(), connections: 1, calls: 90, refused: 2 };
+    let status = Status {
+        seconds: 50,
+        applications: 2,
+        connections: 3,
+        sessions: 4,
+        clients: vec![of_client],
+        requests: 100,
+        times: vec![Quantile { part: 0.99, seconds: Some(0.000_25) }],
+    };
+    let expected = serde_json::to_value(&status).expect("JSON");
+    let agent = std::thread::spawn(move || {
+        for stream in listener.incoming().take(3) {
+            let mut channel = Channel::new(stream.expect("a client"), 1);
+            channel.receive(MAX_FIRST).expect("a request");
+            assert!(matches!(decode(channel.parts().0), Ok(Request::Status)));
+            let reply = Reply::Status(status.clone());
+            encode(&reply, &mut channel.frame).expect("a reply");
+            channel.send().expect("a client");
+        }
+    });
+    let ask = |more: &str| {
+        run(&mut jeton(["agent", "status", "--socket", &socket].into_iter().chain(more.split_whitespace())))
+    };
+    let (code, text) = ask("");
+    assert_eq!(code, 0, "{text}");
+    let lines = [
+        "2 applications, 3 connections, 4 sessions",
+        "2.0 in a second",
+        "99 % took at most 250.0 µs",
+        "uid 33",
+    ];
+    assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+    let (code, text) = ask("--json");
+    assert_eq!((code, serde_json::from_str::<Value>(&text).expect("JSON")), (0, expected));
+    let (code, text) = ask("--prometheus");
+    assert_eq!(code, 0, "{text}");
+    for line in [
+        "jeton_agent_sessions 4",
+        "jeton_agent_refused_total{client=\"uid 33\"} 2",
+        "jeton_agent_request_seconds{quantile=\"0.99\"} 0.000250000",
+        "jeton_agent_request_seconds_count 100",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+    assert_eq!(ask("--prometheus --json").0, 2);
+    agent.join().expect("three requests");
+    fs::remove_file(&socket).expect("a socket");
+    assert_eq!(ask("").0, 3);
 }

@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::wait::{Patience, Stream};
-use crate::{HEADER, length};
+use crate::{HEADER, MAX_MESSAGE, Reply, Request, Status, decode, encode, length};
 
 /// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
 /// shorter, so that a buffer does not move and leave a copy of them.
@@ -49,6 +50,20 @@ impl Drop for Taken {
     fn drop(&mut self) {
         *self.room.free.lock().unwrap_or_else(PoisonError::into_inner) += self.bytes;
         self.room.freed.notify_all();
+    }
+}
+
+/// Asks the agent at this socket what it counts. It answers root and its own user. Fails with
+/// `PermissionDenied` if it refuses, and with `InvalidData` if it speaks another protocol.
+pub fn status(socket: &Path) -> io::Result<Status> {
+    let mut channel = Channel::new(UnixStream::connect(socket)?, 1);
+    encode(&Request::Status, &mut channel.frame).map_err(|_| io::ErrorKind::InvalidInput)?;
+    channel.send()?;
+    channel.receive(MAX_MESSAGE)?;
+    match decode(channel.parts().0) {
+        Ok(Reply::Status(status)) => Ok(status),
+        Ok(Reply::Refused(reason)) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "an answer of another protocol")),
     }
 }
 

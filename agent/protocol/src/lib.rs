@@ -13,6 +13,7 @@ mod functions;
 pub mod image;
 pub mod layout;
 pub mod otp;
+pub mod status;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod wait;
@@ -21,6 +22,7 @@ pub use argument::Argument;
 pub use functions::Function;
 pub use image::Malformed;
 pub use layout::Parameter;
+pub use status::Status;
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.
 pub const VERSION: u16 = 1;
@@ -103,8 +105,8 @@ pub enum Reply<'a> {
     Answers,
     /// To [`Request::End`] and [`Request::Resume`]: the code.
     Done(u64),
-    /// To [`Request::Status`]: text.
-    Text(&'a str),
+    /// To [`Request::Status`].
+    Status(Status),
 }
 
 /// What a call of a function returned.

@@ -6,16 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::Cell;
 use jeton_client::text::shown;
 use jeton_tool::audit::uses::{self, Count, Uses};
 use jeton_tool::{Error, audit};
 
 use super::out;
-
-/// The width of the tables.
-const COLUMNS: u16 = 80;
 
 /// Verify an audit log of Jeton, or count the uses in it.
 #[derive(Args)]
@@ -116,14 +112,10 @@ fn table<T>(names: &[&str], counts: &[Count<T>], cells: impl Fn(&T) -> Vec<Strin
     if counts.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS);
-    table.set_header(names.iter().chain(&["calls", "failed"]));
+    let mut table = out::table(names.iter().chain(&["calls", "failed"]));
     for count in counts {
-        let number = |number: u64| Cell::new(number).set_alignment(CellAlignment::Right);
         let cells = cells(&count.of).into_iter().map(|text| Cell::new(shown(&text)));
-        table.add_row(cells.chain([number(count.calls), number(count.failed)]));
+        table.add_row(cells.chain([out::number(count.calls), out::number(count.failed)]));
     }
     out::line(table)
 }

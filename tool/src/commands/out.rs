@@ -7,12 +7,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use clap::{Args, ValueEnum};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use jeton_client::text::hex;
 use jeton_tool::Error;
 use jeton_tool::output::{self, Existing};
 use serde::Serialize;
 
 use super::printing;
+
+/// The width of tables.
+const COLUMNS: u16 = 80;
 
 /// Whether the command line has `--json`.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -45,6 +50,20 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
     line(text)
+}
+
+/// Returns a table of [`COLUMNS`].
+pub fn table(header: impl Into<comfy_table::Row>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS);
+    table.set_header(header);
+    table
+}
+
+/// Returns the cell of a number.
+pub fn number(number: u64) -> Cell {
+    Cell::new(number).set_alignment(CellAlignment::Right)
 }
 
 /// Returns a heading, bold on a terminal.

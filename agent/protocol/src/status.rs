@@ -1,0 +1,88 @@
+//! What an agent says of itself.
+
+use std::fmt::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// What an agent counts. The numbers of calls begin with its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// How long the agent has run, in seconds.
+    pub seconds: u64,
+    /// The applications that are connected.
+    pub applications: u64,
+    /// Their connections.
+    pub connections: u64,
+    /// Their open sessions.
+    pub sessions: u64,
+    /// Those that have been connected, in the order of their names.
+    pub clients: Vec<OfClient>,
+    /// The requests.
+    pub requests: u64,
+    /// How long requests took, without the time of the socket.
+    pub times: Vec<Quantile>,
+}
+
+/// What a client has done: a user of the host, or the holder of a certificate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfClient {
+    /// The name, as in the audit log.
+    pub client: String,
+    /// The open connections.
+    pub connections: u64,
+    /// The calls of functions.
+    pub calls: u64,
+    /// The calls that a rule refused.
+    pub refused: u64,
+}
+
+/// A time that a part of the requests did not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// The part, from 0 to 1.
+    pub part: f64,
+    /// The time in seconds; the true one is at most a quarter less. `None` without requests.
+    pub seconds: Option<f64>,
+}
+
+impl Status {
+    /// Returns the figures in the text format of Prometheus.
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        // A `String` takes everything.
+        let _ = self.write_prometheus(&mut text);
+        text
+    }
+
+    fn write_prometheus(&self, text: &mut String) -> fmt::Result {
+        let describe = |text: &mut String, name: &str, kind: &str, help: &str| {
+            writeln!(text, "# HELP jeton_agent_{name} {help}\n# TYPE jeton_agent_{name} {kind}")
+        };
+        for (name, help, value) in [
+            ("uptime_seconds", "The time since the start.", self.seconds),
+            ("applications", "Applications that are connected.", self.applications),
+            ("connections", "Connections.", self.connections),
+            ("sessions", "Open sessions.", self.sessions),
+        ] {
+            describe(text, name, "gauge", help)?;
+            writeln!(text, "jeton_agent_{name} {value}")?;
+        }
+        let mut count = |name: &str, help: &str, value: fn(&OfClient) -> u64| {
+            describe(text, name, "counter", help)?;
+            for client in &self.clients {
+                // The escapes of a label's value are those of a string of Rust for `"` and `\`. A
+                // name has no other character that either of them escapes.
+                writeln!(text, "jeton_agent_{name}{{client={:?}}} {}", client.client, value(client))?;
+            }
+            Ok(())
+        };
+        count("calls_total", "Calls.", |client| client.calls)?;
+        count("refused_total", "Calls that a rule refused.", |client| client.refused)?;
+        let name = "request_seconds";
+        describe(text, name, "summary", "How long requests took, without the time of the socket.")?;
+        for Quantile { part, seconds } in &self.times {
+            writeln!(text, "jeton_agent_{name}{{quantile=\"{part}\"}} {:.9}", seconds.unwrap_or(f64::NAN))?;
+        }
+        writeln!(text, "jeton_agent_{name}_count {}", self.requests)
+    }
+}
