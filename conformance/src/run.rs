@@ -122,7 +122,7 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
     let sandbox = match Known::named(&subject.module) {
         Some(known) => {
             let mut sandbox = Sandbox::fresh(known, directory, subject.backend.as_deref())?;
-            if matches!(known, Known::Jeton | Known::JetonAgent) {
+            if known.is_ours() {
                 configure(&mut sandbox, subject, directory)?;
             }
             sandbox.start_agent(directory)?;

@@ -27,7 +27,7 @@ use table::{Reasons, Row};
 #[derive(Parser)]
 #[command(name = "clients", version)]
 struct Options {
-    /// The modules, in the order of the table: jeton, softhsm2, kryoptic.
+    /// The modules, in the order of the table: jeton, jeton-agent, softhsm2, kryoptic.
     #[arg(long, value_delimiter = ',', default_value = "jeton,softhsm2")]
     module: Vec<String>,
     /// The backend of jeton: aws-lc or rustcrypto.
@@ -114,7 +114,7 @@ fn run(options: &Options) -> Result<bool, Error> {
     }
     let ours = rows.iter().flat_map(|row| modules.iter().zip(&row.outcomes));
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Done(_, failed) if !failed.is_empty());
-    Ok(ours.filter(|((known, _), _)| *known == Known::Jeton).all(|(_, outcome)| !failed(outcome)))
+    Ok(ours.filter(|((known, _), _)| known.is_ours()).all(|(_, outcome)| !failed(outcome)))
 }
 
 fn module(name: &str) -> Result<(Known, PathBuf), Error> {
@@ -137,7 +137,7 @@ fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> R
     let examples = examples.canonicalize().map_err(Error::io(examples))?;
     let mut outcomes = Vec::new();
     for (known, library) in modules {
-        let backend = options.backend.as_deref().filter(|_| *known == Known::Jeton);
+        let backend = options.backend.as_deref().filter(|_| known.is_ours());
         let outcome = if options.pasted {
             paste::run(*known, library, page, &examples, options.verbose)?
         } else {

@@ -60,6 +60,11 @@ impl Known {
         }
     }
 
+    /// Returns whether the module is Jeton, in process or through the agent.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Jeton | Self::JetonAgent)
+    }
+
     /// Returns the environment variable that names the module's file.
     const fn variable(self) -> &'static str {
         match self {
@@ -100,8 +105,7 @@ impl Known {
         if let Some(path) = env::var_os(self.variable()) {
             return Some(path.into());
         }
-        let ours = matches!(self, Self::Jeton | Self::JetonAgent);
-        let beside = if ours { beside_the_tool() } else { Vec::new() };
+        let beside = if self.is_ours() { beside_the_tool() } else { Vec::new() };
         let usual =
             LIBRARY_ROOTS.iter().flat_map(|root| self.below().iter().map(|sub| Path::new(root).join(sub)));
         beside
