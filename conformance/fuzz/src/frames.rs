@@ -20,7 +20,7 @@ use crate::token::{PIN, Token};
 
 /// The first session of an application.
 const SESSION: u64 = 1 << 17 | 1;
-/// The inputs after which the token is restored: they may have changed it.
+/// The inputs after which the token's file is restored: they may have changed it.
 const RUNS: usize = 500;
 /// What would end the token, or wait for ever.
 const RULES: &str = "[[client]]\nrefuse = ['C_InitToken', 'C_InitPIN', 'C_SetPIN', 'C_WaitForSlotEvent']\n";
@@ -72,13 +72,15 @@ pub fn read(bytes: &[u8]) {
     FIXTURE.with_borrow_mut(|fixture| {
         let Fixture { token, agent, runs } = fixture.get_or_insert_with(|| {
             let token = Token::new(false);
+            // From the start of the agent on, this process has no module of its own.
+            token.finalize();
             let agent = start(&token);
             Fixture { token, agent, runs: 0 }
         });
         *runs += 1;
         if runs.is_multiple_of(RUNS) {
             agent.end();
-            token.restore();
+            token.write_files();
             *agent = start(token);
         }
         let sent = Sent { bytes: [&beginning(), bytes].concat(), at: 0 };
