@@ -12,6 +12,8 @@ use crate::{Cause, Error};
 
 use jeton::admin::backup::Problem;
 
+use jeton::config::PinRules;
+
 pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
 pub use jeton::admin::transfer::{Destination, MOVING, Moved};
 pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
@@ -149,6 +151,20 @@ fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
 /// Returns the files of the configuration, and the names and values of the main settings.
 pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
     jeton::admin::configuration().map_err(core("read the configuration"))
+}
+
+/// Returns whether the policy of the configuration is *strict*.
+pub fn is_strict() -> Result<bool, Error> {
+    Ok(configuration()?.iter().any(|(key, value)| *key == "policy.name" && value == "strict"))
+}
+
+/// Returns the library parameters with the cheapest key derivation that the configuration allows.
+pub fn cheapest_derivation() -> String {
+    format!(
+        "pin = {{ memory-kib = {}, passes = {} }}",
+        PinRules::MEMORY_KIB.start(),
+        PinRules::PASSES.start()
+    )
 }
 
 /// A key pair of a file, as templates of `C_CreateObject` with class and type.

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use common::{PIN, SO_PIN, Tool, has, peer, run, succeed};
+use common::{PIN, SO_PIN, Tool, fails, has, peer, run, succeed};
 use jeton_peers::Known;
 use serde_json::Value;
 
@@ -59,6 +59,36 @@ fn an_initialised_token_is_erased_only_if_the_user_agrees() {
     assert!(tool.fails(2, "init-token --token mine --label new").contains("--yes"));
     tool.ok("init-token --token mine --label new --yes");
     assert_eq!(tool.json("token list --json")[0]["token"]["label"], "new");
+}
+
+#[test]
+fn a_token_for_tests_has_known_pins_and_the_cheapest_derivation() {
+    let Some(tool) = Tool::empty() else { return };
+    // The default configuration: its derivation costs more than that of a token for tests.
+    tool.write("conf", "");
+    let make = |more: &str| succeed(&mut tool.without_pins(&format!("token init --test{more}")));
+    assert!(make("").contains("The token \"test\" with serial"));
+    let info = tool.json("token info --token test --json");
+    for whose in ["so_pin", "user_pin"] {
+        assert_eq!(info[whose]["argon2id"], serde_json::json!({ "memory_kib": 8, "passes": 1 }), "{info}");
+    }
+    assert!(make(" --if-absent").contains("already"));
+    make(" --label other");
+    succeed(&mut tool.without_pins("object list --token other --login --pin 87654321"));
+    succeed(&mut tool.without_pins("token rename --token other --label third --so-pin 12345678"));
+    assert_eq!(tool.json("token info --token third --json")["user_pin"]["argon2id"]["passes"], 2);
+    for more in ["--pin 12345678", "--so-pin-fd 3", "--parameters x", "--module softhsm2"] {
+        fails(2, &mut tool.without_pins(&format!("token init --test --label refused {more}")));
+    }
+    fails(2, &mut tool.without_pins("token init"));
+}
+
+#[test]
+fn a_token_for_tests_is_refused_under_the_strict_policy() {
+    let Some(tool) = Tool::empty() else { return };
+    tool.configure("[policy]\nname = 'strict'\n");
+    assert!(tool.fails(7, "token init --test").contains("the policy is strict"));
+    assert!(tool.rows("token list --json").iter().all(|slot| slot["token"]["initialised"] == false));
 }
 
 #[test]

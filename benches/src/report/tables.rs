@@ -79,14 +79,7 @@ const PEERS: [(&str, &str); 4] =
     [(SOFTHSM, "SoftHSMv2"), ("nss", "NSS"), ("kryoptic", "Kryoptic"), ("craton", "Craton HSM")];
 
 /// The groups of the README's table.
-const FRONT_PAGE: [&str; 6] = [
-    "sign/p256",
-    "sign/rsa2048-pkcs",
-    "sign/mldsa65",
-    "aes-gcm/4096",
-    "object/create-token",
-    "search/session/label/1000000",
-];
+const FRONT_PAGE: [&str; 3] = ["sign/p256", "sign/rsa2048-pkcs", "object/create-token"];
 
 /// The summary of the page: our module, the baseline, and the other modules in their faster
 /// configurations. Leaves out a module without figures.

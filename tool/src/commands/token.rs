@@ -11,16 +11,17 @@ use cryptoki_sys::{
     CKF_USER_PIN_LOCKED, CKF_WRITE_PROTECTED,
 };
 use jeton_client::text::shown;
-use jeton_tool::client::SlotId;
+use jeton_tool::client::{Module, SlotId};
 use jeton_tool::token::{self, Choice, Slot};
 use jeton_tool::token_file::{self, Destination, Moved};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::again::Again;
 use super::out;
 use super::pin::{self, SoPin, UserPin};
-use super::target::{ModuleOption, confirm};
+use super::target::{self, ModuleOption, confirm};
 use super::token_file::{TokenInfo, Which};
 
 /// The tokens of a module.
@@ -60,10 +61,28 @@ impl Token {
     }
 }
 
+/// The PINs of a token for tests, of the SO and of the user.
+const TEST_PINS: [&str; 2] = ["12345678", "87654321"];
+/// The options whose values `--test` fixes.
+const TEST_CONFLICTS: [&str; 9] = [
+    "parameters",
+    "so_pin",
+    "so_pin_file",
+    "so_pin_fd",
+    "so_pin_credential",
+    "pin",
+    "pin_file",
+    "pin_fd",
+    "pin_credential",
+];
+
 /// Initialise a token and set its PINs.
 ///
 /// --slot, --serial and --token choose a token, which is erased with all its objects. Without these
 /// options, the command uses the first slot without an initialised token.
+///
+/// --test makes a token for test suites: the PINs are in the documentation, and the key derivation
+/// is the cheapest. Never put a real key into it.
 #[derive(Args)]
 pub struct InitToken {
     #[command(flatten)]
@@ -80,9 +99,13 @@ pub struct InitToken {
     /// The token with this label. It is erased.
     #[arg(long, group = "which")]
     token: Option<String>,
-    /// The label of the token, 32 bytes at most.
-    #[arg(long)]
-    label: String,
+    /// The label of the token, 32 bytes at most. With --test, "test" is the default.
+    #[arg(long, required_unless_present = "test")]
+    label: Option<String>,
+    /// Make a token for tests, with the SO PIN 12345678, the user PIN 87654321 and the cheapest key
+    /// derivation. Refused if the policy is strict.
+    #[arg(long, conflicts_with_all = TEST_CONFLICTS)]
+    test: bool,
     #[command(flatten)]
     so_pin: SoPin,
     #[command(flatten)]
@@ -97,37 +120,58 @@ pub struct InitToken {
 impl InitToken {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        check_label(&self.label)?;
+        let label = self.label.as_deref().unwrap_or("test");
+        check_label(label)?;
         let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
-        let module = self.module.open(None)?;
+        let module = if self.test { for_tests(&self.module)? } else { self.module.open(None)? };
         let slots = token::slots(&module)?;
         let is_same = |slot: &&Slot| {
-            slot.token.as_ref().is_some_and(|token| token.is_initialised() && token.label == self.label)
+            slot.token.as_ref().is_some_and(|token| token.is_initialised() && token.label == label)
         };
         let same = slots.iter().find(is_same).filter(|_| !self.again.allow_duplicate);
         if let Some(slot) = same.filter(|_| self.again.if_absent) {
-            let text = format!("The token {:?} is in slot {} already.", self.label, slot.id.0);
+            let text = format!("The token {label:?} is in slot {} already.", slot.id.0);
             out::result(&Row::of(slot), text)?;
             return Ok(ExitCode::SUCCESS);
         }
         let slot = token::choose(&module, &choice)?;
         if same.is_some_and(|same| same.id != slot) {
-            return Err(Again::refused(&format!("a token labelled {:?}", self.label)));
+            return Err(Again::refused(&format!("a token labelled {label:?}")));
         }
         let found = module.token_info(slot)?;
         if found.is_initialised() {
-            let label = shown(&found.label);
-            confirm(self.yes, &format!("The token \"{label}\" and all its objects will be erased. Go on?"))?;
+            let old = shown(&found.label);
+            confirm(self.yes, &format!("The token \"{old}\" and all its objects will be erased. Go on?"))?;
         }
-        let so_pin = pin::ask_new(self.so_pin.given()?, "SO", &self.label)?;
-        let pin = pin::ask_new(self.pin.given()?, "user", &self.label)?;
-        let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
+        let (so_pin, pin) = if self.test {
+            TEST_PINS.map(|pin| Zeroizing::new(pin.to_owned())).into()
+        } else {
+            (
+                pin::ask_new(self.so_pin.given()?, "SO", label)?,
+                pin::ask_new(self.pin.given()?, "user", label)?,
+            )
+        };
+        let slot = token::initialise(&module, &Choice::Slot(slot), label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
-        let text = format!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0);
+        let text = format!("The token {label:?} with serial {serial} is in slot {}.", slot.0);
         let slots = token::slots(&module)?;
         out::result(&slots.iter().find(|one| one.id == slot).map(Row::of), text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Opens the module of Jeton with the cheapest key derivation. Fails if the policy is *strict*.
+fn for_tests(module: &ModuleOption) -> Result<Module, Error> {
+    if module.name() != "jeton" {
+        return Err(Error::Usage("--test makes only tokens of Jeton".to_owned()));
+    }
+    if token_file::is_strict()? {
+        return Err(Error::Caused(
+            Cause::Refused,
+            "the policy is strict, so a token with known PINs is refused".to_owned(),
+        ));
+    }
+    target::open(module.name(), Some(&token_file::cheapest_derivation()))
 }
 
 fn check_label(label: &str) -> Result<(), Error> {
