@@ -98,7 +98,7 @@ impl Runner {
                 Ok(fs::write(&path, text).map_err(Error::io(path))?)
             }
             Block::Shell(When::Soak, _) if !soak => Ok(()),
-            Block::Shell(When::Jeton, _) if !self.known.is_ours() => Ok(()),
+            Block::Shell(When::Jeton, _) if self.known != Known::Jeton => Ok(()),
             Block::Shell(when, script) => match (self.shell(script)?, when) {
                 (None, _) => Ok(()),
                 (Some(said), When::Needs) => Err(Stop::Absent(said)),
