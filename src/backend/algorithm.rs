@@ -297,3 +297,14 @@ impl SlhDsa {
         }
     }
 }
+
+/// Stateful hash-based signatures (SP 800-208). A key names its parameter set itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stateful {
+    /// HSS with one or more levels of LMS (RFC 8554).
+    Hss,
+    /// XMSS (RFC 8391).
+    Xmss,
+    /// XMSS^MT (RFC 8391).
+    XmssMt,
+}

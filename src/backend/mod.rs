@@ -22,6 +22,7 @@ pub mod des3;
 mod dh;
 mod dsa;
 pub(crate) mod extra_bits;
+mod hash_based;
 #[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
     allow(dead_code, unused_imports, reason = "each backend uses some of the modes")
@@ -37,7 +38,7 @@ mod rejection;
 pub mod rustcrypto;
 mod symmetric;
 
-pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa};
+pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa, Stateful};
 pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
 pub use symmetric::{
     Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, GcmParams, Growth, Mac,
@@ -336,6 +337,8 @@ pub enum Scheme {
         /// Whether to sign without randomness. A verifier ignores it.
         deterministic: bool,
     },
+    /// A stateful hash-based signature (SP 800-208). The input is the message.
+    Stateful(Stateful),
 }
 
 /// Returns the first `len` bytes of the caller's buffer.

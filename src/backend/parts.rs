@@ -1,6 +1,6 @@
 //! The numbers of a key: a backend generates them and parses them.
 
-use super::{Curve, MlDsa, MlKem, SlhDsa};
+use super::{Curve, MlDsa, MlKem, SlhDsa, Stateful};
 use crate::secret::Secret;
 
 /// The smallest RSA modulus in bits of a public key. A key of less than 1024 bits can only verify:
@@ -125,6 +125,11 @@ pub enum PublicParts {
         base: Vec<u8>,
         value: Vec<u8>,
     },
+    Stateful {
+        family: Stateful,
+        /// The key in the encoding of RFC 8554 (HSS) or RFC 8391.
+        key: Vec<u8>,
+    },
 }
 
 impl PublicParts {
@@ -135,7 +140,10 @@ impl PublicParts {
             Self::Ed25519 { point } | Self::X25519 { point } => Some(point),
             Self::Ed448 { point } => Some(point),
             Self::X448 { point } => Some(point),
-            Self::MlDsa { key, .. } | Self::MlKem { key, .. } | Self::SlhDsa { key, .. } => Some(key),
+            Self::MlDsa { key, .. }
+            | Self::MlKem { key, .. }
+            | Self::SlhDsa { key, .. }
+            | Self::Stateful { key, .. } => Some(key),
             Self::Rsa { .. } | Self::Dsa { .. } | Self::Dh { .. } => None,
         }
     }

@@ -34,6 +34,7 @@ pub mod scheme;
 mod secret;
 mod slh_dsa;
 pub mod sp800_108;
+mod stateful;
 pub mod tls;
 
 pub use flow::KeyFlow;
@@ -50,6 +51,7 @@ const FAMILIES: &[&[MechanismRow]] = &[
     ec::ROWS,
     ml_dsa::ROWS,
     slh_dsa::ROWS,
+    stateful::ROWS,
     ml_kem::ROWS,
     aes::ROWS,
     chacha20::ROWS,

@@ -3,7 +3,7 @@
 use super::Params;
 use super::flow::{Flow, Inputs, KeyFlow, Sizes, Wrapping};
 use super::sp800_108::Kdf;
-use crate::backend::{CipherMode, Hash, Scheme};
+use crate::backend::{CipherMode, Hash, Scheme, Stateful};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 
 /// A row of the mechanism table.
@@ -116,14 +116,20 @@ impl MechanismRow {
     }
 
     /// Returns whether the tables "Mechanisms vs. functions" of PKCS#11 3.2 say "single-part
-    /// operations only": the input is a digest, or one RSA block.
+    /// operations only": the input is a digest or one RSA block, or the signature is hash-based.
     pub fn is_single_part(&self) -> bool {
         use Primitive as P;
         matches!(
             self.action,
             Action::Encrypt(_)
                 | Action::Sign(
-                    P::RsaRaw | P::RsaPkcs1 | P::RsaPss | P::Digest(_) | P::HashMlDsa | P::HashSlhDsa,
+                    P::RsaRaw
+                        | P::RsaPkcs1
+                        | P::RsaPss
+                        | P::Digest(_)
+                        | P::HashMlDsa
+                        | P::HashSlhDsa
+                        | P::Stateful(_),
                     None
                 )
         )
@@ -213,6 +219,8 @@ pub enum Primitive {
     SlhDsa,
     /// HashSLH-DSA. The row or the parameter names the hash.
     HashSlhDsa,
+    /// A stateful hash-based signature.
+    Stateful(Stateful),
 }
 
 /// The message authentication code of a mechanism.

@@ -40,6 +40,7 @@ impl Mechanism {
                 Scheme::RsaPss { hash: *named, mgf: *mgf, salt_len: *salt_len }
             }
             (Primitive::Digest(scheme), Params::None) => scheme.clone(),
+            (Primitive::Stateful(family), Params::None) => Scheme::Stateful(family),
             (Primitive::Eddsa, params) => return eddsa(params, curve),
             (primitive, params) => return self.post_quantum(primitive, hash, params),
         };

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use jeton::backend::{
     Aead, AeadScheme, CipherScheme, Curve, Direction, DsaGroup, Encryption, Hash, MacScheme, MlDsa, MlKem,
-    PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, Scheme, SlhDsa, Verifier,
+    PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, Scheme, SlhDsa, Stateful,
+    Verifier,
 };
 use jeton::error::Error;
 use jeton::secret::Secret;
@@ -64,6 +65,7 @@ tests! {
     ml_dsa: ["MlDsa", "ML-DSA"];
     ml_kem: ["MlKem", "ML-KEM"];
     slh_dsa: ["SLH-DSA"];
+    stateful_signatures: ["Stateful", "LMS"];
 }
 
 fn is_unsupported(set: &str) -> bool {
@@ -201,6 +203,7 @@ impl Backend {
             Published::Ed25519 => (Scheme::Ed25519, ""),
             Published::Ed448 => (Scheme::Ed448 { prehash: false, context: Box::default() }, ""),
             Published::MlDsa { context } => (ml_dsa_scheme(context, false), ""),
+            Published::Stateful { family } => (Scheme::Stateful(stateful(family)), ""),
         };
         let input = match name {
             "" => message.to_vec(),
@@ -394,7 +397,59 @@ fn public(key: &PublicKey) -> PublicParts {
         PublicKey::MlDsa { set, key } => {
             PublicParts::MlDsa { set: named(MlDsa::ALL, set).expect("a set of ML-DSA"), key: key.clone() }
         }
+        PublicKey::Stateful { family, key } => {
+            PublicParts::Stateful { family: stateful(family), key: key.clone() }
+        }
     }
+}
+
+fn stateful(family: &str) -> Stateful {
+    named([Stateful::Hss, Stateful::Xmss, Stateful::XmssMt], family).expect("a family")
+}
+
+/// Changes each byte of the shorter signatures and their keys, and cuts them at each length.
+#[test]
+fn a_changed_stateful_signature_or_key_is_refused() {
+    let set = vectors::sets().into_iter().find(|set| set.name == "Stateful").expect("the set");
+    let mut tried = 0;
+    set.run(
+        |operation| {
+            let Operation::Verify { key, scheme: Published::Stateful { family }, message, signature } =
+                operation
+            else {
+                panic!("another operation");
+            };
+            let provider = Provider::ALL[tried % Provider::ALL.len()];
+            let (PublicKey::Stateful { key, .. }, family) = (key, stateful(family)) else { panic!("a key") };
+            let check = |key: &[u8], signature: &[u8]| {
+                let parts = PublicParts::Stateful { family, key: key.to_vec() };
+                verify(provider, &parts, &Scheme::Stateful(family), message, signature)
+            };
+            let outcome = check(key, signature);
+            if outcome.is_ok() && signature.len() < 1600 {
+                tried += 1;
+                let (mut changed, mut other) = (signature.clone(), key.clone());
+                for at in 0..changed.len() {
+                    changed[at] ^= 1 << (at % 8);
+                    assert!(check(key, &changed).is_err(), "byte {at} of {}", signature.len());
+                    changed[at] = signature[at];
+                    assert_eq!(check(key, &signature[..at]), Err(Error::SignatureLenRange), "{at} bytes");
+                }
+                for at in 0..other.len() {
+                    other[at] ^= 1 << (at % 8);
+                    assert!(check(&other, signature).is_err(), "byte {at} of the key");
+                    other[at] = key[at];
+                    assert_eq!(check(&key[..at], signature), Err(Error::DataInvalid), "{at} bytes");
+                }
+                let longer = |bytes: &[u8]| [bytes, &[0]].concat();
+                assert_eq!(check(key, &longer(signature)), Err(Error::SignatureLenRange));
+                assert_eq!(check(&longer(key), signature), Err(Error::DataInvalid));
+            }
+            Ok(outcome?)
+        },
+        |error| Ok(format!("{error:?}")),
+    );
+    assert!(tried >= 4, "{tried} signatures");
 }
 
 fn public_edwards(curve: &vectors::Curve, point: &[u8]) -> PublicParts {

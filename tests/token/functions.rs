@@ -96,6 +96,7 @@ functions! {
         |session| session.crypt_update(Direction::Decrypt, data, out);
     sign_encrypt_update(data: &[u8], out: Output<'_>) -> usize = |session| session.sign_encrypt_update(data, out);
     sign_recover(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign_recover.sign(data, out);
+    verify_signature(data: &[u8]) -> () = |session| session.operations.verify_signature.verify_signature(data);
     verify_signature_update(data: &[u8]) -> () = |session| session.operations.verify_signature.update(data);
     verify_signature_final() -> () = |session| session.operations.verify_signature.verify_signature_final();
     verify_signature_cancel() -> () = |session| { session.operations.verify_signature.cancel(); Ok(()) };

@@ -46,6 +46,7 @@ mod search;
 mod sessions;
 mod sp800_108;
 mod state;
+mod stateful;
 mod strict;
 mod support;
 mod tampering;

@@ -101,6 +101,8 @@ fn cases_of(info: &'static MechanismRow) -> Vec<Case> {
         (P::RsaPkcs1, Some(_)) => long(RSA, true),
         (P::RsaPss, Some(hash)) => vec![case(RSA, pss(hash), LONG, false)],
         (P::RsaPss, None) => HASHES.map(|hash| case(RSA, pss(hash), hash.len(), false)).into(),
+        // The token does not sign with these. Their tests are in `stateful.rs`.
+        (P::Stateful(_), _) => Vec::new(),
         (P::Digest(Scheme::Dsa), Some(_)) => long(DSA, false),
         (P::Digest(Scheme::Dsa), None) => {
             [20, 28, 32, 48, 64].map(|len| case(DSA, Params::None, len, false)).into()
@@ -223,6 +225,7 @@ fn every_row_of_the_table_has_a_case() {
             | Action::Encapsulate
             | Action::GenerateFromPassword
             | Action::GeneratePreMaster => is_covered(row.id),
+            Action::Sign(Primitive::Stateful(_), _) => crate::stateful::MECHANISMS.contains(&row.id),
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             // The cases of these are in `conformance/src/cases`, whose test checks the list.
             Action::Cipher(_) | Action::Encrypt(_) => continue,
@@ -248,6 +251,7 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
             let info = client.module.mechanism(client.slot, row.id).expect("a mechanism");
             assert_eq!((info.min, info.max), row.sizes);
             let does = match row.action {
+                Action::Sign(Primitive::Stateful(_), _) => flag::VERIFY,
                 Action::Sign(..) | Action::Mac(_) => flag::SIGN | flag::VERIFY,
                 Action::Cipher(_) => flag::ENCRYPT | flag::DECRYPT | flag::WRAP | flag::UNWRAP,
                 Action::Encrypt(_) => flag::WRAP | flag::UNWRAP,

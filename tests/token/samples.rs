@@ -193,6 +193,9 @@ fn half(
     class: ObjectClass,
     object_type: ObjectTypes,
 ) -> Attributes {
+    if [KeyType::HSS, KeyType::XMSS, KeyType::XMSSMT].contains(&key_type) {
+        return crate::stateful::public_key(key_type);
+    }
     if key_type == KeyType::RSA {
         return if object_type.is_public() { RSA.public.clone() } else { RSA.private.clone() };
     }

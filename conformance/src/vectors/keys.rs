@@ -60,6 +60,14 @@ pub fn verifying(key: &PublicKey) -> Vec<Attribute> {
         PublicKey::MlDsa { set, key } => {
             with_set(CKO_PUBLIC_KEY, CKK_ML_DSA, set, CKA_VERIFY, (CKA_VALUE, key))
         }
+        PublicKey::Stateful { family, key } if family == "HSS" => public(CKK_HSS, &[(CKA_VALUE, key)]),
+        PublicKey::Stateful { family, key } => {
+            let kind = if family == "XMSS" { CKK_XMSS } else { CKK_XMSSMT };
+            let set = key.iter().take(4).fold(0, |set, byte| set << 8 | CK_ULONG::from(*byte));
+            let mut template = public(kind, &[(CKA_VALUE, key)]);
+            template.push(Attribute::number(CKA_PARAMETER_SET, set));
+            template
+        }
     }
 }
 

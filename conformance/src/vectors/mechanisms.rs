@@ -34,6 +34,7 @@ pub fn mechanism(operation: &Operation) -> Option<Mechanism> {
             Scheme::Ed25519 => Mechanism::new(CKM_EDDSA),
             Scheme::Ed448 => eddsa(false, &[]),
             Scheme::MlDsa { context } => ml_dsa(CKH_HEDGE_PREFERRED, context),
+            Scheme::Stateful { family } => Mechanism::new(named(family)?),
         },
         Operation::Digest { hash, .. } => Mechanism::new(digest(hash)?),
         Operation::SignEddsa { key, prehash, .. } => match &key.context {

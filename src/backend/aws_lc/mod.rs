@@ -90,6 +90,9 @@ impl Keys for KeyPairs {
             }
             PublicParts::Dsa { group, value } => super::dsa::public::<dh::Numbers>(group, value),
             PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
+            PublicParts::Stateful { family, key } => {
+                super::hash_based::public(*family, key, &digest::Digests)
+            }
         }
     }
 

@@ -132,6 +132,9 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
         PublicParts::Dsa { group, value } => alone(|| super::dsa::public::<dh::Numbers>(group, value)),
         PublicParts::Dh { prime, base, value } => alone(|| rules::public(prime, base, value)),
+        PublicParts::Stateful { family, key } => {
+            alone(|| super::hash_based::public(*family, key, &digest::Digests))
+        }
     }
 }
 

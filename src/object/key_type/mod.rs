@@ -27,6 +27,7 @@ pub(crate) mod rsa;
 mod secret;
 pub(crate) mod set;
 mod slh_dsa;
+mod stateful;
 
 /// The families.
 pub(super) const FAMILIES: &[Family] = &[
@@ -35,6 +36,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ml_dsa::FAMILY,
     ml_kem::FAMILY,
     slh_dsa::FAMILY,
+    stateful::FAMILY,
     secret::FAMILY,
     dh::FAMILY,
     dsa::FAMILY,

@@ -52,7 +52,7 @@ pub enum Operation {
     Kem { pair: Pair, ciphertext: Option<Vec<u8>>, secret: Option<Vec<u8>> },
 }
 
-/// A public key that verifies signatures.
+/// A public key that verifies signatures. The family of a stateful key is HSS, XMSS or XMSSMT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields have the names of the algorithms' standards")]
 pub enum PublicKey {
@@ -60,6 +60,7 @@ pub enum PublicKey {
     Dsa { p: Vec<u8>, q: Vec<u8>, g: Vec<u8>, y: Vec<u8> },
     Ec { curve: &'static Curve, point: Vec<u8> },
     MlDsa { set: String, key: Vec<u8> },
+    Stateful { family: String, key: Vec<u8> },
 }
 
 /// A signature scheme with its parameters.
@@ -73,6 +74,7 @@ pub enum Scheme {
     Ed25519,
     Ed448,
     MlDsa { context: Vec<u8> },
+    Stateful { family: String },
 }
 
 /// The parameters of a symmetric cipher. A cipher that lacks a parameter ignores it.

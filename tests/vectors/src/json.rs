@@ -26,6 +26,11 @@ impl Vector<'_> {
         self.field(path).and_then(Value::as_u64).unwrap_or_default() as usize
     }
 
+    /// Returns whether the vector has the field, and it is false.
+    pub fn is_false(&self, path: &str) -> bool {
+        self.field(path).and_then(Value::as_bool) == Some(false)
+    }
+
     /// Returns the bytes of a field, if the vector has it.
     pub fn optional(&self, path: &str) -> Option<Vec<u8>> {
         self.field(path).and_then(Value::as_str).map(hex)

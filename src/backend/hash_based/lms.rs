@@ -1,0 +1,227 @@
+//! LM-OTS, LMS and HSS (RFC 8554), with the parameter sets of SP 800-208.
+
+use super::{MAX_NODE, Node, ShortHash, number, require, take};
+use crate::backend::{Digest, Hash};
+use crate::error::{Error, Result};
+
+/// The hash functions of the parameter sets, in the order of the type numbers.
+const HASHES: [ShortHash; 4] = [
+    ShortHash { hash: Hash::Sha256, n: 32 },
+    ShortHash { hash: Hash::Sha256, n: 24 },
+    ShortHash { hash: Hash::Shake256, n: 32 },
+    ShortHash { hash: Hash::Shake256, n: 24 },
+];
+/// The type number of LMS_SHA256_M32_H5 (RFC 8554, 5.1). The others follow (SP 800-208, 4).
+const FIRST_LMS: u32 = 5;
+/// The heights of the trees with one hash.
+const HEIGHTS: [u32; 5] = [5, 10, 15, 20, 25];
+/// The type number of LMOTS_SHA256_N32_W1 (RFC 8554, 4.1).
+const FIRST_OTS: u32 = 1;
+/// The widths of a digit in bits, for the one-time keys with one hash.
+const WIDTHS: [u32; 4] = [1, 2, 4, 8];
+/// The most levels of HSS (RFC 8554, 6).
+const MAX_LEVELS: u32 = 8;
+/// The length of the identifier of a tree in bytes.
+const ID: usize = 16;
+
+// The numbers that separate the uses of the hash (RFC 8554, 3.2).
+const D_PBLK: u16 = 0x8080;
+const D_MESG: u16 = 0x8181;
+const D_LEAF: u16 = 0x8282;
+const D_INTR: u16 = 0x8383;
+
+/// The parameters of a tree and its one-time keys.
+#[derive(Clone, Copy)]
+struct Params {
+    lms_type: u32,
+    ots_type: u32,
+    hash: ShortHash,
+    height: u32,
+    /// The width of a digit in bits.
+    width: u32,
+}
+
+impl Params {
+    /// Returns the parameters of two type numbers. SP 800-208, 4: both must have the same hash.
+    fn of(lms_type: u32, ots_type: u32) -> Option<Self> {
+        let (hash, height) = place(lms_type, FIRST_LMS, &HEIGHTS)?;
+        let (ots_hash, width) = place(ots_type, FIRST_OTS, &WIDTHS)?;
+        (hash == ots_hash).then_some(Self { lms_type, ots_type, hash, height, width })
+    }
+
+    /// The number of digits of a message digest.
+    fn message_digits(&self) -> usize {
+        8 * self.hash.n / self.width as usize
+    }
+
+    /// The number of digits of the checksum (RFC 8554, appendix B).
+    fn checksum_digits(&self) -> usize {
+        let largest = self.message_digits() * ((1 << self.width) - 1);
+        (largest.ilog2() + 1).div_ceil(self.width) as usize
+    }
+
+    /// The number of chains of a one-time key: `p`.
+    fn chains(&self) -> usize {
+        self.message_digits() + self.checksum_digits()
+    }
+
+    fn ots_len(&self) -> usize {
+        4 + self.hash.n * (1 + self.chains())
+    }
+
+    fn signature_len(&self) -> usize {
+        4 + self.ots_len() + 4 + self.height as usize * self.hash.n
+    }
+
+    /// Returns the digits of a digest and of its checksum (RFC 8554, 4.4).
+    fn digits(&self, digest: &[u8]) -> Vec<u8> {
+        let mask = ((1u16 << self.width) - 1) as u8;
+        let per_byte = (0..8 / self.width).rev().map(|at| at * self.width);
+        let of_bytes = |bytes: &[u8]| -> Vec<u8> {
+            bytes.iter().flat_map(|byte| per_byte.clone().map(move |shift| byte >> shift & mask)).collect()
+        };
+        let mut digits = of_bytes(digest);
+        let sum: u16 = digits.iter().map(|digit| u16::from(mask - digit)).sum();
+        let shift = 16 - self.checksum_digits() as u32 * self.width;
+        digits.extend(&of_bytes(&(sum << shift).to_be_bytes())[..self.checksum_digits()]);
+        digits
+    }
+}
+
+/// Finds a type number in a table with one group for each hash.
+fn place(number: u32, first: u32, group: &[u32]) -> Option<(ShortHash, u32)> {
+    let at = usize::try_from(number.checked_sub(first)?).ok()?;
+    Some((*HASHES.get(at / group.len())?, group[at % group.len()]))
+}
+
+/// The public key of one tree (RFC 8554, 5.3).
+struct Tree {
+    params: Params,
+    id: [u8; ID],
+    root: Node,
+}
+
+impl Tree {
+    /// Reads a public key. Fails with `SignatureInvalid` if its types are unknown.
+    fn read(rest: &mut &[u8]) -> Result<Self> {
+        let types = (number(rest)?, number(rest)?);
+        let params = Params::of(types.0, types.1).ok_or(Error::SignatureInvalid)?;
+        let (mut id, mut root) = ([0; ID], [0; MAX_NODE]);
+        id.copy_from_slice(take(rest, ID)?);
+        root[..params.hash.n].copy_from_slice(take(rest, params.hash.n)?);
+        Ok(Self { params, id, root })
+    }
+
+    /// Reads a signature (RFC 8554, 5.4.2) and checks that it is of the message.
+    fn verify(&self, digest: &dyn Digest, message: &[u8], rest: &mut &[u8]) -> Result<()> {
+        let Params { lms_type, ots_type, hash, height, .. } = self.params;
+        let mut signature = take(rest, self.params.signature_len())?;
+        let leaf = number(&mut signature)?;
+        require(number(&mut signature)? == ots_type && leaf >> height == 0)?;
+        let random = take(&mut signature, hash.n)?;
+        let values = take(&mut signature, self.params.chains() * hash.n)?;
+        require(number(&mut signature)? == lms_type)?;
+
+        let message = self.message_digest(digest, leaf, random, message)?;
+        let mut ends = values.to_vec();
+        let digits = self.params.digits(&message[..hash.n]);
+        for (chain, (value, digit)) in ends.chunks_exact_mut(hash.n).zip(digits).enumerate() {
+            let steps = digit..((1u16 << self.params.width) - 1) as u8;
+            self.advance(digest, leaf, chain as u16, steps, value)?;
+        }
+        let mut place = 1 << height | leaf;
+        let mut node = self.leaf(digest, leaf, &ends)?;
+        for sibling in signature.chunks_exact(hash.n) {
+            let own = &node[..hash.n];
+            let children = if place & 1 == 0 { [own, sibling] } else { [sibling, own] };
+            place >>= 1;
+            node = self.parent(digest, place, children)?;
+        }
+        require(node[..hash.n] == self.root[..hash.n])
+    }
+
+    /// Hashes a message (RFC 8554, 4.5).
+    fn message_digest(&self, digest: &dyn Digest, leaf: u32, random: &[u8], message: &[u8]) -> Result<Node> {
+        let (leaf, number) = (leaf.to_be_bytes(), D_MESG.to_be_bytes());
+        self.params.hash.of_long(digest, [&self.id[..], &leaf, &number, random, message])
+    }
+
+    /// Hashes a value of a chain once for each step.
+    fn advance(
+        &self,
+        digest: &dyn Digest,
+        leaf: u32,
+        chain: u16,
+        steps: std::ops::Range<u8>,
+        value: &mut [u8],
+    ) -> Result<()> {
+        for step in steps {
+            let (leaf, chain) = (leaf.to_be_bytes(), chain.to_be_bytes());
+            let next = self.params.hash.of(digest, &[&self.id, &leaf, &chain, &[step], value])?;
+            value.copy_from_slice(&next[..self.params.hash.n]);
+        }
+        Ok(())
+    }
+
+    /// Computes a leaf of the tree from the ends of its chains.
+    fn leaf(&self, digest: &dyn Digest, leaf: u32, ends: &[u8]) -> Result<Node> {
+        let hash = self.params.hash;
+        let key = hash.of_long(digest, [&self.id[..], &leaf.to_be_bytes(), &D_PBLK.to_be_bytes(), ends])?;
+        let place = 1 << self.params.height | leaf;
+        hash.of(digest, &[&self.id, &place.to_be_bytes(), &D_LEAF.to_be_bytes(), &key[..hash.n]])
+    }
+
+    /// Computes the node at this place from its children.
+    fn parent(&self, digest: &dyn Digest, place: u32, children: [&[u8]; 2]) -> Result<Node> {
+        let numbers = (place.to_be_bytes(), D_INTR.to_be_bytes());
+        self.params.hash.of(digest, &[&self.id, &numbers.0, &numbers.1, children[0], children[1]])
+    }
+}
+
+/// A public key of HSS (RFC 8554, 6.1).
+pub(super) struct Public {
+    levels: u32,
+    top: Tree,
+}
+
+impl Public {
+    pub(super) fn parse(mut key: &[u8]) -> Result<Self> {
+        let invalid = |_| Error::DataInvalid;
+        let levels = number(&mut key).map_err(invalid)?;
+        let top = Tree::read(&mut key).map_err(invalid)?;
+        if key.is_empty() && (1..=MAX_LEVELS).contains(&levels) {
+            Ok(Self { levels, top })
+        } else {
+            Err(Error::DataInvalid)
+        }
+    }
+
+    /// Returns the length of a signature. The key does not name the parameters of lower levels, so
+    /// that with several levels this is the length if all have the parameters of the top.
+    pub(super) fn signature_len(&self) -> usize {
+        let params = &self.top.params;
+        let key = 8 + ID + params.hash.n;
+        4 + self.levels as usize * params.signature_len() + (self.levels as usize - 1) * key
+    }
+
+    /// Verifies a signature (RFC 8554, 6.3). Fails with `SignatureLenRange` if its length is not
+    /// the one that follows from the key and from the keys in the signature.
+    pub(super) fn verify(&self, digest: &dyn Digest, message: &[u8], mut rest: &[u8]) -> Result<()> {
+        if self.levels == 1 && rest.len() != self.signature_len() {
+            return Err(Error::SignatureLenRange);
+        }
+        require(number(&mut rest)? == self.levels - 1)?;
+        let mut lower = None;
+        for _ in 1..self.levels {
+            let (tree, signature) = (lower.as_ref().unwrap_or(&self.top), rest);
+            take(&mut rest, tree.params.signature_len())?;
+            let start = rest;
+            let next = Tree::read(&mut rest)?;
+            let signed = &start[..start.len() - rest.len()];
+            tree.verify(digest, signed, &mut &signature[..])?;
+            lower = Some(next);
+        }
+        lower.as_ref().unwrap_or(&self.top).verify(digest, message, &mut rest)?;
+        if rest.is_empty() { Ok(()) } else { Err(Error::SignatureLenRange) }
+    }
+}

@@ -1,0 +1,19 @@
+//! Stateful hash-based signatures (PKCS#11 3.2, "HSS", "XMSS and XMSS^MT"). The sizes of the keys
+//! are 0, as the specification says.
+
+use super::{Action, KeyFlow, MechanismRow, Primitive, Shape};
+use crate::backend::Stateful;
+use crate::id::MechanismType as M;
+use crate::id::{KeyType, mechanism_flag as does};
+
+pub(super) const ROWS: &[MechanismRow] = &[
+    verifies(M::HSS, KeyType::HSS, Stateful::Hss),
+    verifies(M::XMSS, KeyType::XMSS, Stateful::Xmss),
+    verifies(M::XMSSMT, KeyType::XMSSMT, Stateful::XmssMt),
+];
+
+const fn verifies(id: M, key_type: KeyType, family: Stateful) -> MechanismRow {
+    let action = Action::Sign(Primitive::Stateful(family), None);
+    let row = MechanismRow::signs(id, key_type, (0, 0), Shape::None, action);
+    MechanismRow { flags: does::VERIFY, flow: KeyFlow::Nothing, ..row }
+}

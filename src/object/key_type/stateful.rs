@@ -1,0 +1,90 @@
+//! Public keys of stateful hash-based signatures (PKCS#11 3.2, "HSS", "XMSS and XMSS^MT"). Their
+//! SubjectPublicKeyInfo is that of RFC 9802: the bytes of `CKA_VALUE`, without DER around them.
+
+use super::{
+    A, Attributes, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
+    PublicParts, Result, Rule, Value, fixed, made, put_same, value,
+};
+use crate::backend::Stateful;
+
+const HSS: ObjectTypes = ObjectTypes::member(26);
+const XMSS: ObjectTypes = ObjectTypes::member(27);
+const XMSSMT: ObjectTypes = ObjectTypes::member(28);
+
+pub(super) const FAMILY: Family = Family {
+    rows: &[
+        KeyTypeRow {
+            key_type: KeyType::HSS,
+            public: HSS,
+            public_parts: |attributes| parts(attributes, Stateful::Hss),
+            put_public: put_hss,
+            // RFC 9708: `id-alg-hss-lms-hashsig`.
+            identifiers: &[ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.3.17")],
+            ..BASE
+        },
+        KeyTypeRow {
+            key_type: KeyType::XMSS,
+            public: XMSS,
+            public_parts: |attributes| parts(attributes, Stateful::Xmss),
+            put_public: put_xmss,
+            // RFC 9802: `id-alg-xmss-hashsig`.
+            identifiers: &[ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.6.34")],
+            ..BASE
+        },
+        KeyTypeRow {
+            key_type: KeyType::XMSSMT,
+            public: XMSSMT,
+            public_parts: |attributes| parts(attributes, Stateful::XmssMt),
+            put_public: put_xmss,
+            // RFC 9802: `id-alg-xmssmt-hashsig`.
+            identifiers: &[ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.6.35")],
+            ..BASE
+        },
+    ],
+    rules: &[
+        described(A::HSS_LEVELS),
+        described(A::HSS_LMS_TYPE),
+        described(A::HSS_LMOTS_TYPE),
+        made(A::VALUE, Kind::Bytes, HSS.or(XMSS).or(XMSSMT)),
+        fixed(A::PARAMETER_SET, Kind::Number, XMSS.or(XMSSMT), Need::Must, Need::Must),
+    ],
+};
+
+const BASE: KeyTypeRow = KeyTypeRow {
+    uses: &[A::VERIFY],
+    encode_public: |_, parts| Ok((None, parts.encoded().ok_or(Error::KeyTypeInconsistent)?.into())),
+    ..KeyTypeRow::BASE
+};
+
+/// Returns the rule of an attribute that the token reads from `CKA_VALUE`.
+const fn described(id: A) -> Rule {
+    fixed(id, Kind::Number, HSS, Need::Never, Need::Never)
+}
+
+fn parts(attributes: &Attributes, family: Stateful) -> Result<PublicParts> {
+    Ok(PublicParts::Stateful { family, key: value(attributes)?.to_vec() })
+}
+
+fn put_hss(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
+    let key = parts.encoded().ok_or(Error::KeyTypeInconsistent)?;
+    for (id, at) in [(A::HSS_LEVELS, 0), (A::HSS_LMS_TYPE, 4), (A::HSS_LMOTS_TYPE, 8)] {
+        attributes.put(id, Value::Number(word(key, at)?));
+    }
+    put_same(attributes, A::VALUE, key)
+}
+
+/// The key names its parameter set. Fails with `TemplateInconsistent` if the template names another
+/// one.
+fn put_xmss(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
+    let key = parts.encoded().ok_or(Error::KeyTypeInconsistent)?;
+    if attributes.number(A::PARAMETER_SET) != Some(word(key, 0)?) {
+        return Err(Error::TemplateInconsistent);
+    }
+    put_same(attributes, A::VALUE, key)
+}
+
+/// Returns the number of 4 bytes at this place of a key.
+fn word(key: &[u8], at: usize) -> Result<u64> {
+    let bytes = key.get(at..at + 4).ok_or(Error::AttributeValueInvalid)?;
+    Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
