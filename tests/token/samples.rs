@@ -128,7 +128,7 @@ impl Sample {
         let own = |number: u64| none().number(rule.id, number).value(rule.id).to_vec();
         match (rule.id, rule.kind) {
             (_, Form::Flag) => vec![1 - self.value(rule)[0]],
-            (A::PARAMETER_SET, _) => own(2),
+            (A::PARAMETER_SET | A::HSS_LEVELS, _) => own(2),
             (_, Form::Number | Form::Numbers) => {
                 let has = match self.whole.has(rule.id) {
                     true => self.whole.value(rule.id).to_vec(),
