@@ -1,5 +1,5 @@
 //! Compares the backends with each other: encryption, key agreement, encapsulation, and signatures
-//! of SLH-DSA.
+//! of SLH-DSA. Also compares SLH-DSA with another implementation.
 
 use jeton::backend::{
     Curve, Encryption, Hash, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, Scheme, SlhDsa,
@@ -252,7 +252,7 @@ fn slh_dsa_signatures_verify_in_each_backend() {
     let sets =
         SlhDsa::ALL.into_iter().filter(|set| format!("{set:?}").ends_with('f') || *set == SlhDsa::Sha2_128s);
     for set in sets {
-        // Both backends use the same crate, so no backend verifies its own signatures.
+        // Both backends use the same code, so no backend verifies its own signatures.
         for (from, to) in pairs().filter(|(from, to)| from.name != to.name) {
             let what = format!("{} to {} {set:?}", from.name, to.name);
             let seed = Secret::new(bytes(3 * set.n()));
@@ -297,6 +297,33 @@ fn slh_dsa_variants(from: &Provider, to: &Provider, public: &PublicParts, privat
     assert!(one != other, "{what}: no randomness");
     let outcome = sign(to, private, &scheme(Some(Hash::Sha512), true), &digest);
     assert_eq!(outcome, Err(Error::DataLenRange), "{what}");
+}
+
+/// Compares keys and signatures with those of the crate `slh-dsa`. Small sets take the crate
+/// seconds, so only one of them is here.
+#[test]
+fn slh_dsa_equals_another_implementation() {
+    equals_the_crate::<slh_dsa::Sha2_128s>(SlhDsa::Sha2_128s);
+    equals_the_crate::<slh_dsa::Sha2_128f>(SlhDsa::Sha2_128f);
+    equals_the_crate::<slh_dsa::Sha2_192f>(SlhDsa::Sha2_192f);
+    equals_the_crate::<slh_dsa::Sha2_256f>(SlhDsa::Sha2_256f);
+    equals_the_crate::<slh_dsa::Shake128f>(SlhDsa::Shake128f);
+    equals_the_crate::<slh_dsa::Shake192f>(SlhDsa::Shake192f);
+    equals_the_crate::<slh_dsa::Shake256f>(SlhDsa::Shake256f);
+}
+
+fn equals_the_crate<P: slh_dsa::ParameterSet>(set: SlhDsa) {
+    let provider = &jeton::backend::rustcrypto::PROVIDER;
+    let (n, message) = (set.n(), bytes(32));
+    let (public, private) = provider.keys.generate(&PairSpec::SlhDsa { set, seed: None }).unwrap();
+    let PrivateParts::SlhDsa { key, .. } = &private else { panic!("not an SLH-DSA key") };
+    let theirs = slh_dsa::SigningKey::<P>::slh_keygen_internal(&key[..n], &key[n..2 * n], &key[2 * n..3 * n]);
+    assert!(theirs.to_bytes()[..] == key[..], "{set:?}");
+    let scheme = Scheme::SlhDsa { hash: None, context: b"c"[..].into(), deterministic: true };
+    let ours = sign(provider, &private, &scheme, &message).unwrap();
+    let signature = theirs.try_sign_with_context(&message, b"c", None).unwrap();
+    assert!(ours == signature.to_vec(), "{set:?}");
+    assert_eq!(verify(provider, &public, &scheme, &message, &ours), Ok(()), "{set:?}");
 }
 
 #[test]

@@ -274,7 +274,7 @@ What the baseline does:
 - It does the same work as the token's function: ECDSA as r || s over a digest, `RSA_sign`, and hedged
   ML-DSA with the expanded key, below the EVP interface. It checks nothing, searches nothing and has no
   sessions.
-- For SLH-DSA the baseline is the crate `slh-dsa`, which Jeton uses too.
+- For SLH-DSA the baseline is the crate `slh-dsa`. Both backends of Jeton have their own code.
 - Key generation at the baseline makes a parsed key but no object.
 - For AES-GCM the key is set up beforehand. Each message has a new nonce in every row, because GCM
   requires it.
@@ -299,7 +299,7 @@ What the other modules do:
 How results are checked:
 
 - Both crypto libraries verify the signatures of each row before it is timed. In the `threads` groups they
-  verify the last signature of each thread in each sample. SLH-DSA is not verified in this way, because
-  both sides use the same crate.
+  verify the last signature of each thread in each sample. For SLH-DSA both backends have the same code,
+  which also verifies the signatures of the crate `slh-dsa`.
 
 ";
