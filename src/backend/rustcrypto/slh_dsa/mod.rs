@@ -27,13 +27,16 @@ mod sha2;
 mod shake;
 mod wots;
 
+type Sign = fn(&Params, &[u8], &[u8], &[&[u8]], &mut [u8]);
+type Verify = fn(&Params, &[u8], &[&[u8]], &[u8]) -> bool;
+
 /// A parameter set with the functions of `scheme` for its hash and its n.
 struct ParameterSet {
     set: SlhDsa,
     params: Params,
     root: fn(&Params, &[u8], &[u8], &mut [u8]),
-    sign: fn(&Params, &[u8], &[u8], &[&[u8]], &mut [u8]),
-    verify: fn(&Params, &[u8], &[&[u8]], &[u8]) -> bool,
+    sign: Sign,
+    verify: Verify,
 }
 
 /// FIPS 205, table 2, in the order of [`SlhDsa`].
