@@ -12,6 +12,7 @@ use argon2::{Algorithm, Argon2, Params as Cost, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use jeton::backend::{Hash, Provider, des3};
+use jeton::id::mechanism_flag;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{self, Action, MechanismRow};
 use jeton::module::{Access, User};
@@ -438,9 +439,10 @@ fn is_wanted(words: &str, name: &str) -> bool {
     words.is_empty() || words.split(',').any(|word| name.contains(word))
 }
 
-/// Whether the mechanism may accept the key type.
+/// Whether the mechanism may accept the key type, for a key with a secret.
 fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
     match row.action {
+        _ if row.flags == mechanism_flag::VERIFY => false,
         Action::Generate | Action::GenerateParameters => false,
         Action::GeneratePair | Action::GeneratePairFromExtraBits => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,
