@@ -116,9 +116,13 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
         "agent = {{ address = 'tls://localhost:{port}', certificate = '{path}/client.pem', \
          key = '{path}/client.key', authority = '{path}/ca.pem' }}"
     );
-    for (name, reserved) in [("agent", socket), ("agent, TLS", tls)] {
+    // Both use the token that the first one makes.
+    let existing = || TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
+    for (name, reserved, token) in
+        [("agent", socket, TokenAccess::Initialise), ("agent, TLS", tls, existing())]
+    {
         let server = Some(agent.0.id());
-        rows.push(Row { server, ..row(name, client.clone(), Some(reserved), TokenAccess::Initialise) });
+        rows.push(Row { server, ..row(name, client.clone(), Some(reserved), token) });
     }
     servers.push(agent);
 
@@ -127,11 +131,10 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
         open_token(&artefacts.module, Some(&reserved), &TokenAccess::Initialise)
             .map_err(|error| error.to_string())?;
         let (server, address) = start_p11_kit(artefacts, directory)?;
-        let existing = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
         rows.push(Row {
             environment: vec![("P11_KIT_SERVER_ADDRESS".to_owned(), address.into())],
             server: Some(server.0.id()),
-            ..row("p11-kit", P11_KIT.into(), None, existing)
+            ..row("p11-kit", P11_KIT.into(), None, existing())
         });
         servers.push(server);
     }
@@ -221,11 +224,11 @@ fn operations(rows: &[Row]) -> Result<String, String> {
     let mut clients = Vec::new();
     for row in rows {
         let mut child = client(row, &row.reached)?;
-        let names: Vec<Option<String>> =
+        let names: Vec<(String, bool)> =
             child.hear(UNLIMITED).map_err(|silence| format!("{}: {silence:?}", row.name))?;
         clients.push((child, names));
     }
-    let names: Vec<_> = clients[0].1.iter().flatten().cloned().collect();
+    let names: Vec<_> = clients[0].1.iter().map(|(name, _)| name.clone()).collect();
     let header = || std::iter::once("operation").chain(rows.iter().map(|row| row.name));
     let (mut times, mut processor) = (Table::new(1, header()), Table::new(1, header()));
     for (place, name) in names.iter().enumerate() {
@@ -234,7 +237,7 @@ fn operations(rows: &[Row]) -> Result<String, String> {
             for turn in 0..rows.len() {
                 let number = (turn + round) % rows.len();
                 let (child, has) = &mut clients[number];
-                if has.get(place).is_none_or(Option::is_none) {
+                if !has[place].1 {
                     continue;
                 }
                 let before = rows[number].server.map_or(0.0, processor_time);
@@ -345,10 +348,11 @@ fn idle(agent: &Row) -> Result<String, String> {
 }
 
 fn heading() -> Result<String, String> {
-    let mut command = Command::new("p11-kit");
-    command.arg("--version");
-    let p11_kit =
-        jeton_child::output(command).map_or_else(|_| String::new(), |(text, _)| text.trim().to_owned());
+    // `p11-kit` does not say its version.
+    let mut command = Command::new("dpkg-query");
+    command.args(["--show", "--showformat=p11-kit ${Version}", "p11-kit"]);
+    let p11_kit = jeton_child::output(command)
+        .map_or_else(|_| "p11-kit".to_owned(), |(text, _)| text.trim().to_owned());
     Ok(format!(
         "# Keys in a process of their own\n\n`cargo run --release -p jeton-benches -- agent` writes this page. *In \
          process* is `libjeton_pkcs11.so` in the\nprogram, *agent* the same program with `libjeton_client.so` and \
@@ -370,9 +374,9 @@ pub(crate) fn serve(reached: &Reached) -> Result<(), String> {
     if reached.only_signs {
         return sign_when_told(&token);
     }
+    token.fill(0..10, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
     let mut operations = all(&token);
-    let names: Vec<_> =
-        operations.iter().map(|(name, operation)| operation.is_some().then_some(*name)).collect();
+    let names: Vec<_> = operations.iter().map(|(name, operation)| (*name, operation.is_some())).collect();
     jeton_child::say(&names);
     while let Some(place) = jeton_child::heard::<usize>() {
         let (_, operation) = &mut operations[place?];
