@@ -51,7 +51,8 @@ impl Selection {
         if path.is_file() {
             return Ok(Self::Path(path));
         }
-        let names: Vec<_> = KNOWN.iter().chain(&UNPACKAGED).map(|known| known.name()).collect();
+        let known = KNOWN.iter().chain(&UNPACKAGED).chain(&[Known::JetonAgent]);
+        let names: Vec<_> = known.map(|known| known.name()).collect();
         Err(Error::Usage(format!(
             "module {text:?} is neither a file nor one of {}, {RUSTCRYPTO}, {OPENSSL}, {IN_PROCESS}",
             names.join(", ")

@@ -246,7 +246,7 @@ mod tests {
             let found = SETS.iter().find(|row| same_name(&format!("{:?}", row.set), &name));
             let row = found.expect("a set of the standard");
             for test in group["tests"].as_array().unwrap() {
-                let bytes = |name: &str| from_hex(test[name].as_str().unwrap());
+                let bytes = |name: &str| jeton_vectors::hex(test[name].as_str().unwrap());
                 let (key, message, signature) = (bytes("pk"), bytes("message"), bytes("signature"));
                 let outcome = signature.len() == row.set.signature_len()
                     && (row.verify)(&row.params, &key, &[&message], &signature);
@@ -261,10 +261,5 @@ mod tests {
     fn same_name(ours: &str, theirs: &str) -> bool {
         let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
         plain(ours) == plain(theirs)
-    }
-
-    fn from_hex(text: &str) -> Vec<u8> {
-        let digit = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
-        text.as_bytes().as_chunks().0.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect()
     }
 }
