@@ -5,8 +5,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::sockopt::socket_peercred;
-
 /// The most groups of a user.
 const MOST_GROUPS: usize = 65_536;
 
@@ -31,12 +29,12 @@ pub enum Peer {
 impl Peer {
     /// Returns the user at the other end of a Unix socket, as it was when it connected.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
-        let credentials = socket_peercred(stream)?;
+        let libc::ucred { pid, uid, gid } = credentials(stream)?;
         let mut groups = groups(stream)?;
-        groups.push(credentials.gid.as_raw());
-        let cgroup = fs::read_to_string(format!("/proc/{}/cgroup", credentials.pid.as_raw_pid()));
+        groups.push(gid);
+        let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup"));
         let unit = cgroup.ok().and_then(|text| unit(&text).map(str::to_owned));
-        Ok(Self::User { uid: credentials.uid.as_raw(), groups, unit })
+        Ok(Self::User { uid, groups, unit })
     }
 
     /// Returns the name by which the log, the audit log, limits and tickets know the peer.
@@ -51,6 +49,19 @@ impl Peer {
     pub fn administers(&self) -> bool {
         matches!(self, Self::User { uid, .. } if *uid == 0 || *uid == rustix::process::geteuid().as_raw())
     }
+}
+
+/// Returns the process, the user and the group that connected. The process is 0 if the agent cannot
+/// see it, because it is in another container. The type of rustix has no such process.
+fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `credentials` is writable for `len` bytes, and `len` is a valid place.
+    let outcome = unsafe {
+        let to = (&raw mut credentials).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len)
+    };
+    if outcome == 0 { Ok(credentials) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Returns the supplementary groups of the process that connected.

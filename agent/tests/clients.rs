@@ -290,6 +290,24 @@ fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
     }
 }
 
+#[test]
+fn a_client_in_another_container_is_served() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    // The agent cannot see the processes outside of its PID namespace.
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", common::PROGRAM]);
+    let Some(agent) = Agent::try_start_with(command, directory.path(), "agent.socket", "") else {
+        return println!("skipped: this system does not let users make namespaces");
+    };
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    let slot = module.slots(true).expect("slots")[0];
+    initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
+    module.finalize().expect("a module");
+    drop(agent);
+}
+
 /// The agent's user, another user, and their common group. No account is needed.
 const OWNER: u32 = 64_001;
 const OTHER: u32 = 64_002;

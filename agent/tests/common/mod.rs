@@ -8,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The agent.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
+
 /// Held by a test that uses the client module: there is one application in a process.
 static MODULE: Mutex<()> = Mutex::new(());
 
@@ -37,6 +40,11 @@ impl Agent {
 
     /// Starts an agent with more sections of its configuration. Returns `None` if it ends.
     pub fn try_start(directory: &Path, name: &str, more: &str) -> Option<Self> {
+        Self::try_start_with(Command::new(PROGRAM), directory, name, more)
+    }
+
+    /// Starts an agent with a command that its arguments complete. Returns `None` if it ends.
+    pub fn try_start_with(mut command: Command, directory: &Path, name: &str, more: &str) -> Option<Self> {
         let socket = directory.join(name);
         let tokens = directory.join("tokens");
         std::fs::create_dir_all(&tokens).expect("a directory");
@@ -46,7 +54,7 @@ impl Agent {
             tokens.display()
         );
         std::fs::write(&configuration, text).expect("a file");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_jeton-agent"))
+        let mut child = command
             .arg("--socket")
             .arg(&socket)
             .arg("--state")
