@@ -58,6 +58,8 @@ pub enum Error {
     GeneralError,
     /// There is not enough memory, or another limited resource is used up.
     HostMemory,
+    /// No use of the key is left.
+    KeyExhausted,
     /// The attributes of the key do not permit this use.
     KeyFunctionNotPermitted,
     /// The handle does not name a key, or a template such as `CKA_WRAP_TEMPLATE` forbids the call.

@@ -283,6 +283,7 @@ const fn return_value(error: Error) -> CK_RV {
         Error::FunctionNotParallel => CKR_FUNCTION_NOT_PARALLEL,
         Error::GeneralError => CKR_GENERAL_ERROR,
         Error::HostMemory => CKR_HOST_MEMORY,
+        Error::KeyExhausted => CKR_KEY_EXHAUSTED,
         Error::KeyFunctionNotPermitted => CKR_KEY_FUNCTION_NOT_PERMITTED,
         Error::KeyHandleInvalid => CKR_KEY_HANDLE_INVALID,
         Error::KeyIndigestible => CKR_KEY_INDIGESTIBLE,

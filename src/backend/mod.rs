@@ -22,7 +22,7 @@ pub mod des3;
 mod dh;
 mod dsa;
 pub(crate) mod extra_bits;
-mod hash_based;
+pub(crate) mod hash_based;
 #[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
     allow(dead_code, unused_imports, reason = "each backend uses some of the modes")
@@ -39,7 +39,7 @@ pub mod rustcrypto;
 mod symmetric;
 
 pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa, Stateful};
-pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
+pub use parts::{DsaGroup, HssType, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate, SHORTEST_RSA};
 pub use symmetric::{
     Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, GcmParams, Growth, Mac,
     MacScheme, Macs, Nonce, Renewal, SavedCipher,
@@ -172,6 +172,11 @@ pub trait PrivateKey: Send + Sync {
     fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
         Err(Error::KeyTypeInconsistent)
     }
+    /// Creates a signer that takes a use of the key before each signature. A stateful key signs
+    /// with the one-time key of the number that `uses` returns, and has no other signer.
+    fn counted_signer(self: Arc<Self>, scheme: &Scheme, uses: Arc<dyn Uses>) -> Result<Box<dyn Signer>> {
+        Ok(Box::new(CountedSigner { signer: self.signer(scheme)?, uses }))
+    }
     /// Decrypts with RSA. Writes the plaintext to the start of `out`, which is at least as long as
     /// the modulus, and returns its length. Fails with `EncryptedDataInvalid` if the decryption
     /// fails; a wrong padding of PKCS#1 v1.5 does not fail. Fails with `EncryptedDataLenRange` if
@@ -201,6 +206,29 @@ pub trait PrivateKey: Send + Sync {
     /// wrong length.
     fn decapsulate(&self, _ciphertext: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
+    }
+}
+
+/// Counts the uses of a private key.
+pub trait Uses: Send + Sync {
+    /// Takes one use and returns its number. No other call gets this number, in no process, and not
+    /// after a crash either. Fails with `KeyExhausted` if no use is left.
+    fn take(&self) -> Result<u64>;
+}
+
+struct CountedSigner {
+    signer: Box<dyn Signer>,
+    uses: Arc<dyn Uses>,
+}
+
+impl Signer for CountedSigner {
+    fn signature_len(&self) -> usize {
+        self.signer.signature_len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.uses.take()?;
+        self.signer.sign(input, out)
     }
 }
 

@@ -48,6 +48,14 @@ pub enum PairSpec<'a> {
         /// A seed of `3 * set.n()` bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
+    /// HSS (RFC 8554, SP 800-208). The generation fails with `DataInvalid` if no parameter set has
+    /// these types, or if two levels have different hashes.
+    Hss {
+        /// The types of each level, from the top.
+        types: Vec<HssType>,
+        /// The number of threads that compute the top tree.
+        threads: usize,
+    },
     /// DSA in a group that passes [`check_dsa_group`](super::Keys::check_dsa_group).
     Dsa(DsaGroup),
     /// Diffie-Hellman (PKCS #3), from integers without leading zeros. The generation fails with
@@ -63,6 +71,15 @@ pub enum PairSpec<'a> {
         /// The size of the private value in bits. `None` means one bit less than the prime.
         private_bits: Option<usize>,
     },
+}
+
+/// The types of a level of HSS: the numbers of RFC 8554, 4.1 and 5.1, and of SP 800-208, 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HssType {
+    /// The type of the tree.
+    pub lms: u32,
+    /// The type of its one-time keys.
+    pub ots: u32,
 }
 
 /// The domain parameters of DSA (FIPS 186-4, 4.1): unsigned big-endian integers without leading
@@ -191,6 +208,11 @@ pub enum PrivateParts {
     SlhDsa {
         set: SlhDsa,
         /// SK.seed || SK.prf || PK.seed || PK.root.
+        key: Secret,
+    },
+    Hss {
+        types: Vec<HssType>,
+        /// The identifier of the top tree, its seed and the nodes that it keeps.
         key: Secret,
     },
     Dsa {

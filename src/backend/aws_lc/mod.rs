@@ -48,6 +48,9 @@ impl Keys for KeyPairs {
             PairSpec::X25519 => xdh::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
             PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
+            PairSpec::Hss { types, threads } => {
+                super::hash_based::generate(types, *threads, &digest::Digests, &random::System)
+            }
             PairSpec::Dsa(group) => super::dsa::generate::<dh::Numbers>(group),
             PairSpec::Dh { prime, base, private_bits } => {
                 rules::generate::<dh::Numbers>(prime, base, *private_bits)
@@ -71,6 +74,7 @@ impl Keys for KeyPairs {
             PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
                 elsewhere()?.keys.private(parts)
             }
+            PrivateParts::Hss { types, key } => super::hash_based::private(types, key, &digest::Digests),
             PrivateParts::Dsa { group, value } => super::dsa::private::<dh::Numbers>(group, value),
             PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }

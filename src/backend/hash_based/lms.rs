@@ -20,9 +20,9 @@ const FIRST_OTS: u32 = 1;
 /// The widths of a digit in bits, for the one-time keys with one hash.
 const WIDTHS: [u32; 4] = [1, 2, 4, 8];
 /// The most levels of HSS (RFC 8554, 6).
-const MAX_LEVELS: u32 = 8;
+pub(super) const MAX_LEVELS: u32 = 8;
 /// The length of the identifier of a tree in bytes.
-const ID: usize = 16;
+pub(super) const ID: usize = 16;
 
 // The numbers that separate the uses of the hash (RFC 8554, 3.2).
 const D_PBLK: u16 = 0x8080;
@@ -32,18 +32,18 @@ const D_INTR: u16 = 0x8383;
 
 /// The parameters of a tree and its one-time keys.
 #[derive(Clone, Copy)]
-struct Params {
-    lms_type: u32,
-    ots_type: u32,
-    hash: ShortHash,
-    height: u32,
+pub(super) struct Params {
+    pub(super) lms_type: u32,
+    pub(super) ots_type: u32,
+    pub(super) hash: ShortHash,
+    pub(super) height: u32,
     /// The width of a digit in bits.
-    width: u32,
+    pub(super) width: u32,
 }
 
 impl Params {
     /// Returns the parameters of two type numbers. SP 800-208, 4: both must have the same hash.
-    fn of(lms_type: u32, ots_type: u32) -> Option<Self> {
+    pub(super) fn of(lms_type: u32, ots_type: u32) -> Option<Self> {
         let (hash, height) = place(lms_type, FIRST_LMS, &HEIGHTS)?;
         let (ots_hash, width) = place(ots_type, FIRST_OTS, &WIDTHS)?;
         (hash == ots_hash).then_some(Self { lms_type, ots_type, hash, height, width })
@@ -61,7 +61,7 @@ impl Params {
     }
 
     /// The number of chains of a one-time key: `p`.
-    fn chains(&self) -> usize {
+    pub(super) fn chains(&self) -> usize {
         self.message_digits() + self.checksum_digits()
     }
 
@@ -69,13 +69,23 @@ impl Params {
         4 + self.hash.n * (1 + self.chains())
     }
 
-    fn signature_len(&self) -> usize {
+    /// The length of a public key of one tree.
+    pub(super) fn public_len(&self) -> usize {
+        8 + ID + self.hash.n
+    }
+
+    pub(super) fn signature_len(&self) -> usize {
         4 + self.ots_len() + 4 + self.height as usize * self.hash.n
     }
 
+    /// The largest digit: the number of steps in a chain.
+    pub(super) fn last_digit(&self) -> u8 {
+        ((1u16 << self.width) - 1) as u8
+    }
+
     /// Returns the digits of a digest and of its checksum (RFC 8554, 4.4).
-    fn digits(&self, digest: &[u8]) -> Vec<u8> {
-        let mask = ((1u16 << self.width) - 1) as u8;
+    pub(super) fn digits(&self, digest: &[u8]) -> Vec<u8> {
+        let mask = self.last_digit();
         let per_byte = (0..8 / self.width).rev().map(|at| at * self.width);
         let of_bytes = |bytes: &[u8]| -> Vec<u8> {
             bytes.iter().flat_map(|byte| per_byte.clone().map(move |shift| byte >> shift & mask)).collect()
@@ -95,10 +105,10 @@ fn place(number: u32, first: u32, group: &[u32]) -> Option<(ShortHash, u32)> {
 }
 
 /// The public key of one tree (RFC 8554, 5.3).
-struct Tree {
-    params: Params,
-    id: [u8; ID],
-    root: Node,
+pub(super) struct Tree {
+    pub(super) params: Params,
+    pub(super) id: [u8; ID],
+    pub(super) root: Node,
 }
 
 impl Tree {
@@ -110,6 +120,13 @@ impl Tree {
         id.copy_from_slice(take(rest, ID)?);
         root[..params.hash.n].copy_from_slice(take(rest, params.hash.n)?);
         Ok(Self { params, id, root })
+    }
+
+    /// Writes the public key.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Params { lms_type, ots_type, hash, .. } = self.params;
+        let types = (lms_type.to_be_bytes(), ots_type.to_be_bytes());
+        [&types.0[..], &types.1, &self.id, &self.root[..hash.n]].concat()
     }
 
     /// Reads a signature (RFC 8554, 5.4.2) and checks that it is of the message.
@@ -126,7 +143,7 @@ impl Tree {
         let mut ends = values.to_vec();
         let digits = self.params.digits(&message[..hash.n]);
         for (chain, (value, digit)) in ends.chunks_exact_mut(hash.n).zip(digits).enumerate() {
-            let steps = digit..((1u16 << self.params.width) - 1) as u8;
+            let steps = digit..self.params.last_digit();
             self.advance(digest, leaf, chain as u16, steps, value)?;
         }
         let mut place = 1 << height | leaf;
@@ -141,13 +158,19 @@ impl Tree {
     }
 
     /// Hashes a message (RFC 8554, 4.5).
-    fn message_digest(&self, digest: &dyn Digest, leaf: u32, random: &[u8], message: &[u8]) -> Result<Node> {
+    pub(super) fn message_digest(
+        &self,
+        digest: &dyn Digest,
+        leaf: u32,
+        random: &[u8],
+        message: &[u8],
+    ) -> Result<Node> {
         let (leaf, number) = (leaf.to_be_bytes(), D_MESG.to_be_bytes());
         self.params.hash.of_long(digest, [&self.id[..], &leaf, &number, random, message])
     }
 
     /// Hashes a value of a chain once for each step.
-    fn advance(
+    pub(super) fn advance(
         &self,
         digest: &dyn Digest,
         leaf: u32,
@@ -164,11 +187,29 @@ impl Tree {
     }
 
     /// Computes a leaf of the tree from the ends of its chains.
-    fn leaf(&self, digest: &dyn Digest, leaf: u32, ends: &[u8]) -> Result<Node> {
+    pub(super) fn leaf(&self, digest: &dyn Digest, leaf: u32, ends: &[u8]) -> Result<Node> {
         let hash = self.params.hash;
         let key = hash.of_long(digest, [&self.id[..], &leaf.to_be_bytes(), &D_PBLK.to_be_bytes(), ends])?;
         let place = 1 << self.params.height | leaf;
         hash.of(digest, &[&self.id, &place.to_be_bytes(), &D_LEAF.to_be_bytes(), &key[..hash.n]])
+    }
+
+    /// Computes all nodes above the lowest level of a complete tree. Node 1 is the root, and a node
+    /// has the children `2 * number` and `2 * number + 1`. `place` returns the place of a node in
+    /// the whole tree.
+    pub(super) fn join(
+        &self,
+        digest: &dyn Digest,
+        nodes: &mut [u8],
+        place: impl Fn(usize) -> u32,
+    ) -> Result<()> {
+        let n = self.params.hash.n;
+        for number in (1..nodes.len() / n / 2).rev() {
+            let (upper, lower) = nodes.split_at_mut(2 * number * n);
+            let parent = self.parent(digest, place(number), [&lower[..n], &lower[n..2 * n]])?;
+            upper[number * n..][..n].copy_from_slice(&parent[..n]);
+        }
+        Ok(())
     }
 
     /// Computes the node at this place from its children.
@@ -200,8 +241,7 @@ impl Public {
     /// that with several levels this is the length if all have the parameters of the top.
     pub(super) fn signature_len(&self) -> usize {
         let params = &self.top.params;
-        let key = 8 + ID + params.hash.n;
-        4 + self.levels as usize * params.signature_len() + (self.levels as usize - 1) * key
+        4 + self.levels as usize * params.signature_len() + (self.levels as usize - 1) * params.public_len()
     }
 
     /// Verifies a signature (RFC 8554, 6.3). Fails with `SignatureLenRange` if its length is not

@@ -6,10 +6,15 @@
 
 use std::sync::Arc;
 
-use super::{Digest, Hash, PublicKey, Scheme, Stateful, Verifier};
+use super::{
+    Digest, Hash, HssType, PrivateKey, PrivateParts, PublicKey, PublicParts, Random, Scheme, Signer,
+    Stateful, Uses, Verifier, output,
+};
 use crate::error::{Error, Result};
+use crate::secret::with_wiped_frame;
 
 mod lms;
+mod lms_private;
 mod xmss;
 
 /// Parses a public key in the encoding of its RFC. Fails with `DataInvalid` if no parameter set has
@@ -24,6 +29,69 @@ pub(super) fn public(
         Stateful::Xmss | Stateful::XmssMt => Key::Xmss(xmss::Public::parse(family, key)?),
     };
     Ok(Arc::new(Public { family, key, digest }))
+}
+
+/// Generates a key pair of HSS with this number of threads.
+pub(super) fn generate(
+    types: &[HssType],
+    threads: usize,
+    digest: &dyn Digest,
+    random: &dyn Random,
+) -> Result<(PublicParts, PrivateParts)> {
+    let key = lms_private::Private::generate(types, digest, random, threads)?;
+    let public = PublicParts::Stateful { family: Stateful::Hss, key: key.public() };
+    Ok((public, PrivateParts::Hss { types: types.into(), key: key.encode() }))
+}
+
+/// Parses a private key of HSS. Fails with `DataInvalid` if its length does not fit its types.
+pub(super) fn private(
+    types: &[HssType],
+    key: &[u8],
+    digest: &'static dyn Digest,
+) -> Result<Arc<dyn PrivateKey>> {
+    let key = with_wiped_frame(|| lms_private::Private::parse(types, key, digest))?;
+    Ok(Arc::new(HssPrivate { key, digest }))
+}
+
+/// Returns the number of one-time keys of an HSS key. Fails with `DataInvalid` if no parameter set
+/// has these types, or if two levels have different hashes.
+pub(crate) fn hss_uses(types: &[HssType]) -> Result<u64> {
+    Ok(lms_private::uses(&lms_private::levels(types)?))
+}
+
+struct HssPrivate {
+    key: lms_private::Private,
+    digest: &'static dyn Digest,
+}
+
+impl PrivateKey for HssPrivate {
+    fn public(&self) -> Result<PublicParts> {
+        Ok(PublicParts::Stateful { family: Stateful::Hss, key: self.key.public() })
+    }
+
+    fn counted_signer(self: Arc<Self>, scheme: &Scheme, uses: Arc<dyn Uses>) -> Result<Box<dyn Signer>> {
+        match scheme {
+            Scheme::Stateful(Stateful::Hss) => Ok(Box::new(HssSigner { key: self, uses })),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+struct HssSigner {
+    key: Arc<HssPrivate>,
+    uses: Arc<dyn Uses>,
+}
+
+impl Signer for HssSigner {
+    fn signature_len(&self) -> usize {
+        self.key.key.signature_len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let out = output(out, self.signature_len())?;
+        let number = self.uses.take()?;
+        with_wiped_frame(|| self.key.key.sign(self.key.digest, number, input, out))
+    }
 }
 
 struct Public {

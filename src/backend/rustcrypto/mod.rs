@@ -48,6 +48,11 @@ struct KeyPairs;
 impl Keys for KeyPairs {
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         let stacks = match spec {
+            // Its signatures call the token, which needs more than a separate stack has. It wipes
+            // the frames itself.
+            PairSpec::Hss { types, threads } => {
+                return super::hash_based::generate(types, *threads, &digest::Digests, &random::System);
+            }
             PairSpec::MlDsa { .. } | PairSpec::MlKem { .. } | PairSpec::SlhDsa { .. } => &LARGE,
             _ => &SMALL,
         };
@@ -56,6 +61,9 @@ impl Keys for KeyPairs {
 
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         let stacks = match parts {
+            PrivateParts::Hss { types, key } => {
+                return super::hash_based::private(types, key, &digest::Digests);
+            }
             PrivateParts::MlDsa { .. } | PrivateParts::MlKem { .. } | PrivateParts::SlhDsa { .. } => &LARGE,
             _ => &SMALL,
         };
@@ -94,6 +102,7 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         PairSpec::MlDsa { set, seed } => alone(|| ml_dsa::generate(set, seed)),
         PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
         PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
+        PairSpec::Hss { .. } => Err(Error::GeneralError),
         PairSpec::Dsa(ref group) => alone(|| super::dsa::generate::<dh::Numbers>(group)),
         PairSpec::Dh { prime, base, private_bits } => {
             alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
@@ -112,6 +121,7 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         PrivateParts::MlDsa { set, seed, key } => alone(|| ml_dsa::private(*set, seed.as_ref(), key)),
         PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
         PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
+        PrivateParts::Hss { .. } => Err(Error::GeneralError),
         PrivateParts::Dsa { group, value } => alone(|| super::dsa::private::<dh::Numbers>(group, value)),
         PrivateParts::Dh { prime, base, value } => {
             alone(|| rules::private::<dh::Numbers>(prime, base, value))
