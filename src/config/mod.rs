@@ -49,6 +49,8 @@ const MIN_EC_BITS: RangeInclusive<u64> = 224..=521;
 const OPEN_TOKENS: usize = 64;
 /// The largest number of open token files that the configuration may set.
 const MOST_OPEN_TOKENS: usize = 1 << 16;
+/// The most uses of a key that one commit may count.
+const MOST_RESERVED: u64 = 1 << 16;
 /// The number of descriptors of an open token file, with its log, index and locks. The tokens use
 /// at most half of the descriptors of the process.
 const DESCRIPTORS: usize = 8;
@@ -76,6 +78,8 @@ pub struct Settings {
     pub counter_dir: Option<PathBuf>,
     /// The location of the sealing key, which PIN records need in addition to the PIN.
     pub sealing_key: Option<SealingSource>,
+    /// The number of uses of a key that one commit counts.
+    pub reserve: u64,
     /// The largest number of token files that are open at the same time.
     pub open_tokens: usize,
     /// The database that has the tokens; `None` if they are files.
@@ -199,6 +203,7 @@ impl Settings {
             database: database::rules(&file.store)?,
             counter_dir: file.store.counter_dir,
             sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
+            reserve: reserve(&file.stateful)?,
             open_tokens: open_tokens(file.store.open_tokens)?,
             audit,
         })
@@ -271,6 +276,7 @@ struct File {
     policy: PolicyRules,
     store: StoreRules,
     audit: AuditRules,
+    stateful: StatefulRules,
     #[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
     agent: AgentRules,
 }
@@ -284,6 +290,27 @@ struct AgentRules {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     authority: Option<PathBuf>,
+}
+
+/// The `[stateful]` section: how the uses of keys are counted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StatefulRules {
+    reserve: u64,
+}
+
+impl Default for StatefulRules {
+    fn default() -> Self {
+        Self { reserve: 1 }
+    }
+}
+
+/// Returns the number of uses of a key that one commit counts.
+fn reserve(rules: &StatefulRules) -> Result<u64> {
+    if !(1..=MOST_RESERVED).contains(&rules.reserve) {
+        return Err(refuse("stateful.reserve", &"must be from 1 to 65536"));
+    }
+    Ok(rules.reserve)
 }
 
 /// The `[store]` section.

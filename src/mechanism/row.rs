@@ -134,6 +134,11 @@ impl MechanismRow {
                 )
         )
     }
+
+    /// Returns whether a signature changes the state of its key.
+    pub(crate) fn is_stateful(&self) -> bool {
+        matches!(self.action, Action::Sign(Primitive::Stateful(_), _))
+    }
 }
 
 /// `CKF_*` of a mechanism that signs and verifies, also in the message-based functions.

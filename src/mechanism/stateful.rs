@@ -7,13 +7,17 @@ use crate::id::MechanismType as M;
 use crate::id::{KeyType, mechanism_flag as does};
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    verifies(M::HSS, KeyType::HSS, Stateful::Hss),
+    MechanismRow::generates(Action::GeneratePair, M::HSS_KEY_PAIR_GEN, KeyType::HSS, (0, 0)),
+    MechanismRow::signs(M::HSS, KeyType::HSS, (0, 0), Shape::None, signs(Stateful::Hss)),
     verifies(M::XMSS, KeyType::XMSS, Stateful::Xmss),
     verifies(M::XMSSMT, KeyType::XMSSMT, Stateful::XmssMt),
 ];
 
 const fn verifies(id: M, key_type: KeyType, family: Stateful) -> MechanismRow {
-    let action = Action::Sign(Primitive::Stateful(family), None);
-    let row = MechanismRow::signs(id, key_type, (0, 0), Shape::None, action);
+    let row = MechanismRow::signs(id, key_type, (0, 0), Shape::None, signs(family));
     MechanismRow { flags: does::VERIFY, flow: KeyFlow::Nothing, ..row }
+}
+
+const fn signs(family: Stateful) -> Action {
+    Action::Sign(Primitive::Stateful(family), None)
 }

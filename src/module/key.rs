@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::asynchronous::{AsyncFunction, Made, Started};
 use super::audit::Call;
-use super::{Module, password};
+use super::{Module, Threads, password};
 use crate::backend::{PairSpec, Provider, extra_bits};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
@@ -108,10 +108,13 @@ impl Module {
             if !public.has(A::MODULUS) {
                 token.check_key_size(&public)?;
             }
-            let (provider, id) = (token.provider(), mechanism.info.id);
+            let (provider, id, threads) = (token.provider(), mechanism.info.id, self.threads());
             let work = move || {
                 with_wiped_frame(|| {
-                    let spec = key::pair_spec(&public, &private)?;
+                    let mut spec = key::pair_spec(&public, &private)?;
+                    if let (PairSpec::Hss { threads, .. }, Threads::Allowed) = (&mut spec, threads) {
+                        *threads = std::thread::available_parallelism().map_or(1, Into::into);
+                    }
                     let parts = match action {
                         Action::GeneratePairFromExtraBits => extra_bits::generate(&spec, provider),
                         _ => provider.keys.generate(&spec),

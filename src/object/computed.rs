@@ -4,7 +4,7 @@
 //! them too.
 
 use super::attribute::{self, Default, ObjectTypes};
-use super::key_type::KeyTypeRow;
+use super::key_type::{KeyTypeRow, stateful};
 use super::value::Value;
 use super::{Attributes, clock, key, spki};
 use crate::backend::{Direction, Hash, Provider};
@@ -20,8 +20,10 @@ const VERIFIED: [A; 2] = [A::CHECK_VALUE, A::PUBLIC_KEY_INFO];
 /// Returns whether an attribute of this class and type is computed.
 pub(crate) fn is(id: A, object_type: ObjectTypes) -> bool {
     // This list is a shortcut: for most attributes the lookup of the rule is unnecessary.
-    matches!(id, A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::VALUE)
-        && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
+    matches!(
+        id,
+        A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::HSS_KEYS_REMAINING | A::VALUE
+    ) && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
 }
 
 /// Returns the value of a computed attribute; `None` if the object lacks an attribute that it is
@@ -36,6 +38,9 @@ pub(crate) fn value(
         A::CHECK_VALUE => check_value(attributes, provider).map(Value::Bytes),
         A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, object_type, provider))),
         A::OBJECT_VALIDATION_FLAGS => Some(Value::Number(0)),
+        A::HSS_KEYS_REMAINING => {
+            stateful::one_time_keys_left(attributes).map(|left| Value::Number(left.min(u32::MAX.into())))
+        }
         A::VALUE if object_type == ObjectTypes::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
         _ => None,
     }

@@ -458,6 +458,9 @@ pub(super) fn complete(
     {
         attributes.bits.put(Flag::PRIVATE, false);
     }
+    if attributes.counts_uses() && attributes.bits.get(Flag::COPYABLE).is_none() {
+        attributes.bits.put(Flag::COPYABLE, false);
+    }
     refuse_what_follows(attributes, rules.flags);
     attributes.bits.complete(rules.flags);
     for rule in rules.filled.iter().filter(|rule| !rule.secret || usage == Use::Create) {
@@ -533,7 +536,11 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
         if same && !rule.secret || rule.default == Default::Computed && object.shows(rule.id, &value) {
             continue;
         }
-        allowed(rule.change, &value, rights, cause)?;
+        let less =
+            matches!((&value, attributes.number(rule.id)), (Value::Number(new), Some(old)) if *new < old);
+        if rule.change != Change::Less || !less {
+            allowed(rule.change, &value, rights, cause)?;
+        }
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
@@ -568,7 +575,7 @@ fn allowed(change: Change, value: &Value, rights: Rights, cause: Cause) -> Resul
         // is wrong.
         Change::Clear if matches!(value, Value::Bytes(bytes) if bytes.is_empty()) => true,
         Change::Clear => return Err(Error::AttributeValueInvalid),
-        Change::Fixed => false,
+        Change::Less | Change::Fixed => false,
     };
     if may { Ok(()) } else { Err(Error::AttributeReadOnly) }
 }

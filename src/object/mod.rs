@@ -338,6 +338,14 @@ impl Attributes {
         Self { bits: self.bits, values }
     }
 
+    /// Returns whether each use of the key is counted: the key is stateful, or its uses are
+    /// limited.
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.get(A::JETON_USES_LEFT).is_some()
+            || self.number(A::KEY_TYPE) == Some(KeyType::HSS.0)
+                && self.number(A::CLASS) == Some(ObjectClass::PRIVATE_KEY.0)
+    }
+
     /// Returns the class and type of the object that the attributes describe; `None` if they are
     /// unknown.
     pub(crate) fn object_type(&self) -> Option<ObjectTypes> {

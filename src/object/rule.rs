@@ -74,6 +74,8 @@ pub enum Change {
     Raise,
     /// `C_SetAttributeValue` and `C_CopyObject` may change it from true to false.
     Lower,
+    /// `C_SetAttributeValue` may change it to a smaller number.
+    Less,
     /// Only the SO may change it. At creation, too, only the SO may set it to true.
     SecurityOfficer,
     /// It may only become empty.

@@ -42,12 +42,17 @@ fn names_certificate(attributes: &Attributes) -> bool {
 
 /// Fails with `TemplateInconsistent` if attributes contradict each other. PKCS#11 3.2, "Private key
 /// objects": `CKA_ALWAYS_AUTHENTICATE` requires a private object. The end date of a key or
-/// certificate cannot precede its start date.
+/// certificate cannot precede its start date. A key whose uses are counted has no copy, neither in
+/// the token nor outside (PKCS#11 3.2, "HSS private key objects").
 pub(super) fn coherent(attributes: &Attributes) -> Result<()> {
     let open =
         attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true) && attributes.flag(A::PRIVATE) == Some(false);
     let date = |id| attributes.bytes(id).filter(|date| !date.is_empty());
     let backwards =
         matches!((date(A::START_DATE), date(A::END_DATE)), (Some(start), Some(end)) if end < start);
-    if open || backwards { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    let copied = attributes.counts_uses()
+        && (attributes.flag(A::SENSITIVE) == Some(false)
+            || attributes.flag(A::EXTRACTABLE) == Some(true)
+            || attributes.flag(A::COPYABLE) == Some(true));
+    if open || backwards || copied { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::backend::{Direction, Encryption, Scheme};
+use crate::backend::{Direction, Encryption, PrivateKey, Scheme};
 use crate::config::{LEAST_RSA_BITS, strict as policy};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, mechanism_flag as does};
@@ -164,14 +164,14 @@ impl Session {
         let (start, operations) = self.prepare(mechanism, key, Usage::SIGN);
         start.arm(&mut operations.sign, |object| match mechanism.info.action {
             Action::Otp => Otp::signing(start.token, start.access, mechanism, key, object).map(Signing::Otp),
-            _ => signing(start.token, mechanism, &object),
+            _ => start.signing(&object),
         })
     }
 
     /// `C_SignRecoverInit`
     pub fn sign_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::SIGN_RECOVER);
-        start.arm(&mut operations.sign_recover, |key| signing(start.token, mechanism, &key))
+        start.arm(&mut operations.sign_recover, |key| start.signing(&key))
     }
 
     /// `C_VerifyInit`
@@ -247,7 +247,7 @@ impl Session {
             Direction::Decrypt => Usage::DECRYPT,
         };
         let (start, operations) = self.prepare(mechanism, key, usage);
-        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, direction);
+        let make = |key: Arc<Object>| start.crypting(&key, direction);
         start.arm_new(operations.crypt(direction), epoch, make)
     }
 
@@ -261,7 +261,7 @@ impl Session {
     /// `C_MessageSignInit`
     pub fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_SIGN);
-        start.arm(&mut operations.message_sign, |key| signing(start.token, mechanism, &key))
+        start.arm(&mut operations.message_sign, |key| start.signing(&key))
     }
 
     /// `C_MessageVerifyInit`
@@ -424,6 +424,33 @@ impl Start<'_> {
         operation.start(mechanism, Some((key, usage)), reuse, engine);
         Ok(())
     }
+
+    /// Returns an engine that signs with the key.
+    fn signing(self, object: &Object) -> Result<Signing> {
+        let signer = |scheme: &Scheme| self.private_key(object)?.signer(scheme);
+        signature(self.token, self.mechanism, object, signer)
+    }
+
+    /// Returns an engine that encrypts or decrypts with the key.
+    fn crypting(self, object: &Object, direction: Direction) -> Result<Crypting> {
+        let (provider, mechanism) = (self.token.provider(), self.mechanism);
+        if let Action::Cipher(_) = mechanism.info.action {
+            let scheme = mechanism.cipher()?;
+            let cipher = provider.ciphers.cipher(scheme, direction, key::secret(object.attributes())?)?;
+            return Ok(Crypting::Cipher { cipher, growth: scheme.growth(), direction });
+        }
+        let scheme = mechanism.encryption()?;
+        let key = match direction {
+            Direction::Encrypt => RsaHalf::Public(object.public_key(provider)?),
+            Direction::Decrypt => RsaHalf::Private(self.private_key(object)?),
+        };
+        let len = key::modulus_len(object.attributes())?;
+        Ok(Crypting::Rsa { key, scheme, len })
+    }
+
+    fn private_key(self, object: &Object) -> Result<Arc<dyn PrivateKey>> {
+        self.token.private_key(self.access, self.key, object)
+    }
 }
 
 /// Fails with `MechanismInvalid` if the configuration does not offer the mechanism. A reused engine
@@ -442,6 +469,8 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
 /// initiated". Without it the function returns `CKR_USER_NOT_LOGGED_IN`. These functions initiate
 /// no operation, so there is no moment for this login. Without an operation that waits for the
 /// login, `C_Login` returns `CKR_OPERATION_NOT_INITIALIZED`.
+///
+/// If the uses of the key are counted, this is one, whether or not the function succeeds.
 pub(crate) fn usable(
     token: &ClientToken,
     rights: Rights,
@@ -451,7 +480,13 @@ pub(crate) fn usable(
 ) -> Result<Arc<Object>> {
     token.poll_occasionally()?;
     let object = find_permitted(token, rights, mechanism, key, usage)?;
-    if object.flag(Flag::ALWAYS_AUTHENTICATE) { Err(Error::UserNotLoggedIn) } else { Ok(object) }
+    if object.flag(Flag::ALWAYS_AUTHENTICATE) {
+        return Err(Error::UserNotLoggedIn);
+    }
+    if object.attributes().counts_uses() {
+        token.take_use(rights, key)?;
+    }
+    Ok(object)
 }
 
 /// Like [`usable`], but does not load changes first, and accepts keys with
@@ -505,11 +540,6 @@ fn more_than_verifies(object: &Object) -> Result<()> {
     }
 }
 
-fn signing(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Signing> {
-    let signer = |scheme: &Scheme| object.private_key(token.provider())?.signer(scheme);
-    signature(token, mechanism, object, signer)
-}
-
 fn verifying(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Verifying> {
     let verifier = |scheme: &Scheme| object.public_key(token.provider())?.verifier(scheme);
     signature(token, mechanism, object, verifier)
@@ -552,21 +582,4 @@ fn mac(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<sign::Ma
 pub(crate) fn strong_enough(object: &Object) -> Result<()> {
     let short = || key::secret(object.attributes()).map(|value| value.len() < MIN_SENSITIVE);
     if object.flag(Flag::SENSITIVE) && short()? { Err(Error::KeySizeRange) } else { Ok(()) }
-}
-
-/// Returns an engine that encrypts or decrypts with the key.
-fn crypting(token: &Token, mechanism: &Mechanism, object: &Object, direction: Direction) -> Result<Crypting> {
-    let provider = token.provider();
-    if let Action::Cipher(_) = mechanism.info.action {
-        let scheme = mechanism.cipher()?;
-        let cipher = provider.ciphers.cipher(scheme, direction, key::secret(object.attributes())?)?;
-        return Ok(Crypting::Cipher { cipher, growth: scheme.growth(), direction });
-    }
-    let scheme = mechanism.encryption()?;
-    let key = match direction {
-        Direction::Encrypt => RsaHalf::Public(object.public_key(provider)?),
-        Direction::Decrypt => RsaHalf::Private(object.private_key(provider)?),
-    };
-    let len = key::modulus_len(object.attributes())?;
-    Ok(Crypting::Rsa { key, scheme, len })
 }

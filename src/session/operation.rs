@@ -295,10 +295,11 @@ impl<E: Absorb> Operation<E> {
 
 impl<E: Resume> Operation<E> {
     /// Returns the saved state if the operation is active. An operation that needed a PIN cannot be
-    /// saved. Otherwise one PIN would be enough for many uses of the key.
+    /// saved. Otherwise one PIN would be enough for many uses of the key. Neither can one with a
+    /// stateful key.
     pub(super) fn save(&self) -> Result<Option<Saved>> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.is_active()) else { return Ok(None) };
-        if self.needs_pin() {
+        if self.needs_pin() || kept.mechanism.info.is_stateful() {
             return Err(Error::StateUnsaveable);
         }
         let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };

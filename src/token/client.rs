@@ -323,7 +323,7 @@ impl ClientToken {
     }
 
     /// Returns the handle of the token for a handle of the application.
-    fn known(&self, shown: ObjectHandle) -> Result<ObjectHandle> {
+    pub(super) fn known(&self, shown: ObjectHandle) -> Result<ObjectHandle> {
         let handle = objects::counted(shown, 0);
         let is_current =
             handle == shown && self.logouts.load(Ordering::Acquire) == 0 || self.shown(handle) == shown;

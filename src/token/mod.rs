@@ -34,6 +34,7 @@ mod objects;
 mod pin;
 mod rewrite;
 mod search;
+mod uses;
 mod walk;
 
 pub use client::{ClientToken, Identity};
@@ -45,6 +46,7 @@ use load::NextPoll;
 use objects::{Content, Entry, Objects};
 use pin::Tally;
 use search::in_session;
+use uses::Counted;
 
 /// The largest number of times that [`Token::current`] loads changes because the row of an object
 /// does not match its record.
@@ -72,6 +74,7 @@ pub struct Token {
     /// See [`ChangeGuard`].
     changes: Mutex<()>,
     state: Mutex<State>,
+    counted: Counted,
     /// The applications that use the token.
     clients: Mutex<Vec<Weak<ClientToken>>>,
     next_poll: NextPoll,
@@ -159,6 +162,7 @@ impl Token {
             built_in: OnceLock::new(),
             changes: Mutex::default(),
             state: Mutex::new(state),
+            counted: Counted::default(),
             clients: Mutex::default(),
             next_poll: NextPoll::default(),
             tallies: remains.tallies.map(Mutex::new),
@@ -242,6 +246,10 @@ impl Token {
         }
         attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
         let token = attributes.flag(A::TOKEN) == Some(true);
+        if token && attributes.counts_uses() {
+            let incarnation = self.state().incarnation.cast_unsigned();
+            attributes.put(A::JETON_INCARNATION, Value::Number(incarnation));
+        }
         let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
         let object = self.make_object(home, attributes)?;
         self.check_key_size(object.attributes())?;

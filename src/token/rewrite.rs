@@ -7,7 +7,9 @@ use tracing::{error, info, warn};
 use super::objects::Cached;
 use super::{Token, public_indexer};
 use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
 use crate::object::policy::Login;
+use crate::object::value::Value;
 use crate::store::seal::sealing_key::SealingKey;
 use crate::store::seal::summary::Summary;
 use crate::store::seal::{self, TokenKey};
@@ -192,11 +194,17 @@ impl Rekey<'_> {
         let indexer = public_indexer(next);
         replace_objects(transaction, |row, body| {
             let opened = self.old.open(serial, row.id, body).filter(|_| seal::tag(body) == Some(row.tag));
-            let Some(attributes) = opened else {
+            let Some(mut attributes) = opened else {
                 error!(token = serial, record = row.id, "no new key: an object was altered on disk");
                 return Err(Error::DeviceError);
             };
             found.add(self.old.row_hasher().hash(row));
+            // The uses of a key go on, unless the records become another token.
+            let home = attributes.number(A::JETON_INCARNATION);
+            if serial == next && home == Some(self.incarnation.cast_unsigned()) {
+                let incarnation = before.change.next_incarnation().incarnation();
+                attributes.put(A::JETON_INCARNATION, Value::Number(incarnation.cast_unsigned()));
+            }
             let new = self.new.seal(next, row.id, &attributes, &indexer)?;
             made.add(self.new.row_hasher().hash(&new.0));
             Ok(Some(new))

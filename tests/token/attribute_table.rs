@@ -134,6 +134,7 @@ fn changed(class: ObjectClass, rule: &Rule) -> (&'static str, &'static str) {
         Change::Raise => ("to true", "to true"),
         Change::Lower => ("to false", "to false"),
         Change::SecurityOfficer => ("by the SO", "by the SO"),
+        Change::Less => ("to a smaller number", "no"),
         Change::Clear => ("to no value", "to no value"),
         Change::Fixed => ("no", "no"),
     }

@@ -36,7 +36,12 @@ pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
 pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
     let mut out: Vec<Sample> = Vec::new();
     for (class, kind, object_type) in ObjectTypes::known() {
-        if object_type.is_built_in() || out.iter().any(|sample| sample.object_type == object_type) {
+        let is_made_by_token =
+            attribute::rules(object_type).any(|rule| rule.secret && rule.create == Need::Never);
+        if object_type.is_built_in()
+            || is_made_by_token
+            || out.iter().any(|sample| sample.object_type == object_type)
+        {
             continue;
         }
         let whole = example(client, session, class, kind, object_type);
@@ -65,6 +70,10 @@ impl Sample {
             _ => return None,
         };
         let wanted = self.kind.map(KeyType);
+        // The template of the private key says what to generate: see `stateful.rs`.
+        if wanted == Some(KeyType::HSS) {
+            return None;
+        }
         mechanism::all().find(|row| row.key_type == wanted && row.action == action).map(|row| row.id)
     }
 

@@ -1,14 +1,24 @@
 //! Stateful hash-based signatures: HSS, XMSS and XMSS^MT.
 
-use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use std::collections::BTreeSet;
+use std::ffi::c_ulong;
+
+use jeton::error::{Error, Result};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::module::Output;
 use jeton_vectors::{self as vectors, Miss, Operation, PublicKey};
 
-use crate::keys::key_object;
-use crate::support::{Attributes, each_user, hex, none, one_user, plain};
+use crate::keys::{RSA, key_object};
+use crate::support::{Attributes, Client, each_user, hex, none, one_backend, one_user, plain};
 
 /// The mechanisms that the tests here cover.
 pub const MECHANISMS: [M; 3] = [M::HSS, M::XMSS, M::XMSSMT];
+/// LMS_SHA256_M32_H5, and LMS_SHA256_M24_H5 (SP 800-208, 4).
+const H5: u64 = 5;
+const SHORT_H5: u64 = 10;
+/// LMOTS_SHA256_N32_W4 and LMOTS_SHA256_N24_W4.
+const W4: u64 = 3;
+const SHORT_W4: u64 = 7;
 const KEY_TYPES: [KeyType; 3] = [KeyType::HSS, KeyType::XMSS, KeyType::XMSSMT];
 
 /// A public key, a message, and bytes that may be its signature.
@@ -81,7 +91,8 @@ fn published_signatures_verify_with_the_signature_first_or_last() {
     });
 }
 
-/// PKCS#11 3.2, "HSS", "XMSS and XMSS^MT": single-part operations only. The token does not sign.
+/// PKCS#11 3.2, "HSS", "XMSS and XMSS^MT": single-part operations only. The token does not sign
+/// with XMSS.
 #[test]
 fn the_mechanisms_verify_in_one_part() {
     one_user(|client, session| {
@@ -91,7 +102,8 @@ fn the_mechanisms_verify_in_one_part() {
             let part = client.module.verify_update(session, b"part");
             assert_eq!(part, Err(Error::OperationNotInitialized), "{id}");
             let refused = client.module.sign_init(session, &plain(id), key);
-            assert_eq!(refused, Err(Error::MechanismInvalid), "{id}");
+            let error = if id == M::HSS { Error::KeyFunctionNotPermitted } else { Error::MechanismInvalid };
+            assert_eq!(refused, Err(error), "{id}");
         }
     });
 }
@@ -145,5 +157,219 @@ fn a_malformed_public_key_is_refused() {
         }
         let described = public_key(KeyType::HSS).and(&none().number(A::HSS_LEVELS, 1));
         assert_eq!(client.create(session, &described), Err(Error::AttributeReadOnly));
+    });
+}
+
+fn numbers(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| (*number as c_ulong).to_ne_bytes()).collect()
+}
+
+/// Returns the template of a private key with levels of these types.
+fn levels(types: &[(u64, u64)]) -> Attributes {
+    let (lms, ots): (Vec<_>, Vec<_>) = types.iter().copied().unzip();
+    none()
+        .number(A::HSS_LEVELS, types.len() as u64)
+        .bytes(A::HSS_LMS_TYPES, &numbers(&lms))
+        .bytes(A::HSS_LMOTS_TYPES, &numbers(&ots))
+}
+
+fn generate(
+    client: &Client,
+    session: SessionHandle,
+    private: &Attributes,
+) -> Result<(ObjectHandle, ObjectHandle)> {
+    let mechanism = plain(M::HSS_KEY_PAIR_GEN);
+    client.module.generate_key_pair(session, &mechanism, &none().template(), &private.template())
+}
+
+/// Returns the number of the one-time key of each level of a signature: from the top, as RFC 8554
+/// encodes it.
+fn leaf(signature: &[u8]) -> u32 {
+    u32::from_be_bytes(signature[4..8].try_into().expect("a number"))
+}
+
+#[test]
+fn an_hss_key_signs_until_it_is_exhausted() {
+    each_user(|client, session| {
+        for types in [&[(H5, W4)][..], &[(SHORT_H5, SHORT_W4)]] {
+            let (public, private) = generate(client, session, &levels(types)).expect("a pair");
+            assert_eq!(client.number(session, private, A::HSS_KEYS_REMAINING), 32);
+            for number in 0..32 {
+                let signature =
+                    client.sign(session, &plain(M::HSS), private, b"message").expect("a signature");
+                assert_eq!(leaf(&signature), number);
+                let verified = client.verify(session, &plain(M::HSS), public, b"message", &signature);
+                assert_eq!(verified, Ok(()));
+            }
+            assert_eq!(client.number(session, private, A::HSS_KEYS_REMAINING), 0);
+            let exhausted = client.sign(session, &plain(M::HSS), private, b"message");
+            assert_eq!(exhausted, Err(Error::KeyExhausted));
+        }
+    });
+}
+
+#[test]
+fn the_trees_of_lower_levels_follow_each_other() {
+    each_user(|client, session| {
+        let types = [(H5, W4), (H5, 4), (H5, 2)];
+        let (public, private) = generate(client, session, &levels(&types)).expect("a pair");
+        assert_eq!(client.number(session, private, A::HSS_KEYS_REMAINING), 1 << 15);
+        let mut signatures = BTreeSet::new();
+        // The second tree of the lowest level begins with the signature 32.
+        for _ in 0..34 {
+            let signature = client.sign(session, &plain(M::HSS), private, b"message").expect("a signature");
+            let verified = client.verify(session, &plain(M::HSS), public, b"message", &signature);
+            assert_eq!(verified, Ok(()));
+            signatures.insert(signature);
+        }
+        assert_eq!(signatures.len(), 34);
+    });
+}
+
+#[test]
+fn the_template_of_an_hss_key_names_its_levels() {
+    one_user(|client, session| {
+        for (template, error) in [
+            (none(), Error::TemplateIncomplete),
+            (
+                levels(&[(H5, W4)]).without(A::HSS_LEVELS).number(A::HSS_LEVELS, 2),
+                Error::TemplateInconsistent,
+            ),
+            (levels(&[(4, W4)]), Error::AttributeValueInvalid),
+            (levels(&[(1 << 40, W4)]), Error::AttributeValueInvalid),
+            (levels(&[]), Error::AttributeValueInvalid),
+            (levels(&[(H5, W4); 9]), Error::AttributeValueInvalid),
+            (levels(&[(H5, SHORT_W4)]), Error::AttributeValueInvalid),
+            (levels(&[(H5, W4), (SHORT_H5, SHORT_W4)]), Error::AttributeValueInvalid),
+            // 2^75 one-time keys.
+            (levels(&[(9, W4); 3]), Error::AttributeValueInvalid),
+            (levels(&[(H5, W4)]).flag(A::EXTRACTABLE, true), Error::TemplateInconsistent),
+            (levels(&[(H5, W4)]).flag(A::SENSITIVE, false), Error::TemplateInconsistent),
+            (levels(&[(H5, W4)]).flag(A::COPYABLE, true), Error::TemplateInconsistent),
+            (levels(&[(H5, W4)]).number(A::JETON_NEXT_KEY, 7), Error::AttributeReadOnly),
+            (levels(&[(H5, W4)]).bytes(A::VALUE, b"seed"), Error::AttributeReadOnly),
+        ] {
+            assert_eq!(
+                generate(client, session, &template),
+                Err(error),
+                "{:?}",
+                template.ids().collect::<Vec<_>>()
+            );
+        }
+    });
+}
+
+#[test]
+fn an_hss_key_never_leaves_the_token_and_never_goes_back() {
+    one_user(|client, session| {
+        let (_, key) = generate(client, session, &levels(&[(H5, W4)])).expect("a pair");
+        assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
+        let copied = client.copy(session, key, &none());
+        assert_eq!(copied, Err(Error::ActionProhibited));
+        for back in [A::JETON_NEXT_KEY, A::HSS_KEYS_REMAINING] {
+            assert_eq!(
+                client.set(session, key, &none().number(back, 1)),
+                Err(Error::AttributeReadOnly),
+                "{back}"
+            );
+        }
+        assert_eq!(client.set(session, key, &none().flag(A::COPYABLE, true)), Err(Error::AttributeReadOnly));
+        let object = key_object(ObjectClass::PRIVATE_KEY, KeyType::HSS);
+        assert_eq!(
+            client.create(session, &object.clone().and(&levels(&[(H5, W4)]))),
+            Err(Error::AttributeReadOnly)
+        );
+        assert!(client.create(session, &object).is_err());
+        client.module.sign_init(session, &plain(M::HSS), key).expect("an operation");
+        assert_eq!(client.module.operation_state(session, Output::Length), Err(Error::StateUnsaveable));
+    });
+}
+
+/// Two processes and threads sign with one key, with blocks of uses and without.
+#[test]
+fn no_two_signatures_have_the_same_one_time_key() {
+    one_backend(|provider| {
+        for reserve in [1, 5] {
+            let configuration = format!(", stateful = {{ reserve = {reserve} }}");
+            let one = Client::new(provider);
+            let made = generate(&one, one.user(), &levels(&[(6, W4)]).stored().label("lms"));
+            made.expect("a pair");
+            let clients = [(); 2].map(|()| Client::beside(&one.directory, provider, &configuration));
+            let mut leaves = Vec::new();
+            std::thread::scope(|scope| {
+                let sign = |client: &Client| {
+                    let session = client.user();
+                    let private = Attributes::of(ObjectClass::PRIVATE_KEY).label("lms");
+                    let key = client.find_one(session, &private);
+                    let sign = || client.sign(session, &plain(M::HSS), key, b"message");
+                    (0..40).map(|_| leaf(&sign().expect("a signature"))).collect::<Vec<_>>()
+                };
+                let threads = [0, 1].map(|at| {
+                    scope.spawn({
+                        let client = &clients[at];
+                        move || sign(client)
+                    })
+                });
+                leaves.extend(threads.into_iter().flat_map(|thread| thread.join().expect("a thread")));
+            });
+            assert_eq!(leaves.iter().collect::<BTreeSet<_>>().len(), 80);
+        }
+    });
+}
+
+#[test]
+fn a_limit_of_uses_counts_every_use_and_only_falls() {
+    each_user(|client, session| {
+        let limit = none().number(A::JETON_USES_LEFT, 3);
+        let left = |key| client.number(session, key, A::JETON_USES_LEFT);
+        let private =
+            key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).without(A::CLASS).without(A::KEY_TYPE);
+        let p256 = none().bytes(A::EC_PARAMS, &hex("06082a8648ce3d030107"));
+        let ec = |private: &Attributes| {
+            client.module.generate_key_pair(
+                session,
+                &plain(M::EC_KEY_PAIR_GEN),
+                &p256.template(),
+                &private.template(),
+            )
+        };
+        let (_, key) = ec(&private.clone().and(&limit)).expect("a pair");
+        let sign = || client.sign(session, &plain(M::ECDSA_SHA256), key, b"message").map(drop);
+        assert_eq!(sign(), Ok(()));
+        assert_eq!(left(key), 2);
+        assert_eq!(
+            client.set(session, key, &none().number(A::JETON_USES_LEFT, 3)),
+            Err(Error::AttributeReadOnly)
+        );
+        assert_eq!(client.set(session, key, &none().number(A::JETON_USES_LEFT, 1)), Ok(()));
+        // A query for the length is no use.
+        client.module.sign_init(session, &plain(M::ECDSA_SHA256), key).expect("an operation");
+        client.module.sign(session, b"message", Output::Length).expect("a length");
+        let mut signature = [0; 64];
+        let signed = client.module.sign(session, b"message", Output::Buffer(&mut signature));
+        assert_eq!(signed, Ok(64));
+        assert_eq!((left(key), sign()), (0, Err(Error::KeyExhausted)));
+        let copied = client.copy(session, key, &none());
+        assert_eq!(copied, Err(Error::ActionProhibited));
+        for free in [A::EXTRACTABLE, A::COPYABLE] {
+            let free = private.clone().and(&limit).flag(free, true);
+            assert_eq!(ec(&free), Err(Error::TemplateInconsistent));
+        }
+        // A key that was made without a limit gets none later.
+        let (_, unlimited) = ec(&private).expect("a pair");
+        assert_eq!(client.set(session, unlimited, &limit), Err(Error::AttributeReadOnly));
+
+        // Decryption counts, and a derivation.
+        let limited = RSA.private.clone().without(A::EXTRACTABLE).and(&limit);
+        let key = client.create(session, &limited).expect("a key");
+        let public = client.create(session, &RSA.public).expect("a key");
+        client.module.encrypt_init(session, &plain(M::RSA_PKCS), public).expect("an operation");
+        let (mut ciphertext, mut plaintext) = ([0; 256], [0; 256]);
+        client.module.encrypt(session, b"plain", Output::Buffer(&mut ciphertext)).expect("a ciphertext");
+        for outcome in [Ok(5), Ok(5), Ok(5), Err(Error::KeyExhausted)] {
+            client.module.decrypt_init(session, &plain(M::RSA_PKCS), key).expect("an operation");
+            let buffer = Output::Buffer(&mut plaintext);
+            assert_eq!(client.module.decrypt(session, &ciphertext, buffer), outcome);
+        }
     });
 }

@@ -27,6 +27,17 @@ mod source {
     /// concatenation, and 2 after other derivations that copy bytes. Only Jeton's core sets it
     /// (`src/module/derive/guard.rs`).
     pub(crate) const CKA_JETON_COPIED: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0001;
+
+    /// The number of times that a private key may still be used (`src/token/uses.rs`).
+    pub(crate) const CKA_JETON_USES_LEFT: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0002;
+
+    /// The number of the next one-time key of a stateful private key. Only Jeton's core sets it.
+    pub(crate) const CKA_JETON_NEXT_KEY: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0003;
+
+    /// The incarnation of the token in which the uses of a private key are counted. In another one
+    /// the key is not used: a restored copy of the token must not count the same uses again. Only
+    /// Jeton's core sets it.
+    pub(crate) const CKA_JETON_INCARNATION: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0004;
 }
 
 /// Defines a type of numbers, its constants, and their specification names. If a number has two

@@ -27,7 +27,7 @@ pub(crate) mod rsa;
 mod secret;
 pub(crate) mod set;
 mod slh_dsa;
-mod stateful;
+pub(crate) mod stateful;
 
 /// The families.
 pub(super) const FAMILIES: &[Family] = &[

@@ -1,21 +1,33 @@
-//! Public keys of stateful hash-based signatures (PKCS#11 3.2, "HSS", "XMSS and XMSS^MT"). Their
+//! Keys of stateful hash-based signatures (PKCS#11 3.2, "HSS", "XMSS and XMSS^MT"). Their
 //! SubjectPublicKeyInfo is that of RFC 9802: the bytes of `CKA_VALUE`, without DER around them.
+//!
+//! Private keys are those of HSS. The token generates them; it neither imports nor exports them,
+//! because two copies would use a one-time key twice.
 
 use super::{
-    A, Attributes, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
-    PublicParts, Result, Rule, Value, fixed, made, put_same, value,
+    A, Attributes, Default, Error, Family, KeyType, KeyTypeRow, Kind, Need, ObjectIdentifier, ObjectTypes,
+    PublicParts, Result, Rule, Value, fixed, hidden, made, put_same, value,
 };
-use crate::backend::Stateful;
+use crate::backend::hash_based::hss_uses;
+use crate::backend::{HssType, PairSpec, PrivateParts, Stateful};
 
 const HSS: ObjectTypes = ObjectTypes::member(26);
 const XMSS: ObjectTypes = ObjectTypes::member(27);
 const XMSSMT: ObjectTypes = ObjectTypes::member(28);
+const HSS_PRIVATE: ObjectTypes = ObjectTypes::member(29);
 
 pub(super) const FAMILY: Family = Family {
     rows: &[
         KeyTypeRow {
             key_type: KeyType::HSS,
             public: HSS,
+            private: HSS_PRIVATE,
+            uses: &[A::SIGN, A::VERIFY],
+            pair_spec: |_, private| Ok(PairSpec::Hss { types: hss_types(private)?, threads: 1 }),
+            private_parts: |attributes| {
+                Ok(PrivateParts::Hss { types: hss_types(attributes)?, key: value(attributes)?.into() })
+            },
+            put_private: put_hss_private,
             public_parts: |attributes| parts(attributes, Stateful::Hss),
             put_public: put_hss,
             // RFC 9708: `id-alg-hss-lms-hashsig`.
@@ -46,6 +58,13 @@ pub(super) const FAMILY: Family = Family {
         described(A::HSS_LMS_TYPE),
         described(A::HSS_LMOTS_TYPE),
         made(A::VALUE, Kind::Bytes, HSS.or(XMSS).or(XMSSMT)),
+        fixed(A::HSS_LEVELS, Kind::Number, HSS_PRIVATE, Need::Never, Need::Must),
+        fixed(A::HSS_LMS_TYPES, Kind::Numbers, HSS_PRIVATE, Need::Never, Need::Must),
+        fixed(A::HSS_LMOTS_TYPES, Kind::Numbers, HSS_PRIVATE, Need::Never, Need::Must),
+        hidden(A::VALUE, Kind::Bytes, HSS_PRIVATE, Need::Never),
+        fixed(A::HSS_KEYS_REMAINING, Kind::Number, HSS_PRIVATE, Need::Never, Need::Never)
+            .or(Default::Computed),
+        fixed(A::JETON_NEXT_KEY, Kind::Number, HSS_PRIVATE, Need::Never, Need::Never),
         fixed(A::PARAMETER_SET, Kind::Number, XMSS.or(XMSSMT), Need::Must, Need::Must),
     ],
 };
@@ -71,6 +90,34 @@ fn put_hss(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
         attributes.put(id, Value::Number(word(key, at)?));
     }
     put_same(attributes, A::VALUE, key)
+}
+
+/// Reads the types of the levels. Fails with `TemplateInconsistent` unless there are as many as
+/// levels.
+fn hss_types(attributes: &Attributes) -> Result<Vec<HssType>> {
+    let numbers = |id| match attributes.get(id) {
+        Some(Value::Numbers(numbers)) => Ok(numbers),
+        _ => Err(Error::TemplateIncomplete),
+    };
+    let (lms, ots) = (numbers(A::HSS_LMS_TYPES)?, numbers(A::HSS_LMOTS_TYPES)?);
+    if lms.len() != ots.len() || attributes.number(A::HSS_LEVELS) != Some(lms.len() as u64) {
+        return Err(Error::TemplateInconsistent);
+    }
+    let number = |number: u64| u32::try_from(number).map_err(|_| Error::AttributeValueInvalid);
+    lms.iter().zip(ots).map(|(lms, ots)| Ok(HssType { lms: number(*lms)?, ots: number(*ots)? })).collect()
+}
+
+fn put_hss_private(attributes: &mut Attributes, _: &PublicParts, parts: PrivateParts) -> Result<()> {
+    let PrivateParts::Hss { key, .. } = parts else { return Err(Error::KeyTypeInconsistent) };
+    attributes.put(A::VALUE, Value::Bytes(key));
+    attributes.put(A::JETON_NEXT_KEY, Value::Number(0));
+    Ok(())
+}
+
+/// Returns the number of one-time keys that an HSS key has left; `None` for another object.
+pub(crate) fn one_time_keys_left(attributes: &Attributes) -> Option<u64> {
+    let next = attributes.number(A::JETON_NEXT_KEY)?;
+    Some(hss_uses(&hss_types(attributes).ok()?).ok()?.saturating_sub(next))
 }
 
 /// The key names its parameter set. Fails with `TemplateInconsistent` if the template names another
