@@ -43,6 +43,7 @@ mod support;
 #[cfg(feature = "postgresql")]
 #[path = "../postgresql/control.rs"]
 mod control;
+mod counted;
 #[cfg(feature = "postgresql")]
 mod database;
 mod faults;
@@ -77,6 +78,7 @@ static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocato
 const CASES: &[(&str, fn())] = &[
     ("acknowledged_changes_survive_a_kill", kill::case),
     ("acknowledged_changes_survive_a_power_cut", power::case),
+    ("no_use_of_a_key_is_counted_twice_after_a_kill", counted::case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
     ("exactly_one_concurrent_pin_change_succeeds", pins::changes),
     ("processes_and_threads_lose_nothing", load::case),
@@ -110,6 +112,7 @@ const CASES: &[(&str, fn())] = &[
 const CHILDREN: &[(&str, fn())] = &[
     ("kill", worker::child),
     ("power", power::child),
+    ("counted", counted::child),
     ("login", pins::login_child),
     ("change", pins::change_child),
     ("load", load::child),

@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 use age::x25519::Recipient;
 use common::{PIN, Tool, run, succeed};
 use cryptoki_sys::{
-    CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
-    CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CK_ATTRIBUTE_TYPE, CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VENDOR_DEFINED,
+    CKA_VERIFY, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_KEY_EXHAUSTED,
+    CKR_OK,
 };
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
@@ -36,6 +37,8 @@ const PAGE: usize = 4096;
 /// The limits of a command that reads a hostile backup: the processor time in seconds, and the
 /// memory in KiB.
 const LIMITS: &str = "ulimit -t 20 -v 4000000";
+/// The attribute of Jeton that limits the uses of a private key (`docs/firmware-signing.md`).
+const USES_LEFT: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0002;
 /// The DER of the OID of P-256.
 const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 
@@ -414,6 +417,26 @@ fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
 }
 
 #[test]
+fn only_the_original_token_uses_a_key_that_counts_its_uses() {
+    let Some(setup) = Setup::new() else { return };
+    let uses = |tokens: &str, code| {
+        assert!(succeeds(&mut worker(&setup, tokens, &Role::Use(code))), "{tokens}");
+    };
+    assert!(succeeds(&mut worker(&setup, "tokens", &Role::Limit)));
+    setup.back_up("backup");
+    uses("tokens", CKR_OK);
+    setup.restore("backup", "independent", "--new-serial");
+    uses("independent", CKR_KEY_EXHAUSTED);
+    setup.restore("backup", "later", "");
+    uses("later", CKR_KEY_EXHAUSTED);
+    // A new token key is no copy.
+    setup.ok("rekey");
+    for code in [CKR_OK, CKR_OK, CKR_OK, CKR_OK, CKR_KEY_EXHAUSTED] {
+        uses("tokens", code);
+    }
+}
+
+#[test]
 fn a_restore_beside_the_write_ahead_log_of_an_earlier_token_is_refused() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
@@ -501,6 +524,10 @@ enum Role {
     Work(usize),
     /// Checks that the token has these keys, and that all its keys sign.
     Check(BTreeSet<String>),
+    /// Makes a key pair whose private key may be used five times.
+    Limit,
+    /// Signs with that key. Fails unless the outcome is this return code.
+    Use(u64),
 }
 
 fn worker(setup: &Setup, tokens: &str, role: &Role) -> Child {
@@ -508,6 +535,11 @@ fn worker(setup: &Setup, tokens: &str, role: &Role) -> Child {
     command.current_dir(setup.scratch.path());
     command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file(tokens));
     Child::start(&mut command).expect("this test starts")
+}
+
+/// Waits for a process. Returns whether it succeeded.
+fn succeeds(child: &mut Child) -> bool {
+    matches!(child.finish(jeton_child::UNLIMITED), Silence::Ended(status) if status.success())
 }
 
 /// Not a test: [`worker`] starts this function in a process of its own.
@@ -518,6 +550,8 @@ fn process_of_another_test() {
         Some(role) => match role.expect("a role") {
             Role::Work(number) => generate_keys(number),
             Role::Check(expected) => check_keys(&expected),
+            Role::Limit => limit_key(),
+            Role::Use(code) => use_limited_key(code),
         },
     }
 }
@@ -547,7 +581,6 @@ fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
         backups.push((name, acknowledged.clone(), start.elapsed()));
     }
     setup.write("stop", "");
-    let succeeds = |child: &mut Child| matches!(child.finish(jeton_child::UNLIMITED), Silence::Ended(status) if status.success());
     assert!(workers.iter_mut().all(succeeds));
     assert!(backups.iter().any(|(_, acknowledged, _)| !acknowledged.is_empty()));
     for (name, acknowledged, elapsed) in backups {
@@ -593,6 +626,23 @@ fn generate_keys(number: usize) {
         assert!(signs(&session, private, public));
         jeton_child::say(&label);
     }
+}
+
+fn limit_key() {
+    let (_module, session) = session();
+    let name = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_ID, "limited")];
+    let limit = Attribute::number(USES_LEFT, 5);
+    let public = [&name[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
+    let private = [&name[..], &[limit]].concat();
+    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private).expect("a pair");
+}
+
+fn use_limited_key(expected: u64) {
+    let (_module, session) = session();
+    let key = of_class(&session, CKO_PRIVATE_KEY, Some(b"limited"))[0];
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
+    let code = session.sign(b"data", &mut [0; 64]).map_or_else(|failure| failure.code, |_| CKR_OK);
+    assert_eq!(code, expected);
 }
 
 fn check_keys(expected: &BTreeSet<String>) {
