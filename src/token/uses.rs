@@ -24,7 +24,6 @@ use crate::object::key_type::stateful::one_time_keys_left;
 use crate::object::policy::{Access, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Object};
-use crate::secret::Secret;
 
 /// The keys of a token whose uses this process counts.
 #[derive(Default)]
@@ -65,11 +64,16 @@ impl ClientToken {
     pub(crate) fn take_use(&self, rights: Rights, handle: ObjectHandle) -> Result<u64> {
         // Threads that need the same key would have to wait for the commit anyway.
         let mut taken = self.counted.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let range = taken.entry(self.known(handle)?).or_default();
-        if range.is_empty() {
-            *range = self.reserve_uses(rights, handle)?;
+        let known = self.known(handle)?;
+        let mut range = match taken.remove(&known) {
+            Some(range) => range,
+            None => self.reserve_uses(rights, handle)?,
+        };
+        let number = range.next().ok_or(Error::GeneralError)?;
+        if !range.is_empty() {
+            taken.insert(known, range);
         }
-        range.next().ok_or(Error::GeneralError)
+        Ok(number)
     }
 
     /// Takes uses in the store.
@@ -78,8 +82,9 @@ impl ClientToken {
         let incarnation = self.state().incarnation;
         self.rewrite(rights, handle, |object| {
             let mut attributes = object.attributes().duplicate();
-            let home = attributes.number(A::JETON_INCARNATION);
-            if home.is_some_and(|home| home != incarnation.cast_unsigned()) {
+            let is_stored = attributes.flag(A::TOKEN) == Some(true);
+            let home = is_stored.then_some(incarnation.cast_unsigned());
+            if attributes.number(A::JETON_INCARNATION) != home {
                 warn!(token = self.serial, "a key that counts its uses is not used in a copy of its token");
                 return Err(Error::KeyExhausted);
             }
@@ -120,7 +125,8 @@ impl Uses for KeyUses {
     }
 }
 
-/// A private key whose uses are counted.
+/// A private key whose uses are counted. Operations only sign and decrypt. The functions without an
+/// `Init` function take a use before they parse the key (`session::usable`).
 struct CountedKey {
     key: Arc<dyn PrivateKey>,
     uses: Arc<dyn Uses>,
@@ -138,20 +144,5 @@ impl PrivateKey for CountedKey {
     fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
         self.uses.take()?;
         self.key.decrypt(scheme, input, out)
-    }
-
-    fn decrypt_pkcs1(&self, input: &[u8], fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
-        self.uses.take()?;
-        self.key.decrypt_pkcs1(input, fits)
-    }
-
-    fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        self.uses.take()?;
-        self.key.agree(peer)
-    }
-
-    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
-        self.uses.take()?;
-        self.key.decapsulate(ciphertext)
     }
 }

@@ -182,8 +182,7 @@ fn generate(
     client.module.generate_key_pair(session, &mechanism, &none().template(), &private.template())
 }
 
-/// Returns the number of the one-time key of each level of a signature: from the top, as RFC 8554
-/// encodes it.
+/// Returns the number of the one-time key of the top level of a signature (RFC 8554, 6.2).
 fn leaf(signature: &[u8]) -> u32 {
     u32::from_be_bytes(signature[4..8].try_into().expect("a number"))
 }
@@ -359,7 +358,7 @@ fn a_limit_of_uses_counts_every_use_and_only_falls() {
         let (_, unlimited) = ec(&private).expect("a pair");
         assert_eq!(client.set(session, unlimited, &limit), Err(Error::AttributeReadOnly));
 
-        // Decryption counts, and a derivation.
+        // Decryption counts, too.
         let limited = RSA.private.clone().without(A::EXTRACTABLE).and(&limit);
         let key = client.create(session, &limited).expect("a key");
         let public = client.create(session, &RSA.public).expect("a key");

@@ -51,8 +51,9 @@ struct Lower {
 }
 
 impl Private {
-    /// Generates a key. Fails with `DataInvalid` if no parameter set has these types, if two levels
-    /// have different hashes (SP 800-208, 6), or if there are more than 2^60 one-time keys.
+    /// Generates a key. Fails with `DataInvalid` if there are no or more than 8 levels, if no
+    /// parameter set has their types, if two levels have different hashes, or if there are more
+    /// than 2^60 one-time keys.
     pub(super) fn generate(
         types: &[HssType],
         digest: &dyn Digest,
@@ -149,12 +150,14 @@ pub(super) fn uses(levels: &[Params]) -> u64 {
 
 /// Returns the parameters of the levels. Fails as [`Private::generate`] does.
 pub(super) fn levels(types: &[HssType]) -> Result<Vec<Params>> {
+    if !(1..=super::lms::MAX_LEVELS as usize).contains(&types.len()) {
+        return Err(Error::DataInvalid);
+    }
     let levels: Option<Vec<_>> = types.iter().map(|types| Params::of(types.lms, types.ots)).collect();
     let levels = levels.ok_or(Error::DataInvalid)?;
     let height = levels.iter().map(|level| level.height).sum::<u32>();
     let same = levels.windows(2).all(|pair| pair[0].hash == pair[1].hash);
-    let fits = (1..=super::lms::MAX_LEVELS as usize).contains(&levels.len()) && height <= MOST_USES;
-    if fits && same { Ok(levels) } else { Err(Error::DataInvalid) }
+    if height <= MOST_USES && same { Ok(levels) } else { Err(Error::DataInvalid) }
 }
 
 /// The private key of one tree.
@@ -217,8 +220,11 @@ impl PrivateTree {
             thread::scope(|scope| {
                 let parts = roots.chunks_mut(part * n).enumerate();
                 let compute = &compute;
-                let threads: Vec<_> =
-                    parts.map(|(at, out)| scope.spawn(move || compute(at * part, out))).collect();
+                let start = |(at, out)| {
+                    let thread = thread::Builder::new().name("jeton".into());
+                    thread.spawn_scoped(scope, move || compute(at * part, out)).map_err(|_| Error::HostMemory)
+                };
+                let threads = parts.map(start).collect::<Result<Vec<_>>>()?;
                 threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Error::GeneralError)))
             })?;
         }
