@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use clap::Parser;
 use jeton_agent::rules::Rules;
 use jeton_agent::server::Agent;
 use jeton_agent::ticket::Tickets;
+use signal_hook::consts::SIGTERM;
 
 /// The first descriptor of a socket that systemd passes.
 const FIRST_PASSED: i32 = 3;
@@ -56,6 +58,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
+    // As the first process of a container, the agent would ignore the signal otherwise.
+    let always = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_shutdown(SIGTERM, 0, always)
+        .map_err(|error| error.to_string())?;
     // No core dump has keys, and no process of the same user reads them.
     let limit = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(rustix::process::Resource::Core, limit).map_err(|error| error.to_string())?;

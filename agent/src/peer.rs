@@ -64,7 +64,8 @@ fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
     if outcome == 0 { Ok(credentials) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the supplementary groups of the process that connected.
+/// Returns the supplementary groups of the process that connected. There are none if the host does
+/// not know the option, as an emulator of another architecture.
 fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
     let mut groups = vec![0u32; 64];
     loop {
@@ -79,10 +80,11 @@ fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
             return Ok(groups);
         }
         let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::ERANGE) || groups.len() >= MOST_GROUPS {
-            return Err(error);
+        match error.raw_os_error() {
+            Some(libc::ERANGE) if groups.len() < MOST_GROUPS => groups.resize(MOST_GROUPS, 0),
+            Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(Vec::new()),
+            _ => return Err(error),
         }
-        groups.resize(MOST_GROUPS, 0);
     }
 }
 

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
@@ -297,7 +298,7 @@ fn a_client_in_another_container_is_served() {
     // The agent cannot see the processes outside of its PID namespace.
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", common::PROGRAM]);
-    let Some(agent) = Agent::try_start_with(command, directory.path(), "agent.socket", "") else {
+    let Some(mut agent) = Agent::try_start_with(command, directory.path(), "agent.socket", "") else {
         return println!("skipped: this system does not let users make namespaces");
     };
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
@@ -305,7 +306,17 @@ fn a_client_in_another_container_is_served() {
     let slot = module.slots(true).expect("slots")[0];
     initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
     module.finalize().expect("a module");
-    drop(agent);
+
+    // It is the first process of its container, and ends all the same.
+    let children = format!("/proc/{0}/task/{0}/children", agent.id());
+    let first = fs::read_to_string(children).expect("a process").trim().parse().expect("one child");
+    let first = rustix::process::Pid::from_raw(first).expect("a process");
+    rustix::process::kill_process(first, rustix::process::Signal::TERM).expect("a process");
+    let start = Instant::now();
+    while agent.runs() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the agent ignores SIGTERM");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The agent's user, another user, and their common group. No account is needed.
