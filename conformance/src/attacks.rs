@@ -51,6 +51,7 @@ use keys::{Guarded, Prepare, VICTIM, flag};
 mod allowed;
 mod classic;
 mod consent;
+mod counted;
 mod cuts;
 mod flags;
 mod flows;
@@ -218,6 +219,7 @@ pub fn tasks() -> Vec<Task> {
     points::attacks(&table);
     wraps::attacks(&table);
     flows::attacks(&table);
+    counted::attacks(&table);
     table.0.into_inner()
 }
 

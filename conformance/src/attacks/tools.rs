@@ -22,7 +22,7 @@ pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] = [CKM_RSA_PKCS, OAEP, RAW, CKM_RSA_
 /// The mechanisms with which a public RSA key encrypts.
 pub const RSA_CIPHERS: [CK_MECHANISM_TYPE; 3] = [CKM_RSA_PKCS, OAEP, RAW];
 /// The size of the buffers. No output is larger; the signature of SLH-DSA has 17,088 bytes.
-const BUFFER: usize = 1 << 15;
+pub const BUFFER: usize = 1 << 15;
 
 /// Returns the name of a mechanism without `CKM_`.
 pub fn named(kind: CK_MECHANISM_TYPE) -> String {
