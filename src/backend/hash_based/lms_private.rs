@@ -328,3 +328,49 @@ impl PrivateTree {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Provider;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("digits");
+        (0..text.len()).step_by(2).map(digit).collect()
+    }
+
+    /// Public keys and seeds of the samples of ACVP (LMS, keyGen), with heights 5 and 10. A public
+    /// key has the types and the identifier.
+    #[test]
+    fn a_seed_gives_the_public_key_of_acvp() {
+        let samples = [
+            (
+                "0000000A00000006571284648295F8BE3EF86D53828FED4DBA9A7B575BA634DAC138C7D8C3F903BDA344B53230D93C6F",
+                "863A95143B2F407A888B271D8C66B96FBB30950352043C7ACE311704E4893C4E",
+            ),
+            (
+                "0000000B00000005E5F6FF4CE8FD40EC16D668BF10C6F0568A6048E3C62C4FFA5021E04BFF03B3688B2386A9223D8672",
+                "FD52DCBEDED24485867D117B1C5651F04A37E47DBCB6C197EF74D6968AC2F8E0",
+            ),
+            (
+                "0000000B00000006C9D26767452C2CC63A99A5E7A41B8EADC952B7CEE614C86B9811A1CCE691C53CF438BEAB909777E1",
+                "667F08DC9CC7AEC3D879BA8F7C1AD3A77F27F09AC022B6CA7CAD13325C10F0B6",
+            ),
+            (
+                "0000000A00000005B5EE140CAF2D202F4D5B5B7050CBFEDB295AD558D50F4C52531B06165CECCA5AD1711EF216A406B6",
+                "5B71348E62B5DF3A019783D40B13BC37C1A0104C84993876FB5F5F0A23978CD1",
+            ),
+        ];
+        for ((public, seed), threads) in samples.into_iter().zip(1..) {
+            let public = hex(public);
+            let number = |at: usize| u32::from_be_bytes(public[at..at + 4].try_into().expect("a type"));
+            let params = Params::of(number(0), number(4)).expect("types");
+            let id = public[8..8 + ID].try_into().expect("an identifier");
+            for provider in Provider::ALL {
+                let seed = hex(seed)[..].into();
+                let key = PrivateTree::generate(params, id, seed, provider.digest, threads);
+                assert_eq!(key.expect("a key").tree.encode(), public);
+            }
+        }
+    }
+}
