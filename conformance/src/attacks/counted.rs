@@ -48,7 +48,12 @@ fn repeats(signatures: &[Vec<u8>]) -> bool {
 
 pub fn attacks(t: &Table) {
     let row = |how: &str| {
-        t.row(SOURCE, format!("sign twice with one one-time key, {how}"), &[CKM_HSS_KEY_PAIR_GEN, HSS], stored())
+        t.row(
+            SOURCE,
+            format!("sign twice with one one-time key, {how}"),
+            &[CKM_HSS_KEY_PAIR_GEN, HSS],
+            stored(),
+        )
     };
     row("by two threads").holds(|a, (_, key)| {
         let sessions = [a.another().setup()?.session, a.another().setup()?.session];
