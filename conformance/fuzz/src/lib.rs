@@ -24,6 +24,7 @@ pub mod backup;
 pub mod frames;
 pub mod import;
 pub mod migrate;
+pub mod signatures;
 pub mod store;
 pub mod targets;
 

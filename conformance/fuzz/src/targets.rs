@@ -1,13 +1,13 @@
 //! The fuzz targets by name. The programs in `targets/` pass them to the fuzz engine, and the test
 //! `corpus` passes them every file of their corpora.
 
-use crate::{backup, calls, frames, import, migrate, store};
+use crate::{backup, calls, frames, import, migrate, signatures, store};
 
 /// A target: its name, which is also the name of its corpus, and the function that reads an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const ALL: [Target; 8] = [
+pub const ALL: [Target; 9] = [
     ("abi", abi),
     ("params", params),
     ("template", template),
@@ -16,6 +16,7 @@ pub const ALL: [Target; 8] = [
     ("migrate", migrate::read),
     ("backup", backup::read),
     ("frames", frames::read),
+    ("signatures", signatures::read),
 ];
 
 /// Functions that take a mechanism or the parameter of a message, and functions that use or end the
