@@ -217,6 +217,17 @@ pub fn with(mut template: Vec<Attribute>, attribute: Attribute) -> Vec<Attribute
     template
 }
 
+/// Returns the attributes of a private HSS key with one level, `LMS_SHA256_M32_H5` with
+/// `LMOTS_SHA256_N32_W4` (RFC 8554, 5.1 and 4.1): it has 32 one-time keys.
+pub fn hss_levels() -> Vec<Attribute> {
+    vec![
+        Attribute::number(CKA_HSS_LEVELS, 1),
+        Attribute::number(CKA_HSS_LMS_TYPES, 5),
+        Attribute::number(CKA_HSS_LMOTS_TYPES, 3),
+        Attribute::flag(CKA_SIGN, true),
+    ]
+}
+
 /// Returns the bytes of hexadecimal digits.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();

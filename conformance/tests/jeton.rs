@@ -12,7 +12,7 @@ mod support;
 /// Cases where PKCS#11 3.2 leaves the choice to the token, or where other modules read a clause in
 /// another way. Each entry has the function, the situation, and the answer that real programs need
 /// from Jeton. The comment before each group of cases names the clause.
-const ANSWERS: [(&str, &str, &str); 46] = [
+const ANSWERS: [(&str, &str, &str); 47] = [
     // The tables of the mechanisms: "Single-part operations only".
     ("C_SignUpdate", "with CKM_ECDSA", "CKR_OPERATION_NOT_INITIALIZED"),
     ("C_SignUpdate", "with CKM_RSA_X_509", "CKR_OPERATION_NOT_INITIALIZED"),
@@ -20,6 +20,8 @@ const ANSWERS: [(&str, &str, &str); 46] = [
     ("C_SignUpdate", "with CKM_RSA_PKCS_PSS", "CKR_OPERATION_NOT_INITIALIZED"),
     ("C_SignUpdate", "with CKM_HASH_ML_DSA", "CKR_OPERATION_NOT_INITIALIZED"),
     ("C_SignUpdate", "with CKM_HASH_SLH_DSA", "CKR_OPERATION_NOT_INITIALIZED"),
+    // "HSS": CKA_HSS_KEYS_REMAINING.
+    ("C_Sign", "with CKM_HSS until no one-time key remains", "CKR_KEY_EXHAUSTED"),
     ("C_DecryptUpdate", "with CKM_RSA_PKCS_OAEP", "CKR_OPERATION_NOT_INITIALIZED"),
     ("C_VerifySignatureUpdate", "with CKM_ECDSA", "CKR_OPERATION_NOT_INITIALIZED"),
     // "Common key attributes": CKA_SENSITIVE and CKA_EXTRACTABLE depend on the mechanism or the

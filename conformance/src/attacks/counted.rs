@@ -12,27 +12,18 @@ use super::Guarded::Kept;
 use super::keys::*;
 use super::tools::*;
 use super::{Setup, Table};
+use crate::fixture::hss_levels;
 
 const SOURCE: &str = "SP 800-208";
 const HSS: CK_MECHANISM_TYPE = CKM_HSS;
-/// `LMS_SHA256_M32_H5` and `LMOTS_SHA256_N32_W4` (RFC 8554, 5.1 and 4.1): 32 one-time keys.
-const TYPES: [CK_ULONG; 2] = [5, 3];
 /// The signatures of each thread.
 const SIGNATURES: usize = 16;
 const MESSAGE: &[u8] = b"message";
 
 /// Describes a key pair with one level on the token.
 fn stored() -> Pair {
-    let [lms, ots] = TYPES.map(CK_ULONG::to_ne_bytes);
-    let levels = [
-        number(CKA_HSS_LEVELS, 1),
-        bytes(CKA_HSS_LMS_TYPES, lms),
-        bytes(CKA_HSS_LMOTS_TYPES, ots),
-        flag(CKA_TOKEN, true),
-        flag(CKA_SIGN, true),
-    ];
-    let pair = Pair::of(CKM_HSS_KEY_PAIR_GEN, [flag(CKA_VERIFY, true)], []);
-    Pair { private: pair.private.guarded(Kept).and(levels), ..pair }
+    let pair = Pair::of(CKM_HSS_KEY_PAIR_GEN, [flag(CKA_VERIFY, true)], [flag(CKA_TOKEN, true)]);
+    Pair { private: pair.private.guarded(Kept).and(hss_levels()), ..pair }
 }
 
 /// Returns the number of the one-time key in a signature with one level (RFC 8554, 6.2).

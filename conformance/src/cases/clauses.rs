@@ -10,7 +10,7 @@ use jeton_vectors::hex;
 
 use super::programs::RSA_SIZE;
 use super::{Case, DIGEST, ECDSA, HMAC, SHA256, case};
-use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, hss_levels, open_key, with};
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
 /// mechanism.
@@ -26,6 +26,9 @@ const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHAN
 const TOO_SHORT: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
 /// The codes for Triple DES, which a module may lack.
 const DES3: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
+
+/// PKCS#11 3.2, "HSS": a module may lack it, or this parameter set.
+const EXHAUSTED: &[CK_RV] = &[CKR_KEY_EXHAUSTED, CKR_MECHANISM_INVALID, CKR_ATTRIBUTE_VALUE_INVALID];
 
 /// RFC 5903, 8.1: a private key of P-256, and the public key of the other side.
 const OWN: &str = "c88f01f510d9ac3f70a292daa2316de544e9aab8afe84049c62a9c57862d1433";
@@ -158,6 +161,24 @@ pub const CASES: &[Case] = &[
     }),
     case("C_SignUpdate", "with CKM_HASH_SLH_DSA", NO_PARTS, |fixture| {
         sign_part(fixture, &hash_sign(CKM_HASH_SLH_DSA), Key::SlhDsa, &DIGEST)
+    }),
+    case("C_Sign", "with CKM_HSS until no one-time key remains", EXHAUSTED, |fixture| {
+        let (public, key) = fixture.session.generate_key_pair(
+            &Mechanism::new(CKM_HSS_KEY_PAIR_GEN),
+            &[Attribute::flag(CKA_TOKEN, false), Attribute::flag(CKA_VERIFY, true)],
+            &with(hss_levels(), Attribute::flag(CKA_TOKEN, false)),
+        )?;
+        let (session, mechanism, mut signature) = (fixture.fresh()?, Mechanism::new(CKM_HSS), [0; 4096]);
+        for used in 0..32 {
+            let left = fixture.session.number(key, CKA_HSS_KEYS_REMAINING);
+            ensure("C_GetAttributeValue", left == Some(32 - used))?;
+            session.sign_init(&mechanism, key)?;
+            let length = session.sign(b"message", &mut signature)?;
+            session.verify_init(&mechanism, public)?;
+            ensure("C_Verify", session.verify(b"message", &signature[..length])?)?;
+        }
+        session.sign_init(&mechanism, key)?;
+        session.sign(b"message", &mut signature).map(drop)
     }),
     case("C_DecryptUpdate", "with CKM_RSA_PKCS_OAEP", NO_PARTS, |fixture| {
         let session = fixture.fresh()?;
