@@ -8,7 +8,7 @@ use serde::Serialize;
 use x509_cert::Certificate;
 
 use crate::Error;
-use crate::client::{Attribute, ObjectHandle, Session, TokenInfo, key_types};
+use crate::client::{Attribute, ObjectHandle, Session, TokenInfo, key_types, names};
 use crate::token_file;
 use crate::uri::Uri;
 
@@ -29,6 +29,10 @@ pub struct Description {
     pub usage: Vec<&'static str>,
     /// How the object is protected.
     pub access: Vec<&'static str>,
+    /// The number of times that a private key may still be used, if it is limited. The one-time
+    /// keys of HSS are such a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uses_left: Option<CK_ULONG>,
     /// The size of a data object or a certificate in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
@@ -101,11 +105,26 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
         key_type: is_key.then(|| key_type(session, object)),
         usage: if is_key { set(&USAGES) } else { Vec::new() },
         access: set(&ACCESS),
+        uses_left: uses_left(session, object),
         size: sized.then(|| session.bytes(object, CKA_VALUE).len()),
         id: hex(&id),
         uri: uri.to_string(),
         label,
     }
+}
+
+/// Returns the number of times that a private key may still be used, if it is limited.
+pub fn uses_left(session: &Session, key: ObjectHandle) -> Option<CK_ULONG> {
+    [CKA_HSS_KEYS_REMAINING, names::JETON_USES_LEFT]
+        .into_iter()
+        .filter_map(|kind| session.number(key, kind))
+        .min()
+}
+
+/// Returns the number of one-time keys that a private key of HSS had at first. Only Jeton's keys
+/// show it.
+pub fn one_time_keys(session: &Session, key: ObjectHandle) -> Option<CK_ULONG> {
+    Some(session.number(key, CKA_HSS_KEYS_REMAINING)? + session.number(key, names::JETON_NEXT_KEY)?)
 }
 
 /// Returns the type of a key with its size, curve or parameter set, for example `RSA 2048`.

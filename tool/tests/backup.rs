@@ -20,13 +20,12 @@ use std::time::{Duration, Instant};
 use age::x25519::Recipient;
 use common::{PIN, Tool, run, succeed};
 use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VENDOR_DEFINED,
-    CKA_VERIFY, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_KEY_EXHAUSTED,
-    CKR_OK,
+    CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
+    CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_KEY_EXHAUSTED, CKR_OK,
 };
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
-use jeton_tool::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
+use jeton_tool::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User, names};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,8 +36,6 @@ const PAGE: usize = 4096;
 /// The limits of a command that reads a hostile backup: the processor time in seconds, and the
 /// memory in KiB.
 const LIMITS: &str = "ulimit -t 20 -v 4000000";
-/// The attribute of Jeton that limits the uses of a private key (`docs/firmware-signing.md`).
-const USES_LEFT: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0002;
 /// The DER of the OID of P-256.
 const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 
@@ -631,7 +628,7 @@ fn generate_keys(number: usize) {
 fn limit_key() {
     let (_module, session) = session();
     let name = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_ID, "limited")];
-    let limit = Attribute::number(USES_LEFT, 5);
+    let limit = Attribute::number(names::JETON_USES_LEFT, 5);
     let public = [&name[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
     let private = [&name[..], &[limit]].concat();
     session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private).expect("a pair");

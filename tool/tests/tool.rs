@@ -443,6 +443,36 @@ fn a_chain_is_imported_each_certificate_with_the_id_of_its_key() {
 }
 
 #[test]
+fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
+    let Some(tool) = with_openssl() else { return };
+    tool.configure("[stateful]\nreserve = 15\n");
+    tool.write("firmware", "firmware");
+    let key = tool.json("key generate --type hss:5/4 --label firmware --json");
+    assert_eq!(key[0]["uses_left"], 32, "{key}");
+    let sign = "sign firmware --label firmware --out signature --force";
+    assert!(!tool.ok(sign).contains("left"));
+    let text = tool.ok(sign);
+    assert!(text.contains("warning: 2 of 32 one-time keys are left"), "{text}");
+    assert!(tool.ok("verify firmware --label firmware --signature signature").contains("is valid"));
+    assert!(tool.ok("object list --long").contains("Uses:    2 left"));
+    tool.ok("cert self-sign --label firmware --subject CN=Root --ca --out root.pem");
+    let parsed = tool.shell("openssl asn1parse -in root.pem");
+    // RFC 9802: both algorithms and the key. OpenSSL 3.0 has no name for them.
+    let names = ["1.2.840.113549.1.9.16.3.17", "id-alg-hss-lms-hashsig"];
+    let found = parsed.lines().filter(|line| names.iter().any(|name| line.ends_with(name))).count();
+    assert_eq!(found, 3, "{parsed}");
+    tool.fails(1, sign);
+
+    tool.ok("key generate --type ec:p256 --label limited --uses 15");
+    assert!(tool.ok("object show --label limited --class private").contains("Uses:    15 left"));
+    tool.ok("sign firmware --label limited --out signature --force");
+    let text = tool.fails(1, "sign firmware --label limited --out signature --force");
+    assert!(text.contains("CKR_KEY_EXHAUSTED"), "{text}");
+    tool.fails(2, "key generate --type aes:256 --label secret --uses 3");
+    tool.fails(2, "key generate --type hss:5/3 --label other");
+}
+
+#[test]
 fn a_wrong_signature_is_not_valid() {
     let Some(tool) = Tool::new() else { return };
     for kind in ["ec:p521", "rsa:2048", "ed25519"] {

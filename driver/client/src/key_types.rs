@@ -11,6 +11,10 @@ pub const RSA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 /// in SubjectPublicKeyInfo is the identifier of the curve.
 pub const EC: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 
+/// DER of the object identifier of HSS and LMS (RFC 9708). It has no parameter: a key names its
+/// parameter set itself.
+pub const HSS: &[u8] = b"\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x03\x11";
+
 /// A type of key.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyType {

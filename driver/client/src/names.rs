@@ -7,6 +7,12 @@ use cryptoki_sys as sys;
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG};
 use jeton_names::{AttributeType, MechanismType, ReturnCode};
 
+/// The number of times that a private key may still be used. Only Jeton has this attribute
+/// (docs/firmware-signing.md).
+pub const JETON_USES_LEFT: CK_ATTRIBUTE_TYPE = AttributeType::JETON_USES_LEFT.0 as CK_ATTRIBUTE_TYPE;
+/// The number of the next one-time key of a private key of HSS. Only Jeton has this attribute.
+pub const JETON_NEXT_KEY: CK_ATTRIBUTE_TYPE = AttributeType::JETON_NEXT_KEY.0 as CK_ATTRIBUTE_TYPE;
+
 /// Returns a return code in the form `CKR_PIN_INCORRECT (0xA0)`.
 pub fn return_code(code: CK_RV) -> String {
     match ReturnCode(wide(code)).name() {

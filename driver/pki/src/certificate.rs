@@ -66,6 +66,10 @@ impl Signer {
                 AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
             return Ok(Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) });
         }
+        // RFC 9802, 5: the signature has the same identifier as the key.
+        if oid == key_types::HSS {
+            return Ok(plain(CKM_HSS));
+        }
         match key_types::of_oid(&oid).map(|row| row.kind) {
             Some(CKK_EC_EDWARDS) => Ok(plain(CKM_EDDSA)),
             Some(CKK_ML_DSA) => Ok(plain(CKM_ML_DSA)),
@@ -75,7 +79,7 @@ impl Signer {
     }
 
     /// Returns how the key of a SubjectPublicKeyInfo made a signature with this algorithm. Accepts
-    /// RSA (PKCS #1 v1.5), ECDSA, EdDSA, ML-DSA and SLH-DSA.
+    /// RSA (PKCS #1 v1.5), ECDSA, EdDSA, ML-DSA, SLH-DSA and HSS.
     pub fn of_signature(info: &[u8], algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Error> {
         let own = Self::of(info)?;
         let rsa = |mechanism| Self { mechanism: Mechanism::new(mechanism), ..own.clone() };
@@ -157,8 +161,8 @@ pub fn sign(
 ) -> Result<Vec<u8>, Error> {
     session.sign_init(mechanism, key)?;
     login.again(session, key)?;
-    // The longest signature has 49,856 bytes: SLH-DSA with a parameter set 256f.
-    let mut signature = vec![0; 64 << 10];
+    // The longest signature has less than 80,000 bytes: HSS with 8 levels of 265 chains.
+    let mut signature = vec![0; 80_000];
     let length = session.sign(input, &mut signature)?;
     signature.truncate(length);
     Ok(signature)

@@ -14,6 +14,8 @@ pub struct KeyType {
     pub shape: Shape,
     /// The attributes of the public key, or of the secret key.
     pub parameters: Vec<Attribute>,
+    /// The attributes of the private key.
+    pub private: Vec<Attribute>,
     /// The usages that the keys have by default.
     pub usages: &'static [Usage],
 }
@@ -74,10 +76,11 @@ impl Usage {
 /// The names that `--type` takes, for help and errors.
 pub const NAMES: &str = "rsa:BITS, ec:CURVE (p256, p384, p521, secp256k1), ed25519, ed448, x25519, x448, ml-dsa-44, \
 ml-dsa-65, ml-dsa-87, ml-kem-512, ml-kem-768, ml-kem-1024, slh-dsa-SET (for example slh-dsa-sha2-128s), aes:BITS, \
-generic:BYTES";
+generic:BYTES, hss:HEIGHT/W,... and hss-192:HEIGHT/W,... (levels of LMS with SHA-256 or SHA-256/192: hss:15/4 makes \
+32,768 signatures)";
 
 /// Names that completions of shells propose.
-pub const EXAMPLES: [&str; 19] = [
+pub const EXAMPLES: [&str; 20] = [
     "rsa:2048",
     "rsa:3072",
     "rsa:4096",
@@ -97,6 +100,7 @@ pub const EXAMPLES: [&str; 19] = [
     "ml-kem-1024",
     "aes:256",
     "generic:32",
+    "hss:15/4",
 ];
 
 impl KeyType {
@@ -112,7 +116,8 @@ impl KeyType {
             name.split_once(':').map_or((name, None), |(family, detail)| (family, Some(detail)));
         let number = |default: CK_ULONG| detail.map_or(Some(default), |detail| detail.parse().ok());
         let pair = |mechanism, parameters, usages| {
-            Some(Self { mechanism: Mechanism::new(mechanism), shape: Shape::Pair, parameters, usages })
+            let (mechanism, private) = (Mechanism::new(mechanism), Vec::new());
+            Some(Self { mechanism, shape: Shape::Pair, parameters, private, usages })
         };
         let of_row = |row: &key_types::KeyType| {
             let usages: &[Usage] = match row.kind {
@@ -143,14 +148,39 @@ impl KeyType {
                     .filter(|_| bits % 8 == 0)
             }
             "generic" => Self::secret(CKM_GENERIC_SECRET_KEY_GEN, number(32)?, &[Usage::Sign, Usage::Derive]),
+            "hss" | "hss-192" => {
+                let made = pair(CKM_HSS_KEY_PAIR_GEN, Vec::new(), &[Usage::Sign])?;
+                Some(Self { private: levels(detail?, family == "hss-192")?, ..made })
+            }
             _ => key_types::named(name).filter(|row| row.kind != CKK_EC).and_then(of_row),
         }
     }
 
     fn secret(mechanism: CK_MECHANISM_TYPE, bytes: CK_ULONG, usages: &'static [Usage]) -> Option<Self> {
         let parameters = vec![Attribute::number(CKA_VALUE_LEN, bytes)];
-        Some(Self { mechanism: Mechanism::new(mechanism), shape: Shape::Secret, parameters, usages })
+        let (mechanism, private) = (Mechanism::new(mechanism), Vec::new());
+        Some(Self { mechanism, shape: Shape::Secret, parameters, private, usages })
     }
+}
+
+/// Returns the attributes for the levels of a private key of HSS: the height of each level and the
+/// bits of a digit (RFC 8554, 5.1 and 4.1), or those with SHA-256/192 (SP 800-208, 4).
+fn levels(text: &str, is_short: bool) -> Option<Vec<Attribute>> {
+    let (mut trees, mut ots) = (Vec::new(), Vec::new());
+    for level in text.split(',') {
+        let (height, bits) = level.split_once('/')?;
+        let place = |list: &[&str], wanted| list.iter().position(|one| *one == wanted);
+        let tree = place(&["5", "10", "15", "20", "25"], height)? as CK_ULONG;
+        let digit = place(&["1", "2", "4", "8"], bits)? as CK_ULONG;
+        trees.extend((tree + if is_short { 10 } else { 5 }).to_ne_bytes());
+        ots.extend((digit + if is_short { 5 } else { 1 }).to_ne_bytes());
+    }
+    let levels = trees.len() / size_of::<CK_ULONG>();
+    Some(vec![
+        Attribute::number(CKA_HSS_LEVELS, levels as CK_ULONG),
+        Attribute::bytes(CKA_HSS_LMS_TYPES, trees),
+        Attribute::bytes(CKA_HSS_LMOTS_TYPES, ots),
+    ])
 }
 
 #[cfg(test)]
@@ -174,12 +204,28 @@ mod tests {
             "aes:128",
             "aes",
             "generic:64",
+            "hss:15/4",
+            "hss-192:5/8,25/1",
         ] {
             assert!(KeyType::parse(name).is_ok(), "{name}");
         }
-        for name in
-            ["", "rsa:x", "ec:p257", "ed25519:1", "ml-dsa", "ml-dsa-44:x", "slh-dsa", "aes:129", "dsa"]
-        {
+        for name in [
+            "",
+            "rsa:x",
+            "ec:p257",
+            "ed25519:1",
+            "ml-dsa",
+            "ml-dsa-44:x",
+            "slh-dsa",
+            "aes:129",
+            "dsa",
+            "hss",
+            "hss:",
+            "hss:15",
+            "hss:15/3",
+            "hss:16/4",
+            "hss:15/4,",
+        ] {
             assert!(KeyType::parse(name).is_err(), "{name}");
         }
     }

@@ -8,11 +8,12 @@ use cryptoki_sys::*;
 use jeton_client::text::hex;
 use jeton_pki::certificate::{Login, Signer, sign};
 use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
-use jeton_tool::object::{partner, public_key_info};
+use jeton_tool::object::{one_time_keys, partner, public_key_info, uses_left};
 use jeton_tool::{Cause, Error};
 
 use super::key::rsa_oaep;
 use super::out::{self, Output};
+use super::pin::warn;
 use super::target::{Chosen, Need, Objects};
 
 /// A key, and the file that it is used on.
@@ -28,8 +29,8 @@ struct Work {
 /// Sign a file with a key of the token.
 ///
 /// By default the signature has the form that X.509 and OpenSSL use. RSA keys sign with SHA-256.
-/// ECDSA signatures are in DER, and the curve determines the hash. EdDSA, ML-DSA and SLH-DSA keys
-/// sign the file itself. With --mechanism the signature has the form of PKCS#11.
+/// ECDSA signatures are in DER, and the curve determines the hash. EdDSA, ML-DSA, SLH-DSA and HSS
+/// keys sign the file itself. With --mechanism the signature has the form of PKCS#11.
 #[derive(Args)]
 pub struct Sign {
     #[command(flatten)]
@@ -52,6 +53,11 @@ impl Sign {
             Some(name) => sign(&session, key, &mechanism(name)?, &login, &message)?,
             None => signer(&session, key)?.sign(&session, key, &login, &message)?,
         };
+        if let (Some(left), Some(keys)) = (uses_left(&session, key), one_time_keys(&session, key))
+            && left <= keys / 10
+        {
+            warn(&format!("{left} of {keys} one-time keys are left"));
+        }
         self.output.binary(&signature)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -130,6 +130,7 @@ fn show_one(object: &Description) -> Result<(), Error> {
         ("ID:", object.id.clone()),
         ("Size:", size),
         ("Usage:", object.usage.join(", ")),
+        ("Uses:", object.uses_left.map_or(String::new(), |uses| format!("{uses} left"))),
         ("Access:", object.access.join(", ")),
         ("URI:", object.uri.clone()),
     ];

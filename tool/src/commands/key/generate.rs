@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use cryptoki_sys::*;
 use jeton_pki::key_type::{self, KeyType, Shape};
-use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
+use jeton_tool::client::{Access, Attribute, ObjectHandle, Session, names};
 use jeton_tool::object::{describe, key_type, partner};
 use jeton_tool::{Cause, Error};
 
@@ -25,6 +25,10 @@ pub(super) struct Generate {
     #[arg(long = "type", value_name = "TYPE", long_help = key_type::NAMES, hide_possible_values = true,
           value_parser = Proposed(&key_type::EXAMPLES))]
     kind: String,
+    /// The number of times that the private key may be used. Only Jeton has such a limit. Nothing
+    /// raises it.
+    #[arg(long, value_name = "NUMBER")]
+    uses: Option<CK_ULONG>,
     #[command(flatten)]
     key: NewKey,
 }
@@ -34,6 +38,9 @@ impl Generate {
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let kind = KeyType::parse(&self.kind)?;
         let usages = self.key.permissions.usages(kind.usages)?;
+        if self.uses.is_some() && kind.shape == Shape::Secret {
+            return Err(Error::Usage("--uses limits private keys only".to_owned()));
+        }
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
         let class = if kind.shape == Shape::Pair { CKO_PRIVATE_KEY } else { CKO_SECRET_KEY };
@@ -69,8 +76,9 @@ impl Generate {
                 vec![session.generate_key(&kind.mechanism, &template)?]
             }
             Shape::Pair => {
-                let (mut public, mut private) =
-                    ([&common[..], &kind.parameters].concat(), [&common[..], &secret].concat());
+                let mut public = [&common[..], &kind.parameters].concat();
+                let mut private = [&common[..], &secret, &kind.private].concat();
+                private.extend(self.uses.map(|uses| Attribute::number(names::JETON_USES_LEFT, uses)));
                 for usage in usages {
                     let (of_public, of_private) = usage.attributes();
                     public.push(Attribute::flag(of_public, true));
@@ -88,7 +96,7 @@ impl Generate {
 
 /// Returns whether a key has the type of `kind`: the parameters that a key shows.
 fn has_type(session: &Session, key: ObjectHandle, kind: &KeyType) -> bool {
-    kind.parameters.iter().all(|parameter| match parameter.kind {
+    kind.parameters.iter().chain(&kind.private).all(|parameter| match parameter.kind {
         CKA_MODULUS_BITS => {
             let bits = 8 * session.bytes(key, CKA_MODULUS).len() as CK_ULONG;
             *parameter == Attribute::number(CKA_MODULUS_BITS, bits)
