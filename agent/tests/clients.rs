@@ -79,7 +79,7 @@ fn leave(directory: &Path) {
     sessions[2].digest_init(&Mechanism::new(CKM_SHA256)).expect("an operation");
     sessions[2].digest_update(&[1; 1000]).expect("a part");
     jeton_child::say(&"ready");
-    std::thread::sleep(LIMIT);
+    thread::sleep(LIMIT);
 }
 
 /// Returns the resident memory of a process in KiB.
@@ -111,7 +111,7 @@ fn kill_clients(rounds: usize) {
     let start = Instant::now();
     while status(&socket(directory)).expect("an agent").applications != 1 {
         assert!(start.elapsed() < LIMIT, "an application of a killed client stays");
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(status(&socket(directory)).expect("an agent").sessions, 0);
     let objects = session(&module).find(&[]).expect("a search");
@@ -222,7 +222,7 @@ fn use_keys(directory: &Path) {
     let bytes = session.attribute(find("bytes"), CKA_VALUE).expect("the wrapped key");
     session.unwrap_key(&Mechanism::new(CKM_AES_KEY_WRAP_PAD), wrapping, &bytes, &template).expect("a key");
     jeton_child::say(&"done");
-    std::thread::sleep(LIMIT);
+    thread::sleep(LIMIT);
     drop(mark);
 }
 
@@ -356,7 +356,7 @@ fn another_user_of_the_group_reads_and_signals_nothing() {
     let start = Instant::now();
     while UnixStream::connect(&socket).is_err() {
         assert!(start.elapsed() < LIMIT, "the agent does not answer");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
     module.initialize(Some(&common::parameters_of(std::slice::from_ref(&socket)))).expect("an agent");
