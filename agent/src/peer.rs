@@ -65,7 +65,7 @@ fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
 }
 
 /// Returns the supplementary groups of the process that connected. There are none if the host does
-/// not know the option, as an emulator of another architecture.
+/// not give them, as an emulator of another architecture: QEMU has a buffer for one group only.
 fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
     let mut groups = vec![0u32; 64];
     loop {
@@ -82,7 +82,7 @@ fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::ERANGE) if groups.len() < MOST_GROUPS => groups.resize(MOST_GROUPS, 0),
-            Some(libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(Vec::new()),
+            Some(libc::ERANGE | libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(Vec::new()),
             _ => return Err(error),
         }
     }
