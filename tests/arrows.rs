@@ -84,6 +84,7 @@ const PACKAGES: [(&str, &[&str]); 22] = [
             "agent",
             "agent/protocol",
             "driver/client",
+            "tests/vectors",
             "tool/formats",
             "tool/migrate",
         ],
