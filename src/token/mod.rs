@@ -32,6 +32,7 @@ mod epoch;
 mod load;
 mod objects;
 mod pin;
+mod reserve;
 mod rewrite;
 mod search;
 mod uses;

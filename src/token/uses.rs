@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tracing::warn;
 
 use super::ClientToken;
+use super::reserve::{Reserved, Stock};
 use crate::backend::{Encryption, PrivateKey, PublicParts, Scheme, Signer, Uses};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
@@ -28,8 +29,7 @@ use crate::object::{Attributes, Object};
 /// The keys of a token whose uses this process counts.
 #[derive(Default)]
 pub(super) struct Counted {
-    /// The uses of each key that were taken in the store and not used yet.
-    taken: Mutex<HashMap<ObjectHandle, Range<u64>>>,
+    reserved: Reserved,
     /// The parsed keys. Each use replaces the object, which would have to be parsed again.
     parsed: Mutex<HashMap<ObjectHandle, Weak<dyn PrivateKey>>>,
 }
@@ -62,23 +62,12 @@ impl ClientToken {
     /// Takes a use of a private key and returns its number, which for a stateful key is that of a
     /// one-time key. No other call gets the number. Fails with `KeyExhausted` if no use is left.
     pub(crate) fn take_use(&self, rights: Rights, handle: ObjectHandle) -> Result<u64> {
-        // Threads that need the same key would have to wait for the commit anyway.
-        let mut taken = self.counted.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.known(handle)?;
-        let mut range = match taken.remove(&known) {
-            Some(range) => range,
-            None => self.reserve_uses(rights, handle)?,
-        };
-        let number = range.next().ok_or(Error::GeneralError)?;
-        if !range.is_empty() {
-            taken.insert(known, range);
-        }
-        Ok(number)
+        self.counted.reserved.take(self.known(handle)?, || self.reserve_uses(rights, handle))
     }
 
     /// Takes uses in the store.
     fn reserve_uses(&self, rights: Rights, handle: ObjectHandle) -> Result<Range<u64>> {
-        let range = Cell::new((0, 0));
+        let range = Cell::new(None);
         let incarnation = self.state().incarnation;
         self.rewrite(rights, handle, |object| {
             let mut attributes = object.attributes().duplicate();
@@ -88,28 +77,29 @@ impl ClientToken {
                 warn!(token = self.serial, "a key that counts its uses is not used in a copy of its token");
                 return Err(Error::KeyExhausted);
             }
-            let taken = take(&mut attributes, self.settings.reserve).ok_or(Error::KeyExhausted)?;
-            range.set(taken);
+            range.set(Some(take(&mut attributes, self.settings.reserve).ok_or(Error::KeyExhausted)?));
             Ok(attributes)
         })?;
-        Ok(range.get().0..range.get().1)
+        range.take().ok_or(Error::GeneralError)
     }
 }
 
-/// Takes at most `count` uses in the attributes of a key. Returns the number of the first and of
-/// the one after the last; `None` if no use is left.
-fn take(attributes: &mut Attributes, count: u64) -> Option<(u64, u64)> {
-    let left = [attributes.number(A::JETON_USES_LEFT), one_time_keys_left(attributes)];
-    let count = left.into_iter().flatten().fold(count, u64::min);
-    if let Some(left) = left[0] {
-        attributes.put(A::JETON_USES_LEFT, Value::Number(left - count));
+/// Takes at most `count` uses in the attributes of a key. Returns their numbers; `None` if no use
+/// is left.
+fn take(attributes: &mut Attributes, count: u64) -> Option<Range<u64>> {
+    let one_time_keys = match attributes.number(A::JETON_NEXT_KEY) {
+        Some(next) => Some((next, one_time_keys_left(attributes)?)),
+        None => None,
+    };
+    let mut stock = Stock { uses_left: attributes.number(A::JETON_USES_LEFT), one_time_keys };
+    let range = stock.take(count);
+    if let Some(left) = stock.uses_left {
+        attributes.put(A::JETON_USES_LEFT, Value::Number(left));
     }
-    let first = attributes.number(A::JETON_NEXT_KEY);
-    if let Some(first) = first {
-        attributes.put(A::JETON_NEXT_KEY, Value::Number(first + count));
+    if let Some((next, _)) = stock.one_time_keys {
+        attributes.put(A::JETON_NEXT_KEY, Value::Number(next));
     }
-    let first = first.unwrap_or(0);
-    (count != 0).then_some((first, first + count))
+    range
 }
 
 /// The uses of one key for one session.

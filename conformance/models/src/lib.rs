@@ -31,6 +31,11 @@ pub mod table;
 #[path = "../../../src/token/epoch.rs"]
 mod epoch;
 
+#[path = "../../../src/token/reserve.rs"]
+mod reserve;
+
+pub mod uses;
+
 /// Replaces the module for secrets, because the models have no secrets.
 pub mod secret {
     pub fn clear_registers() {}
