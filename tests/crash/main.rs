@@ -58,6 +58,10 @@ mod open_files;
 mod pins;
 mod power;
 mod process;
+#[cfg(feature = "postgresql")]
+#[path = "../postgresql/proxy.rs"]
+#[allow(dead_code, reason = "the tests of tests/postgresql use the rest")]
+mod proxy;
 mod scan;
 mod secrets;
 #[cfg(feature = "postgresql")]
@@ -79,6 +83,7 @@ const CASES: &[(&str, fn())] = &[
     ("acknowledged_changes_survive_a_kill", kill::case),
     ("acknowledged_changes_survive_a_power_cut", power::case),
     ("no_use_of_a_key_is_counted_twice_after_a_kill", counted::case),
+    ("no_use_of_a_key_is_counted_twice_after_a_power_cut", counted::power_case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
     ("exactly_one_concurrent_pin_change_succeeds", pins::changes),
     ("processes_and_threads_lose_nothing", load::case),
@@ -105,6 +110,8 @@ const CASES: &[(&str, fn())] = &[
     #[cfg(feature = "postgresql")]
     ("three_hosts_with_a_database_lose_nothing_and_see_all_changes", database::hosts::case),
     #[cfg(feature = "postgresql")]
+    ("no_use_of_a_key_is_counted_twice_by_three_hosts_with_a_database", database::counted::case),
+    #[cfg(feature = "postgresql")]
     ("many_hosts_share_a_token_of_a_database", database::fleet::case),
 ];
 
@@ -113,6 +120,7 @@ const CHILDREN: &[(&str, fn())] = &[
     ("kill", worker::child),
     ("power", power::child),
     ("counted", counted::child),
+    ("counted power", counted::power_child),
     ("login", pins::login_child),
     ("change", pins::change_child),
     ("load", load::child),
@@ -134,6 +142,8 @@ const CHILDREN: &[(&str, fn())] = &[
     #[cfg(feature = "postgresql")]
     ("database", database::child),
     #[cfg(feature = "postgresql")]
+    ("counted hosts", database::counted::child),
+    #[cfg(feature = "postgresql")]
     ("hosts", database::hosts::child),
     #[cfg(feature = "postgresql")]
     ("hosts sign", database::hosts::signing_child),
@@ -144,9 +154,10 @@ const CHILDREN: &[(&str, fn())] = &[
 /// The cases that do not run with tokens in a database, by the beginning of their names. Most of
 /// them test files. `kill -9` with a database has a case of its own, in which calls wait for the
 /// server.
-const ABOUT_FILES: [&str; 11] = [
+const ABOUT_FILES: [&str; 12] = [
     "acknowledged_changes_survive_a_kill",
     "acknowledged_changes_survive_a_power_cut",
+    "no_use_of_a_key_is_counted_twice_after_a_power_cut",
     "no_secret_stays_in_memory",
     "changes_of_many_tokens_survive",
     "a_process_without_descriptors",

@@ -31,43 +31,82 @@ pub fn child() {
         _ => (CALLS_OF_MANY, many::rounds()),
     };
     let directory = directory();
-    let before = read(&directory);
-    vfs::start();
-    let (one, slots) = client(&directory, tokens);
     let mut random = Random::seeded(seed);
-    let mut workers = workers(&one, &slots, "p", seed, |line| vfs::note(Event::Said(line)));
-    for _ in 0..calls {
-        workers[random.below(tokens as u64) as usize].step();
-    }
-    drop(workers);
-    one.module.finalize().expect("a module");
-    let events = vfs::stop();
-    let (mut acknowledged, mut objects, mut caught) = (0, 0, 0);
-    for _ in 0..rounds {
-        let end = random.below(events.len() as u64 + 1) as usize;
-        let how = How::any(&mut random);
-        let built = rebuild(&before, &events[..end], &mut random, how, true);
-        let said: Vec<_> = said(&events[..end]).collect();
-        match verify(&built, &said, "p", tokens) {
-            Ok(found) => {
-                acknowledged += found.0;
-                objects += found.1;
-            }
-            Err(reason) => panic!("after {end} of {} events, {how:?}: {reason}", events.len()),
+    let recording = Recording::of(&directory, || {
+        let (one, slots) = client(&directory, tokens);
+        let mut workers = workers(&one, &slots, "p", seed, |line| vfs::note(Event::Said(line)));
+        for _ in 0..calls {
+            workers[random.below(tokens as u64) as usize].step();
         }
-        // A disk that ignores syncs. The test must detect the loss.
-        let lying = rebuild(&before, &events[..end], &mut random, How::Lost, false);
-        caught += usize::from(verify(&lying, &said, "p", tokens).is_err());
-    }
+        drop(workers);
+        one.module.finalize().expect("a module");
+    });
+    let cuts = recording.cut(rounds, &mut random, |built, said| verify(built, said, "p", tokens));
+    let (acknowledged, objects, caught) = (cuts.acknowledged, cuts.objects, cuts.caught);
+    let events = &recording.events;
     let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
     let syncs = count(|event| matches!(event, Event::Sync { .. }));
     let closed = count(|event| matches!(event, Event::Delete { .. }));
     println!(
         "{rounds} power cuts on {tokens} tokens in {} writes, {syncs} syncs and {closed} closings: {acknowledged} \
          acknowledged calls found, {objects} objects verified; on a disk that ignores syncs, {caught} cuts lose data",
-        events.len() - syncs - said(&events).count()
+        events.len() - syncs - said(events).count()
     );
     assert!(acknowledged > 0 && caught > 0 && (tokens == 1 || closed > tokens));
+}
+
+/// The writes of a run, and the files before it.
+pub struct Recording {
+    before: Files,
+    pub events: Vec<Event>,
+}
+
+/// The sums of what the checks after all power cuts found.
+#[derive(Default)]
+pub struct Cuts {
+    pub acknowledged: u64,
+    pub objects: usize,
+    /// The number of checks that fail on a disk that ignores syncs.
+    pub caught: usize,
+}
+
+impl Recording {
+    /// Records `work` in a directory. No other process may use the directory.
+    pub fn of(directory: &Directory, work: impl FnOnce()) -> Self {
+        let before = read(directory);
+        vfs::start();
+        work();
+        Self { before, events: vfs::stop() }
+    }
+
+    /// Cuts the power at random moments. `check` compares the files after a cut with the lines that
+    /// the process noted before. Returns the number of acknowledged calls and of objects, or the
+    /// first difference.
+    pub fn cut(
+        &self,
+        rounds: u64,
+        random: &mut Random,
+        check: impl Fn(&Arc<Directory>, &[&str]) -> Result<(u64, usize), String>,
+    ) -> Cuts {
+        let (events, mut cuts) = (&self.events, Cuts::default());
+        for _ in 0..rounds {
+            let end = random.below(events.len() as u64 + 1) as usize;
+            let how = How::any(random);
+            let built = rebuild(&self.before, &events[..end], random, how, true);
+            let said: Vec<_> = said(&events[..end]).collect();
+            match check(&built, &said) {
+                Ok(found) => {
+                    cuts.acknowledged += found.0;
+                    cuts.objects += found.1;
+                }
+                Err(reason) => panic!("after {end} of {} events, {how:?}: {reason}", events.len()),
+            }
+            // A disk that ignores syncs. The check must detect the loss.
+            let lying = rebuild(&self.before, &events[..end], random, How::Lost, false);
+            cuts.caught += usize::from(check(&lying, &said).is_err());
+        }
+        cuts
+    }
 }
 
 /// One token.

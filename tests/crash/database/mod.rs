@@ -1,11 +1,12 @@
 //! Tokens in a PostgreSQL database: killed processes, a server that crashes, failovers to a
-//! standby, several hosts, and many hosts.
+//! standby, several hosts, and many hosts. Some sign with keys whose uses are counted.
 //!
 //! The processes work on one token. Each is killed at some moment, and its changes are compared
 //! with the database afterwards. A call may fail while the server cannot be reached: then it has
 //! its full effect or no effect.
 
 mod cluster;
+pub mod counted;
 pub mod failover;
 pub mod fleet;
 pub mod hosts;
