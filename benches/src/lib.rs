@@ -15,6 +15,7 @@ mod baseline;
 #[allow(unsafe_code)]
 mod calls;
 mod child;
+pub mod counted;
 mod facts;
 mod groups;
 mod independent;

@@ -1,9 +1,9 @@
 //! The program beside the bench. Its commands write the report, count instructions, and measure
-//! loading, memory, many tokens, tokens in a database and the agent, and whether times reveal
-//! secrets.
+//! loading, memory, many tokens, tokens in a database, the agent and keys with counted uses, and
+//! whether times reveal secrets.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{agent, instructions, report, run, startup, store, timing, tokens};
+use jeton_benches::{agent, counted, instructions, report, run, startup, store, timing, tokens};
 
 fn main() {
     run::if_child();
@@ -15,13 +15,14 @@ fn main() {
         Some("startup") => Artefacts::with_null().and_then(|artefacts| startup::measure(&artefacts)),
         Some("store") => store::measure(&Artefacts::without_null()),
         Some("agent") => agent::measure(&Artefacts::without_null()),
+        Some("counted") => counted::measure(&Artefacts::without_null()),
         Some("tokens") => {
             let most = std::env::args().nth(2).and_then(|most| most.parse().ok());
             tokens::measure(&Artefacts::without_null(), most.unwrap_or(10_000))
         }
         Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
-            let usage = "report | instructions | startup | store | agent | tokens [MOST] | timing [LIBRARY [BACKEND]]";
+            let usage = "report | instructions | startup | store | agent | counted | tokens [MOST] | timing [LIBRARY [BACKEND]]";
             Err(format!("usage: jeton-benches {usage}"))
         }
     };

@@ -112,7 +112,7 @@ fn limits(server: &Server, directory: &Path, add: &mut Add<'_>) -> Result<(), St
 }
 
 /// Returns the median time of a write of 4 KiB and `fdatasync`.
-fn write_to_disk(file: &File) -> std::io::Result<f64> {
+pub(crate) fn write_to_disk(file: &File) -> std::io::Result<f64> {
     let mut times = Vec::new();
     for number in 0..CHANGES {
         let start = Instant::now();
@@ -269,7 +269,7 @@ fn heading() -> Result<String, String> {
     ))
 }
 
-fn shown(Interval { value, low, high }: Interval) -> String {
+pub(crate) fn shown(Interval { value, low, high }: Interval) -> String {
     let [value, low, high] = [value, low, high].map(|seconds| nanoseconds(seconds * 1e9));
     format!("{value} ({low} to {high})")
 }
