@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use cryptoki_sys::*;
 use jeton_client::key_types::P256;
-use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, User, names};
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User, names};
 use jeton_laboratory::{Interval, Machine, Table};
 use jeton_peers::{PIN, SO_PIN, initialise};
 
@@ -134,14 +134,14 @@ fn sign(module: &Module, key: &Key) -> Result<Option<f64>, Failure> {
         return Ok(None);
     }
     let mut signature = [0; 4096];
-    let mut one = |key: &Key, private: ObjectHandle| {
+    let mut one = || {
         session.sign_init(&key.mechanism, private)?;
         session.sign(MESSAGE, &mut signature)
     };
-    one(key, private)?;
+    one()?;
     let start = Instant::now();
     for _ in 0..SIGNATURES {
-        one(key, private)?;
+        one()?;
     }
     Ok(Some(start.elapsed().as_secs_f64() / SIGNATURES as f64))
 }

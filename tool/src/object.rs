@@ -105,7 +105,7 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
         key_type: is_key.then(|| key_type(session, object)),
         usage: if is_key { set(&USAGES) } else { Vec::new() },
         access: set(&ACCESS),
-        uses_left: uses_left(session, object),
+        uses_left: class.filter(|class| *class == CKO_PRIVATE_KEY).and_then(|_| uses_left(session, object)),
         size: sized.then(|| session.bytes(object, CKA_VALUE).len()),
         id: hex(&id),
         uri: uri.to_string(),
@@ -124,7 +124,7 @@ pub fn uses_left(session: &Session, key: ObjectHandle) -> Option<CK_ULONG> {
 /// Returns the number of one-time keys that a private key of HSS had at first. Only Jeton's keys
 /// show it.
 pub fn one_time_keys(session: &Session, key: ObjectHandle) -> Option<CK_ULONG> {
-    Some(session.number(key, CKA_HSS_KEYS_REMAINING)? + session.number(key, names::JETON_NEXT_KEY)?)
+    session.number(key, CKA_HSS_KEYS_REMAINING)?.checked_add(session.number(key, names::JETON_NEXT_KEY)?)
 }
 
 /// Returns the type of a key with its size, curve or parameter set, for example `RSA 2048`.

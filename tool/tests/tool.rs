@@ -452,7 +452,7 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
     let sign = "sign firmware --label firmware --out signature --force";
     assert!(!tool.ok(sign).contains("left"));
     let text = tool.ok(sign);
-    assert!(text.contains("warning: 2 of 32 one-time keys are left"), "{text}");
+    assert!(text.contains("warning: 2 of 32 signatures are left"), "{text}");
     assert!(tool.ok("verify firmware --label firmware --signature signature").contains("is valid"));
     assert!(tool.ok("object list --long").contains("Uses:    2 left"));
     tool.ok("cert self-sign --label firmware --subject CN=Root --ca --out root.pem");

@@ -56,7 +56,7 @@ impl Sign {
         if let (Some(left), Some(keys)) = (uses_left(&session, key), one_time_keys(&session, key))
             && left <= keys / 10
         {
-            warn(&format!("{left} of {keys} one-time keys are left"));
+            warn(&format!("{left} of {keys} signatures are left"));
         }
         self.output.binary(&signature)?;
         Ok(ExitCode::SUCCESS)
