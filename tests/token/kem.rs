@@ -76,6 +76,29 @@ fn encapsulate(
     Ok((out, key.expect("a key")))
 }
 
+/// Receives the key with the function for unwrapping or derivation instead of decapsulation.
+fn unwrap_or_derive(
+    client: &Client,
+    session: SessionHandle,
+    mechanism: &Mechanism,
+    private: ObjectHandle,
+    sealed: &[u8],
+    template: &Attributes,
+) -> Result<ObjectHandle> {
+    match &mechanism.params {
+        Params::Ecdh { kdf, shared, .. } => {
+            let params = Params::Ecdh { kdf: *kdf, shared: shared.clone(), peer: sealed.into() };
+            let mechanism = Mechanism { params, info: mechanism.info };
+            client.module.derive_key(session, &mechanism, private, &template.template())
+        }
+        Params::Data(_) => client.module.derive_key(session, &dh(sealed), private, &template.template()),
+        _ => {
+            let template = template.clone().without(A::VALUE_LEN).number(A::CLASS, ObjectClass::SECRET_KEY.0);
+            client.module.unwrap_key(session, mechanism, private, sealed, &template.template())
+        }
+    }
+}
+
 /// PKCS#11 3.2, "PKCS #1 RSA OAEP": decapsulation "is exactly equivalent to C_UnwrapKey". "Elliptic
 /// Curve Diffie-Hellman key derivation": the ciphertext is the fresh public key.
 #[test]
@@ -93,25 +116,38 @@ fn a_decapsulated_key_equals_the_encapsulated_one_and_the_unwrapped_or_derived_o
                 .module
                 .decapsulate_key(session, &mechanism, private, &template.template(), &sealed)
                 .expect("a key");
-            let again = match &mechanism.params {
-                Params::Ecdh { kdf, shared, .. } => {
-                    let params = Params::Ecdh { kdf: *kdf, shared: shared.clone(), peer: sealed[..].into() };
-                    let mechanism = Mechanism { params, info: mechanism.info };
-                    client.module.derive_key(session, &mechanism, private, &template.template())
-                }
-                Params::Data(_) => {
-                    client.module.derive_key(session, &dh(&sealed), private, &template.template())
-                }
-                _ => {
-                    let template =
-                        template.clone().without(A::VALUE_LEN).number(A::CLASS, ObjectClass::SECRET_KEY.0);
-                    client.module.unwrap_key(session, &mechanism, private, &sealed, &template.template())
-                }
-            };
+            let again = unwrap_or_derive(client, session, &mechanism, private, &sealed, &template);
             let again = again.expect("a key");
             assert!(value(key) == value(opened) && value(key) == value(again), "{kind:?}");
             assert_eq!(value(key).len(), 16);
             assert_eq!(client.number(session, opened, A::KEY_TYPE), KeyType::AES.0);
+        }
+    });
+}
+
+/// Each of these functions takes a use, and the last one refuses the key.
+#[test]
+fn a_limit_of_uses_counts_unwrapping_derivation_and_decapsulation() {
+    one_user(|client, session| {
+        for (kind, mechanism) in mechanisms() {
+            let (public, private) = able();
+            let private = private
+                .flag(if kind == Kind::Rsa { A::UNWRAP } else { A::DERIVE }, true)
+                .flag(A::EXTRACTABLE, false)
+                .number(A::JETON_USES_LEFT, 2);
+            let (public, private) = made(client, session, kind, &public, &private).expect("a pair");
+            let (sealed, _) = encapsulate(client, session, &mechanism, public, &aes()).expect("a ciphertext");
+            let decapsulate = || {
+                let template = aes();
+                let template = template.template();
+                client.module.decapsulate_key(session, &mechanism, private, &template, &sealed).map(drop)
+            };
+            let otherwise =
+                || unwrap_or_derive(client, session, &mechanism, private, &sealed, &aes()).map(drop);
+            let left = || client.number(session, private, A::JETON_USES_LEFT);
+            assert_eq!((otherwise(), left()), (Ok(()), 1), "{kind:?}");
+            assert_eq!((decapsulate(), left()), (Ok(()), 0), "{kind:?}");
+            assert_eq!((otherwise(), decapsulate()), (Err(Error::KeyExhausted), Err(Error::KeyExhausted)));
         }
     });
 }
