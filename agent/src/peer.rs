@@ -16,6 +16,8 @@ pub enum Peer {
         uid: u32,
         /// The groups of the process that connected.
         groups: Vec<u32>,
+        /// Whether these are all its groups. Otherwise only the first one is known.
+        has_all_groups: bool,
         /// The service of systemd that the process belongs to.
         unit: Option<String>,
     },
@@ -30,11 +32,13 @@ impl Peer {
     /// Returns the user at the other end of a Unix socket, as it was when it connected.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
         let libc::ucred { pid, uid, gid } = credentials(stream)?;
-        let mut groups = groups(stream)?;
+        let supplementary = groups(stream)?;
+        let has_all_groups = supplementary.is_some();
+        let mut groups = supplementary.unwrap_or_default();
         groups.push(gid);
         let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup"));
         let unit = cgroup.ok().and_then(|text| unit(&text).map(str::to_owned));
-        Ok(Self::User { uid, groups, unit })
+        Ok(Self::User { uid, groups, has_all_groups, unit })
     }
 
     /// Returns the name by which the log, the audit log, limits and tickets know the peer.
@@ -64,9 +68,9 @@ fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
     if outcome == 0 { Ok(credentials) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the supplementary groups of the process that connected. There are none if the host does
-/// not give them, as an emulator of another architecture: QEMU has a buffer for one group only.
-fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
+/// Returns the supplementary groups of the process that connected. `None` if the host does not give
+/// them, as an emulator of another architecture: QEMU has a buffer for one group only.
+fn groups(stream: &UnixStream) -> io::Result<Option<Vec<u32>>> {
     let mut groups = vec![0u32; 64];
     loop {
         let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
@@ -77,12 +81,12 @@ fn groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
         };
         if outcome == 0 {
             groups.truncate(len as usize / size_of::<u32>());
-            return Ok(groups);
+            return Ok(Some(groups));
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::ERANGE) if groups.len() < MOST_GROUPS => groups.resize(MOST_GROUPS, 0),
-            Some(libc::ERANGE | libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(Vec::new()),
+            Some(libc::ERANGE | libc::ENOPROTOOPT | libc::EOPNOTSUPP) => return Ok(None),
             _ => return Err(error),
         }
     }

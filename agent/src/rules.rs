@@ -107,11 +107,12 @@ impl Rules {
 
     /// Returns the rule of a client. `None` if the client is refused.
     pub fn of(&self, peer: &Peer) -> Option<Option<&Rule>> {
-        match self.client.iter().find(|rule| rule.is_for(peer)) {
-            Some(rule) => Some(Some(rule)),
-            None if self.is_given => None,
-            None => Some(None),
+        for rule in &self.client {
+            if rule.is_for(peer)? {
+                return Some(Some(rule));
+            }
         }
+        if self.is_given { None } else { Some(None) }
     }
 }
 
@@ -128,18 +129,23 @@ fn label(token: &TokenInfo) -> &str {
 }
 
 impl Rule {
-    fn is_for(&self, peer: &Peer) -> bool {
+    /// Returns whether the rule is for a client. `None` if that depends on a group that the host
+    /// did not tell. Such a client gets no later rule: this one may restrict it.
+    fn is_for(&self, peer: &Peer) -> Option<bool> {
         match peer {
-            Peer::User { uid, groups, unit } => {
-                self.certificate.is_none()
+            Peer::User { uid, groups, has_all_groups, unit } => {
+                let fits = self.certificate.is_none()
                     && self.uid.is_none_or(|only| only == *uid)
-                    && self.gid.is_none_or(|only| groups.contains(&only))
-                    && self.unit.as_ref().is_none_or(|only| unit.as_ref() == Some(only))
+                    && self.unit.as_ref().is_none_or(|only| unit.as_ref() == Some(only));
+                match self.gid {
+                    Some(only) if fits && !groups.contains(&only) => has_all_groups.then_some(false),
+                    _ => Some(fits),
+                }
             }
-            Peer::Certificate { names } => {
+            Peer::Certificate { names } => Some(
                 (self.uid, self.gid, &self.unit) == (None, None, &None)
-                    && self.certificate.as_ref().is_none_or(|only| names.contains(only))
-            }
+                    && self.certificate.as_ref().is_none_or(|only| names.contains(only)),
+            ),
         }
     }
 
@@ -257,13 +263,29 @@ mod tests {
         let rules = Rules::parse("[[client]]\nuid = 33\nsessions = 1\n[[client]]\ngid = 100\nsessions = 2\n")
             .expect("rules");
         let sessions = |peer: &Peer| rules.of(peer).map(|rule| rule.and_then(|rule| rule.sessions));
-        let user = |uid, gid| Peer::User { uid, groups: vec![7, gid], unit: None };
+        let user = |uid, gid| Peer::User { uid, groups: vec![7, gid], has_all_groups: true, unit: None };
         assert_eq!(sessions(&user(33, 100)), Some(Some(1)));
         assert_eq!(sessions(&user(34, 100)), Some(Some(2)));
         assert_eq!(sessions(&user(34, 101)), None);
         let certificate = |name: &str| Peer::Certificate { names: vec![name.to_owned()] };
         assert_eq!(sessions(&certificate("web.example")), None);
         assert!(Rules::default().of(&user(34, 101)).is_some_and(|rule| rule.is_none()));
+    }
+
+    #[test]
+    fn a_client_whose_groups_are_unknown_passes_no_rule_for_a_group() {
+        let rules = Rules::parse(
+            "[[client]]\nuid = 33\nsessions = 1\n[[client]]\ngid = 100\nsessions = 2\n[[client]]\nsessions = 3\n",
+        );
+        let rules = rules.expect("rules");
+        let sessions = |uid, gid, has_all_groups| {
+            let peer = Peer::User { uid, groups: vec![gid], has_all_groups, unit: None };
+            rules.of(&peer).map(|rule| rule.and_then(|rule| rule.sessions))
+        };
+        assert_eq!(sessions(34, 101, true), Some(Some(3)));
+        assert_eq!(sessions(34, 101, false), None);
+        assert_eq!(sessions(34, 100, false), Some(Some(2)));
+        assert_eq!(sessions(33, 101, false), Some(Some(1)));
     }
 
     #[test]
@@ -275,7 +297,8 @@ mod tests {
         let rules = rules.expect("rules");
         let sessions = |peer: &Peer| rules.of(peer).map(|rule| rule.and_then(|rule| rule.sessions));
         let of_unit = |unit: Option<&str>| {
-            sessions(&Peer::User { uid: 33, groups: vec![], unit: unit.map(str::to_owned) })
+            let unit = unit.map(str::to_owned);
+            sessions(&Peer::User { uid: 33, groups: vec![], has_all_groups: true, unit })
         };
         assert_eq!(of_unit(Some("nginx.service")), Some(Some(1)));
         assert_eq!(of_unit(Some("other.service")), None);
@@ -302,7 +325,7 @@ mod tests {
     #[test]
     fn calls_after_the_first_second_wait() {
         let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
-        let root = Peer::User { uid: 0, groups: vec![0], unit: None };
+        let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: None };
         let rule = rules.of(&root).flatten().expect("a rule");
         let (pace, start) = (Pace::default(), Instant::now());
         (0..150).for_each(|_| pace.wait(rule));

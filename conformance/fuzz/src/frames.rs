@@ -84,7 +84,10 @@ pub fn read(bytes: &[u8]) {
             *agent = start(token);
         }
         let sent = Sent { bytes: [&beginning(), bytes].concat(), at: 0 };
-        agent.serve_peer(sent, &Peer::User { uid: 60_000, groups: Vec::new(), unit: None });
+        agent.serve_peer(
+            sent,
+            &Peer::User { uid: 60_000, groups: Vec::new(), has_all_groups: true, unit: None },
+        );
     });
 }
 
