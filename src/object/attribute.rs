@@ -158,8 +158,9 @@ const RULES: &[Rule] = &[
     // PKCS#11 3.2, "Secret key objects".
     hidden(A::VALUE, Kind::Bytes, ObjectTypes::SECRET, Need::Must),
     Rule::new(A::CHECK_VALUE, Kind::Bytes, ObjectTypes::SECRET).changes(Change::Clear).or(Default::Computed),
-    // Ours: the uses that a private key has left.
+    // Ours: the uses that a private key has left, and had at first.
     Rule::new(A::JETON_USES_LEFT, Kind::Number, ObjectTypes::PRIVATE).changes(Change::Less),
+    fixed(A::JETON_USES, Kind::Number, ObjectTypes::PRIVATE, Need::Never, Need::Never),
     fixed(A::JETON_INCARNATION, Kind::Number, ObjectTypes::PRIVATE, Need::Never, Need::Never),
     fixed(A::JETON_COPIED, Kind::Number, ObjectTypes::SECRET, Need::Never, Need::Never),
     // The protection of a key.

@@ -246,6 +246,9 @@ impl Token {
             strict::admit(&attributes)?;
         }
         attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
+        if let Some(uses) = attributes.number(A::JETON_USES_LEFT) {
+            attributes.put(A::JETON_USES, Value::Number(uses));
+        }
         let token = attributes.flag(A::TOKEN) == Some(true);
         if token && attributes.counts_uses() {
             let incarnation = self.state().incarnation.cast_unsigned();

@@ -105,7 +105,10 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
         key_type: is_key.then(|| key_type(session, object)),
         usage: if is_key { set(&USAGES) } else { Vec::new() },
         access: set(&ACCESS),
-        uses_left: class.filter(|class| *class == CKO_PRIVATE_KEY).and_then(|_| uses_left(session, object)),
+        uses_left: class
+            .filter(|class| *class == CKO_PRIVATE_KEY)
+            .and_then(|_| uses(session, object))
+            .map(|uses| uses.left),
         size: sized.then(|| session.bytes(object, CKA_VALUE).len()),
         id: hex(&id),
         uri: uri.to_string(),
@@ -113,18 +116,23 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
     }
 }
 
-/// Returns the number of times that a private key may still be used, if it is limited.
-pub fn uses_left(session: &Session, key: ObjectHandle) -> Option<CK_ULONG> {
-    [CKA_HSS_KEYS_REMAINING, names::JETON_USES_LEFT]
-        .into_iter()
-        .filter_map(|kind| session.number(key, kind))
-        .min()
+/// The uses of a private key that may be used a limited number of times.
+pub struct Uses {
+    /// How many are left.
+    pub left: CK_ULONG,
+    /// How many there were at first. Only Jeton's keys show it.
+    pub at_first: Option<CK_ULONG>,
 }
 
-/// Returns the number of one-time keys that a private key of HSS had at first. Only Jeton's keys
-/// show it.
-pub fn one_time_keys(session: &Session, key: ObjectHandle) -> Option<CK_ULONG> {
-    session.number(key, CKA_HSS_KEYS_REMAINING)?.checked_add(session.number(key, names::JETON_NEXT_KEY)?)
+/// Returns the uses of a private key, if they are limited.
+pub fn uses(session: &Session, key: ObjectHandle) -> Option<Uses> {
+    let number = |kind| session.number(key, kind);
+    let one_time_keys = number(CKA_HSS_KEYS_REMAINING).map(|left| {
+        let at_first = number(names::JETON_NEXT_KEY).and_then(|used| used.checked_add(left));
+        Uses { left, at_first }
+    });
+    let limit = number(names::JETON_USES_LEFT).map(|left| Uses { left, at_first: number(names::JETON_USES) });
+    one_time_keys.into_iter().chain(limit).min_by_key(|uses| uses.left)
 }
 
 /// Returns the type of a key with its size, curve or parameter set, for example `RSA 2048`.

@@ -38,6 +38,10 @@ mod source {
     /// the key is not used: a restored copy of the token must not count the same uses again. Only
     /// Jeton's core sets it.
     pub(crate) const CKA_JETON_INCARNATION: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0004;
+
+    /// The number of times that a private key could be used when it was made. Only Jeton's core
+    /// sets it.
+    pub(crate) const CKA_JETON_USES: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0005;
 }
 
 /// Defines a type of numbers, its constants, and their specification names. If a number has two

@@ -10,6 +10,9 @@ use jeton_names::{AttributeType, MechanismType, ReturnCode};
 /// The number of times that a private key may still be used. Only Jeton has this attribute
 /// (docs/firmware-signing.md).
 pub const JETON_USES_LEFT: CK_ATTRIBUTE_TYPE = AttributeType::JETON_USES_LEFT.0 as CK_ATTRIBUTE_TYPE;
+/// The number of times that a private key could be used when it was made. Only Jeton has this
+/// attribute.
+pub const JETON_USES: CK_ATTRIBUTE_TYPE = AttributeType::JETON_USES.0 as CK_ATTRIBUTE_TYPE;
 /// The number of the next one-time key of a private key of HSS. Only Jeton has this attribute.
 pub const JETON_NEXT_KEY: CK_ATTRIBUTE_TYPE = AttributeType::JETON_NEXT_KEY.0 as CK_ATTRIBUTE_TYPE;
 

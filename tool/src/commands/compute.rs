@@ -8,7 +8,7 @@ use cryptoki_sys::*;
 use jeton_client::text::hex;
 use jeton_pki::certificate::{Login, Signer, sign};
 use jeton_tool::client::{Access, Mechanism, ObjectHandle, Session, SlotId, Structure, names};
-use jeton_tool::object::{one_time_keys, partner, public_key_info, uses_left};
+use jeton_tool::object::{Uses, partner, public_key_info, uses};
 use jeton_tool::{Cause, Error};
 
 use super::key::rsa_oaep;
@@ -53,10 +53,10 @@ impl Sign {
             Some(name) => sign(&session, key, &mechanism(name)?, &login, &message)?,
             None => signer(&session, key)?.sign(&session, key, &login, &message)?,
         };
-        if let (Some(left), Some(keys)) = (uses_left(&session, key), one_time_keys(&session, key))
-            && left <= keys / 10
+        if let Some(Uses { left, at_first: Some(all) }) = uses(&session, key)
+            && left <= all / 10
         {
-            warn(&format!("{left} of {keys} signatures are left"));
+            warn(&format!("{left} of {all} signatures are left"));
         }
         self.output.binary(&signature)?;
         Ok(ExitCode::SUCCESS)
