@@ -465,7 +465,11 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
 
     tool.ok("key generate --type ec:p256 --label limited --uses 15");
     assert!(tool.ok("object show --label limited --class private").contains("Uses:    15 left"));
-    tool.ok("sign firmware --label limited --out signature --force");
+    let again = "key generate --type ec:p256 --label limited --if-absent --uses";
+    tool.ok(&format!("{again} 15"));
+    tool.fails(4, &format!("{again} 14"));
+    let text = tool.ok("sign firmware --label limited --out signature --force");
+    assert!(text.contains("warning: 0 of 15 signatures are left"), "{text}");
     let text = tool.fails(1, "sign firmware --label limited --out signature --force");
     assert!(text.contains("CKR_KEY_EXHAUSTED"), "{text}");
     tool.fails(2, "key generate --type aes:256 --label secret --uses 3");

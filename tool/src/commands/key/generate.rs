@@ -6,7 +6,7 @@ use clap::Args;
 use cryptoki_sys::*;
 use jeton_pki::key_type::{self, KeyType, Shape};
 use jeton_tool::client::{Access, Attribute, ObjectHandle, Session, names};
-use jeton_tool::object::{describe, key_type, partner};
+use jeton_tool::object::{describe, key_type, partner, uses};
 use jeton_tool::{Cause, Error};
 
 use super::{NewKey, id_or_random};
@@ -47,6 +47,10 @@ impl Generate {
         if let Some(key) = self.key.kept(&session, class)? {
             if !has_type(&session, key, &kind) {
                 let text = format!("the key {:?} has the type {}", self.key.label, key_type(&session, key));
+                return Err(Error::Caused(Cause::Exists, text));
+            }
+            if self.uses.is_some_and(|most| uses(&session, key).is_none_or(|uses| uses.left > most)) {
+                let text = format!("the key {:?} may be used more often than --uses says", self.key.label);
                 return Err(Error::Caused(Cause::Exists, text));
             }
             let objects = [Some(key), partner(&session, key)].into_iter().flatten();
