@@ -147,7 +147,7 @@ impl Set {
             || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors"),
             PathBuf::from,
         );
-        let path = directory.join("acvp").join(&self.name).with_extension("json");
+        let path = directory.join("acvp").join(format!("{}.json", self.name));
         let read = std::fs::read_to_string(&path);
         read.inspect_err(|error| eprintln!("skipped: {}: {error}", path.display())).ok().map(Cow::from)
     }
