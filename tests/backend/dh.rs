@@ -69,7 +69,6 @@ fn small_powers_have_the_expected_values() {
 /// Fermat: modulo a prime n, 2 to the power of n - 2 is the inverse of 2, which is (n + 1) / 2. In
 /// this way, each backend tests the primes of each backend, and the halves of the primes.
 #[test]
-#[ignore = "in .ci/full: a safe prime takes up to a minute to find"]
 fn safe_primes_are_prime_and_so_are_their_halves() {
     for (maker, judge) in pairs() {
         let prime = maker.keys.safe_prime(520).expect("a prime");

@@ -100,8 +100,9 @@ impl Keys for KeyPairs {
         }
     }
 
+    /// The second backend finds a safe prime several times sooner.
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
-        dh::safe_prime(bits)
+        elsewhere().map_or_else(|_| dh::safe_prime(bits), |other| other.keys.safe_prime(bits))
     }
 
     fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
@@ -115,7 +116,7 @@ impl Keys for KeyPairs {
 
 /// Returns the backend for everything that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
 /// curves, BLAKE2b, domain parameters of DSA with a subprime of 224 bits, and new RSA keys whose
-/// size is not a multiple of 128 bits.
+/// size is not a multiple of 128 bits. It also finds safe primes.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)
