@@ -70,7 +70,9 @@ impl Protection {
                 (Encryptor::with_recipients(all), Keys::Identities(vec![Box::new(own)]))
             }
         };
-        let encryptor = encryptor.map_err(|error| Error::Failed(format!("age: {error}")))?;
+        // `Display` of this error comes from a macro of age 0.11 that writes its arguments in a
+        // random order, so that no two builds would be equal.
+        let encryptor = encryptor.map_err(|error| Error::Failed(format!("age: {error:?}")))?;
         let failed = || Error::io("backup");
         let mut plain = encryptor.wrap_output(output).map_err(failed())?;
         content(&mut plain)?;
