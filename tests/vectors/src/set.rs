@@ -30,6 +30,14 @@ const ACVP: [&str; 5] = [
     "SLH-DSA-keyGen-FIPS205",
 ];
 
+/// The directory of the sets of ACVP if `JETON_VECTORS` does not name one. Packages are built
+/// without the feature, and do not contain the folder in which they were built.
+const DIRECTORY: &str = if cfg!(feature = "wycheproof") {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors")
+} else {
+    "../shared/vectors"
+};
+
 /// Known answers of algorithms that Wycheproof lacks, in the form of Wycheproof.
 const STANDARDS: [(&str, &str); 6] = [
     ("Digests", include_str!("../sets/digests.json")),
@@ -143,10 +151,8 @@ impl Set {
         if let Some(json) = self.json {
             return Some(json.into());
         }
-        let directory = std::env::var_os("JETON_VECTORS").map_or_else(
-            || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors"),
-            PathBuf::from,
-        );
+        let directory = std::env::var_os("JETON_VECTORS").unwrap_or_else(|| DIRECTORY.into());
+        let directory = PathBuf::from(directory);
         let path = directory.join("acvp").join(format!("{}.json", self.name));
         let read = std::fs::read_to_string(&path);
         read.inspect_err(|error| eprintln!("skipped: {}: {error}", path.display())).ok().map(Cow::from)
