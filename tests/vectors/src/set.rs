@@ -31,7 +31,7 @@ const ACVP: [&str; 5] = [
 ];
 
 /// The directory of the sets of ACVP if `JETON_VECTORS` does not name one. Packages are built
-/// without the feature, and do not contain the folder in which they were built.
+/// without the feature, so they do not contain the folder in which they were built.
 const DIRECTORY: &str = if cfg!(feature = "wycheproof") {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors")
 } else {
@@ -151,8 +151,7 @@ impl Set {
         if let Some(json) = self.json {
             return Some(json.into());
         }
-        let directory = std::env::var_os("JETON_VECTORS").unwrap_or_else(|| DIRECTORY.into());
-        let directory = PathBuf::from(directory);
+        let directory = std::env::var_os("JETON_VECTORS").map_or_else(|| DIRECTORY.into(), PathBuf::from);
         let path = directory.join("acvp").join(format!("{}.json", self.name));
         let read = std::fs::read_to_string(&path);
         read.inspect_err(|error| eprintln!("skipped: {}: {error}", path.display())).ok().map(Cow::from)
