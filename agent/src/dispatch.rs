@@ -6,8 +6,8 @@
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
-use jeton_agent_protocol::argument::*;
-use jeton_agent_protocol::{Function, Malformed, Parameter, functions};
+use jeton_agent_wire::argument::*;
+use jeton_agent_wire::{Function, Malformed, Parameter, functions};
 use serde_bytes::Bytes;
 
 use crate::parameters::Known;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jeton_agent_protocol::status::Quantile;
+use jeton_agent_wire::status::Quantile;
 
 /// The classes of a doubling of the time.
 const CLASSES: u32 = 4;

@@ -5,8 +5,8 @@ use jeton::backend::{AeadScheme, CipherMode};
 use jeton::id::MechanismType;
 use jeton::mechanism::sp800_108::Kdf;
 use jeton::mechanism::{self, Shape};
-use jeton_agent_protocol::Parameter;
-use jeton_agent_protocol::argument::Parameters;
+use jeton_agent_wire::Parameter;
+use jeton_agent_wire::argument::Parameters;
 
 /// The mechanisms of the core.
 pub struct Known;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cryptoki_sys::*;
 use jeton::id::{MechanismType, SlotId};
 use jeton::module::{Module, TokenInfo};
-use jeton_agent_protocol::{Argument, Call, Function};
+use jeton_agent_wire::{Argument, Call, Function};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 

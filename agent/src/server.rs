@@ -14,11 +14,11 @@ use jeton::error::Error;
 use jeton::id::{SessionHandle, SlotId};
 use jeton::module::{Module, Threads, User};
 use jeton::token::Identity;
-use jeton_agent_protocol::argument::{Input, Parameters};
-use jeton_agent_protocol::channel::{Channel, KEPT, Room, Taken};
-use jeton_agent_protocol::status::OfClient;
-use jeton_agent_protocol::wait::Stream;
-use jeton_agent_protocol::{
+use jeton_agent_wire::argument::{Input, Parameters};
+use jeton_agent_wire::channel::{Channel, KEPT, Room, Taken};
+use jeton_agent_wire::status::OfClient;
+use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::{
     self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply,
     Request, State, Status, otp,
 };

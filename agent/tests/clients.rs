@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use agent_client as _;
 use common::{Agent, parameters, socket};
 use cryptoki_sys::*;
-use jeton_agent_protocol::channel::status;
+use jeton_agent_wire::channel::status;
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
@@ -202,7 +202,7 @@ fn use_keys(directory: &Path) {
     let mut pin = [0u8; PIN_LENGTH];
     input.read_exact(&mut pin).expect("a PIN");
     session.login(User::User, Some(std::str::from_utf8(&pin).expect("a text"))).expect("a login");
-    jeton_agent_protocol::channel::wipe(&mut pin);
+    jeton_agent_wire::channel::wipe(&mut pin);
     let find = |label: &str| session.find(&[Attribute::bytes(CKA_LABEL, label)]).expect("a search")[0];
     let (ec, aes, wrapping) = (find("ec"), find("aes"), find("wrapping"));
     session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), ec).expect("an operation");

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use common::{Agent, socket};
 use cryptoki_sys::*;
-use jeton_agent_protocol::argument::{Content, Input};
-use jeton_agent_protocol::image::{Block, Image};
-use jeton_agent_protocol::layout::{MAX_ATTRIBUTES, MAX_ROOM};
-use jeton_agent_protocol::{
+use jeton_agent_wire::argument::{Content, Input};
+use jeton_agent_wire::image::{Block, Image};
+use jeton_agent_wire::layout::{MAX_ATTRIBUTES, MAX_ROOM};
+use jeton_agent_wire::{
     self as protocol, Answer, Application, Argument, Call, Function, HEADER, MAX_FIRST, MAX_MESSAGE,
     Parameter, Reply, Request,
 };

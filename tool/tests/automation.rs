@@ -8,9 +8,9 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, run};
-use jeton_agent_protocol::channel::Channel;
-use jeton_agent_protocol::status::{OfClient, Quantile};
-use jeton_agent_protocol::{MAX_FIRST, Reply, Request, Status, decode, encode};
+use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::status::{OfClient, Quantile};
+use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, decode, encode};
 use serde_json::Value;
 
 /// Makes a token, keys, a CA, certificates, a data object and a backup. Each line may be repeated.

@@ -13,10 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
-use jeton_agent_protocol::argument::{Parameters, Sent};
-use jeton_agent_protocol::channel::wipe;
-use jeton_agent_protocol::image::Outputs;
-use jeton_agent_protocol::{
+use jeton_agent_wire::argument::{Parameters, Sent};
+use jeton_agent_wire::channel::wipe;
+use jeton_agent_wire::image::Outputs;
+use jeton_agent_wire::{
     self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply,
     Request, State, otp,
 };

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use jeton_agent_protocol::MAX_MESSAGE;
-use jeton_agent_protocol::channel::Channel;
+use jeton_agent_wire::MAX_MESSAGE;
+use jeton_agent_wire::channel::Channel;
 use serde::Deserialize;
 
 /// The place of the agent if nothing names one.
@@ -133,7 +133,7 @@ mod tls {
     use std::net::{TcpStream, ToSocketAddrs};
     use std::sync::Arc;
 
-    use jeton_agent_protocol::tls::{self, HANDSHAKE, Tls};
+    use jeton_agent_wire::tls::{self, HANDSHAKE, Tls};
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
 

@@ -1,7 +1,7 @@
 //! `libjeton_client.so`: the functions of PKCS#11, carried out by `jeton-agent`.
 //!
 //! The module copies the arguments of each call, with the memory that they point to, sends them,
-//! and copies the results back: `jeton_agent_protocol` has the table of functions. It has no crypto
+//! and copies the results back: `jeton_agent_wire` has the table of functions. It has no crypto
 //! library, no store and no configuration but the place of the agent. `docs/agent.md` describes it.
 //!
 //! # Safety
@@ -22,8 +22,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use cryptoki_sys::*;
-use jeton_agent_protocol::argument::*;
-use jeton_agent_protocol::{Function, Parameter, functions};
+use jeton_agent_wire::argument::*;
+use jeton_agent_wire::{Function, Parameter, functions};
 
 mod application;
 mod connection;

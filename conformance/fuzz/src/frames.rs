@@ -11,9 +11,9 @@ use jeton_agent::peer::Peer;
 use jeton_agent::rules::Rules;
 use jeton_agent::server::Agent;
 use jeton_agent::ticket::Tickets;
-use jeton_agent_protocol::argument::Input;
-use jeton_agent_protocol::wait::Stream;
-use jeton_agent_protocol::{self as protocol, Argument, Call, Function, Request};
+use jeton_agent_wire::argument::Input;
+use jeton_agent_wire::wait::Stream;
+use jeton_agent_wire::{self as protocol, Argument, Call, Function, Request};
 use serde_bytes::Bytes;
 
 use crate::token::{PIN, Token};

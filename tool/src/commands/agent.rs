@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
-use jeton_agent_protocol::{Status, channel};
+use jeton_agent_wire::{Status, channel};
 use jeton_client::text::shown;
 use jeton_tool::Error;
 
