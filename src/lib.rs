@@ -21,15 +21,15 @@
 //! 8. [`secret::Secret`] is memory that is locked where possible and wiped when it is freed.
 //!
 //! Beside these, [`config`] reads the configuration and the environment, [`audit`] writes the audit
-//! log, [`id`] has the numbers of the specification as types, and [`error::Error`] is a return code
-//! (`CKR_*`) other than `CKR_OK`.
+//! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a client,
+//! and [`error::Error`] is a return code (`CKR_*`) other than `CKR_OK`.
 //!
 //! # Imports
 //!
-//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `id`, `sync`
-//! <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token`
-//! <- `session` <- `module`, `admin`. The test `arrows` checks this. `docs/design.md` explains each
-//! part.
+//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `id`,
+//! `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <-
+//! `store` <- `token` <- `session` <- `module`, `admin`. The test `arrows` checks this.
+//! `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
 
@@ -44,6 +44,7 @@ pub mod id;
 pub mod mechanism;
 pub mod module;
 pub mod object;
+pub mod quota;
 pub mod secret;
 pub mod session;
 pub mod store;

@@ -23,6 +23,7 @@ use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in};
+use crate::quota::Quota;
 use crate::store::Tag;
 use crate::store::seal::TokenKey;
 
@@ -58,6 +59,9 @@ pub struct Identity {
     /// The labels of the token objects that the application sees and may make. `web-*` stands for
     /// all labels that begin with `web-`. `None` allows all.
     pub objects: Option<Vec<String>>,
+    /// The memory that the application may make the module keep, which other applications of the
+    /// same client may share. `None` does not limit it.
+    pub memory: Option<Arc<Quota>>,
 }
 
 impl Identity {
