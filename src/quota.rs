@@ -4,6 +4,7 @@
 //! In a process that works for itself there is no quota, and nothing here is used.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A number of bytes that the memory of a client may have together.
 #[derive(Debug)]
@@ -26,14 +27,20 @@ impl Quota {
         Arc::new(Self { limit: bytes, used: Mutex::new(0), freed: Condvar::new() })
     }
 
-    /// Waits until this number of bytes is free, and takes them. The caller asks for at most
-    /// [`limit`](Self::limit) bytes: more are never free. It has no other permit of this quota, for
-    /// which a second caller could wait.
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Permit {
-        debug_assert!(bytes <= self.limit, "a call would wait for ever");
+    /// Waits for at most this time until this number of bytes is free, and takes them. `None` if
+    /// they are not free then, or more than [`limit`](Self::limit). The caller has no other permit
+    /// of this quota, for which a second caller could wait.
+    pub fn take(self: &Arc<Self>, bytes: usize, patience: Duration) -> Option<Permit> {
+        let fits = bytes <= self.limit;
         let is_full = |used: &mut usize| self.limit - *used < bytes;
-        *self.freed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner) += bytes;
-        Permit { quota: Arc::clone(self), bytes }
+        let waited = fits.then(|| self.freed.wait_timeout_while(self.lock(), patience, is_full))?;
+        let (mut used, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        if outcome.timed_out() {
+            return None;
+        }
+        *used += bytes;
+        drop(used);
+        Some(Permit { quota: Arc::clone(self), bytes })
     }
 
     /// Takes this number of bytes; `None` if they are not free now.
@@ -104,7 +111,8 @@ impl Drop for Permit {
 mod tests {
     use super::*;
     use std::thread;
-    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_quota_gives_no_more_than_it_has_and_gets_all_of_it_back() {
@@ -126,13 +134,15 @@ mod tests {
     #[test]
     fn take_waits_until_another_permit_is_dropped() {
         let quota = Quota::new(100);
-        let held = quota.take(80);
+        let held = quota.take(80, PATIENCE).expect("80 of 100 bytes");
+        assert!(quota.take(50, Duration::from_millis(1)).is_none());
+        assert!(quota.take(101, PATIENCE).is_none());
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| quota.take(50).bytes());
+            let waiting = scope.spawn(|| quota.take(50, PATIENCE).map(|permit| permit.bytes()));
             thread::sleep(Duration::from_millis(20));
             assert!(!waiting.is_finished());
             drop(held);
-            assert_eq!(waiting.join().expect("a permit"), 50);
+            assert_eq!(waiting.join().expect("a thread"), Some(50));
         });
         assert_eq!(quota.used(), 0);
     }
