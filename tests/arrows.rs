@@ -33,10 +33,7 @@ const PACKAGES: [(&str, &[&str]); 22] = [
     ("abi", &[".", "abi/names", "tests/child"]),
     ("agent/wire", &[]),
     ("agent/client", &["abi/names", "agent/wire"]),
-    (
-        "agent",
-        &[".", "abi", "agent/client", "agent/wire", "driver/client", "driver/peers", "tests/child"],
-    ),
+    ("agent", &[".", "abi", "agent/client", "agent/wire", "driver/client", "driver/peers", "tests/child"]),
     ("driver/client", &["abi/names"]),
     ("driver/peers", &["driver/client"]),
     ("driver/pki", &["driver/client"]),

@@ -6,11 +6,12 @@
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
-use jeton_agent_wire::argument::*;
+use jeton_agent_wire::argument::Argument;
 use jeton_agent_wire::{Function, Malformed, Parameter, functions};
 use serde_bytes::Bytes;
 
-use crate::parameters::Known;
+use crate::budget::{Budget, Unserved};
+use crate::given::*;
 
 /// A C type that a function writes, with its fields. Padding between them does not travel: it could
 /// have anything of this process.
@@ -56,7 +57,7 @@ macro_rules! serve {
     ($c:ident $name:ident {$($take:tt)*} ($($given:tt)*) {$($report:tt)*}) => {{
         $($take)*
         if $c.rest.next().is_some() {
-            return Err(Malformed);
+            return Err(Malformed.into());
         }
         let function = jeton_pkcs11::functions().$name.ok_or(Malformed)?;
         // SAFETY: all pointers are `NULL` or point to memory of the arguments, for the lengths
@@ -64,8 +65,11 @@ macro_rules! serve {
         let code = unsafe { function($($given)*) };
         #[allow(unused_mut, reason = "not every function writes")]
         let mut outputs: Vec<&Bytes> = Vec::new();
-        $(serve!(@report $c code outputs $report);)*
-        ($c.answer)(code, &outputs)
+        // A call that failed wrote nothing, and its rooms do not travel.
+        if writes(code) {
+            $(serve!(@report $c code outputs $report);)*
+        }
+        Ok(($c.answer)(code, &outputs)?)
     }};
     (@report $c:ident $code:ident $outputs:ident [coded $a:ident]) => { $a.report($code, &mut $outputs) };
     (@report $c:ident $code:ident $outputs:ident [filled $a:ident]) => { $a.report_filled($code, &mut $outputs) };
@@ -95,6 +99,10 @@ macro_rules! serve {
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [In $a:ident, $b:ident] $($rest:tt)*) => {
         serve!($c $name {$($t)* let $a = Given::take($c.rest)?;} ($($g)* $a.pointer(), $a.length(),) {$($r)*} $($rest)*)
     };
+    ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Short $a:ident, $b:ident] $($rest:tt)*) => {
+        serve!($c $name {$($t)* let $a = Given::take_short($c.rest)?;}
+            ($($g)* $a.pointer(), $a.length(),) {$($r)*} $($rest)*)
+    };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Ignored $a:ident, $b:ident] $($rest:tt)*) => {
         serve!($c $name {$($t)*} ($($g)* null_mut(), 0,) {$($r)*} $($rest)*)
     };
@@ -105,19 +113,19 @@ macro_rules! serve {
         serve!($c $name {$($t)* let $a = Given::take_name($c.rest)?;} ($($g)* $a.pointer(),) {$($r)*} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Out $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1)?;}
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1, $c.budget)?;}
             ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [List $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8)?;}
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8, $c.budget)?;}
             ($($g)* $a.pointer(), $a.len_pointer(),) {$($r)* [coded $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Found $a:ident, $b:ident, $d:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8)?; let $b = $a.room();}
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 8, $c.budget)?; let $b = $a.room();}
             ($($g)* $a.pointer(), $b, $a.len_pointer(),) {$($r)* [found $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Fill $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1)?;}
+        serve!($c $name {$($t)* let mut $a = Buffer::take($c.rest, 1, $c.budget)?;}
             ($($g)* $a.pointer(), $a.room(),) {$($r)* [filled $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Put $a:ident $type:ty] $($rest:tt)*) => {
@@ -125,27 +133,27 @@ macro_rules! serve {
             ($($g)* $a.pointer(),) {$($r)* [plain $a $type]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Mechanism $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, &Known, None)?;}
+        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, None, $c.budget)?;}
             ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [MessageInit $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, &Known, Some(Parameter::MessageInit))?;}
+        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, Some(Parameter::MessageInit), $c.budget)?;}
             ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [MessageMechanism $a:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, &Known, Some(Parameter::Message))?;}
+        serve!($c $name {$($t)* let mut $a = MechanismGiven::take($c.rest, Some(Parameter::Message), $c.budget)?;}
             ($($g)* $a.pointer(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Message $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = MessageGiven::take($c.rest)?;}
+        serve!($c $name {$($t)* let mut $a = MessageGiven::take($c.rest, $c.budget)?;}
             ($($g)* $a.pointer(), $a.length(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Template $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest)?;}
+        serve!($c $name {$($t)* let mut $a = TemplateGiven::take($c.rest, $c.budget)?;}
             ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
     };
     ($c:ident $name:ident {$($t:tt)*} ($($g:tt)*) {$($r:tt)*} [Values $a:ident, $b:ident] $($rest:tt)*) => {
-        serve!($c $name {$($t)* let mut $a = TemplateGiven::take_read($c.rest)?;}
+        serve!($c $name {$($t)* let mut $a = TemplateGiven::take_read($c.rest, $c.budget)?;}
             ($($g)* $a.pointer(), $a.count(),) {$($r)* [memory $a]} $($rest)*)
     };
 }
@@ -157,20 +165,29 @@ pub type Answering<'a> = dyn FnMut(CK_RV, &[&Bytes]) -> Result<(), Malformed> + 
 struct Carried<'a, 'b> {
     session: CK_SESSION_HANDLE,
     rest: &'b mut std::slice::Iter<'a, Argument<'a>>,
+    budget: &'b mut Budget,
     answer: &'b mut Answering<'b>,
+}
+
+/// Returns whether a call with this code may have written to its arguments. These codes say that a
+/// part was written: lengths, or some of the attributes.
+fn writes(code: CK_RV) -> bool {
+    matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
 }
 
 macro_rules! carry_out {
     ($($name:ident($($argument:tt)*);)*) => {
         /// Carries out a call. `answer` gets the code and what the function wrote. Fails, without
-        /// calling the function, if the arguments are not those of the function.
+        /// calling the function, if the arguments are not those of the function, or if the client's
+        /// quota has no room for them.
         pub fn carry_out<'a>(
             function: Function,
             session: CK_SESSION_HANDLE,
             arguments: &'a [Argument<'a>],
+            budget: &mut Budget,
             answer: &mut Answering<'_>,
-        ) -> Result<(), Malformed> {
-            let carried = Carried { session, rest: &mut arguments.iter(), answer };
+        ) -> Result<(), Unserved> {
+            let carried = Carried { session, rest: &mut arguments.iter(), budget, answer };
             match function {
                 $(Function::$name => serve!(carried $name {} () {} $($argument)*),)*
             }

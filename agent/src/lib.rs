@@ -1,11 +1,15 @@
 //! `jeton-agent`: opens the tokens of a host once, and serves them to the applications that load
 //! `libjeton_client.so`. `docs/agent.md` describes it.
 
+mod application;
+mod budget;
+pub mod connections;
 mod dispatch;
 mod figures;
-mod parameters;
+mod given;
+mod memory;
 pub mod peer;
+mod policy;
 pub mod rules;
-pub mod server;
 pub mod ticket;
 pub mod tls;

@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
+use jeton_agent::connections::Agent;
 use jeton_agent::rules::Rules;
-use jeton_agent::server::Agent;
 use jeton_agent::ticket::Tickets;
 use signal_hook::consts::SIGTERM;
 

@@ -7,13 +7,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
-use cryptoki_sys::*;
-use jeton::id::{MechanismType, SlotId};
+use jeton::id::SlotId;
 use jeton::module::{Module, TokenInfo};
-use jeton_agent_wire::{Argument, Call, Function};
+use jeton_agent_wire::Function;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -50,13 +47,13 @@ pub struct Rule {
     pub objects: Option<Vec<String>>,
     /// The functions that are refused. `C_Generate*` stands for all that begin so.
     #[serde(default)]
-    refuse: Vec<String>,
+    pub(crate) refuse: Vec<String>,
     /// The mechanisms that the client may use. Absent: all.
-    mechanisms: Option<Vec<String>>,
+    pub(crate) mechanisms: Option<Vec<String>>,
     /// The most sessions on a token.
-    sessions: Option<u64>,
+    pub(crate) sessions: Option<u64>,
     /// The most calls in a second. Further calls wait.
-    calls_per_second: Option<u32>,
+    pub(crate) calls_per_second: Option<u32>,
     /// The memory in bytes of long messages of the user, and again for the answers.
     pub memory: Option<usize>,
     /// The token that the agent logs in to, so that the client needs no PIN.
@@ -116,7 +113,7 @@ impl Rules {
     }
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == pattern,
@@ -147,25 +144,6 @@ impl Rule {
                     && self.certificate.as_ref().is_none_or(|only| names.contains(only)),
             ),
         }
-    }
-
-    /// Returns the code of a call that the rule refuses.
-    pub fn refusal(&self, module: &Module, call: &Call<'_>) -> Option<CK_RV> {
-        if self.refuse.iter().any(|pattern| fits(pattern, call.function.name())) {
-            return Some(CKR_FUNCTION_NOT_SUPPORTED);
-        }
-        if let Some(allowed) = &self.mechanisms
-            && mechanism(call).is_some_and(|used| !allowed.contains(&used.to_string()))
-        {
-            return Some(CKR_MECHANISM_INVALID);
-        }
-        let slot = slot_of(call)?;
-        if !self.sees(module, slot) {
-            return Some(CKR_SLOT_ID_INVALID);
-        }
-        let is_full = call.function == Function::C_OpenSession
-            && self.sessions.is_some_and(|most| module.token(slot).is_ok_and(|token| token.sessions >= most));
-        is_full.then_some(CKR_SESSION_COUNT)
     }
 
     /// Returns whether the client sees a slot.
@@ -207,56 +185,12 @@ impl Rule {
     }
 }
 
-/// Returns the mechanism that a call names.
-pub fn mechanism(call: &Call<'_>) -> Option<MechanismType> {
-    call.arguments.iter().find_map(|argument| match argument {
-        Argument::Mechanism(mechanism, _) => mechanism.map(MechanismType),
-        _ => None,
-    })
-}
-
-/// Returns the slot that a call names.
-fn slot_of(call: &Call<'_>) -> Option<SlotId> {
-    use Function as F;
-    let names_slot = matches!(
-        call.function,
-        F::C_GetSlotInfo
-            | F::C_GetTokenInfo
-            | F::C_GetMechanismList
-            | F::C_GetMechanismInfo
-            | F::C_InitToken
-            | F::C_OpenSession
-            | F::C_CloseAllSessions
-    );
-    match call.arguments.first() {
-        Some(Argument::Number(slot)) if names_slot => Some(SlotId(*slot)),
-        _ => None,
-    }
-}
-
-/// Spaces the calls of an application.
-#[derive(Default)]
-pub struct Pace(Mutex<Option<Instant>>);
-
-impl Pace {
-    /// Waits until the rule allows another call.
-    pub fn wait(&self, rule: &Rule) {
-        let Some(most) = rule.calls_per_second.filter(|most| *most > 0) else { return };
-        let step = Duration::from_secs(1) / most;
-        let mut next = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let now = Instant::now();
-        // Calls of an idle second may come at once.
-        let earliest = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
-        let turn = next.map_or(earliest, |next| next.max(earliest)) + step;
-        *next = Some(turn);
-        drop(next);
-        std::thread::sleep(turn.saturating_duration_since(now));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::policy::Pace;
 
     #[test]
     fn the_first_rule_that_fits_holds_and_no_rule_refuses() {

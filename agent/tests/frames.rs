@@ -11,11 +11,11 @@ use std::time::Duration;
 use common::{Agent, socket};
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Content, Input};
-use jeton_agent_wire::image::{Block, Image};
+use jeton_agent_wire::image::{Image, Item};
 use jeton_agent_wire::layout::{MAX_ATTRIBUTES, MAX_ROOM};
 use jeton_agent_wire::{
     self as protocol, Answer, Application, Argument, Call, Function, HEADER, MAX_FIRST, MAX_MESSAGE,
-    Parameter, Reply, Request,
+    Parameter, Reply, Request, mechanism,
 };
 use serde_bytes::Bytes;
 
@@ -40,11 +40,11 @@ impl Peer {
         Some(reply)
     }
 
-    /// Starts an application. Returns its name and what the parameter of each mechanism is.
-    fn start(&mut self) -> (Application, Vec<(u64, Parameter)>) {
+    /// Starts an application. Returns its name and the greatest length of a message.
+    fn start(&mut self) -> (Application, u64) {
         let reply = self.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false }));
         match protocol::decode(&reply.expect("an answer")) {
-            Ok(Reply::Started { application, parameters, .. }) => (application, parameters),
+            Ok(Reply::Started { application, longest, .. }) => (application, longest),
             other => panic!("{other:?}"),
         }
     }
@@ -61,6 +61,14 @@ impl Peer {
     }
 }
 
+/// Returns the image of structs, with these items behind their pointers.
+fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'static> {
+    let mut image = Vec::new();
+    Item::Structs(Bytes::new(structs)).append(&mut image).expect("an image");
+    items.for_each(|item| item.append(&mut image).expect("an image"));
+    Image(Cow::Owned(image.into()))
+}
+
 fn encoded(request: &Request<'_>) -> Vec<u8> {
     let mut message = Vec::new();
     protocol::append(request, &mut message).expect("a message");
@@ -72,7 +80,7 @@ fn hostile_messages_end_their_connection_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut agent = Agent::start(directory.path());
     let mut other = Peer::connect(directory.path());
-    let (name, parameters) = other.start();
+    let (name, _) = other.start();
 
     // Before the first message: nothing else, nothing long, nothing twice.
     let calls = encoded(&Request::Calls { session: 0, count: 0 });
@@ -113,30 +121,27 @@ fn hostile_messages_end_their_connection_only() {
     // agent follows no pointer in them.
     let mut peer = Peer::connect(directory.path());
     peer.start();
-    for (mechanism, parameter) in &parameters {
+    for mechanism in jeton::mechanism::all().map(|row| row.id.0) {
+        let parameter = mechanism::parameter(mechanism, None);
         for len in [0, 1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 2048] {
             for filler in [0, 0x41, 0xff] {
                 let bytes = vec![filler; len];
                 let blocks = parameter.layout(len as u64).map_or(0, |layout| layout.pointers.len());
-                let blocks = (0..blocks).map(|_| Block::Nothing).collect();
-                let structs = Cow::Borrowed(Bytes::new(&bytes));
+                let image = || image(&bytes, (0..blocks).map(|_| Item::Nothing));
                 for (content, is_refused) in [
                     (Content::Unread(true, len as u64), false),
                     (Content::Unread(false, len as u64), false),
-                    (Content::Plain(Bytes::new(&bytes)), *parameter != Parameter::Plain),
-                    (
-                        Content::Struct(Image { structs, blocks, layout: None }),
-                        parameter.layout(len as u64).is_none(),
-                    ),
+                    (Content::Plain(Bytes::new(&bytes)), parameter != Parameter::Plain),
+                    (Content::Struct(len as u64, image()), parameter.layout(len as u64).is_none()),
                 ] {
                     // Each refusal ends a connection, so only some are tried.
                     if is_refused && (len, filler) != (48, 0x41) {
                         continue;
                     }
                     let arguments = vec![
-                        Argument::Mechanism(Some(*mechanism), content),
+                        Argument::Mechanism(Some(mechanism), content),
                         Argument::Number(1),
-                        Argument::Template(Input::Absent(0), None),
+                        Argument::Template(0, None),
                         Argument::Pointer(true),
                     ];
                     let code = peer.call(77, Function::C_DeriveKey, arguments);
@@ -178,15 +183,11 @@ fn impossible_lengths_are_refused_by_the_function() {
     // The rooms of all attributes together have a limit.
     let attribute = [CKA_LABEL, 0, MAX_ROOM].map(u64::to_ne_bytes).concat();
     let structs = attribute.repeat(MAX_ATTRIBUTES as usize);
-    let image = Image {
-        structs: Cow::Borrowed(Bytes::new(&structs)),
-        blocks: (0..MAX_ATTRIBUTES).map(|_| Block::Room).collect(),
-        layout: None,
-    };
-    let template = Argument::Template(Input::Absent(MAX_ATTRIBUTES), Some(image));
+    let image = image(&structs, (0..MAX_ATTRIBUTES).map(|_| Item::Room));
+    let template = Argument::Template(MAX_ATTRIBUTES, Some(image));
     let code = peer.call(77, Function::C_GetAttributeValue, vec![Argument::Number(1), template]);
     assert_eq!(code, Some(CKR_SESSION_HANDLE_INVALID));
-    let arguments = vec![Argument::Input(Input::Absent(u64::MAX))];
+    let arguments = vec![Argument::Input(Input::Impossible(u64::MAX))];
     assert_eq!(peer.call(77, Function::C_SeedRandom, arguments), Some(CKR_SESSION_HANDLE_INVALID));
     assert!(agent.runs());
 }

@@ -1,25 +1,17 @@
-//! What the parameter of each mechanism is, for the protocol.
+//! The client and the agent have the same table of what the parameter of each mechanism is.
 
-use cryptoki_sys::CK_MECHANISM_TYPE;
 use jeton::backend::{AeadScheme, CipherMode};
-use jeton::id::MechanismType;
 use jeton::mechanism::sp800_108::Kdf;
 use jeton::mechanism::{self, Shape};
-use jeton_agent_wire::Parameter;
-use jeton_agent_wire::argument::Parameters;
+use jeton_agent_wire::{self as wire, Parameter};
 
-/// The mechanisms of the core.
-pub struct Known;
-
-impl Parameters for Known {
-    fn parameter(&self, mechanism: CK_MECHANISM_TYPE) -> Parameter {
-        mechanism::find(MechanismType(mechanism)).map_or(Parameter::None, |row| of(row.shape))
+#[test]
+fn the_table_of_parameters_agrees_with_the_mechanisms_of_the_token() {
+    let expected: Vec<_> = mechanism::all().map(|row| (row.id, of(row.shape))).collect();
+    assert!(expected.len() > 200);
+    for (id, parameter) in expected {
+        assert_eq!(wire::mechanism::parameter(id.0, None), parameter, "{id}");
     }
-}
-
-/// Returns all mechanisms with their parameters.
-pub fn all() -> Vec<(u64, Parameter)> {
-    mechanism::all().map(|row| (row.id.0, of(row.shape))).collect()
 }
 
 /// `abi/src/params` reads exactly these structs.

@@ -13,16 +13,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
-use jeton_agent_wire::argument::{Parameters, Sent};
 use jeton_agent_wire::channel::wipe;
 use jeton_agent_wire::image::Outputs;
 use jeton_agent_wire::{
-    self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply,
-    Request, State, otp,
+    self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Reply, Request,
+    State, Unfit, otp,
 };
 use serde_bytes::Bytes;
 
 use crate::connection::{Address, Connection, Lost};
+use crate::sent::Sent;
 
 /// How long a call waits for an agent that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,7 +57,8 @@ struct Link {
     name: Option<Name>,
     /// Counts the agents. A session belongs to one of them.
     epoch: u64,
-    parameters: Arc<Known>,
+    /// The greatest length of a message that the agent takes.
+    longest: u64,
     single: bool,
 }
 
@@ -65,17 +66,7 @@ struct Link {
 struct Linked {
     connection: Connection,
     epoch: u64,
-    parameters: Arc<Known>,
-}
-
-/// What the parameter of each mechanism is.
-#[derive(Default)]
-struct Known(HashMap<u64, Parameter>);
-
-impl Parameters for Known {
-    fn parameter(&self, mechanism: CK_MECHANISM_TYPE) -> Parameter {
-        self.0.get(&mechanism).copied().unwrap_or(Parameter::None)
-    }
+    longest: u64,
 }
 
 /// A login.
@@ -223,21 +214,19 @@ impl Application {
         function: Function,
         arguments: &[&dyn Sent],
     ) -> Result<CK_RV, Refusal> {
+        // SAFETY: the caller's promise.
+        let call = unsafe { read_call(function, arguments) }?;
         let start = Instant::now();
         loop {
             let mut linked = self.take()?;
-            let parameters = Arc::clone(&linked.parameters);
-            // SAFETY: the caller's promise.
-            let sent: Vec<_> = arguments.iter().map(|one| unsafe { one.argument(&*parameters) }).collect();
-            let call = Call { function, arguments: sent };
             let epoch = linked.epoch;
             let connection = &mut linked.connection;
-            begin(connection, 0, 1)?;
-            append(connection, &call)?;
-            if protocol::finish(connection.frame()).is_err() {
+            let framed = begin(connection, 0, 1).and_then(|()| append(connection, &call));
+            if let Err(unfit) = framed.and_then(|()| linked.finish()) {
                 self.put_back(linked);
-                return Err(CKR_DEVICE_MEMORY);
+                return Err(refusal(unfit));
             }
+            let connection = &mut linked.connection;
             let outcome = match exchange(connection) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
@@ -317,6 +306,8 @@ impl Application {
     ) -> Result<CK_RV, Refusal> {
         let known = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
         let known = known.ok_or(CKR_SESSION_HANDLE_INVALID)?;
+        // SAFETY: the caller's promise.
+        let call = unsafe { read_call(function, arguments) }?;
         let mut session = lock(&known.session);
         let start = Instant::now();
         loop {
@@ -346,17 +337,16 @@ impl Application {
                     }
                 }
             }
-            let parameters = Arc::clone(&linked.parameters);
-            // SAFETY: the caller's promise.
-            let sent: Vec<_> = arguments.iter().map(|one| unsafe { one.argument(&*parameters) }).collect();
-            let call = Call { function, arguments: sent };
             let connection = &mut linked.connection;
-            begin(connection, session.handle, session.waiting.len() + 1)?;
+            let framed = begin(connection, session.handle, session.waiting.len() + 1);
             for (_, waiting) in &session.waiting {
                 connection.frame().extend(waiting);
             }
             let at = connection.frame().len();
-            append(connection, &call)?;
+            if let Err(unfit) = framed.and_then(|()| append(connection, &call)) {
+                self.put_back(linked);
+                return Err(refusal(unfit));
+            }
             let encoded = &connection.frame()[at..];
             // SAFETY: the caller's promise.
             let here = unsafe { self.answer_here(&mut session, &call, arguments, encoded) };
@@ -366,11 +356,11 @@ impl Application {
             }
             let initial =
                 starts(function).map(|at_operation| (at_operation, connection.frame()[at..].to_vec()));
-            if protocol::finish(connection.frame()).is_err() {
+            if let Err(unfit) = linked.finish() {
                 self.put_back(linked);
-                return Err(CKR_DEVICE_MEMORY);
+                return Err(refusal(unfit));
             }
-            let outcome = match exchange(connection) {
+            let outcome = match exchange(&mut linked.connection) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -641,10 +631,10 @@ impl Application {
         }
         let request = Request::Start { version, single: link.single };
         match ask(&mut connection, &request).map_err(|lost| Failure::Lost(lost.error.to_string()))? {
-            Reply::Started { application, parameters, .. } => {
+            Reply::Started { application, longest, .. } => {
                 link.name = Some(application);
                 link.epoch += 1;
-                link.parameters = Arc::new(Known(parameters.into_iter().collect()));
+                link.longest = longest;
                 Ok(link.linked(connection))
             }
             Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
@@ -655,7 +645,7 @@ impl Application {
 
 impl Link {
     fn linked(&self, connection: Connection) -> Linked {
-        Linked { connection, epoch: self.epoch, parameters: Arc::clone(&self.parameters) }
+        Linked { connection, epoch: self.epoch, longest: self.longest }
     }
 }
 
@@ -670,14 +660,43 @@ fn refuse(reason: &str) -> Refusal {
     CKR_GENERAL_ERROR
 }
 
+impl Linked {
+    /// Ends the frame. Fails if the agent takes no message of this length.
+    fn finish(&mut self) -> Result<(), Unfit> {
+        let frame = self.connection.frame();
+        if frame.len() as u64 > self.longest {
+            return Err(Unfit::TooLong);
+        }
+        protocol::finish(frame)
+    }
+}
+
+/// Reads the arguments of a call.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for the arguments.
+unsafe fn read_call<'a>(function: Function, arguments: &'a [&'a dyn Sent]) -> Result<Call<'a>, Refusal> {
+    // SAFETY: the caller's promise.
+    let read: Result<_, _> = arguments.iter().map(|one| unsafe { one.argument() }).collect();
+    Ok(Call { function, arguments: read.map_err(refusal)? })
+}
+
+fn refusal(unfit: Unfit) -> Refusal {
+    match unfit {
+        Unfit::TooLong => CKR_DEVICE_MEMORY,
+        Unfit::NoMemory => CKR_HOST_MEMORY,
+    }
+}
+
 /// Starts a request with calls.
-fn begin(connection: &mut Connection, session: u64, count: usize) -> Result<(), Refusal> {
+fn begin(connection: &mut Connection, session: u64, count: usize) -> Result<(), Unfit> {
     protocol::start(connection.frame());
     append(connection, &Request::Calls { session, count: count as u8 })
 }
 
-fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Refusal> {
-    protocol::append(value, connection.frame()).map_err(|Malformed| CKR_HOST_MEMORY)
+fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Unfit> {
+    protocol::append(value, connection.frame())
 }
 
 /// Sends a request with calls. Returns the answers.
@@ -697,8 +716,8 @@ fn exchange(connection: &mut Connection) -> Result<Vec<Answer<'_>>, Lost> {
 
 /// Sends a request. Returns the reply.
 fn ask<'a>(connection: &'a mut Connection, request: &Request<'_>) -> Result<Reply<'a>, Lost> {
-    let malformed = |_| Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
-    protocol::encode(request, connection.frame()).map_err(malformed)?;
+    let malformed = |Malformed| Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
+    protocol::encode(request, connection.frame()).map_err(|unfit| malformed(unfit.into()))?;
     protocol::decode(connection.exchange()?).map_err(malformed)
 }
 

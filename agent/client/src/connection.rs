@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use jeton_agent_wire::MAX_MESSAGE;
-use jeton_agent_wire::channel::Channel;
+use jeton_agent_wire::channel::{Channel, KEPT};
 use serde::Deserialize;
 
 /// The place of the agent if nothing names one.
@@ -231,9 +231,9 @@ impl Connection {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = processors.saturating_sub(1).max(1);
         let channel = match address {
-            Address::Unix(path) => Channel::new(UnixStream::connect(path)?, most),
+            Address::Unix(path) => Channel::new(UnixStream::connect(path)?, most, KEPT),
             #[cfg(feature = "tls")]
-            Address::Tls(host) => Channel::new(host.open()?, most),
+            Address::Tls(host) => Channel::new(host.open()?, most, KEPT),
         };
         let descriptor = channel.descriptor();
         let free = |place: &&AtomicI32| {
@@ -257,7 +257,7 @@ impl Connection {
     pub fn exchange(&mut self) -> Result<&[u8], Lost> {
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
-        self.channel.receive(MAX_MESSAGE).map_err(|error| Lost { sent: true, error })?;
+        self.channel.receive(MAX_MESSAGE, |_| true).map_err(|error| Lost { sent: true, error })?;
         Ok(self.channel.parts().0)
     }
 

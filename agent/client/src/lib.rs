@@ -22,13 +22,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use cryptoki_sys::*;
-use jeton_agent_wire::argument::*;
+use jeton_agent_wire::layout::{ATTRIBUTE, ATTRIBUTE_READ};
 use jeton_agent_wire::{Function, Parameter, functions};
 
 mod application;
+mod capture;
 mod connection;
+mod sent;
 
 use application::Application;
+use sent::*;
 
 /// The application of this process. It is never freed: a late call may use it.
 static CURRENT: AtomicPtr<Application> = AtomicPtr::new(null_mut());
@@ -174,6 +177,9 @@ macro_rules! export {
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [In $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* In($a, $b),] $($rest)*);
     };
+    ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Short $a:ident, $b:ident] $($rest:tt)*) => {
+        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Short($a, $b),] $($rest)*);
+    };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Ignored $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session; ($($p)* _: *mut CK_BYTE, _: CK_ULONG,) [$($s,)*] $($rest)*);
     };
@@ -215,11 +221,11 @@ macro_rules! export {
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Template $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, $b, TEMPLATE),] $($rest)*);
+            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, $b, &ATTRIBUTE),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Values $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, $b, VALUES),] $($rest)*);
+            ($($p)* $a: *mut CK_ATTRIBUTE, $b: CK_ULONG,) [$($s,)* Template($a, $b, &ATTRIBUTE_READ),] $($rest)*);
     };
 }
 

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, MAX_MESSAGE, Reply, Request, Status, decode, encode, length};
@@ -12,54 +11,16 @@ use crate::{HEADER, MAX_MESSAGE, Reply, Request, Status, decode, encode, length}
 /// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
 /// shorter, so that a buffer does not move and leave a copy of them.
 const READ: usize = 8 * 1024;
-/// Buffers that are longer lose their memory after a message.
+/// Buffers of a client that are longer lose their memory after a message.
 pub const KEPT: usize = 1 << 20;
-
-/// The memory that the long messages of a peer may have together. A message that finds none waits
-/// for another one to end.
-pub struct Room {
-    all: usize,
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-impl Room {
-    /// Returns room for this number of bytes.
-    pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { all: bytes, free: Mutex::new(bytes), freed: Condvar::new() })
-    }
-
-    /// Waits for this number of bytes. A message that is longer than the room waits for all of it.
-    /// A thread that has a part must not wait for more.
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Taken {
-        let bytes = bytes.min(self.all);
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |free: &mut usize| *free < bytes;
-        *self.freed.wait_while(free, is_full).unwrap_or_else(PoisonError::into_inner) -= bytes;
-        Taken { room: Arc::clone(self), bytes }
-    }
-}
-
-/// A part of a [`Room`], until it is dropped.
-pub struct Taken {
-    room: Arc<Room>,
-    bytes: usize,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        *self.room.free.lock().unwrap_or_else(PoisonError::into_inner) += self.bytes;
-        self.room.freed.notify_all();
-    }
-}
 
 /// Asks the agent at this socket what it counts. It answers root and its own user. Fails with
 /// `PermissionDenied` if it refuses, and with `InvalidData` if it speaks another protocol.
 pub fn status(socket: &Path) -> io::Result<Status> {
-    let mut channel = Channel::new(UnixStream::connect(socket)?, 1);
+    let mut channel = Channel::new(UnixStream::connect(socket)?, 1, KEPT);
     encode(&Request::Status, &mut channel.frame).map_err(|_| io::ErrorKind::InvalidInput)?;
     channel.send()?;
-    channel.receive(MAX_MESSAGE)?;
+    channel.receive(MAX_MESSAGE, |_| true)?;
     match decode(channel.parts().0) {
         Ok(Reply::Status(status)) => Ok(status),
         Ok(Reply::Refused(reason)) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason)),
@@ -71,9 +32,8 @@ pub fn status(socket: &Path) -> io::Result<Status> {
 pub struct Channel {
     stream: Box<dyn Stream>,
     patience: Patience,
-    /// The room for long messages; `None` if there is no limit.
-    room: Option<Arc<Room>>,
-    taken: Option<Taken>,
+    /// Buffers that are longer lose their memory after a message.
+    kept: usize,
     /// The message to send.
     pub frame: Vec<u8>,
     /// The message that was received, with its header.
@@ -84,16 +44,11 @@ pub struct Channel {
 
 impl Channel {
     /// Returns a channel. `most` is the number of threads of this process that may ask for messages
-    /// without sleeping.
-    pub fn new(stream: impl Stream + 'static, most: usize) -> Self {
+    /// without sleeping. Buffers of more than `kept` bytes lose their memory after a message.
+    pub fn new(stream: impl Stream + 'static, most: usize, kept: usize) -> Self {
         let patience = Patience::new(most);
         let (frame, received) = (Vec::with_capacity(READ), vec![0; READ]);
-        Self { stream: Box::new(stream), patience, room: None, taken: None, frame, received, len: 0 }
-    }
-
-    /// Limits the memory of long messages.
-    pub fn share(&mut self, room: &Arc<Room>) {
-        self.room = Some(Arc::clone(room));
+        Self { stream: Box::new(stream), patience, kept, frame, received, len: 0 }
     }
 
     /// Returns whether the peer has closed the stream, or sent something without a request.
@@ -113,9 +68,10 @@ impl Channel {
     }
 
     /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
-    /// the stream, and with `InvalidData` if it sent something else.
-    pub fn receive(&mut self, limit: usize) -> io::Result<()> {
-        let mut got = 0;
+    /// the stream, and with `InvalidData` if it sent something else. `admit` gets the length of a
+    /// message for which the buffer grows past what it keeps, and says whether it may.
+    pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
+        let (mut got, mut is_admitted) = (0, false);
         loop {
             match self.patience.read(&mut *self.stream, &mut self.received[got..])? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -130,8 +86,11 @@ impl Channel {
             if got == self.len {
                 return Ok(());
             }
-            if self.len > KEPT && self.taken.is_none() {
-                self.taken = self.room.as_ref().map(|room| room.take(self.len));
+            if self.len > self.kept && !is_admitted {
+                is_admitted = admit(self.len);
+                if !is_admitted {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
             }
             // A peer that only says that its message is long gets no memory for it.
             if self.received.len() < self.len && self.received.len() == got {
@@ -149,14 +108,13 @@ impl Channel {
     pub fn wipe(&mut self) {
         wipe(&mut self.frame);
         wipe(&mut self.received[..self.len]);
-        if self.received.len() > KEPT {
+        if self.received.len() > self.kept {
             self.received = vec![0; READ];
         }
-        if self.frame.capacity() > KEPT {
+        if self.frame.capacity() > self.kept {
             self.frame = Vec::with_capacity(READ);
         }
         self.len = 0;
-        self.taken = None;
     }
 }
 

@@ -17,16 +17,16 @@ macro_rules! functions {
             C_GetTokenInfo([Number slot] [Put info CK_TOKEN_INFO]);
             C_GetMechanismList([Number slot] [List mechanisms, count]);
             C_GetMechanismInfo([Number slot] [Number mechanism] [Put info CK_MECHANISM_INFO]);
-            C_InitToken([Number slot] [In pin, pin_len] [Text label 32]);
-            C_InitPIN([Session session] [In pin, pin_len]);
-            C_SetPIN([Session session] [In old, old_len] [In new, new_len]);
+            C_InitToken([Number slot] [Short pin, pin_len] [Text label 32]);
+            C_InitPIN([Session session] [Short pin, pin_len]);
+            C_SetPIN([Session session] [Short old, old_len] [Short new, new_len]);
             C_OpenSession([Number slot] [Number flags] [Void application] [Notify notify] [Put session CK_SESSION_HANDLE]);
             C_CloseSession([Session session]);
             C_CloseAllSessions([Number slot]);
             C_GetSessionInfo([Session session] [Put info CK_SESSION_INFO]);
             C_GetOperationState([Session session] [Out state, state_len]);
-            C_SetOperationState([Session session] [In state, state_len] [Number encryption_key] [Number authentication_key]);
-            C_Login([Session session] [Number user] [In pin, pin_len]);
+            C_SetOperationState([Session session] [Short state, state_len] [Number encryption_key] [Number authentication_key]);
+            C_Login([Session session] [Number user] [Short pin, pin_len]);
             C_Logout([Session session]);
             C_CreateObject([Session session] [Template template, count] [Put object CK_OBJECT_HANDLE]);
             C_CopyObject([Session session] [Number object] [Template template, count] [Put new_object CK_OBJECT_HANDLE]);
@@ -57,11 +57,11 @@ macro_rules! functions {
             C_SignRecoverInit([Session session] [Mechanism mechanism] [Number key]);
             C_SignRecover([Session session] [In data, data_len] [Out signature, signature_len]);
             C_VerifyInit([Session session] [Mechanism mechanism] [Number key]);
-            C_Verify([Session session] [In data, data_len] [In signature, signature_len]);
+            C_Verify([Session session] [In data, data_len] [Short signature, signature_len]);
             C_VerifyUpdate([Session session] [In part, part_len]);
-            C_VerifyFinal([Session session] [In signature, signature_len]);
+            C_VerifyFinal([Session session] [Short signature, signature_len]);
             C_VerifyRecoverInit([Session session] [Mechanism mechanism] [Number key]);
-            C_VerifyRecover([Session session] [In signature, signature_len] [Out data, data_len]);
+            C_VerifyRecover([Session session] [Short signature, signature_len] [Out data, data_len]);
             C_DigestEncryptUpdate([Session session] [In part, part_len] [Out encrypted, encrypted_len]);
             C_DecryptDigestUpdate([Session session] [In encrypted, encrypted_len] [Out part, part_len]);
             C_SignEncryptUpdate([Session session] [In part, part_len] [Out encrypted, encrypted_len]);
@@ -79,7 +79,7 @@ macro_rules! functions {
             C_SeedRandom([Session session] [In seed, seed_len]);
             C_GenerateRandom([Session session] [Fill random, random_len]);
             C_WaitForSlotEvent([Number flags] [Put slot CK_SLOT_ID] [Void reserved]);
-            C_LoginUser([Session session] [Number user] [In pin, pin_len] [In name, name_len]);
+            C_LoginUser([Session session] [Number user] [Short pin, pin_len] [Short name, name_len]);
             C_SessionCancel([Session session] [Number flags]);
             C_MessageEncryptInit([Session session] [MessageInit mechanism] [Number key]);
             C_EncryptMessage(
@@ -108,10 +108,10 @@ macro_rules! functions {
             C_MessageSignFinal([Session session]);
             C_MessageVerifyInit([Session session] [Mechanism mechanism] [Number key]);
             C_VerifyMessage(
-                [Session session] [Message parameter, parameter_len] [In data, data_len] [In signature, signature_len]);
+                [Session session] [Message parameter, parameter_len] [In data, data_len] [Short signature, signature_len]);
             C_VerifyMessageBegin([Session session] [Message parameter, parameter_len]);
             C_VerifyMessageNext(
-                [Session session] [Message parameter, parameter_len] [In part, part_len] [In signature, signature_len]);
+                [Session session] [Message parameter, parameter_len] [In part, part_len] [Short signature, signature_len]);
             C_MessageVerifyFinal([Session session]);
             C_EncapsulateKey(
                 [Session session] [Mechanism mechanism] [Number public] [Template template, count]
@@ -119,7 +119,7 @@ macro_rules! functions {
             C_DecapsulateKey(
                 [Session session] [Mechanism mechanism] [Number private] [Template template, count]
                 [In ciphertext, ciphertext_len] [Put key CK_OBJECT_HANDLE]);
-            C_VerifySignatureInit([Session session] [Mechanism mechanism] [Number key] [In signature, signature_len]);
+            C_VerifySignatureInit([Session session] [Mechanism mechanism] [Number key] [Short signature, signature_len]);
             C_VerifySignature([Session session] [In data, data_len]);
             C_VerifySignatureUpdate([Session session] [In part, part_len]);
             C_VerifySignatureFinal([Session session]);

@@ -1,11 +1,12 @@
 //! The copy of a C struct with the memory that it points to.
 //!
-//! The client makes an [`Image`] of the application's struct. The agent builds a [`Memory`] from
-//! it, whose pointers are all its own, and calls the function of the C interface with it. What the
-//! function wrote travels back as a list of byte strings, in the order of the pointers.
+//! The client makes an [`Image`] of the application's struct (`agent/client/src/capture.rs`). The
+//! agent builds the same struct from it, whose pointers are all its own (`agent/src/memory.rs`),
+//! and calls the function of the C interface with it. What the function wrote travels back as a
+//! list of byte strings, in the order of the pointers. Both walk along the pointers of a
+//! [`Layout`], and [`extent`] says how far.
 
 use std::borrow::Cow;
-use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
 
 use cryptoki_sys::*;
 use serde::{Deserialize, Serialize};
@@ -17,49 +18,66 @@ use crate::layout::*;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Structs of one layout, one after the other, without their pointers, and what they point to.
+/// Structs of one layout, one after the other, with what they point to: [`Item`]s, one after the
+/// other. The first one has the structs; an item for each of their pointers follows, struct by
+/// struct. After [`Item::Structs`], the items of its own pointers come first.
+///
+/// The agent reads the items while it walks along the pointers of the layout, so what a peer sends
+/// is never deeper than [`MAX_DEPTH`] and allocates nothing by itself.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Image<'a> {
-    /// The bytes of the structs, with zeros for the pointers.
-    #[serde(borrow)]
-    pub structs: Cow<'a, Bytes>,
-    /// What each pointer of each struct points to.
-    #[serde(borrow)]
-    pub blocks: Vec<Block<'a>>,
-    /// The layout in the process that captured the structs. It does not travel.
-    #[serde(skip)]
-    pub layout: Option<&'static Layout>,
-}
+pub struct Image<'a>(#[serde(borrow)] pub Cow<'a, Bytes>);
 
 /// What a pointer points to.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Block<'a> {
+pub enum Item<'a> {
     /// Nothing: the pointer is `NULL`, or the function refuses the length without reading.
     Nothing,
     /// Bytes.
     Bytes(#[serde(borrow)] &'a Bytes),
     /// Room for bytes. The struct has their number.
     Room,
-    /// Structs.
-    Structs(#[serde(borrow)] Image<'a>),
+    /// Structs, with zeros for their pointers.
+    Structs(#[serde(borrow)] &'a Bytes),
+}
+
+impl<'a> Item<'a> {
+    /// Takes the next item of an image.
+    pub fn take(items: &mut &'a [u8]) -> Result<Self, Malformed> {
+        crate::take(items)
+    }
+
+    /// Takes the structs with which an image, or a part of it, begins.
+    pub fn take_structs(items: &mut &'a [u8]) -> Result<&'a [u8], Malformed> {
+        match Self::take(items)? {
+            Self::Structs(bytes) => Ok(bytes),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Appends the item to an image.
+    pub fn append(&self, image: &mut Vec<u8>) -> Result<(), crate::Unfit> {
+        crate::append(self, image)
+    }
 }
 
 /// A walk along pointers, with the limits that a hostile application meets.
-struct Walk {
+pub struct Walk {
     depth: usize,
     structs: u64,
     /// The bytes of room that the agent still makes for outputs.
-    room: u64,
+    pub room: u64,
 }
 
-impl Walk {
-    fn new() -> Self {
+impl Default for Walk {
+    fn default() -> Self {
         // More than a template and 64 fields, and fewer than would hurt.
         Self { depth: MAX_DEPTH, structs: 2 * MAX_ATTRIBUTES, room: MAX_ROOM }
     }
+}
 
+impl Walk {
     /// Counts structs that are one level deeper. Returns `false` if they are too many.
-    fn enter(&mut self, count: u64) -> bool {
+    pub fn enter(&mut self, count: u64) -> bool {
         let fits = self.depth > 0 && count <= self.structs;
         if fits {
             self.depth -= 1;
@@ -68,27 +86,44 @@ impl Walk {
         fits
     }
 
-    fn leave(&mut self) {
+    /// Goes back to the level above.
+    pub fn leave(&mut self) {
         self.depth += 1;
     }
 }
 
-/// Reads a `CK_ULONG` of a struct.
-fn number(bytes: &[u8], at: usize) -> u64 {
+/// Reads a `CK_ULONG` of a struct. 0 behind its end.
+pub fn number(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 /// The bytes that a pointer points to, by the struct that contains it.
-enum Extent {
+pub enum Extent {
+    /// Bytes: their number.
     Bytes(u64, Flow),
+    /// Structs: their number.
     Structs(u64, &'static Layout),
     /// The function refuses the struct without following the pointer.
     Refused,
 }
 
+/// The numbers behind the pointers of one struct, by their positions: [`Len::Behind`] names one.
+#[derive(Default)]
+pub struct Behind([u64; 4], usize);
+
+impl Behind {
+    /// Adds the number at the start of the bytes behind the next pointer. 0 if there are none.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.0.get_mut(self.1) {
+            *place = number(bytes, 0);
+        }
+        self.1 += 1;
+    }
+}
+
 /// Returns how much a pointer of a struct points to. `owner` is the struct that points to this one,
-/// and `behind` gives the number that another pointer of the struct points to.
-fn extent(pointer: &Pointer, bytes: &[u8], owner: &[u8], behind: impl Fn(usize) -> u64) -> Extent {
+/// and `behind` has the numbers that the pointers before it point to.
+pub fn extent(pointer: &Pointer, bytes: &[u8], owner: &[u8], behind: &Behind) -> Extent {
     match &pointer.target {
         Target::Bytes { len, limit, flow } => {
             let len = match len {
@@ -96,7 +131,7 @@ fn extent(pointer: &Pointer, bytes: &[u8], owner: &[u8], behind: impl Fn(usize) 
                 Len::Field(at) | Len::Password(at) => number(bytes, *at),
                 Len::Bits(at) => number(bytes, *at) / 8,
                 Len::BitsOfOwner(at) => number(owner, *at) / 8,
-                Len::Behind(index) => behind(*index),
+                Len::Behind(index) => behind.0.get(*index).copied().unwrap_or(0),
                 Len::Poly1305Nonce(at) => match number(bytes, *at) {
                     12 | 96 => 12,
                     _ => return Extent::Refused,
@@ -142,171 +177,6 @@ fn value_extent(attribute: &[u8], flow: Flow) -> Extent {
     }
 }
 
-impl<'a> Image<'a> {
-    /// Copies structs of the application.
-    ///
-    /// # Safety
-    ///
-    /// `first` is readable for `count` structs of this layout, or `count` is 0. The memory that
-    /// they point to is readable during `'a`.
-    pub unsafe fn capture(layout: &'static Layout, first: *const u8, count: u64) -> Self {
-        let mut walk = Walk::new();
-        // SAFETY: the caller's promise.
-        unsafe { Self::capture_at(layout, first, count, &[], &mut walk) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`capture`](Self::capture).
-    unsafe fn capture_at(
-        layout: &'static Layout,
-        first: *const u8,
-        count: u64,
-        owner: &[u8],
-        walk: &mut Walk,
-    ) -> Self {
-        let len = layout.size * count as usize;
-        let mut structs = vec![0; len];
-        if len > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { first.copy_to_nonoverlapping(structs.as_mut_ptr(), len) };
-        }
-        let mut blocks = Vec::with_capacity(count as usize * layout.pointers.len());
-        for at in (0..len).step_by(layout.size) {
-            let start = blocks.len();
-            for pointer in layout.pointers {
-                // SAFETY: inside the structs, by the layout. A pointer is valid for every 8 bytes.
-                let to = unsafe { first.add(at + pointer.at).cast::<*const u8>().read_unaligned() };
-                let bytes = &mut structs[at..at + layout.size];
-                bytes[pointer.at..pointer.at + 8].fill(0);
-                if let Target::Bytes { len: Len::Password(field), .. } = &pointer.target {
-                    // SAFETY: the caller's promise.
-                    unsafe { resolve_password(bytes, *field) };
-                }
-                let behind = |index: usize| match blocks.get(start + index) {
-                    Some(Block::Bytes(bytes)) => number(bytes, 0),
-                    _ => 0,
-                };
-                let block = match extent(pointer, bytes, owner, behind) {
-                    _ if to.is_null() => Block::Nothing,
-                    Extent::Refused => Block::Nothing,
-                    Extent::Bytes(_, Flow::Out) => Block::Room,
-                    Extent::Bytes(len, _) => {
-                        // SAFETY: readable for this length by the caller's promise.
-                        Block::Bytes(Bytes::new(unsafe { &*slice_from_raw_parts(to, len as usize) }))
-                    }
-                    Extent::Structs(count, layout) => {
-                        if walk.enter(count) {
-                            // SAFETY: the caller's promise.
-                            let inner = unsafe { Self::capture_at(layout, to, count, bytes, walk) };
-                            walk.leave();
-                            Block::Structs(inner)
-                        } else {
-                            Block::Nothing
-                        }
-                    }
-                };
-                blocks.push(block);
-            }
-        }
-        Self { structs: Cow::Owned(serde_bytes::ByteBuf::from(structs)), blocks, layout: Some(layout) }
-    }
-
-    /// Copies what the function wrote to the structs of the application. Unchanged memory is not
-    /// written, because it may be constant.
-    ///
-    /// # Safety
-    ///
-    /// `first` points to the structs that this image was captured from. They and the memory that
-    /// they point to are writable where the function writes.
-    pub unsafe fn restore(
-        &self,
-        layout: &'static Layout,
-        first: *mut u8,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        // SAFETY: the caller's promise.
-        unsafe { self.restore_at(layout, first, &[], outputs) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`restore`](Self::restore).
-    unsafe fn restore_at(
-        &self,
-        layout: &'static Layout,
-        first: *mut u8,
-        owner: &[u8],
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        let mut blocks = self.blocks.iter();
-        for (index, bytes) in self.structs.chunks_exact(layout.size).enumerate() {
-            // SAFETY: inside the structs of the application.
-            let place = unsafe { first.add(index * layout.size) };
-            for (at, len) in layout.written {
-                // SAFETY: a field of the struct.
-                unsafe { put_changed(place.add(*at), outputs.next(*len)?) };
-            }
-            let start = index * layout.pointers.len();
-            for pointer in layout.pointers {
-                // SAFETY: as above.
-                let to = unsafe { place.add(pointer.at).cast::<*mut u8>().read_unaligned() };
-                let behind = |index: usize| match self.blocks.get(start + index) {
-                    Some(Block::Bytes(bytes)) => number(bytes, 0),
-                    _ => 0,
-                };
-                match (blocks.next().ok_or(Malformed)?, extent(pointer, bytes, owner, behind)) {
-                    (Block::Room, Extent::Bytes(room, Flow::Out))
-                    | (Block::Bytes(_), Extent::Bytes(room, Flow::Both)) => {
-                        // SAFETY: the application's memory has this room.
-                        unsafe { put_changed(to, outputs.at_most(room)?) };
-                    }
-                    (Block::Structs(inner), Extent::Structs(_, layout)) => {
-                        // SAFETY: the caller's promise.
-                        unsafe { inner.restore_at(layout, to, bytes, outputs) }?;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The first address that no process has, as in the C interface.
-const END_OF_ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
-
-/// Replaces the address of a password's length by the length. What is neither becomes a number that
-/// every function refuses.
-///
-/// # Safety
-///
-/// The address is readable.
-unsafe fn resolve_password(bytes: &mut [u8], field: usize) {
-    let given = number(bytes, field);
-    if given < PASSWORD_LIMIT {
-        return;
-    }
-    let place = std::ptr::with_exposed_provenance::<u64>(given as usize);
-    let is_address = place.is_aligned() && given < END_OF_ADDRESSES;
-    // SAFETY: an aligned address by the application's promise.
-    let len = if is_address { unsafe { place.read() } } else { u64::MAX };
-    let len = if len < PASSWORD_LIMIT { len } else { u64::MAX };
-    bytes[field..field + 8].copy_from_slice(&len.to_ne_bytes());
-}
-
-/// # Safety
-///
-/// `place` is readable for these bytes, and writable if they differ.
-unsafe fn put_changed(place: *mut u8, bytes: &[u8]) {
-    // SAFETY: the caller's promise. The memory is not the slice's: that one is this library's.
-    unsafe {
-        if !bytes.is_empty() && *slice_from_raw_parts(place, bytes.len()) != *bytes {
-            place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        }
-    }
-}
-
 /// The byte strings that a function wrote, in the order in which its arguments take them.
 pub struct Outputs<'a, 'b>(pub &'b mut std::slice::Iter<'a, &'a Bytes>);
 
@@ -325,151 +195,5 @@ impl<'a> Outputs<'a, '_> {
 
     fn any(&mut self) -> Result<&'a [u8], Malformed> {
         self.0.next().map(|bytes| &bytes[..]).ok_or(Malformed)
-    }
-}
-
-/// Structs that the agent built from an image. All their pointers point to memory of this value, or
-/// are `NULL`.
-pub struct Memory {
-    layout: &'static Layout,
-    structs: Vec<u8>,
-    parts: Vec<Part>,
-}
-
-enum Part {
-    Nothing,
-    Bytes(Vec<u8>, Flow),
-    Structs(Memory),
-}
-
-impl Memory {
-    /// Builds structs. Fails if the image does not have this number of them, or has other lengths
-    /// than its structs say.
-    pub fn build(layout: &'static Layout, count: u64, image: &Image<'_>) -> Result<Self, Malformed> {
-        Self::build_at(layout, count, image, &[], &mut Walk::new())
-    }
-
-    fn build_at(
-        layout: &'static Layout,
-        count: u64,
-        image: &Image<'_>,
-        owner: &[u8],
-        walk: &mut Walk,
-    ) -> Result<Self, Malformed> {
-        let count = usize::try_from(count).map_err(|_| Malformed)?;
-        let whole = Some(image.structs.len()) == count.checked_mul(layout.size);
-        if !whole || image.blocks.len() != count * layout.pointers.len() {
-            return Err(Malformed);
-        }
-        let mut structs = image.structs.to_vec();
-        let mut parts: Vec<Part> = Vec::with_capacity(image.blocks.len());
-        let mut blocks = image.blocks.iter();
-        for at in (0..structs.len()).step_by(layout.size) {
-            let start = parts.len();
-            for pointer in layout.pointers {
-                let bytes = &mut structs[at..at + layout.size];
-                if let Target::Bytes { len: Len::Password(field), .. } = &pointer.target
-                    && number(bytes, *field) >= PASSWORD_LIMIT
-                {
-                    // The function would take it for an address.
-                    bytes[*field..*field + 8].fill(0xff);
-                }
-                let behind = |index: usize| match parts.get(start + index) {
-                    Some(Part::Bytes(bytes, _)) => number(bytes, 0),
-                    _ => 0,
-                };
-                let mut part = match (blocks.next().ok_or(Malformed)?, extent(pointer, bytes, owner, behind))
-                {
-                    (Block::Nothing, _) => Part::Nothing,
-                    (Block::Bytes(given), Extent::Bytes(len, flow @ (Flow::In | Flow::Both)))
-                        if given.len() as u64 == len =>
-                    {
-                        Part::Bytes(given.to_vec(), flow)
-                    }
-                    (Block::Room, Extent::Bytes(len, Flow::Out)) => {
-                        // All rooms of a call together have a limit. What does not fit is reported
-                        // as too long.
-                        let len = len.min(walk.room);
-                        walk.room -= len;
-                        Part::Bytes(vec![0; len as usize], Flow::Out)
-                    }
-                    (Block::Structs(inner), Extent::Structs(count, layout)) if walk.enter(count) => {
-                        let inner = Self::build_at(layout, count, inner, bytes, walk)?;
-                        walk.leave();
-                        Part::Structs(inner)
-                    }
-                    _ => return Err(Malformed),
-                };
-                if let (Part::Bytes(room, Flow::Out), Target::Value(_)) = (&part, &pointer.target) {
-                    // The room is shorter than an application with a very long buffer says.
-                    let field = std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen);
-                    if number(bytes, field) != CK_UNAVAILABLE_INFORMATION {
-                        bytes[field..field + 8].copy_from_slice(&(room.len() as u64).to_ne_bytes());
-                    }
-                }
-                let address = part.address();
-                // SAFETY: inside the structs, by the layout.
-                unsafe {
-                    structs.as_mut_ptr().add(at + pointer.at).cast::<*mut u8>().write_unaligned(address);
-                }
-                parts.push(part);
-            }
-        }
-        Ok(Self { layout, structs, parts })
-    }
-
-    /// Returns the address of the structs.
-    pub fn address(&mut self) -> *mut u8 {
-        if self.structs.is_empty() {
-            NonNull::<u64>::dangling().as_ptr().cast()
-        } else {
-            self.structs.as_mut_ptr()
-        }
-    }
-
-    /// Adds what a function wrote to `outputs`.
-    pub fn report<'a>(&'a self, outputs: &mut Vec<&'a Bytes>) {
-        let mut parts = self.parts.iter();
-        for (index, bytes) in self.structs.chunks_exact(self.layout.size).enumerate() {
-            for (at, len) in self.layout.written {
-                outputs.push(Bytes::new(&bytes[*at..at + len]));
-            }
-            let start = index * self.layout.pointers.len();
-            for (pointer, part) in self.layout.pointers.iter().zip(&mut parts) {
-                match part {
-                    Part::Bytes(written, Flow::Both) => outputs.push(Bytes::new(written)),
-                    Part::Bytes(written, Flow::Out) => {
-                        let len = self.written_len(pointer, bytes, start);
-                        outputs.push(Bytes::new(&written[..written.len().min(len)]));
-                    }
-                    Part::Structs(inner) => inner.report(outputs),
-                    Part::Nothing | Part::Bytes(_, Flow::In) => {}
-                }
-            }
-        }
-    }
-
-    /// Returns the number of bytes that a function wrote behind a pointer.
-    fn written_len(&self, pointer: &Pointer, bytes: &[u8], start: usize) -> usize {
-        let len = match &pointer.target {
-            Target::Value(_) => number(bytes, std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen)),
-            Target::Bytes { len: Len::Behind(index), .. } => match self.parts.get(start + index) {
-                Some(Part::Bytes(bytes, _)) => number(bytes, 0),
-                _ => 0,
-            },
-            _ => return usize::MAX,
-        };
-        if len == CK_UNAVAILABLE_INFORMATION { 0 } else { len as usize }
-    }
-}
-
-impl Part {
-    fn address(&mut self) -> *mut u8 {
-        match self {
-            Self::Nothing => null_mut(),
-            Self::Bytes(bytes, _) if bytes.is_empty() => NonNull::<u64>::dangling().as_ptr().cast(),
-            Self::Bytes(bytes, _) => bytes.as_mut_ptr(),
-            Self::Structs(memory) => memory.address(),
-        }
     }
 }

@@ -4,7 +4,11 @@
 //! client sends a [`Request`] and the agent one [`Reply`]. Neither side keeps anything between two
 //! messages but the application that a connection belongs to.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use postcard::ser_flavors::Flavor;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_bytes::Bytes;
 
 pub mod argument;
@@ -12,6 +16,7 @@ pub mod channel;
 mod functions;
 pub mod image;
 pub mod layout;
+pub mod mechanism;
 pub mod otp;
 pub mod status;
 #[cfg(feature = "tls")]
@@ -25,13 +30,18 @@ pub use layout::Parameter;
 pub use status::Status;
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The greatest length of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 27;
 /// The greatest length of the first message of a connection, before the agent knows the peer.
 pub const MAX_FIRST: usize = 256;
 /// The greatest number of calls in a request.
 pub const MAX_CALLS: usize = 8;
+/// The greatest number of arguments of a call.
+pub const MAX_ARGUMENTS: usize = 6;
+/// The greatest length of a PIN, a name, a signature or a saved state that travels. Functions refuse
+/// longer ones by their length.
+pub const MAX_SHORT: usize = 1 << 20;
 
 /// The name of an application, by which a further connection joins it: random bytes.
 pub type Application = [u8; 32];
@@ -80,9 +90,33 @@ pub enum Request<'a> {
 pub struct Call<'a> {
     /// The function.
     pub function: Function,
-    /// Its arguments.
-    #[serde(borrow)]
+    /// Its arguments, at most [`MAX_ARGUMENTS`].
+    #[serde(borrow, deserialize_with = "arguments")]
     pub arguments: Vec<Argument<'a>>,
+}
+
+/// Decodes the arguments of a call. Makes no room for more than a function has.
+fn arguments<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Argument<'de>>, D::Error> {
+    struct Items;
+    impl<'de> Visitor<'de> for Items {
+        type Value = Vec<Argument<'de>>;
+
+        fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(text, "at most {MAX_ARGUMENTS} arguments")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::with_capacity(MAX_ARGUMENTS);
+            while let Some(argument) = items.next_element()? {
+                if all.len() == MAX_ARGUMENTS {
+                    return Err(A::Error::invalid_length(all.len() + 1, &self));
+                }
+                all.push(argument);
+            }
+            Ok(all)
+        }
+    }
+    from.deserialize_seq(Items)
 }
 
 /// What the agent answers.
@@ -94,8 +128,8 @@ pub enum Reply<'a> {
         version: u16,
         /// The application.
         application: Application,
-        /// What the parameter of each mechanism is.
-        parameters: Vec<(u64, Parameter)>,
+        /// The greatest length of a message that this client's memory has room for.
+        longest: u64,
     },
     /// There is no such application, or the peer has no right to it.
     Unknown,
@@ -145,24 +179,70 @@ pub fn start(frame: &mut Vec<u8>) {
     frame.extend([0; HEADER]);
 }
 
+/// Why a value was not appended to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// The frame would be longer than [`MAX_MESSAGE`].
+    TooLong,
+    /// This process has no memory for it.
+    NoMemory,
+}
+
+impl From<Unfit> for Malformed {
+    fn from(_: Unfit) -> Self {
+        Self
+    }
+}
+
+/// A frame that grows by trying, so that a long value is an error and not the end of the process.
+struct Growing<'a> {
+    frame: &'a mut Vec<u8>,
+    failure: &'a mut Unfit,
+}
+
+impl Flavor for Growing<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.try_extend(&[byte])
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        let full = postcard::Error::SerializeBufferFull;
+        if self.frame.len() + bytes.len() > HEADER + MAX_MESSAGE {
+            return Err(full);
+        }
+        if self.frame.try_reserve(bytes.len()).is_err() {
+            *self.failure = Unfit::NoMemory;
+            return Err(full);
+        }
+        self.frame.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
 /// Appends a value.
-pub fn append(value: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Malformed> {
-    *frame = postcard::to_extend(value, std::mem::take(frame)).map_err(|_| Malformed)?;
-    Ok(())
+pub fn append(value: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Unfit> {
+    let mut failure = Unfit::TooLong;
+    postcard::serialize_with_flavor(value, Growing { frame, failure: &mut failure }).map_err(|_| failure)
 }
 
 /// Ends a frame: sets the length. Fails if the message is longer than [`MAX_MESSAGE`].
-pub fn finish(frame: &mut [u8]) -> Result<(), Malformed> {
+pub fn finish(frame: &mut [u8]) -> Result<(), Unfit> {
     let len = frame.len() - HEADER;
     if len > MAX_MESSAGE {
-        return Err(Malformed);
+        return Err(Unfit::TooLong);
     }
     frame[..HEADER].copy_from_slice(&(len as u32).to_le_bytes());
     Ok(())
 }
 
 /// Makes a frame of one value.
-pub fn encode(value: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Malformed> {
+pub fn encode(value: &impl Serialize, frame: &mut Vec<u8>) -> Result<(), Unfit> {
     start(frame);
     append(value, frame)?;
     finish(frame)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cryptoki_sys::{CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_USER};
 use jeton_agent::peer::Peer;
 use jeton_agent::rules::Rules;
-use jeton_agent::server::Agent;
+use jeton_agent::connections::Agent;
 use jeton_agent::ticket::Tickets;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::wait::Stream;

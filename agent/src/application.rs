@@ -1,0 +1,291 @@
+//! Applications, and the calls of their connections.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cryptoki_sys::*;
+use jeton::error::Error;
+use jeton::id::{SessionHandle, SlotId};
+use jeton::module::{Module, Threads, User};
+use jeton::token::Identity;
+use jeton_agent_wire::argument::Input;
+use jeton_agent_wire::{
+    self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply, State,
+    mechanism, otp,
+};
+use serde_bytes::Bytes;
+use tracing::warn;
+
+use crate::budget::{Budget, Unserved};
+use crate::connections::{Connection, lock};
+use crate::dispatch::carry_out;
+use crate::policy::Pace;
+use crate::ticket::{Holder, Login};
+
+/// The time between two looks for an event of a slot.
+const POLL: Duration = Duration::from_millis(250);
+
+/// An application of a client.
+pub(crate) struct Application {
+    pub(crate) module: Module,
+    /// The name of the peer that started it. No other peer joins it.
+    peer: String,
+    pub(crate) connections: AtomicUsize,
+    /// The sessions whose signature operation makes one-time passwords.
+    otp: Mutex<HashSet<u64>>,
+    pub(crate) pace: Pace,
+}
+
+impl Connection<'_> {
+    /// Starts an application.
+    pub(crate) fn begin(&mut self, single: bool) -> Reply<'static> {
+        let mut name = Name::default();
+        if getrandom::fill(&mut name).is_err() {
+            return Reply::Refused("no random bytes");
+        }
+        let identity = Identity {
+            name: self.peer.clone(),
+            objects: self.rule.and_then(|rule| rule.objects.clone()),
+            memory: Some(Arc::clone(&self.client.memory)),
+        };
+        let Ok(module) = self.agent.module.join_for(Some(identity)) else {
+            return Reply::Refused("the agent ends");
+        };
+        if single {
+            module.set_threads(Threads::Forbidden);
+        }
+        // Another agent may have made tokens since this one looked.
+        if let Err(error) = module.slots() {
+            warn!(?error, "cannot list the tokens");
+        }
+        let connections = AtomicUsize::new(1);
+        let (peer, otp, pace) = (self.peer.clone(), Mutex::default(), Pace::default());
+        let application = Arc::new(Application { module, peer, connections, otp, pace });
+        lock(&self.agent.applications).insert(name, Arc::clone(&application));
+        self.application = Some((name, application));
+        self.started(name)
+    }
+
+    fn started(&self, application: Name) -> Reply<'static> {
+        Reply::Started { version: wire::VERSION, application, longest: self.longest() as u64 }
+    }
+
+    /// Joins an application.
+    pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
+        let applications = lock(&self.agent.applications);
+        let known = applications.get(&name).filter(|known| known.peer == self.peer);
+        let Some(application) = known else { return Reply::Unknown };
+        application.connections.fetch_add(1, Ordering::AcqRel);
+        self.application = Some((name, Arc::clone(application)));
+        self.started(name)
+    }
+
+    /// Carries out calls, up to the first one that fails.
+    pub(crate) fn calls(
+        &self,
+        application: &Application,
+        session: u64,
+        count: u8,
+        mut message: &[u8],
+        frame: &mut Vec<u8>,
+        budget: &mut Budget,
+    ) -> Result<(), Malformed> {
+        if usize::from(count) > wire::MAX_CALLS {
+            return Err(Malformed);
+        }
+        self.client.figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
+        jeton_pkcs11::with_module(&application.module, || {
+            for _ in 0..count {
+                let mut call: Call<'_> = wire::take(&mut message)?;
+                let waits = stop_waiting(&mut call);
+                let start = frame.len();
+                let mut code = self.call(application, session, &call, frame, budget)?;
+                while waits && code == CKR_NO_EVENT {
+                    frame.truncate(start);
+                    if self.has_ended(POLL) {
+                        return Err(Malformed);
+                    }
+                    code = self.call(application, session, &call, frame, budget)?;
+                }
+                if code != CKR_OK {
+                    return Ok(());
+                }
+            }
+            if message.is_empty() { Ok(()) } else { Err(Malformed) }
+        })
+    }
+
+    /// Carries out a call, and appends its answer. Returns its code.
+    fn call(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        frame: &mut Vec<u8>,
+        budget: &mut Budget,
+    ) -> Result<CK_RV, Malformed> {
+        if let Some(rule) = self.rule
+            && let Some(code) = self.by_rule(rule, application, session, call, frame)?
+        {
+            return Ok(code);
+        }
+        let mut outcome = CKR_GENERAL_ERROR;
+        let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
+            outcome = code;
+            let state = match session {
+                0 => State::default(),
+                _ => state(&application.module, session),
+            };
+            let kept = if code == CKR_OK { self.kept(application, session, call) } else { None };
+            let kept = kept.as_deref().map(Bytes::new);
+            let mut outputs = outputs.to_vec();
+            let mut block: Option<Vec<u8>> = None;
+            let otp = code == CKR_OK && application.makes_otp(session, call);
+            if otp && let [_, given] = &mut outputs[..] {
+                let moved = block.insert(given.to_vec());
+                otp::move_pointers(moved, given.as_ptr().expose_provenance() as u64, 0);
+                *given = Bytes::new(moved);
+            } else if let (Some(rule), true) = (self.rule, code == CKR_OK) {
+                block = self.after(rule, application, call, &outputs);
+                if let (Some(altered), [first, ..]) = (&block, &mut outputs[..]) {
+                    *first = Bytes::new(altered);
+                }
+            }
+            Ok(wire::append(&Answer { code, state, outputs, otp, kept }, frame)?)
+        });
+        match carried {
+            Ok(()) => Ok(outcome),
+            Err(Unserved::Malformed) => Err(Malformed),
+            Err(Unserved::Memory) => {
+                warn!(peer = self.peer, function = call.function.name(), "no memory for a call");
+                self.answer_with(application, session, CKR_DEVICE_MEMORY, Vec::new(), frame)
+            }
+        }
+    }
+
+    /// Answers a call without its function. Returns the code.
+    pub(crate) fn answer_with(
+        &self,
+        application: &Application,
+        session: u64,
+        code: CK_RV,
+        outputs: Vec<&Bytes>,
+        frame: &mut Vec<u8>,
+    ) -> Result<CK_RV, Malformed> {
+        let state = if session == 0 { State::default() } else { state(&application.module, session) };
+        wire::append(&Answer { code, state, outputs, otp: false, kept: None }, frame)?;
+        Ok(code)
+    }
+
+    /// Returns what the client keeps after a call that succeeded.
+    fn kept(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+        match (call.function, call.arguments.first()) {
+            (Function::C_OpenSession, Some(Argument::Number(slot))) => {
+                Some(application.module.token(SlotId(*slot)).ok()?.serial.into())
+            }
+            (Function::C_Login, _) => self.ticket(application, session, call),
+            _ => None,
+        }
+    }
+
+    /// Returns the ticket of a login that succeeded.
+    fn ticket(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+        let [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))] =
+            call.arguments[..]
+        else {
+            return None;
+        };
+        let token = serial(&application.module, session)?;
+        let logouts =
+            application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
+        let login = Login { user, logouts: logouts.ok()?, pin };
+        self.agent.tickets.seal(&Holder { peer: &self.peer, token: &token }, &login)
+    }
+
+    /// Logs in with a ticket. Returns the code.
+    pub(crate) fn resume(&self, session: u64, ticket: &[u8]) -> CK_RV {
+        let Some((_, application)) = &self.application else { return CKR_GENERAL_ERROR };
+        let Some(token) = serial(&application.module, session) else { return CKR_SESSION_HANDLE_INVALID };
+        let holder = Holder { peer: &self.peer, token: &token };
+        let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
+            let user = if login.user == CKU_SO { User::SecurityOfficer } else { User::User };
+            let session = SessionHandle(session);
+            application.module.with_session(session, |session| {
+                session.set_logouts(login.logouts);
+                Ok(())
+            })?;
+            application.module.login(session, user, login.pin)
+        });
+        match outcome {
+            Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => CKR_OK,
+            // The application learns it from its next call.
+            _ => {
+                warn!(peer = self.peer, ?outcome, "a ticket does not log in");
+                CKR_USER_NOT_LOGGED_IN
+            }
+        }
+    }
+}
+
+impl Application {
+    /// Returns whether a successful call wrote a one-time password. Notes which operations make
+    /// them.
+    fn makes_otp(&self, session: u64, call: &Call<'_>) -> bool {
+        match (call.function, &call.arguments[..]) {
+            (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) => {
+                let is_otp = mechanism::parameter(*mechanism, None) == Parameter::Otp;
+                let mut sessions = lock(&self.otp);
+                if is_otp {
+                    sessions.insert(session)
+                } else {
+                    sessions.remove(&session)
+                };
+                false
+            }
+            (Function::C_Sign | Function::C_SignFinal, [.., Argument::Output(true, _)]) => {
+                lock(&self.otp).contains(&session)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Makes a call of `C_WaitForSlotEvent` that waits one that does not. Returns whether it was: the
+/// agent waits itself, so that the wait ends with its peer.
+fn stop_waiting(call: &mut Call<'_>) -> bool {
+    let (Function::C_WaitForSlotEvent, Some(Argument::Number(flags))) =
+        (call.function, call.arguments.first_mut())
+    else {
+        return false;
+    };
+    let waits = *flags & CKF_DONT_BLOCK == 0;
+    *flags |= CKF_DONT_BLOCK;
+    waits
+}
+
+/// Returns what a session has besides itself.
+fn state(module: &Module, session: u64) -> State {
+    let seen = module.with_session(SessionHandle(session), |session| {
+        Ok(State { operations: session.active(), objects: session.has_session_objects() })
+    });
+    seen.unwrap_or_default()
+}
+
+/// Returns whether the user is logged in to the token of a session.
+pub(crate) fn is_user(module: &Module, session: u64) -> bool {
+    let state = module.session(SessionHandle(session)).map(|session| session.state);
+    state.is_ok_and(|state| matches!(state, CKS_RO_USER_FUNCTIONS | CKS_RW_USER_FUNCTIONS))
+}
+
+/// Returns the slot of a session.
+pub(crate) fn slot_of(module: &Module, session: u64) -> Option<SlotId> {
+    module.session(SessionHandle(session)).ok().map(|session| session.slot)
+}
+
+/// Returns the serial number of the token of a session.
+fn serial(module: &Module, session: u64) -> Option<Vec<u8>> {
+    let slot = slot_of(module, session)?;
+    Some(module.token(slot).ok()?.serial.into())
+}
