@@ -7,10 +7,11 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, run};
-use jeton_agent_wire::channel::Channel;
+use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, peer, run};
+use jeton_agent_wire::channel::{Channel, KEPT};
 use jeton_agent_wire::status::{OfClient, Quantile};
 use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, decode, encode};
+use jeton_peers::{Known, Sandbox};
 use serde_json::Value;
 
 /// Makes a token, keys, a CA, certificates, a data object and a backup. Each line may be repeated.
@@ -178,19 +179,21 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     let listener = UnixListener::bind(&socket).expect("a socket");
     let of_client = OfClient { client: "uid 33".to_owned(), connections: 1, calls: 90, refused: 2 };
     let status = Status {
-        seconds: 50,
-        applications: 2,
-        connections: 3,
+        seconds: 200_000,
+        applications: 1,
+        connections: 1,
         sessions: 4,
         clients: vec![of_client],
         requests: 100,
-        times: vec![Quantile { part: 0.99, seconds: Some(0.000_25) }],
+        times: [(0.5, 0.000_25), (0.9, 0.083_886_1), (0.99, 7.25)]
+            .map(|(part, seconds)| Quantile { part, seconds: Some(seconds) })
+            .into(),
     };
     let expected = serde_json::to_value(&status).expect("JSON");
     let agent = std::thread::spawn(move || {
-        for stream in listener.incoming().take(3) {
-            let mut channel = Channel::new(stream.expect("a client"), 1);
-            channel.receive(MAX_FIRST).expect("a request");
+        for stream in listener.incoming().take(4) {
+            let mut channel = Channel::new(stream.expect("a client"), 1, KEPT);
+            channel.receive(MAX_FIRST, |_| true).expect("a request");
             assert!(matches!(decode(channel.parts().0), Ok(Request::Status)));
             let reply = Reply::Status(status.clone());
             encode(&reply, &mut channel.frame).expect("a reply");
@@ -202,13 +205,9 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     };
     let (code, text) = ask("");
     assert_eq!(code, 0, "{text}");
-    let lines = [
-        "2 applications, 3 connections, 4 sessions",
-        "2.0 in a second",
-        "99 % took at most 250.0 µs",
-        "uid 33",
-    ];
-    assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+    let start = "1 application, 1 connection, 4 sessions\n100 requests in 2.3 days, 0.0 in a second\n\
+                 50 % took at most 250 µs\n90 % took at most 84 ms\n99 % took at most 7.2 s\n";
+    assert!(text.starts_with(start) && text.contains("uid 33"), "{text}");
     let (code, text) = ask("--json");
     assert_eq!((code, serde_json::from_str::<Value>(&text).expect("JSON")), (0, expected));
     let (code, text) = ask("--prometheus");
@@ -216,13 +215,44 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     for line in [
         "jeton_agent_sessions 4",
         "jeton_agent_refused_total{client=\"uid 33\"} 2",
-        "jeton_agent_request_seconds{quantile=\"0.99\"} 0.000250000",
+        "jeton_agent_request_seconds{quantile=\"0.5\"} 0.000250000",
         "jeton_agent_request_seconds_count 100",
     ] {
         assert!(text.lines().any(|found| found == line), "{text}");
     }
     assert_eq!(ask("--prometheus --json").0, 2);
-    agent.join().expect("three requests");
+    // Without `--socket`, the tool asks the agent that a client would use.
+    let ask_named = |named: &str| run(jeton(["agent", "status"]).env("JETON_AGENT", named));
+    let (code, text) = ask_named(&format!("tls://keys.example.org:7512, unix:{socket}"));
+    assert!(code == 0 && text.contains("4 sessions"), "{text}");
+    let (code, text) = ask_named("tls://keys.example.org:7512");
+    assert!(code == 2 && text.contains("JETON_AGENT names no socket of this host"), "{text}");
+    agent.join().expect("four requests");
     fs::remove_file(&socket).expect("a socket");
     assert_eq!(ask("").0, 3);
+}
+
+#[test]
+fn a_token_that_the_agent_unlocks_needs_no_pin() {
+    let (Some(tool), Some(_)) = (Tool::new(), peer(Known::JetonAgent)) else { return };
+    let directory = tool.scratch.path();
+    tool.ok(&["key", "generate", "--type", "ec:p256", "--label", "key"]);
+    tool.write("pin", PIN);
+    let rules = "[[client]]\nlogin = { token = 'mine', pin-file = 'PIN' }\n";
+    tool.write("rules.toml", rules.replace("PIN", &tool.scratch.file("pin")));
+    // `Tool` and `Sandbox` name the directory of the tokens alike.
+    let sandbox = Sandbox::fresh(Known::JetonAgent, directory, None).expect("a directory");
+    sandbox.start_agent(directory).expect("an agent");
+    let through = |line: &str| {
+        let mut command = tool.without_pins(line);
+        run(command.args(["--module", "jeton-agent"]).envs(sandbox.environment.clone()))
+    };
+    let (code, text) = through("sign conf --label key --out signature");
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = through("verify conf --label key --signature signature");
+    assert_eq!(code, 0, "{text}");
+    // Another token, into which the agent does not log in, needs its PIN.
+    tool.ok(&["token", "init", "--label", "other"]);
+    let (code, text) = through("object list --token other --login");
+    assert!(code != 0 && text.contains("PIN"), "exit {code}\n{text}");
 }

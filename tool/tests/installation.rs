@@ -109,8 +109,8 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     let scratch = Scratch::new();
     let binaries = scratch.path().join("binaries");
     fs::create_dir(&binaries).expect("a directory");
-    // The installer reads neither module, so the same file takes the place of the client module.
-    for name in ["libjeton_pkcs11.so", "libjeton_client.so"] {
+    // The installer reads no module, so the same file takes the place of the client modules.
+    for name in ["libjeton_pkcs11.so", "libjeton_client.so", "libjeton_client_tls.so"] {
         fs::copy(&module, binaries.join(name)).expect("a copy");
     }
     copy_tool(binaries.join("jeton"));
@@ -140,6 +140,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
         "usr/lib/systemd/system/jeton-agent.socket 644",
         "usr/lib/tmpfiles.d/jeton.conf 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_client.so 644",
+        "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_client_tls.so 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_pkcs11.so 644",
         "usr/share/bash-completion/completions/jeton 644",
         "usr/share/fish/vendor_completions.d/jeton.fish 644",
@@ -151,12 +152,15 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     assert!(root.join("usr/share/man/man1/jeton-token.1").exists());
     install(&["--uninstall", "--prefix", "/usr", "--libdir", "lib/x86_64-linux-gnu"]);
     assert_eq!(installed(), expected[..1]);
+    // A clone may have been built without the client module with TLS.
+    fs::remove_file(binaries.join("libjeton_client_tls.so")).expect("a file");
     // The configuration that an administrator changed stays.
     fs::write(root.join("etc/jeton/jeton.toml"), "[pin]\nretries = 3\n").expect("a file");
     install(&["--prefix", "/usr/local"]);
     for file in ["etc/pkcs11/modules/jeton.module 644", "usr/local/lib/libjeton_pkcs11.so 644"] {
         assert!(installed().contains(&file.to_owned()), "{file}");
     }
+    assert!(!installed().iter().any(|file| file.contains("client_tls")));
     let kept = fs::read_to_string(root.join("etc/jeton/jeton.toml")).expect("a file");
     assert_eq!(kept, "[pin]\nretries = 3\n");
 }

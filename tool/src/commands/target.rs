@@ -24,9 +24,10 @@ use super::pin::{self, Asked, UserPin};
 /// The options that choose a module.
 #[derive(Args, Clone)]
 pub struct ModuleOption {
-    /// A module: jeton, softhsm2, nss, kryoptic, craton, or the path of a shared object.
+    /// A module: jeton, jeton-agent (its client), softhsm2, nss, kryoptic, craton, or the path of
+    /// a shared object.
     #[arg(long, hide_possible_values = true,
-          value_parser = Proposed(&["jeton", "softhsm2", "nss", "kryoptic", "craton"]))]
+          value_parser = Proposed(&["jeton", "jeton-agent", "softhsm2", "nss", "kryoptic", "craton"]))]
     module: Option<String>,
     /// The library parameters of C_Initialize, which NSS needs: "configdir='sql:DIRECTORY'".
     #[arg(long, value_name = "TEXT")]
@@ -152,7 +153,8 @@ impl Target {
 /// Whether a command needs the user's PIN.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// The command logs in. The tool asks for the PIN if nothing gives it.
+    /// The command logs in. If nothing gives the PIN, and the token requires a login, the tool
+    /// asks for it.
     Login,
     /// The command logs in if the token requires a login, and an option, a variable or the URI
     /// gives the PIN.
@@ -163,13 +165,14 @@ impl Opened {
     /// Opens a session, and logs the user in as `need` says.
     pub fn session(&self, pin: &UserPin, access: Access, need: Need) -> Result<Session, Error> {
         let session = self.module.open_session(self.slot, access)?;
-        if self.info.flags & CKF_LOGIN_REQUIRED == 0 && need == Need::IfGiven {
+        let is_required = self.info.flags & CKF_LOGIN_REQUIRED != 0;
+        if !is_required && need == Need::IfGiven {
             return Ok(session);
         }
-        let pin = match (self.given(pin)?, need) {
-            (Some(pin), _) => pin,
-            (None, Need::IfGiven) => return Ok(session),
-            (None, Need::Login) => pin::ask(None, "user", || self.asked())?,
+        let pin = match self.given(pin)? {
+            Some(pin) => pin,
+            None if is_required && need == Need::Login => pin::ask(None, "user", || self.asked())?,
+            None => return Ok(session),
         };
         self.login(&session, User::User, &pin)?;
         Ok(session)
