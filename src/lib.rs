@@ -21,8 +21,8 @@
 //! 8. [`secret::Secret`] is memory that is locked where possible and wiped when it is freed.
 //!
 //! Beside these, [`config`] reads the configuration and the environment, [`audit`] writes the audit
-//! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a client,
-//! and [`error::Error`] is a return code (`CKR_*`) other than `CKR_OK`.
+//! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a
+//! client, and [`error::Error`] is a return code (`CKR_*`) other than `CKR_OK`.
 //!
 //! # Imports
 //!

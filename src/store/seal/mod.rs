@@ -29,6 +29,7 @@ use self::gate::{GATE, Permit};
 use self::index::{INDEXER_KEY, Indexer};
 use self::sealing_key::{SealingId, SealingKey};
 use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
+use crate::backend::{Hash, Provider};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
@@ -210,12 +211,36 @@ impl TokenKey {
         rules: &PinRules,
         sealing: Option<&SealingKey>,
     ) -> Result<Vec<u8>> {
-        let parameters = PinParameters {
-            memory_kib: rules.memory_kib,
-            passes: rules.passes,
-            salt: random::<SALT>()?,
-            wrapped: Vec::new(),
-        };
+        self.wrap_with(serial, role, pin, rules, sealing, random()?)
+    }
+
+    /// Wraps the key again under the PIN of a record, with other parameters of Argon2id. The salt
+    /// stays, and with it the [mark](pin_mark): the PIN is the same. A salt has to differ between
+    /// PINs, and it still does.
+    pub(crate) fn wrap_again(
+        &self,
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        rules: &PinRules,
+        sealing: Option<&SealingKey>,
+        old: &[u8],
+    ) -> Result<Vec<u8>> {
+        let salt = PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.parameters.salt;
+        self.wrap_with(serial, role, pin, rules, sealing, salt)
+    }
+
+    fn wrap_with(
+        &self,
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        rules: &PinRules,
+        sealing: Option<&SealingKey>,
+        salt: [u8; SALT],
+    ) -> Result<Vec<u8>> {
+        let PinRules { memory_kib, passes, .. } = *rules;
+        let parameters = PinParameters { memory_kib, passes, salt, wrapped: Vec::new() };
         let mut record = PinRecord { parameters, sealing: sealing.map(SealingKey::id) };
         let key = record.derive(pin, sealing, Memory::of(&record.params()?)?)?;
         let wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
@@ -312,6 +337,24 @@ pub struct PinCost {
 pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
     let PinParameters { memory_kib, passes, .. } = PinRecord::decode(record)?.parameters;
     Some(PinCost { memory_kib, passes })
+}
+
+/// Identifies the PIN that is current: see [`Module::pin_mark`](crate::module::Module::pin_mark).
+pub type PinMark = [u8; 16];
+
+/// Returns the mark of a PIN: a hash of the salt, which each new PIN chooses at random. `None` if
+/// the record is malformed, or empty because the PIN was never set.
+pub(crate) fn pin_mark(
+    serial: &str,
+    role: Role,
+    record: &[u8],
+    provider: &Provider,
+) -> Result<Option<PinMark>> {
+    let Some(PinRecord { parameters, .. }) = PinRecord::decode(record) else { return Ok(None) };
+    let text = [b"jeton PIN mark\0", &[role_byte(role)][..], &parameters.salt, serial.as_bytes()].concat();
+    let mut hash = [0; 32];
+    provider.digest.hash(Hash::Sha256, &text, &mut hash)?;
+    Ok(hash.first_chunk().copied())
 }
 
 /// Returns the ID of the sealing key that a PIN record needs; `None` if it needs none.
