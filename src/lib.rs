@@ -26,9 +26,9 @@
 //!
 //! # Imports
 //!
-//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `id`,
-//! `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <-
-//! `store` <- `token` <- `session` <- `module`, `admin`. The test `arrows` checks this.
+//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `gate`,
+//! `id`, `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
+//! <- `store` <- `token` <- `session` <- `module`, `admin`. The test `arrows` checks this.
 //! `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
@@ -40,6 +40,7 @@ pub mod config;
 pub mod error;
 pub mod file;
 mod file_lock;
+mod gate;
 pub mod id;
 pub mod mechanism;
 pub mod module;
