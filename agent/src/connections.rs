@@ -41,6 +41,8 @@ const KEPT: usize = 64 * 1024;
 /// What a connection takes from the client's quota: both buffers, and as much for its stack and for
 /// small calls.
 const CONNECTION: usize = 4 * KEPT;
+/// The most connections of a client that wait for their memory.
+const WAITING: usize = 16;
 
 /// The agent.
 pub struct Agent {
@@ -68,6 +70,27 @@ pub(crate) struct Client {
     pub(crate) figures: Figures,
 }
 
+/// A connection that is counted until it ends.
+pub(crate) struct Counted<'a> {
+    agent: &'a Agent,
+    client: Arc<Client>,
+}
+
+impl Client {
+    fn new(memory: usize) -> Self {
+        let (requests, memory) = (Quota::new(memory), Quota::new(memory));
+        let (connections, figures) = Default::default();
+        Self { connections, requests, memory, figures }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.agent.connections.fetch_sub(1, Ordering::Relaxed);
+        self.client.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What a thread knows of its connection.
 pub(crate) struct Connection<'a> {
     pub(crate) agent: &'a Arc<Agent>,
@@ -77,6 +100,7 @@ pub(crate) struct Connection<'a> {
     /// The rule of the peer; `None` if it may do everything.
     pub(crate) rule: Option<&'a Rule>,
     pub(crate) client: Arc<Client>,
+    _counted: Counted<'a>,
     /// The memory of the connection.
     _permit: Permit,
     pub(crate) application: Option<(Name, Arc<Application>)>,
@@ -174,7 +198,7 @@ impl Agent {
         let Some(rule) = self.rules.of(peer) else {
             return warn!(peer = name, "no rule allows this client");
         };
-        let Some((client, permit)) = self.admit(&name, rule.and_then(|rule| rule.memory)) else {
+        let Some((counted, permit)) = self.admit(&name, rule.and_then(|rule| rule.memory)) else {
             return warn!(peer = name, "too many connections");
         };
         let descriptor = stream.descriptor();
@@ -185,7 +209,8 @@ impl Agent {
             peer: name,
             administers,
             rule,
-            client,
+            client: Arc::clone(&counted.client),
+            _counted: counted,
             _permit: permit,
             application: None,
             descriptor,
@@ -194,21 +219,22 @@ impl Agent {
     }
 
     /// Counts a connection, and takes its memory. `None` if there is none.
-    fn admit(&self, peer: &str, memory: Option<usize>) -> Option<(Arc<Client>, Permit)> {
-        let mut clients = lock(&self.clients);
-        let client = clients.entry(peer.to_owned()).or_insert_with(|| {
-            let memory = memory.unwrap_or(MEMORY);
-            let (requests, memory) = (Quota::new(memory), Quota::new(memory));
-            let (connections, figures) = Default::default();
-            Arc::new(Client { connections, requests, memory, figures })
-        });
-        if self.connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+    fn admit(&self, peer: &str, memory: Option<usize>) -> Option<(Counted<'_>, Permit)> {
+        let client = {
+            let mut clients = lock(&self.clients);
+            let new = || Arc::new(Client::new(memory.unwrap_or(MEMORY)));
+            Arc::clone(clients.entry(peer.to_owned()).or_insert_with(new))
+        };
+        let most = client.memory.limit() / CONNECTION + WAITING;
+        let all = self.connections.fetch_add(1, Ordering::Relaxed);
+        let of_client = client.connections.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted { agent: self, client };
+        if all >= MOST_CONNECTIONS || of_client >= most {
             return None;
         }
-        let permit = client.memory.try_take(CONNECTION)?;
-        client.connections.fetch_add(1, Ordering::Relaxed);
-        self.connections.fetch_add(1, Ordering::Relaxed);
-        Some((Arc::clone(client), permit))
+        // Calls of the client may have the memory now.
+        let permit = counted.client.memory.take(CONNECTION, WAIT)?;
+        Some((counted, permit))
     }
 
     fn status(&self) -> Status {
@@ -341,8 +367,6 @@ impl Connection<'_> {
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        self.agent.connections.fetch_sub(1, Ordering::Relaxed);
-        self.client.connections.fetch_sub(1, Ordering::Relaxed);
         let Some((name, application)) = self.application.take() else { return };
         let mut applications = lock(&self.agent.applications);
         if application.connections.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -191,3 +191,140 @@ fn impossible_lengths_are_refused_by_the_function() {
     assert_eq!(peer.call(77, Function::C_SeedRandom, arguments), Some(CKR_SESSION_HANDLE_INVALID));
     assert!(agent.runs());
 }
+
+/// Rules under which this user has this number of bytes.
+fn limit(directory: &Path, bytes: usize) {
+    let uid = rustix::process::getuid().as_raw();
+    let text = format!("[[client]]\nuid = {uid}\nmemory = {bytes}\n");
+    std::fs::write(directory.join("rules.toml"), text).expect("a file");
+}
+
+/// Returns a figure of a process in `/proc/PID/status`, as `VmHWM` in KiB.
+fn figure(agent: &Agent, name: &str) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.expect("a number")
+}
+
+#[test]
+fn nested_structs_cost_their_connection_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let attribute = [CKA_UNWRAP_TEMPLATE, 0, size_of::<CK_ATTRIBUTE>() as u64].map(u64::to_ne_bytes).concat();
+    for depth in [1, 3, 7, 100, 10_000, 1_000_000] {
+        let nested = (0..depth).map(|_| Item::Structs(Bytes::new(&attribute)));
+        let template = Argument::Template(1, Some(image(&attribute, nested.chain([Item::Nothing]))));
+        let mut peer = Peer::connect(directory.path());
+        peer.start();
+        let arguments = vec![template, Argument::Pointer(true)];
+        let code = peer.call(77, Function::C_CreateObject, arguments);
+        let expected = (depth < 7).then_some(CKR_SESSION_HANDLE_INVALID);
+        assert_eq!(code, expected, "{depth}");
+    }
+    // What version 1 of the protocol decoded by recursion.
+    let mut peer = Peer::connect(directory.path());
+    peer.start();
+    let old = [&[2, 0x4d, 1, 0x11, 1, 6, 0, 0, 1][..], &[0, 1, 3].repeat(3000), &[0, 0]].concat();
+    assert_eq!(peer.ask(&old), None);
+    assert!(agent.runs());
+}
+
+#[test]
+fn the_memory_of_a_client_has_its_limit() {
+    const LIMIT: usize = 16 << 20;
+    let directory = tempfile::tempdir().expect("a directory");
+    limit(directory.path(), LIMIT);
+    let mut agent = Agent::start(directory.path());
+    let mut first = Peer::connect(directory.path());
+    let (_, longest) = first.start();
+    assert_eq!(longest, LIMIT as u64);
+    let before = figure(&agent, "VmHWM");
+    let grown = |agent: &Agent| figure(agent, "VmHWM").saturating_sub(before) / 1024;
+
+    // Arguments that are longer in memory than in a message, and that no function has.
+    let mut many = encoded(&Request::Calls { session: 0, count: 1 });
+    many.extend([0, 0xff, 0xff, 0xff, 3]);
+    many.resize(LIMIT - 1024, 0);
+    assert_eq!(first.ask(&many), None);
+    assert!(grown(&agent) < 40, "arguments: {} MiB", grown(&agent));
+    let mut longer = Peer::connect(directory.path());
+    longer.start();
+    assert_eq!(longer.ask(&vec![0; LIMIT + 1]), None);
+
+    // Rooms: each call may have the limit, and many at once no more.
+    let attribute = [CKA_LABEL, 0, 6 << 20].map(u64::to_ne_bytes).concat();
+    std::thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                let mut peer = Peer::connect(directory.path());
+                peer.start();
+                for _ in 0..2 {
+                    let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
+                    let arguments = vec![Argument::Number(1), template];
+                    let code = peer.call(77, Function::C_GetAttributeValue, arguments);
+                    assert!(matches!(code, Some(CKR_SESSION_HANDLE_INVALID | CKR_DEVICE_MEMORY)), "{code:?}");
+                }
+                let arguments = vec![Argument::Output(true, Some(MAX_ROOM))];
+                assert_eq!(peer.call(77, Function::C_GenerateRandom, arguments), Some(CKR_DEVICE_MEMORY));
+            });
+        }
+    });
+    assert!(grown(&agent) < 64, "rooms: {} MiB", grown(&agent));
+
+    // Connections, each of which sends as much as needs no room of its own.
+    let mut first = Peer::connect(directory.path());
+    let join = encoded(&Request::Join { version: protocol::VERSION, application: first.start().0 });
+    let mut peers: Vec<_> = (0..500)
+        .map_while(|_| {
+            let mut peer = Peer::connect(directory.path());
+            peer.ask(&join)?;
+            peer.0.write_all(&(64 * 1024 - 8_u32).to_le_bytes()).ok()?;
+            peer.0.write_all(&vec![0; 60 * 1024]).ok()?;
+            Some(peer)
+        })
+        .collect();
+    assert!((40..100).contains(&peers.len()), "{} connections", peers.len());
+    assert!(grown(&agent) < 64, "connections: {} MiB", grown(&agent));
+    peers.clear();
+    assert!(agent.runs());
+}
+
+#[test]
+fn a_failed_call_sends_no_rooms_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let _agent = Agent::start(directory.path());
+    let mut peer = Peer::connect(directory.path());
+    peer.start();
+    let attribute = [CKA_LABEL, 0, 1 << 16].map(u64::to_ne_bytes).concat();
+    let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
+    let mut message = encoded(&Request::Calls { session: 77, count: 1 });
+    let arguments = vec![Argument::Number(1), template];
+    protocol::append(&Call { function: Function::C_GetAttributeValue, arguments }, &mut message)
+        .expect("a message");
+    let reply = peer.ask(&message).expect("an answer");
+    assert!(reply.len() < 64, "{} bytes", reply.len());
+}
+
+#[test]
+fn a_wait_for_a_slot_ends_with_its_peer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let agent = Agent::start(directory.path());
+    let before = figure(&agent, "Threads");
+    for _ in 0..20 {
+        let mut peer = Peer::connect(directory.path());
+        peer.start();
+        let mut message = encoded(&Request::Calls { session: 0, count: 1 });
+        let arguments = vec![Argument::Number(0), Argument::Pointer(true), Argument::Pointer(false)];
+        protocol::append(&Call { function: Function::C_WaitForSlotEvent, arguments }, &mut message)
+            .expect("a message");
+        let mut frame = (message.len() as u32).to_le_bytes().to_vec();
+        frame.extend(message);
+        peer.0.write_all(&frame).expect("a call");
+    }
+    let start = std::time::Instant::now();
+    while figure(&agent, "Threads") > before {
+        assert!(start.elapsed() < Duration::from_secs(20), "threads of peers that are gone");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
