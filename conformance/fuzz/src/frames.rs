@@ -7,9 +7,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use cryptoki_sys::{CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_USER};
+use jeton_agent::connections::Agent;
 use jeton_agent::peer::Peer;
 use jeton_agent::rules::Rules;
-use jeton_agent::connections::Agent;
 use jeton_agent::ticket::Tickets;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::wait::Stream;
@@ -23,7 +23,8 @@ const SESSION: u64 = 1 << 17 | 1;
 /// The inputs after which the token's file is restored: they may have changed it.
 const RUNS: usize = 500;
 /// What would end the token, or wait for ever.
-const RULES: &str = "[[client]]\nrefuse = ['C_InitToken', 'C_InitPIN', 'C_SetPIN', 'C_WaitForSlotEvent']\n";
+const RULES: &str = "[[client]]\nmemory = 16777216\n\
+                     refuse = ['C_InitToken', 'C_InitPIN', 'C_SetPIN', 'C_WaitForSlotEvent']\n";
 
 thread_local! {
     static FIXTURE: RefCell<Option<Fixture>> = const { RefCell::new(None) };
@@ -35,15 +36,40 @@ struct Fixture {
     runs: usize,
 }
 
-/// What a peer sends.
+/// What a peer sends: bytes, then a part of them again and again, which takes no memory here.
 struct Sent {
     bytes: Vec<u8>,
+    /// Where the part that is repeated begins. It ends with the bytes.
+    again: usize,
+    /// The number of bytes that are sent.
+    len: usize,
     at: usize,
+}
+
+impl Sent {
+    /// Reads an input: its last two bytes say how long the part is, and how often it is repeated.
+    fn new(beginning: &[u8], input: &[u8]) -> Self {
+        let (input, long) = input.split_last_chunk().map_or((input, [0; 2]), |(input, long)| (input, *long));
+        let bytes = [beginning, input].concat();
+        let part = usize::from(long[0]) % (input.len() + 1);
+        let (again, times) = (bytes.len() - part, 1_usize << (long[1] % 24));
+        let more = (part * (times - 1)).min(protocol::MAX_MESSAGE);
+        Self { len: bytes.len() + more, bytes, again, at: 0 }
+    }
+
+    /// Returns the byte at a position.
+    fn byte(&self, at: usize) -> u8 {
+        let part = (self.bytes.len() - self.again).max(1);
+        self.bytes[if at < self.bytes.len() { at } else { self.again + (at - self.again) % part }]
+    }
 }
 
 impl Read for Sent {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = (&self.bytes[self.at..]).read(buffer)?;
+        let read = buffer.len().min(self.len - self.at);
+        for (place, at) in buffer.iter_mut().zip(self.at..self.at + read) {
+            *place = self.byte(at);
+        }
         self.at += read;
         Ok(read)
     }
@@ -51,10 +77,12 @@ impl Read for Sent {
 
 impl Stream for Sent {
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // One message at a time, as from a peer that waits for the answer.
-        let rest = &self.bytes[self.at..];
-        let len = rest.first_chunk().map_or(rest.len(), |header| u32::from_le_bytes(*header) as usize + 4);
-        let len = len.min(rest.len()).min(buffer.len());
+        // One message at a time, as from a peer that waits for the answer. A part of a message that
+        // the agent has begun to read has no header here.
+        let left = self.len - self.at;
+        let header = (self.at..self.len.min(self.at + 4)).map(|at| self.byte(at)).collect::<Vec<_>>();
+        let len = header.first_chunk().map_or(left, |header| u32::from_le_bytes(*header) as usize + 4);
+        let len = len.min(left).min(buffer.len());
         self.read(&mut buffer[..len])
     }
 
@@ -83,7 +111,7 @@ pub fn read(bytes: &[u8]) {
             token.write_files();
             *agent = start(token);
         }
-        let sent = Sent { bytes: [&beginning(), bytes].concat(), at: 0 };
+        let sent = Sent::new(&beginning(), bytes);
         agent.serve_peer(
             sent,
             &Peer::User { uid: 60_000, groups: Vec::new(), has_all_groups: true, unit: None },
