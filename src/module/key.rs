@@ -54,8 +54,9 @@ impl Module {
             };
             if self.is_asynchronous(session)? {
                 rights.write(&attributes)?;
+                let size = attributes.footprint();
                 let made = move || Ok(Made::One(attributes));
-                return self.jobs.start(session, token, AsyncFunction::GenerateKey, made);
+                return self.jobs.start(session, token, AsyncFunction::GenerateKey, size, made);
             }
             token.insert(rights, session, attributes).map(Started::Done)
         })
@@ -108,6 +109,7 @@ impl Module {
             if !public.has(A::MODULUS) {
                 token.check_key_size(&public)?;
             }
+            let size = public.footprint() + private.footprint();
             let (provider, id, threads) = (token.provider(), mechanism.info.id, self.threads());
             let work = move || {
                 with_wiped_frame(|| {
@@ -124,7 +126,7 @@ impl Module {
             };
             if self.is_asynchronous(session)? {
                 let work = move || work().map(|(public, private)| Made::Pair(public, private));
-                return self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work);
+                return self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, size, work);
             }
             let (public, private) = work()?;
             let [public, private] = token.insert_all(rights, session, [public, private])?;
