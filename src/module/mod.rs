@@ -25,6 +25,7 @@ use crate::token::{ClientToken, Identity};
 
 mod asynchronous;
 mod audit;
+mod cost;
 mod derive;
 mod digest;
 mod kem;

@@ -1,15 +1,17 @@
 //! The memory of a client of an agent: what its application keeps in the module between calls is
-//! taken from its quota, and comes back.
+//! taken from its quota, and comes back. Calls that compute for minutes need a login.
 
 use std::sync::Arc;
 
-use jeton::backend::{AeadScheme, Direction};
+use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::MessageParams;
+use jeton::mechanism::password::Password;
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Access, AsyncFunction, Output};
 use jeton::quota::Quota;
+use jeton::secret::Secret;
 use jeton::token::Identity;
 
 use crate::keys::{Kind, key_object, pair};
@@ -266,5 +268,41 @@ fn pending_functions_are_taken_from_the_quota_after_their_session_is_closed() {
         let abandoned = until_full(100, abandon);
         assert!((10..=50).contains(&abandoned), "{abandoned}");
         assert!(quota.used() > MIB / 2);
+    });
+}
+
+#[test]
+fn an_agent_computes_for_minutes_only_after_a_login() {
+    let stretch = |client: &Client, session, iterations| {
+        let password = Password(Secret::from(&b"password"[..]));
+        let params = Params::Pbkdf2 { hash: Hash::Sha256, salt: Box::from(*b"salt"), iterations, password };
+        let template = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 32);
+        let mechanism = Mechanism { params, ..plain(M::PKCS5_PBKD2) };
+        client.module.generate_key(session, &mechanism, &template.template()).map(drop)
+    };
+    let parameters = |client: &Client, session| {
+        let template = none().number(A::PRIME_BITS, 1024);
+        let mechanism = plain(M::DH_PKCS_PARAMETER_GEN);
+        client.module.generate_key(session, &mechanism, &template.template()).map(drop)
+    };
+    let rsa = |client: &Client, session, bits| {
+        let request = none().number(A::MODULUS_BITS, bits);
+        client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).map(drop)
+    };
+    let long = (1 << 21) + 1;
+    with_quota(4 * MIB, |client, _| {
+        let session = client.open();
+        assert_eq!(stretch(client, session, 100_000), Ok(()));
+        assert_eq!(stretch(client, session, long), Err(Error::UserNotLoggedIn));
+        assert_eq!(parameters(client, session), Err(Error::UserNotLoggedIn));
+        assert_eq!(rsa(client, session, 8192), Err(Error::UserNotLoggedIn));
+        assert_eq!(rsa(client, session, 2048), Ok(()));
+        client.login(session);
+        assert_eq!(stretch(client, session, long), Ok(()));
+    });
+    // A process that works for itself has no such limit.
+    one_backend(|provider: &Provider| {
+        let client = Client::new(provider);
+        assert_eq!(stretch(&client, client.open(), long), Ok(()));
     });
 }
