@@ -102,6 +102,20 @@ fn session_objects_are_taken_from_the_quota() {
     });
 }
 
+#[test]
+fn an_application_that_is_dropped_gives_its_memory_back() {
+    with_quota(4 * MIB, |client, quota| {
+        let before = quota.used();
+        let other = application(client, quota);
+        let session = other.open();
+        other.login(session);
+        other.create(session, &large("a", 100_000)).expect("an object");
+        assert!(quota.used() > before);
+        drop(other);
+        assert_eq!(quota.used(), before);
+    });
+}
+
 /// Generates key pairs until it fails.
 fn pair_of_keys(client: &Client, session: SessionHandle, most: usize) -> Error {
     let kind = Kind::P256;
