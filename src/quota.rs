@@ -84,6 +84,11 @@ impl Permit {
         self.bytes
     }
 
+    /// Returns the quota that it is a part of.
+    pub fn quota(&self) -> &Arc<Quota> {
+        &self.quota
+    }
+
     /// Takes this number of bytes more. Returns `false`, and takes none, if they are not free now.
     pub fn try_grow(&mut self, more: usize) -> bool {
         let has_grown = self.quota.count(more);

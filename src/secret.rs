@@ -93,7 +93,7 @@ impl Secret {
 }
 
 /// The largest capacity in bytes that is kept for the next message.
-const KEPT: usize = 1 << 20;
+pub(crate) const KEPT: usize = 1 << 20;
 
 impl Default for Secret {
     fn default() -> Self {

@@ -570,6 +570,10 @@ pub trait Mac: Send {
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
     /// Discards the message so far.
     fn reset(&mut self) -> Result<()>;
+    /// Returns whether it keeps all parts until the end of the message.
+    fn collects(&self) -> bool {
+        false
+    }
     /// Copies the MAC with its current state. Fails with `StateUnsaveable` if the library cannot
     /// copy.
     fn duplicate(&self) -> Result<Box<dyn Mac>> {

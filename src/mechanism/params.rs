@@ -260,6 +260,18 @@ impl Params {
         }
     }
 
+    /// Returns the bytes that the parameter of an operation has outside of this type. Parameters of
+    /// functions that keep nothing, as derivations, count as 0.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Eddsa { context, .. } | Self::SignContext { context, .. } => context.len(),
+            Self::Oaep { label, .. } => label.len(),
+            Self::Cipher(CipherScheme::Aead { nonce, aad, .. }) => nonce.len() + aad.len(),
+            Self::Iv(iv) => iv.len(),
+            _ => 0,
+        }
+    }
+
     /// Returns the length of the data that a derivation joins to a key.
     pub fn data_len(&self) -> usize {
         if let Self::Data(data) = self { data.len() } else { 0 }

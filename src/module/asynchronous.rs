@@ -23,11 +23,15 @@ use super::audit::{Call, Makes};
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
+use crate::quota::Permit;
 use crate::token::ClientToken;
 
 /// Maximum number of threads at the same time. Beyond it, the calling thread generates the key
 /// pair.
 const MAX_THREADS: usize = 16;
+
+/// The bytes that a pending function counts as in a quota, besides its templates: a key pair.
+const RESULT: usize = 32 << 10;
 
 /// A function that can return `CKR_PENDING`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +133,8 @@ struct Job {
     /// True if `C_AsyncGetID` returned the number. Then the job outlives the session.
     named: bool,
     result: Receiver<Result<Made>>,
+    /// The memory of the result, in the quota of the application.
+    _memory: Option<Permit>,
 }
 
 impl Job {
@@ -154,17 +160,20 @@ impl Jobs {
         }
     }
 
-    /// Starts the work of a function, which is then pending.
+    /// Starts the work of a function, which is then pending. `template` is the
+    /// [footprint](Attributes::footprint) of the attributes that it has got.
     pub(super) fn start<T>(
         &self,
         session: SessionHandle,
         token: Arc<ClientToken>,
         function: AsyncFunction,
+        template: usize,
         work: impl FnOnce() -> Result<Made> + Send + 'static,
     ) -> Result<Started<T>> {
+        let _memory = token.hold(RESULT + template)?;
         let (sender, result) = sync_channel(1);
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let job = Job { id, session: Some(session), token, function, named: false, result };
+        let job = Job { id, session: Some(session), token, function, named: false, result, _memory };
         {
             let mut pending = self.pending();
             if pending.iter().any(|job| job.is(session, function)) {

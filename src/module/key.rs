@@ -10,6 +10,7 @@ use tracing::warn;
 
 use super::asynchronous::{AsyncFunction, Made, Started};
 use super::audit::Call;
+use super::cost::Cost;
 use super::{Module, Threads, password};
 use crate::backend::{PairSpec, Provider, extra_bits};
 use crate::error::{Error, Result};
@@ -54,8 +55,9 @@ impl Module {
             };
             if self.is_asynchronous(session)? {
                 rights.write(&attributes)?;
+                let size = attributes.footprint();
                 let made = move || Ok(Made::One(attributes));
-                return self.jobs.start(session, token, AsyncFunction::GenerateKey, made);
+                return self.jobs.start(session, token, AsyncFunction::GenerateKey, size, made);
             }
             token.insert(rights, session, attributes).map(Started::Done)
         })
@@ -74,6 +76,7 @@ impl Module {
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
         in_range(mechanism.info, bits)?;
+        let _permit = Cost::Minutes.admit(&token)?.wait();
         let made = parameters::generate(attributes, key_type, bits as usize, token.provider())?;
         token.insert(rights, session, made)
     }
@@ -108,8 +111,11 @@ impl Module {
             if !public.has(A::MODULUS) {
                 token.check_key_size(&public)?;
             }
+            let admission = Cost::of_pair(&spec).admit(&token)?;
+            let size = public.footprint() + private.footprint();
             let (provider, id, threads) = (token.provider(), mechanism.info.id, self.threads());
             let work = move || {
+                let _permit = admission.wait();
                 with_wiped_frame(|| {
                     let mut spec = key::pair_spec(&public, &private)?;
                     if let (PairSpec::Hss { threads, .. }, Threads::Allowed) = (&mut spec, threads) {
@@ -124,7 +130,7 @@ impl Module {
             };
             if self.is_asynchronous(session)? {
                 let work = move || work().map(|(public, private)| Made::Pair(public, private));
-                return self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work);
+                return self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, size, work);
             }
             let (public, private) = work()?;
             let [public, private] = token.insert_all(rights, session, [public, private])?;

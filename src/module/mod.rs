@@ -25,6 +25,7 @@ use crate::token::{ClientToken, Identity};
 
 mod asynchronous;
 mod audit;
+mod cost;
 mod derive;
 mod digest;
 mod kem;
@@ -158,7 +159,9 @@ impl Module {
         Ok(())
     }
 
-    /// `C_Finalize`. Closes every session and wipes the decrypted data.
+    /// `C_Finalize`. Closes every session and wipes the decrypted data. The last application of a
+    /// process also waits until the audit log has all records, and closes the tokens, so that the
+    /// file of a token has all objects. For this, no call may be active in any application.
     pub fn finalize(&self) -> Result<()> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
         let tokens = state.ok_or(Error::NotInitialized)?;
@@ -206,6 +209,14 @@ impl Module {
     /// Returns the token and the rights of a session, for work that does not lock the session.
     fn access(&self, session: SessionHandle) -> Result<(Arc<ClientToken>, Rights)> {
         self.sessions.with(session, |session| Ok((Arc::clone(&session.token), session.rights())))
+    }
+}
+
+/// An application ends with its module: otherwise its login would stay in memory.
+impl Drop for Module {
+    fn drop(&mut self) {
+        // It fails if the application has called C_Finalize.
+        let _ = self.finalize();
     }
 }
 

@@ -110,7 +110,7 @@ impl Module {
             if session.find.is_some() {
                 return Err(Error::OperationActive);
             }
-            session.find = Some(Find::new(found));
+            session.find = Some(Find::new(&token, found)?);
             Ok(())
         })
     }

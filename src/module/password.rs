@@ -1,5 +1,6 @@
 //! Keys from passwords (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation").
 
+use super::cost::Cost;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::{Mechanism, Params};
@@ -9,7 +10,7 @@ use crate::object::template::Template;
 use crate::object::value::number;
 use crate::object::{Attributes, key, make};
 use crate::secret::Secret;
-use crate::token::Token;
+use crate::token::ClientToken;
 
 /// Maximum length of a generated key in bytes.
 const MAX_LEN: usize = 4096;
@@ -19,7 +20,7 @@ const MAX_WORK: u64 = 1 << 26;
 
 /// Generates the attributes of a key from a password. The template must name the key type.
 pub(super) fn generate(
-    token: &Token,
+    token: &ClientToken,
     rights: Rights,
     mechanism: &Mechanism,
     template: &Template<'_>,
@@ -37,13 +38,15 @@ pub(super) fn generate(
     make::generate_secret(template, key_type, mechanism.info.id, rights, value)
 }
 
-fn stretch(token: &Token, params: &Params, len: usize) -> Result<Secret> {
+fn stretch(token: &ClientToken, params: &Params, len: usize) -> Result<Secret> {
     let Params::Pbkdf2 { hash, salt, iterations, password } = params else {
         return Err(Error::MechanismParamInvalid);
     };
-    if len.div_ceil(hash.len()) as u64 * u64::from(*iterations) > MAX_WORK {
+    let blocks = len.div_ceil(hash.len()) as u64;
+    if blocks * u64::from(*iterations) > MAX_WORK {
         return Err(Error::MechanismParamInvalid);
     }
+    let _permit = Cost::of_pbkdf2(blocks, *iterations, salt.len()).admit(token)?.wait();
     let mut out = Secret::zeroed(len);
     token.provider().macs.pbkdf2(*hash, &password.0, salt, *iterations, &mut out)?;
     Ok(out)

@@ -92,12 +92,13 @@ impl Module {
         &self,
         slot: SlotId,
         access: Access,
-        build: impl FnOnce(SessionHandle, Arc<ClientToken>, Access) -> Session,
+        build: impl FnOnce(SessionHandle, Arc<ClientToken>, Access) -> Result<Session>,
     ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         let opened = self.sessions.open(number(&token), |handle| {
+            let session = build(handle, Arc::clone(&token), access)?;
             token.open_session(access)?;
-            Ok(build(handle, token, access))
+            Ok(session)
         });
         opened.inspect_err(|_| self.note_idle(slot))
     }

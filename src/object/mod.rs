@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use crate::backend::{PrivateKey, Provider, PublicKey};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, SessionHandle};
+use crate::quota::Permit;
 
 pub mod attribute;
 pub(crate) mod bits;
@@ -62,6 +63,8 @@ pub struct Object {
     provider: &'static Provider,
     private_key: OnceLock<Arc<dyn PrivateKey>>,
     public_key: OnceLock<Arc<dyn PublicKey>>,
+    /// The memory of a session object, in the quota of its application.
+    pub(crate) memory: Option<Permit>,
 }
 
 impl Object {
@@ -73,7 +76,7 @@ impl Object {
         let locked = object_type.is_hidden()
             && !ObjectRules::of(object_type).secret.iter().any(|id| attributes.get(*id).is_some());
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key })
+        Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key, memory: None })
     }
 
     /// Returns the key as a session without a login sees it: without its secret parts.
@@ -223,7 +226,21 @@ impl Object {
         self.attributes.iter().map(|(_, value)| 8 + value.size()).sum::<usize>()
             + self.attributes.bits.iter().count() * 9
     }
+
+    /// Returns the number of bytes that the object counts as in a quota: an upper bound of its
+    /// memory, with its place in the tables, and with the parsed key.
+    pub(crate) fn footprint(&self) -> usize {
+        let is_pair = self.object_type.is_key() && !self.object_type.is_secret();
+        // A parsed key has its numbers several times, in forms that are faster to compute with.
+        let parsed = if is_pair { PARSED_KEY + 4 * self.size() } else { 0 };
+        TABLES + self.attributes.footprint() + parsed
+    }
 }
+
+/// The bytes that the tables of objects have for one object, with its index keys.
+const TABLES: usize = 2 << 10;
+/// The bytes of a parsed key that do not depend on its size.
+const PARSED_KEY: usize = 8 << 10;
 
 /// The attributes of an object: flags as bits, the others sorted by attribute number.
 #[derive(Default)]
@@ -236,6 +253,11 @@ impl Attributes {
     /// Returns an empty set with room for the attributes of most objects.
     fn with_room() -> Self {
         Self { bits: Bits::default(), values: Vec::with_capacity(16) }
+    }
+
+    /// Returns an upper bound of the memory of the values in bytes.
+    pub(crate) fn footprint(&self) -> usize {
+        self.values.iter().map(|(_, value)| value.footprint()).sum()
     }
 
     /// Moves the values into an allocation of exactly their size. Shrinking the allocation in place

@@ -154,6 +154,19 @@ impl Value {
         }
     }
 
+    /// Returns an upper bound of the memory in bytes, with the place in the list of attributes.
+    pub(crate) fn footprint(&self) -> usize {
+        const PLACE: usize = 2 * size_of::<(AttributeType, Value)>();
+        PLACE
+            + match self {
+                Self::Flag(_) | Self::Number(_) => 0,
+                // Short secrets are in blocks whose sizes are powers of two.
+                Self::Bytes(bytes) => 2 * bytes.len(),
+                Self::Numbers(numbers) => numbers.len() * 8,
+                Self::Template(attributes) => attributes.iter().map(|(_, value)| value.footprint()).sum(),
+            }
+    }
+
     fn flat(kind: Kind, bytes: &[u8]) -> Result<Self> {
         Ok(match kind {
             // PKCS#11 3.2, "General data types": CK_TRUE is 1. Some applications send other

@@ -52,6 +52,16 @@ impl CryptParams<'_> {
     }
 }
 
+impl CryptParams<'_> {
+    /// Returns the bytes that [`copied`](Self::copied) allocates: see [`Params::size`].
+    pub(super) fn size(self) -> usize {
+        match self {
+            Self::Gcm(GcmParams { nonce, aad, .. }) => nonce.len() + aad.len(),
+            Self::Parsed(params) => params.size(),
+        }
+    }
+}
+
 impl<'a> From<&'a Params> for CryptParams<'a> {
     fn from(params: &'a Params) -> Self {
         match params {
@@ -213,7 +223,10 @@ impl Operation<Crypting> {
         let engine = self.engine_for(Parts::Multiple)?;
         let needed = engine.part_len(input.len());
         let Output::Buffer(out) = out else { return Ok(announced(needed, input.len())) };
-        let outcome = place(out, needed).and_then(|place| engine.part(input, place));
+        let outcome = place(out, needed).and_then(|place| {
+            self.hold(input.len(), needed)?;
+            self.engine()?.part(input, place)
+        });
         self.after_part(outcome)
     }
 

@@ -42,6 +42,10 @@ impl Absorb for Digesting {
         }
         self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
     }
+
+    fn collects(&self) -> bool {
+        false
+    }
 }
 
 impl Engine for Digesting {

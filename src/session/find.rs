@@ -1,17 +1,24 @@
 //! The search of a session (PKCS#11 3.2, `C_FindObjectsInit` to `C_FindObjectsFinal`).
 
+use crate::error::Result;
 use crate::id::ObjectHandle;
+use crate::quota::Permit;
+use crate::token::ClientToken;
 
 /// The results of a search that the caller has not received yet. They are the objects that matched
 /// when the search began.
 pub(crate) struct Find {
     found: std::vec::IntoIter<ObjectHandle>,
+    /// The memory of the results, in the quota of the application.
+    _memory: Option<Permit>,
 }
 
 impl Find {
-    /// Returns a search with these results, in this order.
-    pub(crate) fn new(found: Vec<ObjectHandle>) -> Self {
-        Self { found: found.into_iter() }
+    /// Returns a search of an application with these results, in this order. Fails with
+    /// `DeviceMemory` if the quota of the application has no memory for them.
+    pub(crate) fn new(token: &ClientToken, found: Vec<ObjectHandle>) -> Result<Self> {
+        let _memory = token.hold(found.capacity() * size_of::<ObjectHandle>())?;
+        Ok(Self { found: found.into_iter(), _memory })
     }
 
     /// Moves the next results into `out`. Returns their number.

@@ -34,6 +34,11 @@ impl Message {
         self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
     }
 
+    /// Returns whether it keeps all parts.
+    pub(super) fn collects(&self) -> bool {
+        self.hash.is_none()
+    }
+
     /// Discards all parts.
     pub(super) fn forget(&mut self) {
         self.collected.clear();

@@ -101,13 +101,20 @@ impl Messages {
         self.begun.as_mut().ok_or(Error::GeneralError)
     }
 
-    fn end(&mut self, params: &mut MessageParams, input: &[u8], out: &mut [u8]) -> Result<usize> {
+    /// Fails if the last part of the message cannot have this parameter, or `out` is too short.
+    fn check_end(&mut self, params: &MessageParams, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.check(params)?;
-        let direction = self.direction;
         let begun = self.active_message()?;
         if params.tag().len() != begun.tag_len {
             return Err(Error::MechanismParamInvalid);
         }
+        place(out, begun.end_len(input.len())).map(drop)
+    }
+
+    /// Ends the message, after [`check_end`](Self::check_end).
+    fn end(&mut self, params: &mut MessageParams, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let direction = self.direction;
+        let begun = self.active_message()?;
         let place = place(out, begun.end_len(input.len()))?;
         let outcome = match direction {
             Direction::Encrypt => begun.seal(params, input, place),
@@ -201,7 +208,9 @@ impl Operation<Messages> {
 
     /// `C_EncryptMessageBegin`, `C_DecryptMessageBegin`
     pub fn crypt_message_begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
-        self.message_engine(Phase::Begin)?.begin(params, aad)?;
+        self.message_engine(Phase::Begin)?;
+        let outcome = self.hold(aad.len(), 0).and_then(|()| self.engine()?.begin(params, aad));
+        outcome.inspect_err(|_| self.end_message())?;
         self.message_start()
     }
 
@@ -210,7 +219,10 @@ impl Operation<Messages> {
         let begun = self.message_engine(Phase::Continue)?.active_message()?;
         let needed = begun.cipher.update_len(input.len());
         let Output::Buffer(out) = out else { return Ok(announced(needed, input.len())) };
-        let outcome = begun.part(input, out);
+        let outcome = place(out, needed).and_then(|place| {
+            self.hold(input.len(), needed)?;
+            self.engine()?.active_message()?.part(input, place)
+        });
         self.after_message_part(outcome)
     }
 
@@ -223,7 +235,8 @@ impl Operation<Messages> {
     ) -> Result<usize> {
         let engine = self.message_engine(Phase::Continue)?;
         let Output::Buffer(out) = out else { return Ok(engine.active_message()?.end_len(input.len())) };
-        let outcome = engine.end(params, input, out);
+        let outcome = engine.check_end(params, input, out).and_then(|()| self.hold(input.len(), 0));
+        let outcome = outcome.and_then(|()| self.engine()?.end(params, input, out));
         self.message_finish(outcome)
     }
 }

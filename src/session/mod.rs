@@ -14,6 +14,7 @@ use crate::object::key_type::{ec, rsa};
 use crate::object::policy::{Access, Rights};
 use crate::object::value::bit_size;
 use crate::object::{Object, key, strict};
+use crate::quota::Permit;
 use crate::secret::try_boxed;
 use crate::token::{ClientToken, Token};
 
@@ -22,6 +23,7 @@ mod digest;
 mod dual;
 pub(crate) mod find;
 mod input;
+mod memory;
 mod message;
 pub(crate) mod nonce;
 pub(crate) mod operation;
@@ -47,6 +49,7 @@ pub use verify_signature::VerifyingSignature;
 use crypt::RsaHalf;
 use find::Find;
 use input::Message;
+use memory::Memory;
 use operation::{NO_KEY, Output, PinTurn, Reuse};
 use otp::Otp;
 
@@ -62,6 +65,8 @@ pub struct Session {
     pub(crate) asynchronous: bool,
     /// The active search.
     pub(crate) find: Option<Find>,
+    /// The memory of the session itself, in the quota of the application.
+    _memory: Option<Permit>,
     /// The operations.
     pub operations: Operations,
 }
@@ -73,6 +78,10 @@ pub struct Owner<'a> {
     pub(crate) token: &'a Arc<ClientToken>,
     pub(crate) access: Access,
 }
+
+/// The bytes that a session without operations counts as in a quota. The table of sessions has at
+/// most twice as many places as sessions were open at once.
+const SESSION: usize = 2 * size_of::<Session>() + 1024;
 
 /// The shortest sensitive key, in bytes, that makes a MAC, a digest or another key.
 const MIN_SENSITIVE: usize = 14;
@@ -107,14 +116,21 @@ impl Usage {
 }
 
 impl Session {
-    /// Returns a session without active operations.
-    pub(crate) fn new(handle: SessionHandle, token: Arc<ClientToken>, access: Access) -> Self {
-        Self { handle, token, access, asynchronous: false, find: None, operations: Operations::default() }
+    /// Returns a session without active operations. Fails with `SessionCount` if the quota of the
+    /// application has no memory for it.
+    pub(crate) fn new(handle: SessionHandle, token: Arc<ClientToken>, access: Access) -> Result<Self> {
+        let _memory = token.hold(SESSION).map_err(|_| Error::SessionCount)?;
+        let (asynchronous, find, operations) = Default::default();
+        Ok(Self { handle, token, access, asynchronous, find, _memory, operations })
     }
 
     /// Returns a new session that was opened with `CKF_ASYNC_SESSION`.
-    pub(crate) fn new_asynchronous(handle: SessionHandle, token: Arc<ClientToken>, access: Access) -> Self {
-        Self { asynchronous: true, ..Self::new(handle, token, access) }
+    pub(crate) fn new_asynchronous(
+        handle: SessionHandle,
+        token: Arc<ClientToken>,
+        access: Access,
+    ) -> Result<Self> {
+        Ok(Self { asynchronous: true, ..Self::new(handle, token, access)? })
     }
 
     /// Returns the rights of the session under the current login.
@@ -152,8 +168,9 @@ impl Session {
         digest.end_saved();
         if !digest.rearm(mechanism.info, NO_KEY, 0, |_, kept| Ok(kept.same(&mechanism.params)))? {
             check_offered(&self.token, mechanism)?;
+            let memory = Memory::new(&self.token, 0, 0)?;
             let engine = Digesting::new(self.token.provider(), hash);
-            digest.start(mechanism, None, Reuse::Epoch(0), engine);
+            digest.start(mechanism, None, Reuse::Epoch(0), engine, memory);
         }
         Ok(())
     }
@@ -229,8 +246,9 @@ impl Session {
         self.token.poll_occasionally()?;
         let epoch = self.token.epoch();
         let operation = self.operations.crypt(direction);
+        operation.reserve(|| 2 * params.size())?;
         if operation.rearm(info, key, epoch, |engine, kept| engine.renew(params, kept))? {
-            return Ok(());
+            return operation.pass(|| 2 * params.size());
         }
         self.start_crypting(direction, &Mechanism { info, params: params.copied()? }, key, epoch)
     }
@@ -420,8 +438,9 @@ impl Start<'_> {
         // Only private keys have this attribute.
         let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
         let engine = make(object)?;
+        let memory = Memory::new(token, mechanism.params.size(), engine.size())?;
         let reuse = if always { Reuse::never() } else { Reuse::Epoch(epoch) };
-        operation.start(mechanism, Some((key, usage)), reuse, engine);
+        operation.start(mechanism, Some((key, usage)), reuse, engine, memory);
         Ok(())
     }
 

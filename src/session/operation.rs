@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::session::Usage;
+use crate::session::memory::Memory;
 use crate::session::progress::{Progress, Saved};
 
 mod process;
@@ -106,6 +107,7 @@ struct Kept<E> {
     usage: Option<Usage>,
     reuse: Reuse,
     engine: E,
+    memory: Memory,
 }
 
 impl<E: Engine> Operation<E> {
@@ -147,9 +149,10 @@ impl<E: Engine> Operation<E> {
         used: Option<(ObjectHandle, Usage)>,
         reuse: Reuse,
         engine: E,
+        memory: Memory,
     ) {
         let (key, usage) = used.map_or((NO_KEY, None), |(key, usage)| (key, Some(usage)));
-        let kept = Kept { mechanism: mechanism.clone(), key, usage, reuse, engine };
+        let kept = Kept { mechanism: mechanism.clone(), key, usage, reuse, engine, memory };
         match &mut self.kept {
             Some(place) => **place = kept,
             None => self.kept = Some(Box::new(kept)),
@@ -166,8 +169,39 @@ impl<E: Engine> Operation<E> {
             && let Some(kept) = &mut self.kept
         {
             kept.engine.forget();
+            kept.memory.end_message();
         }
         self.stage = Stage::Idle;
+    }
+
+    /// Takes the memory for what an `Init` function will pass to the kept engine, and keeps that
+    /// for what the engine has.
+    pub(super) fn reserve(&mut self, bytes: impl FnOnce() -> usize) -> Result<()> {
+        match &mut self.kept {
+            Some(kept) if kept.memory.is_counted() => kept.memory.reserve(bytes()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the memory for what an `Init` function has passed to the kept engine in place of what
+    /// the engine had.
+    pub(super) fn pass(&mut self, bytes: impl FnOnce() -> usize) -> Result<()> {
+        match &mut self.kept {
+            Some(kept) if kept.memory.is_counted() => kept.memory.pass(bytes()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the memory for a part of the message, of which the engine returns `output` bytes.
+    pub(super) fn hold(&mut self, input: usize, output: usize) -> Result<()> {
+        self.kept.as_mut().map_or(Ok(()), |kept| kept.memory.hold(input, output))
+    }
+
+    /// Gives back the memory of the message.
+    pub(super) fn end_message(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.memory.end_message();
+        }
     }
 
     /// Ends the operation and drops its engine with the key.
@@ -288,8 +322,22 @@ impl<E: Absorb> Operation<E> {
         self.engine_for(Parts::Multiple)?;
         // Before the update, so that a panic in it leaves no part for the next message.
         self.stage = Stage::Parts;
-        let outcome = self.engine()?.update(data);
+        let outcome = self.absorb(data);
         self.after_part(outcome)
+    }
+
+    /// Gives the engine a part of the message.
+    fn absorb(&mut self, data: &[u8]) -> Result<()> {
+        if self.engine()?.collects() {
+            self.hold(data.len(), 0)?;
+        }
+        self.engine()?.update(data)
+    }
+
+    /// Takes the memory for the last part of a message, before the engine gets it.
+    pub(super) fn hold_last(&mut self, data: &[u8]) -> Result<()> {
+        let collects = self.engine()?.collects();
+        if collects { self.hold(data.len(), 0) } else { Ok(()) }
     }
 }
 
@@ -302,15 +350,23 @@ impl<E: Resume> Operation<E> {
         if self.needs_pin() || kept.mechanism.info.is_stateful() {
             return Err(Error::StateUnsaveable);
         }
+        let (memory, message) = (kept.memory.copy()?, kept.memory.message());
         let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
-        Ok(Some(Saved { mechanism: kept.mechanism.clone(), key: kept.key, progress }))
+        Ok(Some(Saved {
+            mechanism: kept.mechanism.clone(),
+            key: kept.key,
+            progress,
+            message,
+            _memory: memory,
+        }))
     }
 
     /// Continues from a saved operation. The caller has just started this operation with the same
     /// mechanism and key.
     pub(super) fn resume(&mut self, saved: &Saved) -> Result<()> {
         let Some(progress) = &saved.progress else { return Ok(()) };
-        let outcome = self.engine_for(Parts::Multiple)?.resume(progress);
+        self.engine_for(Parts::Multiple)?;
+        let outcome = self.hold(saved.message, 0).and_then(|()| self.engine()?.resume(progress));
         self.after_part(outcome)
     }
 }
@@ -358,12 +414,18 @@ impl<E: Engine> Lifecycle for Operation<E> {
 pub trait Engine {
     /// Discards all parts of the message.
     fn forget(&mut self);
+    /// Returns the bytes of what it keeps besides the parameter and the message, if that is much.
+    fn size(&self) -> usize {
+        0
+    }
 }
 
 /// An engine that takes the message in parts and has no output before the end.
 pub trait Absorb: Engine {
     /// Processes a part of the message.
     fn update(&mut self, data: &[u8]) -> Result<()>;
+    /// Returns whether it keeps all parts until the end of the message.
+    fn collects(&self) -> bool;
 }
 
 /// An engine whose state can be saved.

@@ -3,6 +3,7 @@
 use crate::backend::{Hasher, Mac, SavedCipher};
 use crate::id::ObjectHandle;
 use crate::mechanism::Mechanism;
+use crate::quota::Permit;
 use crate::secret::Secret;
 
 /// The state of a digest, a MAC or a cipher after a part of the message.
@@ -35,4 +36,8 @@ pub(crate) struct Saved {
     pub(crate) key: ObjectHandle,
     /// The state after the parts so far, or `None` before the first part.
     pub(crate) progress: Option<Progress>,
+    /// The message bytes that are counted in the quota of the application.
+    pub(crate) message: usize,
+    /// Their memory, and that of the engine.
+    pub(crate) _memory: Option<Permit>,
 }

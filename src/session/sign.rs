@@ -137,7 +137,6 @@ impl Signature<dyn Signer> {
     }
 
     fn sign_last(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
-        place(out, self.len())?;
         self.update(data)?;
         self.sign_end(out).inspect(|_| self.forget())
     }
@@ -151,6 +150,14 @@ impl<A: ?Sized> Absorb for Signature<A> {
             Self::Otp(otp) => otp.update(data),
         }
     }
+
+    fn collects(&self) -> bool {
+        match self {
+            Self::Pair(message, _) => message.collects(),
+            Self::Mac(mac) => mac.mac.collects(),
+            Self::Otp(_) => false,
+        }
+    }
 }
 
 impl<A: ?Sized> Engine for Signature<A> {
@@ -160,6 +167,10 @@ impl<A: ?Sized> Engine for Signature<A> {
             Self::Mac(mac) => mac.forget(),
             Self::Otp(_) => (),
         }
+    }
+
+    fn size(&self) -> usize {
+        if let Self::Mac(MacEngine { any_len: true, .. }) = self { MAX_MAC } else { 0 }
     }
 }
 
@@ -212,7 +223,9 @@ impl Operation<Signing> {
     pub fn sign_message_end(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         let engine = self.message_engine(Phase::Continue)?;
         let Output::Buffer(out) = out else { return Ok(engine.len()) };
-        let outcome = engine.sign_last(data, out);
+        let len = engine.len();
+        let outcome = place(out, len).map(drop).and_then(|()| self.hold_last(data));
+        let outcome = outcome.and_then(|()| self.engine()?.sign_last(data, out));
         self.message_finish(outcome)
     }
 }
@@ -267,7 +280,8 @@ impl Operation<Verifying> {
 
     /// `C_VerifyMessageNext` with the last part.
     pub fn verify_message_end(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        let outcome = self.message_engine(Phase::Continue)?.verify_last(data, signature);
+        self.message_engine(Phase::Continue)?;
+        let outcome = self.hold_last(data).and_then(|()| self.engine()?.verify_last(data, signature));
         self.message_finish(outcome)
     }
 }

@@ -97,6 +97,10 @@ impl Mac for Finished {
         self.reset()
     }
 
+    fn collects(&self) -> bool {
+        true
+    }
+
     fn reset(&mut self) -> Result<()> {
         self.seed.clear();
         Ok(())

@@ -23,11 +23,19 @@ impl Engine for VerifyingSignature {
     fn forget(&mut self) {
         self.verifying.forget();
     }
+
+    fn size(&self) -> usize {
+        self.verifying.size()
+    }
 }
 
 impl Absorb for VerifyingSignature {
     fn update(&mut self, data: &[u8]) -> Result<()> {
         self.verifying.update(data)
+    }
+
+    fn collects(&self) -> bool {
+        self.verifying.collects()
     }
 }
 
@@ -44,6 +52,7 @@ impl Resume for VerifyingSignature {
 impl Operation<VerifyingSignature> {
     /// Sets the signature. The operation has just started.
     pub(super) fn set_signature(&mut self, signature: Box<[u8]>) -> Result<()> {
+        self.pass(|| signature.len()).inspect_err(|_| self.cancel())?;
         self.engine()?.signature = signature;
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in};
-use crate::quota::Quota;
+use crate::quota::{Permit, Quota};
 use crate::store::Tag;
 use crate::store::seal::TokenKey;
 
@@ -107,6 +107,29 @@ impl ClientToken {
     /// Returns who the application works for.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_deref()
+    }
+
+    /// Takes memory for what the application keeps until another call. `None` if the application
+    /// has no quota. Fails with `DeviceMemory` if the quota does not have it.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<Option<Permit>> {
+        let Some(quota) = self.identity().and_then(|identity| identity.memory.as_ref()) else {
+            return Ok(None);
+        };
+        let permit = quota.try_take(bytes).ok_or_else(|| {
+            let (client, limit, used) =
+                (self.identity().map(|identity| &identity.name), quota.limit(), quota.used());
+            warn!(client, bytes, used, limit, "the memory of the client is used up");
+            Error::DeviceMemory
+        })?;
+        Ok(Some(permit))
+    }
+
+    /// Takes the memory of a session object.
+    fn held(&self, mut object: Object) -> Result<Object> {
+        if matches!(object.home, Home::Session(_)) {
+            object.memory = self.hold(object.footprint())?;
+        }
+        Ok(object)
     }
 
     /// Returns whether the application may see only some objects.
@@ -257,7 +280,7 @@ impl ClientToken {
         attributes: Attributes,
     ) -> Result<ObjectHandle> {
         self.allow(&attributes)?;
-        let object = self.new_object(rights, session, attributes)?;
+        let object = self.held(self.new_object(rights, session, attributes)?)?;
         let handle = match object.home {
             Home::Token(_) => self.shown(self.commit_new(self.key()?, vec![object])?[0]),
             Home::Session(_) | Home::BuiltIn => self.insert_in_session(object),
@@ -286,7 +309,7 @@ impl ClientToken {
     ) -> Result<Vec<ObjectHandle>> {
         let objects = attributes.into_iter().map(|attributes| {
             self.allow(&attributes)?;
-            self.new_object(rights, session, attributes)
+            self.held(self.new_object(rights, session, attributes)?)
         });
         let objects = objects.collect::<Result<Vec<_>>>()?;
         let is_stored = |object: &Object| matches!(object.home, Home::Token(_));
@@ -390,7 +413,7 @@ impl ClientToken {
         self.notice_altered_rows(&guard)?;
         let (tag, old) = self.current(&guard, rights, handle)?;
         let Home::Token(id) = old.home else {
-            let new = self.entry(make(&old)?, tag);
+            let new = self.entry(self.held(make(&old)?)?, tag);
             self.session_objects.get_or_init(Objects::default).replace(handle, new);
             self.bump();
             return Ok(());

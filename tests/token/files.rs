@@ -364,3 +364,28 @@ fn a_database_of_another_program_is_not_written() {
         assert!(contents(&directory) == before);
     });
 }
+
+/// An agent ends in this order. A copy of the token's file then has all objects.
+#[test]
+fn the_last_application_that_ends_leaves_no_log_beside_the_file() {
+    one_backend(|provider| {
+        let agent = Client::new(provider);
+        let applications: Vec<_> = (0..3).map(|_| agent.module.join().expect("an application")).collect();
+        for module in &applications {
+            let session = module.open_session(agent.slot, Access::ReadWrite).expect("a session");
+            module.login(session, User::User, PIN).expect("the user");
+            module.create_object(session, &data("a").stored().template()).expect("an object");
+        }
+        agent.module.finalize().expect("the agent's own module");
+        applications.iter().for_each(|module| module.finalize().expect("an application"));
+        let names = fs::read_dir(agent.directory.path()).expect("a directory");
+        let left: Vec<_> = names
+            .map(|entry| entry.expect("an entry"))
+            .filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"))
+            .map(|entry| entry.metadata().expect("a file").len())
+            .collect();
+        assert!(left.iter().all(|len| *len == 0), "{left:?}");
+        // The modules are still there.
+        drop(applications);
+    });
+}

@@ -21,6 +21,12 @@ impl Functions {
     }
 }
 
+impl From<Module> for Functions {
+    fn from(module: Module) -> Self {
+        Self(module)
+    }
+}
+
 impl Deref for Functions {
     type Target = Module;
 

@@ -39,6 +39,7 @@ mod pins;
 mod processes;
 mod protection;
 mod public_half;
+mod quota;
 mod rejection;
 mod rsa;
 mod samples;

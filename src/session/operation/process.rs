@@ -18,7 +18,8 @@ pub enum Phase {
 impl<E: Absorb> Operation<E> {
     /// Processes a part that is not the last. The message has no output before its end.
     pub fn message_update(&mut self, data: &[u8]) -> Result<()> {
-        let outcome = self.message_engine(Phase::Continue)?.update(data);
+        self.message_engine(Phase::Continue)?;
+        let outcome = self.absorb(data);
         self.after_message_part(outcome)
     }
 }
@@ -61,6 +62,7 @@ impl<E: Engine> Operation<E> {
             Err(_) => self.engine()?.forget(),
             Ok(_) => {}
         }
+        self.end_message();
         self.stage = self.between_messages();
         outcome
     }
@@ -71,6 +73,7 @@ impl<E: Engine> Operation<E> {
             if let Ok(engine) = self.engine() {
                 engine.forget();
             }
+            self.end_message();
             self.stage = self.between_messages();
         }
     }
