@@ -109,14 +109,13 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     revoke(directory, &["revoked.example"]);
 
     let port = free_port();
-    rules(
-        directory,
-        port,
-        "[[client]]\nuid = 0\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']",
-    );
+    let uid = rustix::process::getuid().as_raw();
+    let clients =
+        format!("[[client]]\nuid = {uid}\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']");
+    rules(directory, port, &clients);
     let mut agent = Agent::start(directory);
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    // Over the Unix socket, root makes a key that the client of the other host must not see.
+    // Over the Unix socket, this user makes a key that the client of the other host must not see.
     module.initialize(Some(&common::parameters(directory))).expect("an agent");
     let free = module.slots(true).expect("slots").pop().expect("a free slot");
     initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
