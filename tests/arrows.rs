@@ -35,7 +35,16 @@ const PACKAGES: [(&str, &[&str]); 22] = [
     ("agent/client", &["abi/names", "agent/protocol"]),
     (
         "agent",
-        &[".", "abi", "agent/client", "agent/protocol", "driver/client", "driver/peers", "tests/child"],
+        &[
+            ".",
+            "abi",
+            "agent/client",
+            "agent/protocol",
+            "driver/client",
+            "driver/peers",
+            "driver/pki",
+            "tests/child",
+        ],
     ),
     ("driver/client", &["abi/names"]),
     ("driver/peers", &["driver/client"]),
