@@ -1,6 +1,7 @@
 //! A test starts only programs that every Debian has, that the README installs, or whose absence
-//! skips the test. This test reads the sources of all tests, and finds the names after `Command::new`.
-//! It does not see the programs in shell scripts: `.ci/full bare` runs all tests without them.
+//! skips the test. This test reads the sources of all tests, and finds the names after
+//! `Command::new`. It does not see the programs in shell scripts: `.ci/full bare` runs all tests
+//! without them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
