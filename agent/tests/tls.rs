@@ -150,7 +150,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     let mut agent = Agent::start(directory);
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
     // Over the Unix socket, this user makes a key that the client of the other host must not see.
-    module.initialize(Some(&common::parameters(directory))).expect("an agent");
+    module.initialize(Some(&common::parameters(directory))).expect("rules that accept this user");
     let free = module.slots(true).expect("slots").pop().expect("a free slot");
     initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
     let slot = module.slots(true).expect("slots")[0];

@@ -26,22 +26,13 @@ const ELSEWHERE: [(&str, &str); 4] = [
 
 #[test]
 fn tests_start_no_program_that_may_be_missing() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = fs::read_to_string(root.join("README.md")).expect("the README");
-    let packages: Vec<_> = readme.lines().filter_map(|line| line.strip_prefix("apt-get install ")).collect();
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let install = readme.lines().find_map(|line| line.strip_prefix("apt-get install ")).expect("a command");
     for (program, package) in README {
-        assert!(
-            packages[0].split(' ').any(|one| one == package),
-            "the README lacks {package}, for {program}"
-        );
+        assert!(install.split(' ').any(|one| one == package), "the README lacks {package}, for {program}");
     }
-    let mut sources = Vec::new();
-    find_sources(&root, false, &mut sources);
-    assert!(sources.len() > 100, "{sources:?}");
     let mut wrong = Vec::new();
-    for path in sources {
-        let text = fs::read_to_string(&path).expect("a source file");
-        let name = path.strip_prefix(&root).expect("a path below the root").display().to_string();
+    for (name, text) in sources() {
         for start in text.split(concat!("Command::new", "(\"")).skip(1) {
             let program = start.split('"').next().unwrap_or_default();
             let is_there = ESSENTIAL.contains(&program) || README.iter().any(|(one, _)| *one == program);
@@ -55,6 +46,26 @@ fn tests_start_no_program_that_may_be_missing() {
     }
     wrong.dedup();
     assert_eq!(wrong, [""; 0], "a machine with the README's packages may lack these programs");
+}
+
+#[test]
+fn no_rules_of_a_test_name_root() {
+    let named = sources().into_iter().filter(|(_, text)| text.contains(concat!("uid = ", "0")));
+    let named: Vec<_> = named.map(|(name, _)| name).collect();
+    assert_eq!(named, [""; 0], "these tests fail for an ordinary user: use the uid of the process");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the path and the text of each source file of a test.
+fn sources() -> Vec<(String, String)> {
+    let mut paths = Vec::new();
+    find_sources(&root(), false, &mut paths);
+    assert!(paths.len() > 100, "{paths:?}");
+    let name = |path: &Path| path.strip_prefix(root()).expect("a path below the root").display().to_string();
+    paths.iter().map(|path| (name(path), fs::read_to_string(path).expect("a source file"))).collect()
 }
 
 /// Adds the Rust files in the directories `tests`.
