@@ -81,8 +81,7 @@ fn two_copies_in_one_process_lose_nothing() {
     // The sanitizer needs an executable that exports its symbols. Both copies would use the symbols
     // of the executable, and behave as one module.
     if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__asan_init".as_ptr()) }.is_null() {
-        println!("SKIPPED: under AddressSanitizer two copies share their state");
-        return;
+        return jeton_programs::skip("under AddressSanitizer two copies share their state");
     }
     let directory = Directory::new("two");
     let written = directory.run("copies");

@@ -38,8 +38,7 @@ fn main() {
         };
     }
     if Library::load(OPENSSL).is_none() {
-        println!("SKIPPED: no libcrypto.so.3 here");
-        return;
+        return jeton_programs::skip_without("libcrypto.so.3", &["openssl"]);
     }
     let directory = std::env::temp_dir().join(format!("jeton-host-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");

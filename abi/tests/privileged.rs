@@ -29,8 +29,7 @@ fn main() {
     }
     let scratch = Scratch::new();
     let Some(program) = scratch.setuid_copy() else {
-        println!("SKIPPED: only root can make a setuid program");
-        return;
+        return jeton_programs::skip("only root can make a setuid program");
     };
     environment_is_ignored_with_raised_privileges(&scratch, &program);
     environment_is_read_without_raised_privileges(&scratch);

@@ -5,60 +5,95 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use agent_client as _;
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use common::Agent;
 use cryptoki_sys::*;
 use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
+use jeton_pki::issuer::{Issuer, Order, Revoked, profile};
+use x509_cert::der::pem::{LineEnding, encode_string};
+use x509_cert::ext::pkix::CrlReason;
 
 /// How long the agent waits for a handshake, and a margin.
 const SILENT: Duration = Duration::from_secs(15);
 
-fn openssl(directory: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    command.args(arguments.split(' ')).current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null());
-    assert!(command.status().expect("openssl").success(), "openssl {arguments}");
+/// A CA whose key is in memory. It writes the files of a directory.
+struct Authority<'a> {
+    directory: &'a Path,
+    name: &'static str,
+    key: EcdsaKeyPair,
+    issuer: Issuer,
 }
 
-/// Makes the authority `ca`, and a certificate for `name`.
-fn authority(directory: &Path, ca: &str) {
-    openssl(
-        directory,
-        &format!(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={ca} \
-             -keyout {ca}.key -out {ca}.pem"
-        ),
-    );
-}
-
-fn certificate(directory: &Path, ca: &str, name: &str) {
-    let request = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-    openssl(directory, &format!("{request} -subj /CN={name} -keyout {name}.key -out {name}.csr"));
-    std::fs::write(directory.join("names"), format!("subjectAltName=DNS:{name}\n")).expect("a file");
-    openssl(
-        directory,
-        &format!(
-            "x509 -req -in {name}.csr -CA {ca}.pem -CAkey {ca}.key -CAcreateserial -days 2 \
-             -extfile names -out {name}.pem"
-        ),
-    );
-}
-
-/// Makes the revocation list of `ca`.
-fn revoke(directory: &Path, names: &[&str]) {
-    let settings = "[ca]\ndefault_ca = x\n[x]\ndatabase = index\ncrlnumber = number\ndefault_md = sha256\n\
-                    default_crl_days = 2\ncrl_extensions = e\n[e]\nauthorityKeyIdentifier = keyid\n";
-    for (name, text) in [("index", ""), ("number", "01\n"), ("ca.conf", settings)] {
-        std::fs::write(directory.join(name), text).expect("a file");
+impl<'a> Authority<'a> {
+    /// Makes a CA, and writes its certificate.
+    fn new(directory: &'a Path, name: &'static str) -> Self {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).expect("a key");
+        let info = public_key(&key);
+        let holder = Holder::parse(&format!("CN={name}"), &[]).expect("a subject");
+        let signer = Signer::of(&info).expect("a P-256 key");
+        let tbs = self_signed_tbs(&info, &holder, &signer, Role::Authority, 2, [1; 16]);
+        let der = signed(&key, &signer, &tbs.expect("a certificate"));
+        write_pem(&directory.join(format!("{name}.pem")), "CERTIFICATE", &der);
+        Self { directory, name, key, issuer: Issuer::new(&der).expect("a CA") }
     }
-    let ca = "ca -config ca.conf -cert ca.pem -keyfile ca.key";
-    for name in names {
-        openssl(directory, &format!("{ca} -revoke {name}.pem"));
+
+    /// Issues a certificate with this serial number for a host, and writes it with its key.
+    fn issue(&self, host: &str, serial: [u8; 16]) {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).expect("a key");
+        let order = Order {
+            profile: profile(if host == "localhost" { "tls-server" } else { "tls-client" })
+                .expect("a profile"),
+            holder: Holder::parse(&format!("CN={host}"), &[format!("dns:{host}")]).expect("a name"),
+            public_key: &public_key(&key),
+            days: Some(1),
+            path_length: 0,
+            permitted: Vec::new(),
+            excluded: Vec::new(),
+            crl_url: None,
+            ocsp_url: None,
+        };
+        let tbs = self.issuer.certificate_tbs(&order, serial).expect("a certificate");
+        let der = signed(&self.key, &self.issuer.signer, &tbs);
+        let file = |extension: &str| self.directory.join(format!("{host}.{extension}"));
+        write_pem(&file("pem"), "CERTIFICATE", &der);
+        write_pem(&file("key"), "PRIVATE KEY", key.to_pkcs8v1().expect("a key").as_ref());
     }
-    openssl(directory, &format!("{ca} -gencrl -out ca.crl"));
+
+    /// Writes a CRL with these serial numbers.
+    fn revoke(&self, serials: &[[u8; 16]]) {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
+        let revoked =
+            |serial: &[u8; 16]| Revoked { serial: serial.to_vec(), time, reason: CrlReason::Unspecified };
+        let revoked: Vec<_> = serials.iter().map(revoked).collect();
+        let tbs = self.issuer.crl_tbs(1, &revoked, 2).expect("a CRL");
+        let der = signed(&self.key, &self.issuer.signer, &tbs);
+        write_pem(&self.directory.join(format!("{}.crl", self.name)), "X509 CRL", &der);
+    }
+}
+
+fn public_key(key: &EcdsaKeyPair) -> Vec<u8> {
+    key.public_key().as_der().expect("a public key").as_ref().to_vec()
+}
+
+fn signed(key: &EcdsaKeyPair, signer: &Signer, tbs: &[u8]) -> Vec<u8> {
+    let signature = key.sign(&SystemRandom::new(), tbs).expect("a signature");
+    assemble(tbs, signer, signature.as_ref()).expect("DER")
+}
+
+fn write_pem(path: &Path, label: &str, der: &[u8]) {
+    std::fs::write(path, encode_string(label, LineEnding::LF, der).expect("PEM")).expect("a file");
+}
+
+/// Returns a serial number that [`Issuer::certificate_tbs`] does not change: positive and long.
+const fn serial(number: u8) -> [u8; 16] {
+    [0x40 | number; 16]
 }
 
 fn free_port() -> u16 {
@@ -100,24 +135,22 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    authority(directory, "ca");
-    authority(directory, "foreign");
-    for name in ["localhost", "web.example", "stranger.example", "revoked.example"] {
-        certificate(directory, "ca", name);
+    let ca = Authority::new(directory, "ca");
+    for (number, name) in (1..).zip(["localhost", "web.example", "stranger.example", "revoked.example"]) {
+        ca.issue(name, serial(number));
     }
-    certificate(directory, "foreign", "forged.example");
-    revoke(directory, &["revoked.example"]);
+    Authority::new(directory, "foreign").issue("forged.example", serial(5));
+    ca.revoke(&[serial(4)]);
 
     let port = free_port();
-    rules(
-        directory,
-        port,
-        "[[client]]\nuid = 0\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']",
-    );
+    let uid = rustix::process::getuid().as_raw();
+    let clients =
+        format!("[[client]]\nuid = {uid}\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']");
+    rules(directory, port, &clients);
     let mut agent = Agent::start(directory);
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    // Over the Unix socket, root makes a key that the client of the other host must not see.
-    module.initialize(Some(&common::parameters(directory))).expect("an agent");
+    // Over the Unix socket, this user makes a key that the client of the other host must not see.
+    module.initialize(Some(&common::parameters(directory))).expect("rules that accept this user");
     let free = module.slots(true).expect("slots").pop().expect("a free slot");
     initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
     let slot = module.slots(true).expect("slots")[0];
@@ -178,11 +211,10 @@ fn an_application_changes_to_the_other_agent_when_one_fails() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    authority(directory, "ca");
-    for name in ["localhost", "web.example"] {
-        certificate(directory, "ca", name);
-    }
-    revoke(directory, &[]);
+    let ca = Authority::new(directory, "ca");
+    ca.issue("localhost", serial(1));
+    ca.issue("web.example", serial(2));
+    ca.revoke(&[]);
     // Both agents have the same tokens and the same key of tickets.
     let ports = [free_port(), free_port()];
     let mut agents = ports.map(|port| {

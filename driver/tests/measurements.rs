@@ -452,9 +452,6 @@ const MODULE: &str = r#"
 
 #[test]
 fn a_hostile_module_is_reported_and_the_baseline_goes_on() {
-    if !has("cc", "--version") {
-        return;
-    }
     let cases = [
         ("crashes", "abort();", "its process ended with signal: 6"),
         ("hangs", "for (;;) pause();", "reported nothing for 2 s"),
@@ -493,7 +490,7 @@ fn the_driver_reports_that_its_module_is_missing() {
 
 #[test]
 fn a_wrong_pin_is_reported_by_function_and_code_and_an_existing_token_stays_empty() {
-    let Some(library) = peer(Known::SoftHsm2).filter(|_| has("softhsm2-util", "--version")) else { return };
+    let Some(library) = peer(Known::SoftHsm2).filter(|_| has("softhsm2-util")) else { return };
     let scratch = Scratch::new();
     let (tokens, conf) = (scratch.file("tokens"), scratch.file("softhsm2.conf"));
     fs::create_dir(&tokens).expect("the directory is fresh");

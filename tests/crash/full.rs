@@ -36,8 +36,7 @@ const DISK: &str = "size=2m,mode=0700";
 fn with_mounts(role: &str) {
     let allowed = Command::new("unshare").args(["--mount", "true"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
-        println!("skipped: it needs root to mount a disk");
-        return;
+        return jeton_programs::skip("only root can mount a disk");
     }
     let directory = Directory::new();
     Process::below("unshare", &["--mount"], role, &directory, ()).echo();
@@ -180,15 +179,15 @@ pub fn full_child() {
 /// index file. If the disk has room for these blocks and not for the whole file, a write through
 /// the mapping ends the process by SIGBUS, unless the file gets its blocks first.
 pub fn full_small_blocks_child() {
+    if !jeton_programs::has("mke2fs") {
+        return;
+    }
     let (directory, images) = (directory(), Directory::new());
     let image = images.path().join("image");
     File::create(&image).and_then(|file| file.set_len(8 << 20)).expect("an image");
     let format =
         Command::new("mke2fs").args(["-q", "-t", "ext4", "-b", "1024", "-m", "0"]).arg(&image).status();
-    if !format.is_ok_and(|status| status.success()) {
-        println!("skipped: it needs mke2fs");
-        return;
-    }
+    assert!(format.is_ok_and(|status| status.success()), "mke2fs");
     mount(&["-o", "loop", &image.to_string_lossy()], directory.path());
     made(&directory);
     for blocks in [2, 6, 10, 14, 20, 28] {
@@ -298,8 +297,7 @@ pub fn unwritable() {
     let mut paths: Vec<_> = paths.map(|entry| entry.expect("an entry").path()).collect();
     paths.push(directory.path().to_owned());
     if paths.iter().any(|path| chown(path, Some(STRANGER), Some(STRANGER)).is_err()) {
-        println!("skipped: it needs root to act as another user");
-        return;
+        return jeton_programs::skip("only root can act as another user");
     }
     std::fs::set_permissions(directory.path(), Permissions::from_mode(0o555)).expect("permissions");
     // A copy of this binary where the other user can read it.

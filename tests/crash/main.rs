@@ -191,12 +191,13 @@ fn main() {
             println!("{name}: test");
             continue;
         }
+        jeton_programs::begin(name);
         if cfg!(debug_assertions) && names.is_empty() && *name == OPTIMISED {
-            println!("test {name} ... skipped: `cargo test --release -p jeton --test crash` runs it");
+            jeton_programs::skip("cargo test --release -p jeton --test crash runs it");
             continue;
         }
         if is_in_database() && ABOUT_FILES.iter().any(|beginning| name.starts_with(beginning)) {
-            println!("test {name} ... skipped: not with tokens in a database");
+            jeton_programs::skip("not with tokens in a database");
             continue;
         }
         println!("test {name} ...");

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::{PIN, Tool, run};
+use common::{PIN, Tool, run, skip};
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
 use jeton_tool::client::{Access, Module, User};
@@ -139,7 +139,7 @@ fn a_file_that_the_user_may_not_open_is_not_damaged() {
     let Some(setup) = Setup::new() else { return };
     let folder = setup.scratch.path();
     if chown(folder, Some(12345), None).and_then(|()| chown(setup.tokens(), Some(12345), None)).is_err() {
-        return println!("skipped: only root can give files away");
+        return skip("only root can give files away");
     }
     let tool = setup.scratch.file("jeton");
     common::copy_tool(&tool);
@@ -184,7 +184,7 @@ fn an_altered_record_is_found_with_the_pin_and_its_omission_is_named_without() {
 fn a_file_of_another_owner_is_found() {
     let Some(setup) = Setup::new() else { return };
     if chown(&setup.token, Some(12345), None).is_err() {
-        return println!("skipped: only root can give files away");
+        return skip("only root can give files away");
     }
     let all = setup.finds(&["owner"]);
     assert!(all[0]["remedy"].as_str().is_some_and(|remedy| remedy.starts_with("chown ")), "{all:?}");
@@ -315,7 +315,7 @@ fn a_full_file_system_is_found() {
     let Ok(all) =
         output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
     else {
-        return println!("skipped: this system does not let users mount file systems");
+        return skip("only root can mount file systems on this system");
     };
     let all = all.as_array().expect("a list");
     assert!(all.iter().any(|row| row["check"] == "free-space"), "{all:?}");
@@ -335,7 +335,7 @@ fn a_read_only_file_system_is_found() {
     let Ok(all) =
         output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
     else {
-        return println!("skipped: this system does not let users mount file systems");
+        return skip("only root can mount file systems on this system");
     };
     let all = all.as_array().expect("a list");
     assert!(all.iter().any(|row| row["check"] == "read-only"), "{all:?}");

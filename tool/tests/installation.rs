@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{Scratch, copy_tool, jeton, peer, run, succeed};
+use common::{Scratch, copy_tool, jeton, peer, run, skip, succeed};
 use jeton_peers::Known;
 
 /// Numbers that no user or group of the machine has.
@@ -32,7 +32,7 @@ impl Shared {
         let module = peer(Known::Jeton)?;
         let shared = Self { scratch: Scratch::new() };
         if chown(shared.scratch.path(), Some(0), Some(GROUP)).is_err() {
-            println!("skipped: only root can run programs as other users");
+            skip("only root can run programs as other users");
             return None;
         }
         let mode = |path: PathBuf, mode| {

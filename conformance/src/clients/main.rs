@@ -39,6 +39,9 @@ struct Options {
     /// Also run the long blocks.
     #[arg(long)]
     soak: bool,
+    /// Run only the guides that readers follow as root (yes), or only the others (no).
+    #[arg(long)]
+    root: Option<Answer>,
     /// Skip the guides that download something.
     #[arg(long)]
     offline: bool,
@@ -64,6 +67,12 @@ struct Options {
     make_token: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Answer {
+    Yes,
+    No,
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match &options.make_token {
@@ -86,6 +95,7 @@ fn run(options: &Options) -> Result<bool, Error> {
     let mut pages = Page::all(&options.guides)?;
     pages.retain(|page| options.only.is_empty() || options.only.contains(&page.name));
     pages.retain(|page| !(options.offline && page.matter.network));
+    pages.retain(|page| options.root.is_none_or(|root| (root == Answer::Yes) == page.matter.root));
     let waiting = Mutex::new(pages.iter().enumerate());
     let done = Mutex::new(Vec::new());
     let work = || -> Result<(), Error> {
@@ -129,7 +139,7 @@ fn module(name: &str) -> Result<(Known, PathBuf), Error> {
 fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> Result<Row<'a>, Error> {
     if let Some(missing) = page.matter.programs.iter().find(|program| !installed(program)) {
         let packages = page.matter.packages.join(" ");
-        let absent = || Outcome::Absent(format!("no {missing} (packages: {packages})"));
+        let absent = || Outcome::Absent(format!("no {missing}: apt-get install {packages}"));
         let outcomes = modules.iter().map(|_| absent()).collect();
         return Ok(Row { page, version: "-".to_owned(), outcomes });
     }

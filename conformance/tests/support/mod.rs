@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub fn module() -> Option<PathBuf> {
     let file = std::env::current_exe().ok()?.parent()?.join("libjeton_pkcs11.so");
     if !file.is_file() {
-        eprintln!("SKIPPED: libjeton_pkcs11.so is not beside this test; `cargo test --workspace` builds it");
+        jeton_programs::skip("jeton is not built: cargo test --workspace builds it");
         return None;
     }
     Some(file)

@@ -16,8 +16,7 @@ use rustls::sign::SigningKey as _;
 #[test]
 fn keys_of_a_token_sign_for_rustls() {
     let Some(library) = Known::Jeton.library() else {
-        println!("skipped: jeton is not built");
-        return;
+        return jeton_programs::skip("jeton is not built: cargo test --workspace builds it");
     };
     if jeton_child::role::<()>().is_none() {
         let directory = tempfile::tempdir().expect("the system has a temporary directory");

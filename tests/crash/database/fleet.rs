@@ -152,8 +152,7 @@ struct Fleet {
 pub fn case() {
     let hosts = number("JETON_CRASH_HOSTS", 0);
     if hosts == 0 {
-        println!("skipped: JETON_CRASH_HOSTS sets the number of hosts");
-        return;
+        return jeton_programs::skip("JETON_CRASH_HOSTS sets the number of hosts");
     }
     if is_installed() {
         Fleet::start(hosts).run();

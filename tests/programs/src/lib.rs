@@ -1,7 +1,10 @@
-//! Runs programs in tests, and finds those that this machine has.
+//! Runs programs in tests, finds those that this machine has, and says which tests are skipped.
 
+use std::fmt::Display;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use jeton_peers::Known;
 
@@ -26,11 +29,70 @@ pub fn fails(status: i32, command: &mut Command) -> String {
     text
 }
 
+/// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
+/// of them. `tests/sources.rs` finds programs that are missing here.
+pub const PROGRAMS: [(&str, &str); 8] = [
+    ("certutil", "libnss3-tools"),
+    ("jq", "jq"),
+    ("mke2fs", "e2fsprogs"),
+    ("openssl", "openssl"),
+    ("pk12util", "libnss3-tools"),
+    ("pkcs11-tool", "opensc"),
+    ("softhsm2-util", "softhsm2"),
+    ("ssh-keygen", "openssh-client"),
+];
+
+/// Names the Debian packages that a test must not miss, with spaces between them. `.ci/common` sets
+/// it to those that it installs.
+const INSTALLED: &str = "JETON_TEST_INSTALLED";
+
+/// The test that runs now, in a program without the test runner.
+static RUNNING: Mutex<Option<&str>> = Mutex::new(None);
+
+/// Names the test that runs now, in a program without the test runner.
+pub fn begin(test: &'static str) {
+    *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(test);
+}
+
+/// Prints that the running test is skipped, and why. If the reason begins with "only root", CI runs
+/// the test as root too.
+pub fn skip(reason: impl Display) {
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    // cargo adds a hash to the name.
+    let program = program.rsplit_once('-').map_or(&*program, |(name, _)| name);
+    let thread = std::thread::current();
+    let running = *RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let test = running.or(thread.name()).unwrap_or("main");
+    let line = format!("SKIPPED {program} {test}: {reason}\n");
+    // Not with eprintln!, because the test runner captures its output.
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error");
+}
+
+/// Prints that the running test is skipped, because these Debian packages are missing. Panics if CI
+/// installed them all.
+pub fn skip_without(what: &str, packages: &[&str]) {
+    let installed = std::env::var(INSTALLED).unwrap_or_default();
+    let is_installed = |package: &&str| installed.split_whitespace().any(|one| one == *package);
+    let reason = format!("no {what}: apt-get install {}", packages.join(" "));
+    assert!(!packages.iter().all(is_installed), "{reason}, which {INSTALLED} names");
+    skip(reason);
+}
+
 /// Returns the module. If it is not installed, prints that the test is skipped.
 pub fn peer(known: Known) -> Option<PathBuf> {
     let library = known.library();
     if library.is_none() {
-        println!("skipped: {} is not installed", known.name());
+        match known {
+            Known::SoftHsm2 => skip_without("SoftHSMv2", &["softhsm2"]),
+            Known::Nss => skip_without("NSS", &["libnss3"]),
+            Known::Jeton | Known::JetonAgent => {
+                skip(format_args!("{} is not built: cargo test --workspace builds it", known.name()));
+            }
+            Known::Kryoptic | Known::Craton => {
+                skip(format_args!("no {}: driver/peers/build builds it", known.name()));
+            }
+        }
     }
     library
 }
@@ -42,10 +104,12 @@ pub fn modules(known: &[Known]) -> Vec<&'static str> {
 }
 
 /// Returns whether a program is installed. If it is not, prints that the test is skipped.
-pub fn has(program: &str, argument: &str) -> bool {
-    let there = Command::new(program).arg(argument).output().is_ok();
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
     if !there {
-        println!("skipped: {program} is not installed");
+        let (_, package) = PROGRAMS.iter().find(|(name, _)| *name == program).expect("a row of PROGRAMS");
+        skip_without(program, &[package]);
     }
     there
 }

@@ -122,8 +122,7 @@ impl Migration {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(self.tokens());
         if !mount.output().is_ok_and(|output| output.status.success()) {
-            println!("skipped: a small file system needs root and mount(8)");
-            return;
+            return jeton_programs::skip("only root can mount a small file system");
         }
         let (code, text) = run(&mut self.command(arguments));
         let left = self.listed();

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use jeton_peers::Known;
-pub use jeton_programs::{Scratch, fails, has, number, peer, run, succeed};
+pub use jeton_programs::{Scratch, fails, has, number, peer, run, skip, succeed};
 use serde_json::Value;
 
 /// The PINs of the tokens, in the environment of the tool.

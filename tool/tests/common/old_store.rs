@@ -48,6 +48,7 @@ impl Old {
     pub fn new(module: Known, backend: &str) -> Option<Self> {
         peer(Known::Jeton)?;
         peer(module)?;
+        has("openssl").then_some(())?;
         let scratch = Scratch::new();
         let store = scratch.file("old");
         let (mut chosen, mut environment) = (vec!["--token".to_owned(), "old".to_owned()], None);
@@ -86,7 +87,7 @@ impl Old {
             let pin = self.scratch.file("pin");
             fs::write(&pin, PIN).expect("a file");
             let directory = format!("sql:{}", self.scratch.file("old"));
-            return has("certutil", "-H") && {
+            return has("certutil") && {
                 succeed(Command::new("certutil").args(["-N", "-d", &directory, "-f", &pin]));
                 true
             };
@@ -95,7 +96,7 @@ impl Old {
         let (code, text) = run(command.env("JETON_SO_PIN", "12345678"));
         if code != 0 {
             // SoftHSMv2 of Debian is built without the SQLite backend.
-            println!("skipped: the module does not make a token: {text}");
+            jeton_programs::skip(format_args!("the module does not make a token: {}", text.trim()));
         }
         code == 0
     }
@@ -147,7 +148,7 @@ impl Old {
         succeed(&mut self.on_token(&["cert", "import", &certificate, "--label", "cert", "--id", "c0"]));
         objects += 1;
         // NSS stores no data objects.
-        if self.module != Known::Nss && has("pkcs11-tool", "--version") {
+        if self.module != Known::Nss && has("pkcs11-tool") {
             fs::write(file("data"), "some data").expect("a file");
             for access in ["", "--private"] {
                 let mut command = self.pkcs11_tool();
@@ -157,7 +158,7 @@ impl Old {
                 objects += 1;
             }
         }
-        if self.module == Known::SoftHsm2 && has("pkcs11-tool", "--version") {
+        if self.module == Known::SoftHsm2 && has("pkcs11-tool") {
             for (label, id) in [("always-auth", "a0"), ("extractable", "e0")] {
                 let mut command = self.pkcs11_tool();
                 command.args(["--keypairgen", "--key-type", "rsa:2048", "--label", label, "--id", id]);
@@ -166,7 +167,7 @@ impl Old {
                 pairs += 1;
             }
         }
-        if self.module == Known::SoftHsm2 && has("softhsm2-util", "--version") && self.import_dsa() {
+        if self.module == Known::SoftHsm2 && has("softhsm2-util") && self.import_dsa() {
             objects += 2;
             pairs += 1;
         }

@@ -1,0 +1,81 @@
+//! A test starts only programs that every Debian has, that the README installs, or whose absence
+//! skips the test. This test reads the sources of all tests, and finds the names after
+//! `Command::new`. It does not see the programs in shell scripts: `.ci/full bare` runs all tests
+//! without them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jeton_programs::PROGRAMS;
+
+/// The programs of Debian's essential packages and of those with the priority "required".
+const ESSENTIAL: [&str; 11] =
+    ["bash", "chown", "cp", "env", "find", "mount", "setpriv", "setsid", "sh", "umount", "unshare"];
+
+/// The programs of the packages in the first command of the README.
+const README: [(&str, &str); 2] = [("cc", "gcc"), ("nm", "gcc")];
+
+/// The programs of the tests with PostgreSQL, whose package depends on procps, and of those with
+/// network namespaces. Both kinds of tests skip themselves.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("kill", "tests/token/server.rs"),
+    ("kill", "tests/postgresql/servers.rs"),
+    ("kill", "tests/crash/database/namespaces.rs"),
+    ("ip", "tests/crash/database/namespaces.rs"),
+];
+
+#[test]
+fn tests_start_no_program_that_may_be_missing() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let install = readme.lines().find_map(|line| line.strip_prefix("apt-get install ")).expect("a command");
+    for (program, package) in README {
+        assert!(install.split(' ').any(|one| one == package), "the README lacks {package}, for {program}");
+    }
+    let mut wrong = Vec::new();
+    for (name, text) in sources() {
+        for start in text.split(concat!("Command::new", "(\"")).skip(1) {
+            let program = start.split('"').next().unwrap_or_default();
+            let is_there = ESSENTIAL.contains(&program) || README.iter().any(|(one, _)| *one == program);
+            let is_checked = PROGRAMS.iter().any(|(one, _)| *one == program)
+                && text.contains(&format!("has(\"{program}\")"))
+                || ELSEWHERE.contains(&(program, &name));
+            if !is_there && !is_checked {
+                wrong.push(format!("{name} starts {program} without has({program:?})"));
+            }
+        }
+    }
+    wrong.dedup();
+    assert_eq!(wrong, [""; 0], "a machine with the README's packages may lack these programs");
+}
+
+#[test]
+fn no_rules_of_a_test_name_root() {
+    let named = sources().into_iter().filter(|(_, text)| text.contains(concat!("uid = ", "0")));
+    let named: Vec<_> = named.map(|(name, _)| name).collect();
+    assert_eq!(named, [""; 0], "these tests fail for an ordinary user: use the uid of the process");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the path and the text of each source file of a test.
+fn sources() -> Vec<(String, String)> {
+    let mut paths = Vec::new();
+    find_sources(&root(), false, &mut paths);
+    assert!(paths.len() > 100, "{paths:?}");
+    let name = |path: &Path| path.strip_prefix(root()).expect("a path below the root").display().to_string();
+    paths.iter().map(|path| (name(path), fs::read_to_string(path).expect("a source file"))).collect()
+}
+
+/// Adds the Rust files in the directories `tests`.
+fn find_sources(directory: &Path, is_test: bool, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry")) {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && name != "target" && name != ".git" {
+            find_sources(&path, is_test || name == "tests", found);
+        } else if is_test && path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
