@@ -21,14 +21,14 @@
 //! 8. [`secret::Secret`] is memory that is locked where possible and wiped when it is freed.
 //!
 //! Beside these, [`config`] reads the configuration and the environment, [`audit`] writes the audit
-//! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a client,
-//! and [`error::Error`] is a return code (`CKR_*`) other than `CKR_OK`.
+//! log, [`id`] has the numbers of the specification as types, [`quota`] limits the memory of a
+//! client, and [`error::Error`] is a return code (`CKR_*`) other than `CKR_OK`.
 //!
 //! # Imports
 //!
-//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `id`,
-//! `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <-
-//! `store` <- `token` <- `session` <- `module`, `admin`. The test `arrows` checks this.
+//! A module imports only from the modules to its left: `error`, `file`, `file_lock`, `gate`,
+//! `id`, `quota`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object`
+//! <- `store` <- `token` <- `session` <- `module`, `admin`. The test `arrows` checks this.
 //! `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
@@ -40,6 +40,7 @@ pub mod config;
 pub mod error;
 pub mod file;
 mod file_lock;
+mod gate;
 pub mod id;
 pub mod mechanism;
 pub mod module;

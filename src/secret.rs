@@ -21,6 +21,7 @@ pub use registers::clear_registers;
 #[cfg(feature = "rustcrypto")]
 pub use stack::Stacks;
 
+pub(crate) use pages::Mapped;
 use pages::{Guarded, wipe};
 
 /// Secret bytes: a key, a PIN or a decrypted record. It has no `Debug` and no `Clone`. Its memory

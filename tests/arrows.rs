@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
 const LAYERS: [&[&str]; 11] = [
-    &["error", "file", "file_lock", "id", "quota", "sync"],
+    &["error", "file", "file_lock", "gate", "id", "quota", "sync"],
     &["secret"],
     &["backend"],
     &["mechanism"],

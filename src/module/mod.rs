@@ -45,6 +45,7 @@ mod wrap_ecdh;
 pub use crate::audit::Threads;
 pub use crate::object::policy::Access;
 pub use crate::session::operation::Output;
+pub use crate::store::seal::PinMark;
 pub use asynchronous::{AsyncFunction, Completed, Started};
 pub use derive::{Additional, Connection, Derived};
 pub use session::{SessionInfo, User};

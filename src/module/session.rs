@@ -48,6 +48,16 @@ impl User {
     }
 }
 
+impl User {
+    /// Returns the owner of the PIN that this user gives.
+    pub(super) const fn role(self) -> Role {
+        match self {
+            Self::SecurityOfficer => Role::SecurityOfficer,
+            Self::User | Self::ContextSpecific => Role::User,
+        }
+    }
+}
+
 impl Module {
     /// `C_OpenSession`
     pub fn open_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
@@ -209,8 +219,7 @@ impl Module {
 
     fn log_in(&self, session: SessionHandle, token: &ClientToken, user: User, pin: &[u8]) -> Result<()> {
         match user {
-            User::SecurityOfficer => token.log_in(Role::SecurityOfficer, pin),
-            User::User => token.log_in(Role::User, pin),
+            User::SecurityOfficer | User::User => token.log_in(user.role(), pin),
             User::ContextSpecific => self.login_for_operation(session, token, pin),
         }
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::audit::Call;
 use super::scan::finish;
 use super::tokens::SlotToken;
-use super::{Module, Slot, Threads, Tokens};
+use super::{Module, Slot, Threads, Tokens, User};
 use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
 use crate::object::policy::Access;
 use crate::store::Change;
+use crate::store::seal::{self, PinMark};
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
@@ -233,6 +234,25 @@ impl Module {
             }
             token.set_pin(old, new)
         })
+    }
+
+    /// Returns a mark of the PIN that a user of the token has now; `None` if the PIN is not set, or
+    /// the slot has no token. Reading it tries no PIN.
+    ///
+    /// A program that keeps a PIN for later keeps this mark with it, and uses the PIN only while
+    /// the token has the same mark: a PIN that was replaced would count as a wrong one. `C_SetPIN`,
+    /// `C_InitPIN`, `C_InitToken` and a new token key change the mark, also if the new PIN is the
+    /// old one. A login that replaces a weak PIN record leaves it as it is. The mark reveals
+    /// nothing about the PIN.
+    ///
+    /// Read the mark before the login with the PIN. If the PIN is replaced in between, the mark is
+    /// an old one, and the PIN is not used again.
+    pub fn pin_mark(&self, slot: SlotId, user: User) -> Result<Option<PinMark>> {
+        let state = self.state()?;
+        let Some(known) = state.known(slot)? else { return Ok(None) };
+        let header = known.header(&state)?;
+        let role = user.role();
+        seal::pin_mark(&header.serial, role, &header.pin(role).record, state.settings.provider)
     }
 
     /// Creates a token in the free slot. The slot keeps its number, and a new free slot follows.

@@ -165,9 +165,7 @@ impl SlotToken {
     /// Returns the facts of the token, with the changes of other processes. During an outage,
     /// returns those that were read last.
     pub(super) fn facts(&self, tokens: &Tokens) -> Result<Facts> {
-        let is_open = self.in_memory().is_some_and(|token| token.is_file_open());
-        let closed = if is_open { None } else { tokens.source.closed_header(&self.serial) };
-        let header = closed.map_or_else(|| self.token(tokens).and_then(|token| token.stored_header()), Ok);
+        let header = self.header(tokens);
         let mut last = lock(&self.last);
         match header {
             Ok(header) => {
@@ -178,6 +176,13 @@ impl SlotToken {
             Err(reason) => return Err(reason),
         }
         Ok(last.facts)
+    }
+
+    /// Returns the header of the token, with the changes of other processes.
+    pub(super) fn header(&self, tokens: &Tokens) -> Result<Header> {
+        let is_open = self.in_memory().is_some_and(|token| token.is_file_open());
+        let closed = if is_open { None } else { tokens.source.closed_header(&self.serial) };
+        closed.map_or_else(|| self.token(tokens).and_then(|token| token.stored_header()), Ok)
     }
 
     /// Returns whether the token can only be read.

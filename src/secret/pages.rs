@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
-use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use tracing::error;
@@ -61,6 +61,38 @@ unsafe impl Allocator for Guarded {
             // SAFETY: `allocate` took it from `Global` with the same layout.
             None => unsafe { Global.deallocate(block, layout) },
         }
+    }
+}
+
+/// An allocator that maps memory for each block, and unmaps it when the block is freed. It is for
+/// large blocks that are used for a short time: the heap would keep them. The memory is wiped and
+/// excluded from core dumps, and never locked.
+pub(crate) struct Mapped;
+
+// SAFETY: a mapping has one owner until it is freed, and no state is in `Mapped`. The address of a
+// page fits every alignment that `allocate` accepts. `Vec` asks for no block of 0 bytes, which the
+// system would refuse.
+unsafe impl Allocator for Mapped {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.align() > page_size() {
+            return Err(AllocError);
+        }
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address that the system chooses.
+        let start = unsafe { mmap_anonymous(null_mut(), layout.size(), rights, MapFlags::PRIVATE) };
+        let start = start.map_err(|_| AllocError)?;
+        // SAFETY: the mapping is new and has this size. A dump with it is no reason to fail.
+        let _ = unsafe { leave_out_of_dumps(start, layout.size()) };
+        let start = NonNull::new(start.cast()).ok_or(AllocError)?;
+        Ok(NonNull::slice_from_raw_parts(start, layout.size()))
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller frees a block of that layout, and no other code uses it.
+        unsafe { wipe(block.as_ptr(), layout.size()) };
+        // SAFETY: as above. `allocate` mapped these pages for this block alone.
+        let unmapped = unsafe { munmap(block.as_ptr().cast(), layout.size()) };
+        debug_assert!(unmapped.is_ok());
     }
 }
 

@@ -136,8 +136,8 @@ impl Token {
     fn strengthen(&self, key: (&TokenKey, i64), role: Role, old: &[u8], pin: &[u8]) {
         let Some(rules) = seal::stronger(old, &self.settings.pins) else { return };
         let sealing = self.sealing_for(old, None);
-        let renewed =
-            sealing.and_then(|sealing| key.0.wrap(&self.serial, role, pin, &rules, sealing.as_ref()));
+        let renewed = sealing
+            .and_then(|sealing| key.0.wrap_again(&self.serial, role, pin, &rules, sealing.as_ref(), old));
         let renewed =
             renewed.and_then(|record| self.commit_pin(&self.lock_changes(), key, role, Some(old), &record));
         match renewed {

@@ -372,3 +372,62 @@ fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
         client.login(session);
     });
 }
+
+#[test]
+fn each_new_pin_has_another_mark() {
+    one_backend(|provider| {
+        let client = Client::new(provider);
+        let other = Client::beside(&client.directory, provider, "");
+        let marks = || {
+            let mark = |module: &Module, user| module.pin_mark(client.slot, user).expect("a token");
+            let marks = [User::SecurityOfficer, User::User].map(|user| mark(&client.module, user));
+            assert_eq!(marks, [User::SecurityOfficer, User::User].map(|user| mark(&other.module, user)));
+            assert_eq!(marks[1], mark(&client.module, User::ContextSpecific));
+            assert_ne!(marks[0], marks[1]);
+            marks
+        };
+        let [so, first] = marks();
+        assert!(so.is_some() && first.is_some());
+
+        let session = client.open();
+        let login = |user, pin| client.module.login(session, user, pin);
+        assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
+        login(User::User, PIN).expect("the user");
+        assert_eq!(marks(), [so, first]);
+        // The same PIN again is a new one, and the mark tells nothing about it.
+        client.module.set_pin(session, PIN, PIN).expect("a PIN");
+        let [_, second] = marks();
+        assert_ne!(second, first);
+        client.module.logout(session).expect("the user");
+
+        login(User::SecurityOfficer, SO_PIN).expect("the SO");
+        client.module.init_pin(session, PIN).expect("a PIN");
+        let [same, third] = marks();
+        assert!(same == so && third != first && third != second);
+        client.module.set_pin(session, SO_PIN, SO_PIN).expect("a PIN");
+        let [new, same] = marks();
+        assert!(new != so && same == third);
+        client.module.close_session(session).expect("a session");
+
+        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+        let [last, none] = marks();
+        assert!(last.is_some() && last != new && none.is_none());
+        let free = client.module.slots().expect("slots")[1];
+        assert_eq!(client.module.pin_mark(free, User::User), Ok(None));
+    });
+}
+
+#[test]
+fn a_login_that_strengthens_the_record_of_a_pin_keeps_its_mark() {
+    one_backend(|provider| {
+        let client = Client::new(provider);
+        let mark = |client: &Client| client.module.pin_mark(client.slot, User::User).expect("a token");
+        let old = (mark(&client), record(&client));
+        let slow = Client::slow(&client.directory, provider);
+        slow.module.login(slow.open(), User::User, PIN).expect("the user");
+        assert_ne!(record(&client), old.1);
+        assert_eq!(mark(&client), old.0);
+        // The new record is one of the same PIN.
+        client.module.login(client.open(), User::User, PIN).expect("the user");
+    });
+}

@@ -12,30 +12,30 @@
 //! The token key is wrapped under the SO PIN and, if it is set, under the user PIN. Each wrapping
 //! uses Argon2id with its own salt and parameters.
 
-mod gate;
 pub(crate) mod index;
 pub(in crate::store) mod inspection;
 pub(crate) mod sealing_key;
 pub mod summary;
 
+use allocator_api2::vec::Vec as MappedVec;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde::{Deserialize, Serialize};
 use tracing::error;
-use zeroize::Zeroize;
 
-use self::gate::{GATE, Permit};
 use self::index::{INDEXER_KEY, Indexer};
 use self::sealing_key::{SealingId, SealingKey};
 use self::summary::{ROW_HASH_KEY, RowHasher, Summary};
+use crate::backend::{Hash, Provider};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
+use crate::gate::{Gate, Permit};
 use crate::id::AttributeType;
 use crate::object::Attributes;
 use crate::object::attribute::{ObjectRules, ObjectTypes};
 use crate::object::value::Value;
-use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
+use crate::secret::{CIPHER_DEPTH, Mapped, Secret, wipe_stack};
 use crate::store::{Change, Role, Row, Tag};
 
 const FORMAT: u8 = 1;
@@ -210,12 +210,36 @@ impl TokenKey {
         rules: &PinRules,
         sealing: Option<&SealingKey>,
     ) -> Result<Vec<u8>> {
-        let parameters = PinParameters {
-            memory_kib: rules.memory_kib,
-            passes: rules.passes,
-            salt: random::<SALT>()?,
-            wrapped: Vec::new(),
-        };
+        self.wrap_with(serial, role, pin, rules, sealing, random()?)
+    }
+
+    /// Wraps the key again under the PIN of a record, with other parameters of Argon2id. The salt
+    /// stays, and with it the [mark](pin_mark): the PIN is the same. A salt has to differ between
+    /// PINs, and it still does.
+    pub(crate) fn wrap_again(
+        &self,
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        rules: &PinRules,
+        sealing: Option<&SealingKey>,
+        old: &[u8],
+    ) -> Result<Vec<u8>> {
+        let salt = PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.parameters.salt;
+        self.wrap_with(serial, role, pin, rules, sealing, salt)
+    }
+
+    fn wrap_with(
+        &self,
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        rules: &PinRules,
+        sealing: Option<&SealingKey>,
+        salt: [u8; SALT],
+    ) -> Result<Vec<u8>> {
+        let PinRules { memory_kib, passes, .. } = *rules;
+        let parameters = PinParameters { memory_kib, passes, salt, wrapped: Vec::new() };
         let mut record = PinRecord { parameters, sealing: sealing.map(SealingKey::id) };
         let key = record.derive(pin, sealing, Memory::of(&record.params()?)?)?;
         let wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
@@ -258,11 +282,14 @@ impl Unwrapping {
     }
 }
 
+/// The runs of Argon2id in this process.
+static GATE: Gate = Gate::new();
+
 /// The memory of Argon2id. `of` waits at the gate until there is room, and touches all of its
 /// pages. So if memory is short, `of` fails or the system kills the process, before a failure is
-/// counted. The memory is wiped when it is dropped.
+/// counted. The memory is wiped when it is dropped, and goes back to the system.
 struct Memory {
-    blocks: Vec<Block>,
+    blocks: MappedVec<Block, Mapped>,
     // Dropped after the blocks are freed.
     _permit: Permit,
 }
@@ -271,19 +298,13 @@ impl Memory {
     fn of(params: &Params) -> Result<Self> {
         let count = params.block_count();
         let permit = GATE.enter(params.m_cost());
-        let mut blocks = Vec::new();
-        blocks.try_reserve_exact(count).map_err(|reason| {
-            error!("Argon2id needs {count} KiB of memory: {reason}");
+        let mut blocks = MappedVec::new_in(Mapped);
+        blocks.try_reserve_exact(count).map_err(|_| {
+            error!("Argon2id needs {count} KiB of memory");
             Error::HostMemory
         })?;
         blocks.resize(count, Block::default());
         Ok(Self { blocks, _permit: permit })
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        self.blocks.iter_mut().for_each(Zeroize::zeroize);
     }
 }
 
@@ -312,6 +333,24 @@ pub struct PinCost {
 pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
     let PinParameters { memory_kib, passes, .. } = PinRecord::decode(record)?.parameters;
     Some(PinCost { memory_kib, passes })
+}
+
+/// Identifies the PIN that is current: see [`Module::pin_mark`](crate::module::Module::pin_mark).
+pub type PinMark = [u8; 16];
+
+/// Returns the mark of a PIN: a hash of the salt, which each new PIN chooses at random. `None` if
+/// the record is malformed, or empty because the PIN was never set.
+pub(crate) fn pin_mark(
+    serial: &str,
+    role: Role,
+    record: &[u8],
+    provider: &Provider,
+) -> Result<Option<PinMark>> {
+    let Some(PinRecord { parameters, .. }) = PinRecord::decode(record) else { return Ok(None) };
+    let text = [b"jeton PIN mark\0", &[role_byte(role)][..], &parameters.salt, serial.as_bytes()].concat();
+    let mut hash = [0; 32];
+    provider.digest.hash(Hash::Sha256, &text, &mut hash)?;
+    Ok(hash.first_chunk().copied())
 }
 
 /// Returns the ID of the sealing key that a PIN record needs; `None` if it needs none.
@@ -425,7 +464,7 @@ impl PinRecord {
         Argon2::new_with_secret(secret, Algorithm::Argon2id, Version::V0x13, self.params()?)
             .and_then(|argon2| {
                 let salt = &self.parameters.salt;
-                argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.blocks)
+                argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.blocks[..])
             })
             .map_err(log_argon2_failure)?;
         Ok(key)
@@ -618,6 +657,38 @@ mod tests {
         sealing: Option<SealingKey>,
     ) -> Result<TokenKey> {
         TokenKey::prepare(role, record, sealing)?.open(serial, pin)
+    }
+
+    /// The heap kept these blocks: one for each thread, and glibc keeps up to eight heaps for each
+    /// processor.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_memory_of_argon2id_goes_back_to_the_system() {
+        const MIB: usize = 1 << 20;
+        let resident = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").expect("a proc file system");
+            let pages = pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+            pages.expect("a number of pages") * rustix::param::page_size()
+        };
+        let rules = PinRules { memory_kib: 19 * 1024, ..RULES };
+        let key = TokenKey::generate().expect("a key");
+        let before = resident();
+        let all_done = std::sync::Barrier::new(16);
+        let left = std::thread::scope(|scope| {
+            let log_in = || {
+                for _ in 0..2 {
+                    key.wrap("serial", Role::User, b"1234", &rules, None).expect("wrapped");
+                }
+                // A thread that has ended would leave its heap to the next one.
+                all_done.wait();
+                let left = resident().saturating_sub(before);
+                all_done.wait();
+                left
+            };
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(log_in)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a thread")).min()
+        });
+        assert!(left.is_some_and(|left| left < 100 * MIB), "{} MiB are left", left.unwrap_or(0) / MIB);
     }
 
     #[test]
