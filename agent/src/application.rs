@@ -8,7 +8,7 @@ use std::time::Duration;
 use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::id::{SessionHandle, SlotId};
-use jeton::module::{Module, Threads, User};
+use jeton::module::{Module, PinMark, Threads, User};
 use jeton::token::Identity;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
@@ -131,6 +131,13 @@ impl Connection<'_> {
         {
             return Ok(code);
         }
+        let module = &application.module;
+        let tries = self.agent.pins.of_call(&self.peer, module, session, call);
+        let mut tries = tries.as_deref().map(lock);
+        if tries.as_mut().is_some_and(|tries| tries.are_used_up(&self.peer)) {
+            return self.answer_with(application, session, CKR_PIN_LOCKED, Vec::new(), frame);
+        }
+        let mark = mark(module, session, call);
         let mut outcome = CKR_GENERAL_ERROR;
         let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
             outcome = code;
@@ -138,7 +145,7 @@ impl Connection<'_> {
                 0 => State::default(),
                 _ => state(&application.module, session),
             };
-            let kept = if code == CKR_OK { self.kept(application, session, call) } else { None };
+            let kept = if code == CKR_OK { self.kept(application, session, call, mark) } else { None };
             let kept = kept.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
             let mut block: Option<Vec<u8>> = None;
@@ -155,6 +162,9 @@ impl Connection<'_> {
             }
             Ok(wire::append(&Answer { code, state, outputs, otp, kept }, frame)?)
         });
+        if let Some(tries) = &mut tries {
+            tries.count(outcome);
+        }
         match carried {
             Ok(()) => Ok(outcome),
             Err(Unserved::Malformed) => Err(Malformed),
@@ -180,18 +190,30 @@ impl Connection<'_> {
     }
 
     /// Returns what the client keeps after a call that succeeded.
-    fn kept(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+    fn kept(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        mark: Option<PinMark>,
+    ) -> Option<Vec<u8>> {
         match (call.function, call.arguments.first()) {
             (Function::C_OpenSession, Some(Argument::Number(slot))) => {
                 Some(application.module.token(SlotId(*slot)).ok()?.serial.into())
             }
-            (Function::C_Login, _) => self.ticket(application, session, call),
+            (Function::C_Login, _) => self.ticket(application, session, call, mark?),
             _ => None,
         }
     }
 
     /// Returns the ticket of a login that succeeded.
-    fn ticket(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+    fn ticket(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        mark: PinMark,
+    ) -> Option<Vec<u8>> {
         let [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))] =
             call.arguments[..]
         else {
@@ -200,7 +222,7 @@ impl Connection<'_> {
         let token = serial(&application.module, session)?;
         let logouts =
             application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
-        let login = Login { user, logouts: logouts.ok()?, pin };
+        let login = Login { user, logouts: logouts.ok()?, mark, pin };
         self.agent.tickets.seal(&Holder { peer: &self.peer, token: &token }, &login)
     }
 
@@ -210,7 +232,11 @@ impl Connection<'_> {
         let Some(token) = serial(&application.module, session) else { return CKR_SESSION_HANDLE_INVALID };
         let holder = Holder { peer: &self.peer, token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
-            let user = if login.user == CKU_SO { User::SecurityOfficer } else { User::User };
+            let user = user(login.user);
+            let slot = slot_of(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
+            if application.module.pin_mark(slot, user)? != Some(login.mark) {
+                return Err(Error::PinIncorrect);
+            }
             let session = SessionHandle(session);
             application.module.with_session(session, |session| {
                 session.set_logouts(login.logouts);
@@ -263,6 +289,22 @@ fn stop_waiting(call: &mut Call<'_>) -> bool {
     let waits = *flags & CKF_DONT_BLOCK == 0;
     *flags |= CKF_DONT_BLOCK;
     waits
+}
+
+/// Returns the mark of the PIN that a call of `C_Login` tries. It is read before the login: after a
+/// change at the same time, it is the mark of the old PIN.
+fn mark(module: &Module, session: u64, call: &Call<'_>) -> Option<PinMark> {
+    match (call.function, call.arguments.first()) {
+        (Function::C_Login, Some(Argument::Number(kind))) => {
+            module.pin_mark(slot_of(module, session)?, user(*kind)).ok()?
+        }
+        _ => None,
+    }
+}
+
+/// Returns the user of a number (`CKU_*`).
+fn user(kind: u64) -> User {
+    if kind == CKU_SO { User::SecurityOfficer } else { User::User }
 }
 
 /// Returns what a session has besides itself.

@@ -24,6 +24,7 @@ use crate::application::Application;
 use crate::budget::{Budget, WAIT};
 use crate::figures::{Figures, Latencies};
 use crate::peer::Peer;
+use crate::pins::Pins;
 use crate::rules::{Rule, Rules};
 use crate::ticket::Tickets;
 use crate::tls::{self, Gate};
@@ -47,6 +48,7 @@ pub struct Agent {
     /// The module that opened the tokens. Applications join it.
     pub(crate) module: Module,
     pub(crate) tickets: Tickets,
+    pub(crate) pins: Pins,
     pub(crate) applications: Mutex<HashMap<Name, Arc<Application>>>,
     connections: AtomicUsize,
     clients: Mutex<HashMap<String, Arc<Client>>>,
@@ -95,12 +97,13 @@ impl Agent {
         module.initialize(None)?;
         jeton_pkcs11::serve_applications();
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let (applications, connections, clients, latencies) = Default::default();
+        let (pins, applications, connections, clients, latencies) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
         let started = Instant::now();
         Ok(Arc::new(Self {
             module,
             tickets,
+            pins,
             applications,
             connections,
             clients,

@@ -9,6 +9,7 @@ mod figures;
 mod given;
 mod memory;
 pub mod peer;
+mod pins;
 mod policy;
 pub mod rules;
 pub mod ticket;

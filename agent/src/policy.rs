@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::id::{MechanismType, SessionHandle, SlotId};
-use jeton::module::{Module, User};
+use jeton::module::Module;
 use jeton_agent_wire::{Argument, Call, Function, Malformed};
 use serde_bytes::Bytes;
 use tracing::warn;
@@ -82,12 +82,8 @@ impl Connection<'_> {
         match call.function {
             Function::C_OpenSession => {
                 let session = u64::from_ne_bytes(first[..].try_into().ok()?);
-                if rule.logs_in(module, SlotId(*slot))
-                    && !is_user(module, session)
-                    && let Some(pin) = rule.pin()
-                    && let Err(error) = module.login(SessionHandle(session), User::User, &pin)
-                {
-                    warn!(peer = self.peer, ?error, "the agent cannot log in");
+                if rule.logs_in(module, SlotId(*slot)) && !is_user(module, session) {
+                    self.agent.pins.log_in(rule, &self.peer, module, session, SlotId(*slot));
                 }
                 None
             }

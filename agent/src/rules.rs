@@ -164,24 +164,22 @@ impl Rule {
     }
 
     /// Returns the user PIN of that token.
-    pub fn pin(&self) -> Option<Zeroizing<Vec<u8>>> {
-        let login = self.login.as_ref()?;
+    pub fn pin(&self) -> Result<Zeroizing<Vec<u8>>, String> {
+        let login = self.login.as_ref().ok_or("no login")?;
         let path = match (&login.pin_file, &login.pin_credential) {
-            (Some(path), _) => path.clone(),
-            (None, Some(name)) => Path::new(&std::env::var_os("CREDENTIALS_DIRECTORY")?).join(name),
-            (None, None) => return None,
-        };
-        let mut pin = match fs::read(&path) {
-            Ok(pin) => Zeroizing::new(pin),
-            Err(error) => {
-                tracing::error!(file = %path.display(), %error, "no PIN for a login by the agent");
-                return None;
+            (Some(path), None) => path.clone(),
+            (None, Some(name)) => {
+                let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
+                directory.map(PathBuf::from).ok_or("systemd passes no credentials")?.join(name)
             }
+            _ => return Err("a login has either pin-file or pin-credential".to_owned()),
         };
+        let pin = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut pin = Zeroizing::new(pin);
         while pin.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
             pin.pop();
         }
-        Some(pin)
+        Ok(pin)
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use jeton::module::PinMark;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -27,6 +28,8 @@ pub struct Login<'a> {
     pub user: u64,
     /// The number of logins that the application had ended before.
     pub logouts: u64,
+    /// The mark of the PIN. A ticket for a PIN that was replaced is not tried.
+    pub mark: PinMark,
     /// The PIN.
     #[serde(with = "serde_bytes")]
     pub pin: &'a [u8],
@@ -114,7 +117,7 @@ mod tests {
         fs::create_dir_all(&directory).expect("a directory");
         let path = directory.join("ticket.key");
         let holder = Holder { peer: "uid 1000", token: b"0123456789abcdef" };
-        let login = Login { user: 1, logouts: 0, pin: b"1234" };
+        let login = Login { user: 1, logouts: 0, mark: [7; 16], pin: b"1234" };
         let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
         assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
         let again = Tickets::open(&path).expect("the key");
