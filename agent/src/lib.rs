@@ -11,6 +11,8 @@ mod memory;
 pub mod peer;
 mod pins;
 mod policy;
+mod register;
 pub mod rules;
+mod state;
 pub mod ticket;
 pub mod tls;
