@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::id::{SessionHandle, SlotId};
-use jeton::module::{Module, Threads, User};
+use jeton::module::{Module, PinMark, Threads, User};
 use jeton::token::Identity;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
@@ -30,9 +30,14 @@ const POLL: Duration = Duration::from_millis(250);
 /// An application of a client.
 pub(crate) struct Application {
     pub(crate) module: Module,
-    /// The name of the peer that started it. No other peer joins it.
-    peer: String,
+    /// The client that started it. No other client joins it.
+    pub(crate) client: String,
+    /// The process that started it, if the agent can see it.
+    pub(crate) process: u32,
+    pub(crate) since: Instant,
     pub(crate) connections: AtomicUsize,
+    /// The functions of which a refusal was logged as an error.
+    pub(crate) refused: Mutex<HashSet<&'static str>>,
     /// The sessions whose signature operation makes one-time passwords.
     otp: Mutex<HashSet<u64>>,
     pub(crate) pace: Pace,
@@ -46,9 +51,9 @@ impl Connection<'_> {
             return Reply::Refused("no random bytes");
         }
         let identity = Identity {
-            name: self.peer.clone(),
-            objects: self.rule.and_then(|rule| rule.objects.clone()),
-            memory: Some(Arc::clone(&self.client.memory)),
+            name: self.peer().to_owned(),
+            objects: self.rule().and_then(|rule| rule.objects.clone()),
+            memory: Some(Arc::clone(&self.client().memory)),
         };
         let Ok(module) = self.agent.module.join_for(Some(identity)) else {
             return Reply::Refused("the agent ends");
@@ -60,9 +65,11 @@ impl Connection<'_> {
         if let Err(error) = module.slots() {
             warn!(?error, "cannot list the tokens");
         }
-        let connections = AtomicUsize::new(1);
-        let (peer, otp, pace) = (self.peer.clone(), Mutex::default(), Pace::default());
-        let application = Arc::new(Application { module, peer, connections, otp, pace });
+        let (client, connections) = (self.peer().to_owned(), AtomicUsize::new(1));
+        let process = self.standing.peer.process();
+        let (since, (refused, otp, pace)) = (Instant::now(), Default::default());
+        let application =
+            Arc::new(Application { module, client, process, since, connections, refused, otp, pace });
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
         self.started(name)
@@ -75,7 +82,7 @@ impl Connection<'_> {
     /// Joins an application.
     pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
         let applications = lock(&self.agent.applications);
-        let known = applications.get(&name).filter(|known| known.peer == self.peer);
+        let known = applications.get(&name).filter(|known| known.client == self.peer());
         let Some(application) = known else { return Reply::Unknown };
         application.connections.fetch_add(1, Ordering::AcqRel);
         self.application = Some((name, Arc::clone(application)));
@@ -95,7 +102,7 @@ impl Connection<'_> {
         if usize::from(count) > wire::MAX_CALLS {
             return Err(Malformed);
         }
-        self.client.figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
+        self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
         jeton_pkcs11::with_module(&application.module, || {
             for _ in 0..count {
                 let mut call: Call<'_> = wire::take(&mut message)?;
@@ -126,11 +133,18 @@ impl Connection<'_> {
         frame: &mut Vec<u8>,
         budget: &mut Budget,
     ) -> Result<CK_RV, Malformed> {
-        if let Some(rule) = self.rule
+        if let Some(rule) = self.rule()
             && let Some(code) = self.by_rule(rule, application, session, call, frame)?
         {
             return Ok(code);
         }
+        let module = &application.module;
+        let tries = self.agent.pins.of_call(self.peer(), module, session, call);
+        let mut tries = tries.as_deref().map(lock);
+        if tries.as_mut().is_some_and(|tries| tries.are_used_up(self.peer())) {
+            return self.answer_with(application, session, CKR_PIN_LOCKED, Vec::new(), frame);
+        }
+        let mark = mark(module, session, call);
         let mut outcome = CKR_GENERAL_ERROR;
         let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
             outcome = code;
@@ -138,7 +152,7 @@ impl Connection<'_> {
                 0 => State::default(),
                 _ => state(&application.module, session),
             };
-            let kept = if code == CKR_OK { self.kept(application, session, call) } else { None };
+            let kept = if code == CKR_OK { self.kept(application, session, call, mark) } else { None };
             let kept = kept.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
             let mut block: Option<Vec<u8>> = None;
@@ -147,7 +161,7 @@ impl Connection<'_> {
                 let moved = block.insert(given.to_vec());
                 otp::move_pointers(moved, given.as_ptr().expose_provenance() as u64, 0);
                 *given = Bytes::new(moved);
-            } else if let (Some(rule), true) = (self.rule, code == CKR_OK) {
+            } else if let (Some(rule), true) = (self.rule(), code == CKR_OK) {
                 block = self.after(rule, application, call, &outputs);
                 if let (Some(altered), [first, ..]) = (&block, &mut outputs[..]) {
                     *first = Bytes::new(altered);
@@ -155,11 +169,14 @@ impl Connection<'_> {
             }
             Ok(wire::append(&Answer { code, state, outputs, otp, kept }, frame)?)
         });
+        if let Some(tries) = &mut tries {
+            tries.count(outcome);
+        }
         match carried {
             Ok(()) => Ok(outcome),
             Err(Unserved::Malformed) => Err(Malformed),
             Err(Unserved::Memory) => {
-                warn!(peer = self.peer, function = call.function.name(), "no memory for a call");
+                warn!(peer = self.peer(), function = call.function.name(), "no memory for a call");
                 self.answer_with(application, session, CKR_DEVICE_MEMORY, Vec::new(), frame)
             }
         }
@@ -180,18 +197,30 @@ impl Connection<'_> {
     }
 
     /// Returns what the client keeps after a call that succeeded.
-    fn kept(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+    fn kept(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        mark: Option<PinMark>,
+    ) -> Option<Vec<u8>> {
         match (call.function, call.arguments.first()) {
             (Function::C_OpenSession, Some(Argument::Number(slot))) => {
                 Some(application.module.token(SlotId(*slot)).ok()?.serial.into())
             }
-            (Function::C_Login, _) => self.ticket(application, session, call),
+            (Function::C_Login, _) => self.ticket(application, session, call, mark?),
             _ => None,
         }
     }
 
     /// Returns the ticket of a login that succeeded.
-    fn ticket(&self, application: &Application, session: u64, call: &Call<'_>) -> Option<Vec<u8>> {
+    fn ticket(
+        &self,
+        application: &Application,
+        session: u64,
+        call: &Call<'_>,
+        mark: PinMark,
+    ) -> Option<Vec<u8>> {
         let [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))] =
             call.arguments[..]
         else {
@@ -200,17 +229,21 @@ impl Connection<'_> {
         let token = serial(&application.module, session)?;
         let logouts =
             application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
-        let login = Login { user, logouts: logouts.ok()?, pin };
-        self.agent.tickets.seal(&Holder { peer: &self.peer, token: &token }, &login)
+        let login = Login { user, logouts: logouts.ok()?, mark, pin };
+        self.agent.tickets.seal(&Holder { peer: self.peer(), token: &token }, &login)
     }
 
     /// Logs in with a ticket. Returns the code.
     pub(crate) fn resume(&self, session: u64, ticket: &[u8]) -> CK_RV {
         let Some((_, application)) = &self.application else { return CKR_GENERAL_ERROR };
         let Some(token) = serial(&application.module, session) else { return CKR_SESSION_HANDLE_INVALID };
-        let holder = Holder { peer: &self.peer, token: &token };
+        let holder = Holder { peer: self.peer(), token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
-            let user = if login.user == CKU_SO { User::SecurityOfficer } else { User::User };
+            let user = user(login.user);
+            let slot = slot_of(&application.module, session).ok_or(Error::SessionHandleInvalid)?;
+            if application.module.pin_mark(slot, user)? != Some(login.mark) {
+                return Err(Error::PinIncorrect);
+            }
             let session = SessionHandle(session);
             application.module.with_session(session, |session| {
                 session.set_logouts(login.logouts);
@@ -222,7 +255,7 @@ impl Connection<'_> {
             Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => CKR_OK,
             // The application learns it from its next call.
             _ => {
-                warn!(peer = self.peer, ?outcome, "a ticket does not log in");
+                warn!(peer = self.peer(), ?outcome, "a ticket does not log in");
                 CKR_USER_NOT_LOGGED_IN
             }
         }
@@ -263,6 +296,22 @@ fn stop_waiting(call: &mut Call<'_>) -> bool {
     let waits = *flags & CKF_DONT_BLOCK == 0;
     *flags |= CKF_DONT_BLOCK;
     waits
+}
+
+/// Returns the mark of the PIN that a call of `C_Login` tries. It is read before the login: after a
+/// change at the same time, it is the mark of the old PIN.
+fn mark(module: &Module, session: u64, call: &Call<'_>) -> Option<PinMark> {
+    match (call.function, call.arguments.first()) {
+        (Function::C_Login, Some(Argument::Number(kind))) => {
+            module.pin_mark(slot_of(module, session)?, user(*kind)).ok()?
+        }
+        _ => None,
+    }
+}
+
+/// Returns the user of a number (`CKU_*`).
+fn user(kind: u64) -> User {
+    if kind == CKU_SO { User::SecurityOfficer } else { User::User }
 }
 
 /// Returns what a session has besides itself.

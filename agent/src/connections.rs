@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::RawFd;
-use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,99 +12,60 @@ use std::time::{Duration, Instant};
 use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::module::Module;
-use jeton::quota::{Permit, Quota};
+use jeton::quota::Permit;
 use jeton_agent_wire::channel::Channel;
-use jeton_agent_wire::status::OfClient;
 use jeton_agent_wire::wait::Stream;
-use jeton_agent_wire::{self as wire, Application as Name, Malformed, Reply, Request, Status};
-use tracing::{info, warn};
+use jeton_agent_wire::{self as wire, Application as Name, Malformed, Reply, Request};
+use tracing::{debug, error, info, warn};
 
 use crate::application::Application;
 use crate::budget::{Budget, WAIT};
-use crate::figures::{Figures, Latencies};
+use crate::figures::Latencies;
 use crate::peer::Peer;
-use crate::rules::{Rule, Rules};
+use crate::pins::Pins;
+use crate::register::{Client, Register, Standing};
+use crate::rules::{Rule, Rules, Verdict};
 use crate::ticket::Tickets;
 use crate::tls::{self, Gate};
 
 /// The stack of a connection's thread. ML-DSA of AWS-LC needs the most.
 const STACK: usize = 512 * 1024;
-/// The most connections at the same time.
-const MOST_CONNECTIONS: usize = 16_384;
-/// The memory in bytes of the calls of a client and of what it keeps, if no rule says another
-/// number.
-const MEMORY: usize = 512 << 20;
 /// The longest buffer that a connection keeps between two messages. Longer messages take their
 /// memory from the client's quota.
 const KEPT: usize = 64 * 1024;
 /// What a connection takes from the client's quota: both buffers, and as much for its stack and for
 /// small calls.
-const CONNECTION: usize = 4 * KEPT;
-/// The most connections of a client that wait for their memory.
-const WAITING: usize = 16;
+pub(crate) const CONNECTION: usize = 4 * KEPT;
+/// How long a peer may take for its first message, and for each part of a message or an answer that
+/// has begun.
+pub(crate) const PROGRESS: Duration = Duration::from_secs(20);
+/// How long an accept loop waits after an error.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What a peer learns that no rule allows.
+const REFUSED: &str = "refused by the rules of the agent";
 
 /// The agent.
 pub struct Agent {
     /// The module that opened the tokens. Applications join it.
     pub(crate) module: Module,
     pub(crate) tickets: Tickets,
+    pub(crate) pins: Pins,
     pub(crate) applications: Mutex<HashMap<Name, Arc<Application>>>,
-    connections: AtomicUsize,
-    clients: Mutex<HashMap<String, Arc<Client>>>,
-    latencies: Latencies,
-    started: Instant,
+    pub(crate) register: Register,
+    pub(crate) latencies: Latencies,
+    pub(crate) started: Instant,
     /// The number of threads that may ask for messages without sleeping.
     asking: usize,
-    rules: Rules,
-}
-
-/// What the connections of a client share.
-pub(crate) struct Client {
-    connections: AtomicUsize,
-    /// The memory of long requests. A call takes it before that for its answer, so that no two calls
-    /// wait for each other.
-    requests: Arc<Quota>,
-    /// The memory of connections, of calls, and of what an application keeps between calls.
-    pub(crate) memory: Arc<Quota>,
-    pub(crate) figures: Figures,
-}
-
-/// A connection that is counted until it ends.
-pub(crate) struct Counted<'a> {
-    agent: &'a Agent,
-    client: Arc<Client>,
-}
-
-impl Client {
-    fn new(memory: usize) -> Self {
-        let (requests, memory) = (Quota::new(memory), Quota::new(memory));
-        let (connections, figures) = Default::default();
-        Self { connections, requests, memory, figures }
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.agent.connections.fetch_sub(1, Ordering::Relaxed);
-        self.client.connections.fetch_sub(1, Ordering::Relaxed);
-    }
+    gate: Gate,
 }
 
 /// What a thread knows of its connection.
 pub(crate) struct Connection<'a> {
     pub(crate) agent: &'a Arc<Agent>,
-    pub(crate) peer: String,
-    /// Whether the peer is root, or the user of the agent.
-    administers: bool,
-    /// The rule of the peer; `None` if it may do everything.
-    pub(crate) rule: Option<&'a Rule>,
-    pub(crate) client: Arc<Client>,
-    _counted: Counted<'a>,
+    pub(crate) standing: Arc<Standing>,
     /// The memory of the connection.
     _permit: Permit,
     pub(crate) application: Option<(Name, Arc<Application>)>,
-    /// The descriptor of the socket.
-    descriptor: RawFd,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -119,46 +79,37 @@ impl Agent {
         module.initialize(None)?;
         jeton_pkcs11::serve_applications();
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let (applications, connections, clients, latencies) = Default::default();
+        let (pins, applications, latencies, gate) = Default::default();
         let asking = processors.saturating_sub(1).max(1);
-        let started = Instant::now();
-        Ok(Arc::new(Self {
-            module,
-            tickets,
-            applications,
-            connections,
-            clients,
-            latencies,
-            started,
-            asking,
-            rules,
-        }))
+        let (started, register) = (Instant::now(), Register::new(rules));
+        Ok(Arc::new(Self { module, tickets, pins, applications, register, latencies, started, asking, gate }))
     }
 
     /// Accepts the connections of this host for ever.
-    pub fn serve(self: &Arc<Self>, listener: &UnixListener) -> io::Result<()> {
+    pub fn serve(self: &Arc<Self>, listener: &UnixListener) {
         loop {
-            if let Some((stream, _)) = accepted(listener.accept())? {
-                match Peer::of(&stream) {
-                    Ok(peer) => self.start_thread(move |agent| agent.serve_peer(stream, &peer)),
-                    Err(error) => warn!(%error, "a connection without a user"),
-                }
+            let Some((stream, _)) = accepted(listener.accept()) else { continue };
+            match limited(&stream).and_then(|()| Peer::of(&stream)) {
+                Ok(peer) => self.start_thread(move |agent| agent.serve_peer(stream, peer)),
+                Err(error) => warn!(%error, "a connection without a user"),
             }
         }
     }
 
     /// Accepts the connections of other hosts for ever.
-    pub fn serve_hosts(self: &Arc<Self>, listener: &TcpListener, gate: &Arc<Gate>) -> io::Result<()> {
+    pub fn serve_hosts(self: &Arc<Self>, listener: &TcpListener) {
         let mut last = Instant::now();
         loop {
-            if let Some((stream, address)) = accepted(listener.accept())? {
-                tls::pace(&mut last);
-                let gate = Arc::clone(gate);
-                self.start_thread(move |agent| match gate.admit(stream, address.ip()) {
-                    Ok((stream, peer)) => agent.serve_peer(stream, &peer),
+            let Some((stream, address)) = accepted(listener.accept()) else { continue };
+            tls::pace(&mut last);
+            self.start_thread(move |agent| {
+                let rules = agent.register.rules();
+                let Some(section) = &rules.tls else { return };
+                match agent.gate.admit(stream, address.ip(), section) {
+                    Ok((stream, peer)) => agent.serve_peer(stream, peer),
                     Err(error) => warn!(%address, %error, "no TLS connection"),
-                });
-            }
+                }
+            });
         }
     }
 
@@ -176,126 +127,80 @@ impl Agent {
             let mut since = Instant::now();
             while since.elapsed() < limit {
                 thread::sleep(limit.min(Duration::from_secs(1)));
-                if agent.connections.load(Ordering::Relaxed) != 0 {
+                if agent.register.len() != 0 {
                     since = Instant::now();
                 }
             }
             info!("no application is connected");
-            agent.end();
+            agent.stop();
             std::process::exit(0);
         });
     }
 
-    /// Closes the tokens. The applications that are left find nothing.
-    pub fn end(&self) {
-        // Nothing is left to do if it fails.
-        let _ = self.module.finalize();
-    }
-
     /// Serves a connection until it ends.
-    pub fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: &Peer) {
-        let name = peer.name();
-        let Some(rule) = self.rules.of(peer) else {
-            return warn!(peer = name, "no rule allows this client");
-        };
-        let Some((counted, permit)) = self.admit(&name, rule.and_then(|rule| rule.memory)) else {
-            return warn!(peer = name, "too many connections");
-        };
-        let descriptor = stream.descriptor();
+    pub fn serve_peer(self: &Arc<Self>, stream: impl Stream + 'static, peer: Peer) {
+        let Some((standing, permit)) = self.register.admit(peer, stream.descriptor()) else { return };
         let mut channel = Channel::new(stream, self.asking, KEPT);
-        let administers = peer.administers();
-        let mut connection = Connection {
-            agent: self,
-            peer: name,
-            administers,
-            rule,
-            client: Arc::clone(&counted.client),
-            _counted: counted,
-            _permit: permit,
-            application: None,
-            descriptor,
-        };
+        // Dropped before the channel: the register has no descriptor that is closed.
+        let mut connection = Connection { agent: self, standing, _permit: permit, application: None };
         let _ = connection.run(&mut channel);
     }
+}
 
-    /// Counts a connection, and takes its memory. `None` if there is none.
-    fn admit(&self, peer: &str, memory: Option<usize>) -> Option<(Counted<'_>, Permit)> {
-        let client = {
-            let mut clients = lock(&self.clients);
-            let new = || Arc::new(Client::new(memory.unwrap_or(MEMORY)));
-            Arc::clone(clients.entry(peer.to_owned()).or_insert_with(new))
-        };
-        let most = client.memory.limit() / CONNECTION + WAITING;
-        let all = self.connections.fetch_add(1, Ordering::Relaxed);
-        let of_client = client.connections.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted { agent: self, client };
-        if all >= MOST_CONNECTIONS || of_client >= most {
-            return None;
-        }
-        // Calls of the client may have the memory now.
-        let permit = counted.client.memory.take(CONNECTION, WAIT)?;
-        Some((counted, permit))
-    }
-
-    fn status(&self) -> Status {
-        let applications: Vec<_> = lock(&self.applications).values().map(Arc::clone).collect();
-        let sessions: usize = applications.iter().map(|application| application.module.session_count()).sum();
-        let of_client = |(name, client): (&String, &Arc<Client>)| {
-            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            let Figures { calls, refused } = &client.figures;
-            let connections = client.connections.load(Ordering::Relaxed) as u64;
-            OfClient { client: name.clone(), connections, calls: count(calls), refused: count(refused) }
-        };
-        let mut clients: Vec<_> = lock(&self.clients).iter().map(of_client).collect();
-        clients.sort_by(|one, other| one.client.cmp(&other.client));
-        let (requests, times) = self.latencies.quantiles();
-        Status {
-            seconds: self.started.elapsed().as_secs(),
-            applications: applications.len() as u64,
-            connections: self.connections.load(Ordering::Relaxed) as u64,
-            sessions: sessions as u64,
-            clients,
-            requests,
-            times,
+/// Returns a new connection. Without one, waits for a short time: only a stop ends a listener.
+fn accepted<T>(outcome: io::Result<T>) -> Option<T> {
+    match outcome {
+        Ok(connection) => Some(connection),
+        Err(error) => {
+            if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) {
+                error!(%error, "a connection is not accepted");
+                thread::sleep(PAUSE);
+            }
+            None
         }
     }
 }
 
-/// Returns a new connection; `None` if there is none now.
-fn accepted<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
-    match outcome {
-        Ok(connection) => Ok(Some(connection)),
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) =>
-        {
-            Ok(None)
-        }
-        // No descriptor or no memory: the connection waits until another one ends.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
-            warn!(%error, "a connection waits");
-            thread::sleep(Duration::from_millis(50));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+/// Limits how long a peer of this host may take.
+fn limited(stream: &UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PROGRESS))?;
+    stream.set_write_timeout(Some(PROGRESS))
 }
 
 impl Connection<'_> {
+    /// Returns the text by which the logs, limits and tickets know the client.
+    pub(crate) fn peer(&self) -> &str {
+        &self.standing.identity
+    }
+
+    /// Returns the rule of the client; `None` if it may do everything.
+    pub(crate) fn rule(&self) -> Option<&Rule> {
+        self.standing.verdict.rule()
+    }
+
+    /// Returns what the connections of the client share.
+    pub(crate) fn client(&self) -> &Client {
+        &self.standing.client
+    }
+
     /// Answers messages until the connection ends.
     fn run(&mut self, channel: &mut Channel) -> io::Result<()> {
-        loop {
+        let mut has_begun = false;
+        while !self.agent.register.is_ending() {
             let limit = if self.application.is_some() { self.longest() } else { wire::MAX_FIRST };
             // The memory of a long request, until the answer has been sent.
             let mut permit = None;
-            let client = Arc::clone(&self.client);
+            let client = Arc::clone(&self.standing.client);
             let admit = |len| {
                 permit = client.requests.take(len, WAIT);
                 permit.is_some()
             };
             match channel.receive(limit, admit) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                // Nothing of a message has arrived. After the first one, a client may be silent.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => continue,
                 Err(error) => {
-                    warn!(peer = self.peer, %error, "a message that cannot be received");
+                    warn!(peer = self.peer(), %error, "a message that cannot be received");
                     return Err(error);
                 }
                 Ok(()) => {}
@@ -303,27 +208,32 @@ impl Connection<'_> {
             let (message, frame) = channel.parts();
             let (mut budget, start) = (Budget::new(&client.memory), Instant::now());
             if self.answer(message, frame, &mut budget).is_err() {
-                warn!(peer = self.peer, "a message that does not follow the protocol");
+                warn!(peer = self.peer(), "a message that does not follow the protocol");
                 return Err(io::ErrorKind::InvalidData.into());
             }
             self.agent.latencies.note(start.elapsed());
             channel.send()?;
             channel.wipe();
+            if matches!(self.standing.verdict, Verdict::Refused) {
+                return Ok(());
+            }
+            has_begun = true;
         }
+        Ok(())
     }
 
     /// Waits for this time. Returns whether the peer has closed the connection, or sent something
     /// without a request.
     pub(crate) fn has_ended(&self, time: Duration) -> bool {
         let mut socket =
-            libc::pollfd { fd: self.descriptor, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
+            libc::pollfd { fd: self.standing.descriptor, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
         // SAFETY: one valid struct.
         unsafe { libc::poll(&raw mut socket, 1, time.as_millis() as i32) > 0 }
     }
 
     /// Returns the greatest length of a message of this client.
     pub(crate) fn longest(&self) -> usize {
-        self.client.requests.limit().clamp(KEPT, wire::MAX_MESSAGE)
+        self.client().requests.limit().clamp(KEPT, wire::MAX_MESSAGE)
     }
 
     /// Makes the answer to a message.
@@ -344,6 +254,18 @@ impl Connection<'_> {
             return Err(Malformed);
         }
         let reply = match request {
+            Request::Status | Request::Applications | Request::Lock(_)
+                if !self.standing.peer.administers() =>
+            {
+                Reply::Refused("only root and the agent's user may ask")
+            }
+            Request::Status => Reply::Status(self.agent.status()),
+            Request::Applications => Reply::Applications(self.agent.list()),
+            Request::Lock(client) => self.agent.lock_out(client, &self.standing),
+            _ if matches!(self.standing.verdict, Verdict::Refused) => {
+                self.note_refusal();
+                Reply::Refused(REFUSED)
+            }
             Request::Start { version, .. } | Request::Join { version, .. } if version != wire::VERSION => {
                 Reply::Refused("the agent speaks another version of the protocol")
             }
@@ -357,8 +279,6 @@ impl Connection<'_> {
                 Reply::Done(CKR_OK)
             }
             Request::Resume { session, ticket } => Reply::Done(self.resume(session, ticket)),
-            Request::Status if !self.administers => Reply::Refused("only root and the agent's user may ask"),
-            Request::Status => Reply::Status(self.agent.status()),
             _ => return Err(Malformed),
         };
         Ok(wire::encode(&reply, frame)?)
@@ -367,6 +287,22 @@ impl Connection<'_> {
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
+        self.end_application();
+        self.agent.register.remove(&self.standing);
+    }
+}
+
+impl Connection<'_> {
+    /// Counts a connection that no rule allows. At the default level the log names each client once.
+    fn note_refusal(&self) {
+        let client = self.peer();
+        match self.client().figures.refused_connections.fetch_add(1, Ordering::Relaxed) {
+            0 => error!(client, "no rule allows this client"),
+            _ => debug!(client, "no rule allows this client"),
+        }
+    }
+
+    fn end_application(&mut self) {
         let Some((name, application)) = self.application.take() else { return };
         let mut applications = lock(&self.agent.applications);
         if application.connections.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -374,7 +310,7 @@ impl Drop for Connection<'_> {
             applications.remove(&name);
             drop(applications);
             if application.module.finalize().is_ok() {
-                info!(peer = self.peer, "an application ended");
+                info!(peer = self.peer(), "an application ended");
             }
         }
     }

@@ -18,6 +18,8 @@ pub struct Figures {
     pub calls: AtomicU64,
     /// The calls that a rule refused.
     pub refused: AtomicU64,
+    /// The connections that no rule allows.
+    pub refused_connections: AtomicU64,
 }
 
 impl Default for Latencies {

@@ -9,18 +9,24 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
+use jeton::config::Settings;
+use jeton::module::Threads;
 use jeton_agent::connections::Agent;
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// The first descriptor of a socket that systemd passes.
 const FIRST_PASSED: i32 = 3;
+
+/// The file of rules of the package.
+const RULES: &str = "/etc/jeton/jeton-agent.toml";
 
 /// Serve the tokens of this host to applications that load libjeton_client.so.
 #[derive(Parser)]
@@ -35,9 +41,13 @@ struct Arguments {
     /// The directory of the key that seals tickets, by which logins survive a restart.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
-    /// The file of rules: which user may do what.
-    #[arg(long, value_name = "FILE", default_value = "/etc/jeton/jeton-agent.toml")]
-    rules: PathBuf,
+    /// The file of rules: which user may do what. By default /etc/jeton/jeton-agent.toml, if there is
+    /// one.
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Read the configuration, the rules and the files that they name, say what is wrong, and end.
+    #[arg(long)]
+    check: bool,
     /// End when no application has been connected for this number of seconds.
     #[arg(long, value_name = "SECONDS")]
     exit_idle: Option<u64>,
@@ -58,38 +68,94 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    // As the first process of a container, the agent would ignore the signal otherwise.
-    let always = Arc::new(AtomicBool::new(true));
-    signal_hook::flag::register_conditional_shutdown(SIGTERM, 0, always)
-        .map_err(|error| error.to_string())?;
-    // No core dump has keys, and no process of the same user reads them.
-    let limit = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(rustix::process::Resource::Core, limit).map_err(|error| error.to_string())?;
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|error| error.to_string())?;
+    let text = |error: io::Error| error.to_string();
+    if arguments.check {
+        return check(arguments);
+    }
+    // As the first process of a container, the agent would ignore the signal otherwise. While the
+    // tokens open, it ends at once.
+    let opens = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_shutdown(SIGTERM, 0, Arc::clone(&opens)).map_err(text)?;
+    // Before the first thread, so that each signal comes here.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(text)?;
+    protect()?;
     let named = |path: &Path| {
         let path = path.display().to_string();
         move |error: io::Error| format!("{path}: {error}")
     };
     let key = arguments.state.join("ticket.key");
     let tickets = Tickets::open(&key).map_err(named(&key))?;
-    let rules = Rules::read(&arguments.rules)?;
-    let gate = rules.tls.as_ref().map(|tls| Ok::<_, String>((tls.listen, tls.open()?))).transpose()?;
+    let rules = Rules::read(arguments.rules())?;
+    if !rules.are_given() {
+        eprintln!("jeton-agent: there is no file of rules: who may connect may do what the PINs allow");
+    }
+    for reason in rules.missing_pins() {
+        eprintln!("jeton-agent: no PIN for a login by the agent: {reason}");
+    }
+    let address = rules.tls.as_ref().map(|tls| tls.listen);
+    // SIGHUP never takes rules away: a file that is gone is wrong.
+    let path = arguments.rules().map(Path::to_owned);
     let agent = Agent::start(tickets, rules)
         .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
     let listener = match passed() {
         Some(listener) => listener,
         None => listen(&arguments.socket, arguments.mode).map_err(named(&arguments.socket))?,
     };
-    if let Some((address, gate)) = gate {
+    if let Some(address) = address {
         let hosts = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
-        let (agent, gate) = (Arc::clone(&agent), Arc::new(gate));
-        thread::spawn(move || agent.serve_hosts(&hosts, &gate));
+        let agent = Arc::clone(&agent);
+        thread::spawn(move || agent.serve_hosts(&hosts));
     }
     if let Some(seconds) = arguments.exit_idle {
         agent.exit_when_idle(Duration::from_secs(seconds));
     }
-    agent.serve(&listener).map_err(named(&arguments.socket))
+    let serving = Arc::clone(&agent);
+    thread::spawn(move || serving.serve(&listener));
+    opens.store(false, Ordering::Relaxed);
+    for signal in &mut signals {
+        if signal != SIGHUP {
+            break;
+        }
+        let path = path.as_deref().or_else(|| arguments.rules());
+        match agent.reload(path) {
+            Ok(()) => tracing::info!("the rules were read again"),
+            Err(reason) => tracing::error!(reason, "the rules stay as they were"),
+        }
+    }
+    agent.stop();
+    Ok(())
+}
+
+/// Reads what the agent would read.
+fn check(arguments: &Arguments) -> Result<(), String> {
+    let rules = Rules::read(arguments.rules())?;
+    let missing = rules.missing_pins();
+    if !missing.is_empty() {
+        return Err(format!("no PIN for a login by the agent: {}", missing.join("; ")));
+    }
+    Settings::load(None, Threads::Forbidden)
+        .map_err(|error| format!("the configuration is wrong: {error:?}; the log says why"))?;
+    println!("{}", if rules.are_given() { "The rules are right." } else { "There are no rules." });
+    Ok(())
+}
+
+/// No core dump has keys, and no process of the same user reads them. Each connection needs a
+/// descriptor.
+fn protect() -> Result<(), String> {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+    let text = |error: rustix::io::Errno| error.to_string();
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).map_err(text)?;
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).map_err(text)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(text)
+}
+
+impl Arguments {
+    /// Returns the file of rules. Without the option, there may be none.
+    fn rules(&self) -> Option<&Path> {
+        let packaged = Some(Path::new(RULES)).filter(|path| fs::symlink_metadata(path).is_ok());
+        self.rules.as_deref().or(packaged)
+    }
 }
 
 /// Returns the socket that systemd passes to this process (sd_listen_fds(3)).

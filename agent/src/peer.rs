@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+
+use rustls::pki_types::CertificateDer;
 
 /// The most groups of a user.
 const MOST_GROUPS: usize = 65_536;
 
 /// The peer of a connection.
+#[derive(Debug)]
 pub enum Peer {
     /// A user of this host.
     User {
@@ -19,33 +22,55 @@ pub enum Peer {
         /// Whether these are all its groups. Otherwise only the first one is known.
         has_all_groups: bool,
         /// The service of systemd that the process belongs to.
-        unit: Option<String>,
+        unit: Unit,
+        /// The process that connected; 0 if it is in another container.
+        process: u32,
     },
     /// A host or a person with a certificate.
     Certificate {
         /// The DNS names of the certificate, at least one.
         names: Vec<String>,
+        /// The certificate and those that lead to its authority.
+        chain: Vec<CertificateDer<'static>>,
     },
+}
+
+/// The service of systemd that a process belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unit {
+    /// This service.
+    Service(String),
+    /// No service of the system.
+    None,
+    /// The process ended before the agent looked, or is in another container.
+    Unknown,
 }
 
 impl Peer {
     /// Returns the user at the other end of a Unix socket, as it was when it connected.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
-        let libc::ucred { pid, uid, gid } = credentials(stream)?;
+        let credentials @ libc::ucred { pid, uid, gid } = credentials(stream)?;
         let supplementary = groups(stream)?;
         let has_all_groups = supplementary.is_some();
         let mut groups = supplementary.unwrap_or_default();
         groups.push(gid);
-        let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup"));
-        let unit = cgroup.ok().and_then(|text| unit(&text).map(str::to_owned));
-        Ok(Self::User { uid, groups, has_all_groups, unit })
+        let unit = unit_of(stream, &credentials);
+        Ok(Self::User { uid, groups, has_all_groups, unit, process: pid.cast_unsigned() })
     }
 
-    /// Returns the name by which the log, the audit log, limits and tickets know the peer.
+    /// Returns the name of the peer without what a rule says of it.
     pub fn name(&self) -> String {
         match self {
             Self::User { uid, .. } => format!("uid {uid}"),
-            Self::Certificate { names } => format!("certificate {}", names[0]),
+            Self::Certificate { names, .. } => format!("certificate {}", domain(&names[0])),
+        }
+    }
+
+    /// Returns the process that connected; 0 if the agent cannot see it.
+    pub fn process(&self) -> u32 {
+        match self {
+            Self::User { process, .. } => *process,
+            Self::Certificate { .. } => 0,
         }
     }
 
@@ -53,6 +78,54 @@ impl Peer {
     pub fn administers(&self) -> bool {
         matches!(self, Self::User { uid, .. } if *uid == 0 || *uid == rustix::process::geteuid().as_raw())
     }
+}
+
+/// Returns a DNS name in the form in which names are compared. RFC 4343: the case of its letters
+/// does not matter. RFC 1034, 3.1: neither does the dot at its end.
+pub fn domain(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// Returns the service of the process that connected. That process may have passed its connection on
+/// and ended, and another process may have its number now. So the answer holds only if the process
+/// is alive after its service was read.
+fn unit_of(stream: &UnixStream, peer: &libc::ucred) -> Unit {
+    let Some(process) = process_of(stream, peer) else { return Unit::Unknown };
+    let text = fs::read_to_string(format!("/proc/{}/cgroup", peer.pid));
+    let mut ended = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid struct.
+    let is_alive = unsafe { libc::poll(&raw mut ended, 1, 0) } == 0;
+    match text {
+        Ok(text) if is_alive => unit(&text).map_or(Unit::None, |unit| Unit::Service(unit.to_owned())),
+        _ => Unit::Unknown,
+    }
+}
+
+/// Returns a descriptor of the process that connected. Linux before 6.5 only has its number. There,
+/// another process that got the number has to be one of the same user.
+fn process_of(stream: &UnixStream, peer: &libc::ucred) -> Option<OwnedFd> {
+    /// Linux 6.5; not in libc for every architecture.
+    const SO_PEERPIDFD: libc::c_int = 77;
+    let mut process: RawFd = -1;
+    let mut len = size_of::<RawFd>() as libc::socklen_t;
+    // SAFETY: `process` is writable for `len` bytes, and `len` is a valid place.
+    let outcome = unsafe {
+        let to = (&raw mut process).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut len)
+    };
+    if outcome == 0 {
+        // SAFETY: the kernel made this descriptor for the caller.
+        return Some(unsafe { OwnedFd::from_raw_fd(process) });
+    }
+    if io::Error::last_os_error().raw_os_error() != Some(libc::ENOPROTOOPT) {
+        return None;
+    }
+    let number = rustix::process::Pid::from_raw(peer.pid)?;
+    let process = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()).ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", peer.pid)).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let is_of_user = users.split_whitespace().nth(1) == Some(&peer.uid.to_string());
+    is_of_user.then_some(process)
 }
 
 /// Returns the process, the user and the group that connected. The process is 0 if the agent cannot

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::id::{MechanismType, SessionHandle, SlotId};
-use jeton::module::{Module, User};
+use jeton::module::Module;
 use jeton_agent_wire::{Argument, Call, Function, Malformed};
 use serde_bytes::Bytes;
-use tracing::warn;
+use tracing::{debug, error};
 
 use crate::application::{Application, is_user, slot_of};
-use crate::connections::Connection;
+use crate::connections::{Connection, lock};
 use crate::rules::{Rule, fits};
 
 impl Connection<'_> {
@@ -32,8 +32,13 @@ impl Connection<'_> {
         let refused = rule.refusal(module, call);
         if let Some(code) = refused {
             let function = call.function.name();
-            self.client.figures.refused.fetch_add(1, Ordering::Relaxed);
-            warn!(peer = self.peer, function, "refused by a rule");
+            self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
+            // At the default level the log names each function of an application once.
+            if lock(&application.refused).insert(function) {
+                error!(client = self.peer(), function, "refused by a rule");
+            } else {
+                debug!(client = self.peer(), function, "refused by a rule");
+            }
             let named = (session != 0).then_some(SessionHandle(session));
             let result = format!("refused by a rule: 0x{code:x}");
             module.record_refusal(named, function, mechanism(call), result);
@@ -82,12 +87,8 @@ impl Connection<'_> {
         match call.function {
             Function::C_OpenSession => {
                 let session = u64::from_ne_bytes(first[..].try_into().ok()?);
-                if rule.logs_in(module, SlotId(*slot))
-                    && !is_user(module, session)
-                    && let Some(pin) = rule.pin()
-                    && let Err(error) = module.login(SessionHandle(session), User::User, &pin)
-                {
-                    warn!(peer = self.peer, ?error, "the agent cannot log in");
+                if rule.logs_in(module, SlotId(*slot)) && !is_user(module, session) {
+                    self.agent.pins.log_in(rule, self.peer(), module, session, SlotId(*slot));
                 }
                 None
             }

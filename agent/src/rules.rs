@@ -5,8 +5,8 @@
 //! everything.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jeton::id::SlotId;
 use jeton::module::{Module, TokenInfo};
@@ -14,34 +14,56 @@ use jeton_agent_wire::Function;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use crate::peer::Peer;
+use crate::peer::{Peer, Unit, domain};
 use crate::tls;
 
 /// The rules of all clients.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default)]
 pub struct Rules {
-    #[serde(default)]
-    client: Vec<Rule>,
+    clients: Vec<Arc<Rule>>,
     /// Where clients of other hosts connect.
     pub tls: Option<tls::Section>,
-    #[serde(skip)]
     is_given: bool,
 }
 
+/// The file of rules.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    client: Vec<Rule>,
+    tls: Option<tls::Section>,
+}
+
+/// What the rules say of a peer.
+#[derive(Clone)]
+pub enum Verdict {
+    /// There are no rules: it may do everything.
+    Free,
+    /// It may do what this rule says. The number of the rule in the file, from 1.
+    Rule(usize, Arc<Rule>),
+    /// No rule allows it.
+    Refused,
+}
+
 /// What a client may do.
-#[derive(Default, Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rule {
     /// The number of the user. Absent: every user.
     uid: Option<u32>,
+    /// The name of the user, in place of the number.
+    user: Option<String>,
     /// The number of a group of the user. Absent: every group.
     gid: Option<u32>,
+    /// The name of that group, in place of the number.
+    group: Option<String>,
     /// The service of systemd. Absent: every process.
     unit: Option<String>,
     /// A DNS name in the certificate of a client of another host.
     certificate: Option<String>,
-    /// The labels of the tokens that the client sees. Absent: all.
+    /// The labels of the tokens that the client sees, or `serial:` and their serial numbers. Absent:
+    /// all.
     tokens: Option<Vec<String>>,
     /// The labels of the token objects that the client sees and may make. Absent: all.
     pub objects: Option<Vec<String>>,
@@ -61,10 +83,10 @@ pub struct Rule {
 }
 
 /// A login by the agent.
-#[derive(Deserialize)]
+#[derive(PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Login {
-    /// The label of the token.
+    /// The label of the token, or `serial:` and its serial number.
     token: String,
     /// The file of the user PIN. The end of its line is not part of the PIN.
     pin_file: Option<PathBuf>,
@@ -73,43 +95,94 @@ struct Login {
 }
 
 impl Rules {
-    /// Reads the rules. A file that does not exist is no file.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        };
-        Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
-    }
-
-    /// Parses the text of the file.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let mut rules: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        rules.is_given = true;
-        for rule in &rules.client {
-            for pattern in &rule.refuse {
-                if !Function::ALL.iter().any(|function| fits(pattern, function.name())) {
-                    return Err(format!("refuse: no function {pattern}"));
-                }
-            }
-            for name in rule.mechanisms.iter().flatten() {
-                if jeton::mechanism::all().all(|row| row.id.to_string() != *name) {
-                    return Err(format!("mechanisms: no mechanism {name}"));
-                }
-            }
+    /// Reads the rules, and the files that they name. `None` is no file.
+    pub fn read(path: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let named = |reason: String| format!("{}: {reason}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        let mut rules = Self::parse(&text).map_err(named)?;
+        if let Some(tls) = &mut rules.tls {
+            tls.open()?;
         }
         Ok(rules)
     }
 
-    /// Returns the rule of a client. `None` if the client is refused.
-    pub fn of(&self, peer: &Peer) -> Option<Option<&Rule>> {
-        for rule in &self.client {
-            if rule.is_for(peer)? {
-                return Some(Some(rule));
+    /// Parses the text of the file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let File { mut client, tls } = toml::from_str(text).map_err(|error| error.to_string())?;
+        client.iter_mut().try_for_each(Rule::resolve)?;
+        Ok(Self { clients: client.into_iter().map(Arc::new).collect(), tls, is_given: true })
+    }
+
+    /// Returns whether there is a file.
+    pub fn are_given(&self) -> bool {
+        self.is_given
+    }
+
+    /// Returns what is wrong with the PINs of the agent's own logins.
+    pub fn missing_pins(&self) -> Vec<String> {
+        let of_rule = |rule: &Arc<Rule>| rule.login.as_ref().and_then(|_| rule.pin().err());
+        self.clients.iter().filter_map(of_rule).collect()
+    }
+
+    /// Returns what the rules say of a peer, whose certificate has to be valid and not revoked now.
+    pub fn of(&self, peer: &Peer) -> Verdict {
+        match peer {
+            Peer::Certificate { chain, .. } if !self.tls.as_ref().is_some_and(|tls| tls.admits(chain)) => {
+                Verdict::Refused
+            }
+            _ => self.verdict(peer),
+        }
+    }
+
+    /// Returns the verdict of the first rule that fits.
+    fn verdict(&self, peer: &Peer) -> Verdict {
+        if !self.is_given {
+            return Verdict::Free;
+        }
+        for (at, rule) in self.clients.iter().enumerate() {
+            match rule.is_for(peer) {
+                Some(false) => {}
+                Some(true) => return Verdict::Rule(at + 1, Arc::clone(rule)),
+                None => break,
             }
         }
-        if self.is_given { None } else { Some(None) }
+        Verdict::Refused
+    }
+}
+
+impl Verdict {
+    /// Returns the rule.
+    pub fn rule(&self) -> Option<&Rule> {
+        match self {
+            Self::Rule(_, rule) => Some(rule),
+            Self::Free | Self::Refused => None,
+        }
+    }
+
+    /// Returns whether both allow the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Rule(_, one), Self::Rule(_, other)) => one == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Returns the text by which the logs, limits, tickets and applications know a peer: two peers
+    /// under different rules are two clients.
+    pub fn identity(&self, peer: &Peer) -> String {
+        let Some(rule) = self.rule() else { return peer.name() };
+        let mut text = match &rule.certificate {
+            Some(name) => format!("certificate {}", domain(name)),
+            None => peer.name(),
+        };
+        if let Some(gid) = rule.gid {
+            text += &format!(", gid {gid}");
+        }
+        if let Some(unit) = &rule.unit {
+            text += &format!(", {unit}");
+        }
+        text
     }
 }
 
@@ -121,35 +194,84 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// Returns the label of a token without the blanks at its end.
-fn label(token: &TokenInfo) -> &str {
+pub(crate) fn label(token: &TokenInfo) -> &str {
     std::str::from_utf8(&token.label).unwrap_or_default().trim_end()
 }
 
+/// Returns whether a text of a rule names a token.
+fn names(text: &str, token: &TokenInfo) -> bool {
+    match text.strip_prefix("serial:") {
+        Some(serial) => serial == token.serial.trim_end(),
+        None => text == label(token),
+    }
+}
+
 impl Rule {
-    /// Returns whether the rule is for a client. `None` if that depends on a group that the host
-    /// did not tell. Such a client gets no later rule: this one may restrict it.
+    /// Checks the names of the rule, and finds the numbers of its user and group.
+    fn resolve(&mut self) -> Result<(), String> {
+        for pattern in &self.refuse {
+            if !Function::ALL.iter().any(|function| fits(pattern, function.name())) {
+                return Err(format!("refuse: no function {pattern}"));
+            }
+        }
+        for name in self.mechanisms.iter().flatten() {
+            if jeton::mechanism::all().all(|row| row.id.to_string() != *name) {
+                return Err(format!("mechanisms: no mechanism {name}"));
+            }
+        }
+        if let Some(name) = &self.user {
+            let user = nix::unistd::User::from_name(name).map_err(|error| format!("user {name}: {error}"))?;
+            let uid = user.ok_or_else(|| format!("no user {name}"))?.uid.as_raw();
+            if self.uid.replace(uid).is_some_and(|given| given != uid) {
+                return Err(format!("the user {name} has the number {uid}"));
+            }
+        }
+        if let Some(name) = &self.group {
+            let group =
+                nix::unistd::Group::from_name(name).map_err(|error| format!("group {name}: {error}"))?;
+            let gid = group.ok_or_else(|| format!("no group {name}"))?.gid.as_raw();
+            if self.gid.replace(gid).is_some_and(|given| given != gid) {
+                return Err(format!("the group {name} has the number {gid}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the rule is for a peer. `None` if that depends on a group or a unit that the
+    /// agent does not know. Such a peer gets no later rule: this one may restrict it.
     fn is_for(&self, peer: &Peer) -> Option<bool> {
         match peer {
-            Peer::User { uid, groups, has_all_groups, unit } => {
-                let fits = self.certificate.is_none()
-                    && self.uid.is_none_or(|only| only == *uid)
-                    && self.unit.as_ref().is_none_or(|only| unit.as_ref() == Some(only));
-                match self.gid {
-                    Some(only) if fits && !groups.contains(&only) => has_all_groups.then_some(false),
-                    _ => Some(fits),
+            Peer::User { uid, groups, has_all_groups, unit, .. } => {
+                if self.certificate.is_some() || self.uid.is_some_and(|only| only != *uid) {
+                    return Some(false);
+                }
+                let group = match self.gid {
+                    Some(only) if !groups.contains(&only) => has_all_groups.then_some(false),
+                    _ => Some(true),
+                };
+                let unit = match (&self.unit, unit) {
+                    (Some(_), Unit::Unknown) => None,
+                    (Some(only), unit) => Some(matches!(unit, Unit::Service(unit) if unit == only)),
+                    (None, _) => Some(true),
+                };
+                match (group, unit) {
+                    (Some(false), _) | (_, Some(false)) => Some(false),
+                    (Some(true), Some(true)) => Some(true),
+                    _ => None,
                 }
             }
-            Peer::Certificate { names } => Some(
-                (self.uid, self.gid, &self.unit) == (None, None, &None)
-                    && self.certificate.as_ref().is_none_or(|only| names.contains(only)),
-            ),
+            Peer::Certificate { names, .. } => {
+                let is_of_host = (self.uid, self.gid, &self.unit) != (None, None, &None);
+                let is_named = |only: &String| names.iter().any(|name| domain(name) == domain(only));
+                Some(!is_of_host && self.certificate.as_ref().is_none_or(is_named))
+            }
         }
     }
 
     /// Returns whether the client sees a slot.
     pub fn sees(&self, module: &Module, slot: SlotId) -> bool {
-        let Some(labels) = &self.tokens else { return true };
-        module.token(slot).is_ok_and(|token| labels.iter().any(|one| one == label(&token)))
+        let Some(tokens) = &self.tokens else { return true };
+        module.token(slot).is_ok_and(|token| tokens.iter().any(|one| names(one, &token)))
     }
 
     /// Returns whether the client sees only some slots.
@@ -160,28 +282,26 @@ impl Rule {
     /// Returns whether the agent logs in to the token of a slot itself.
     pub fn logs_in(&self, module: &Module, slot: SlotId) -> bool {
         let Some(login) = &self.login else { return false };
-        module.token(slot).is_ok_and(|token| label(&token) == login.token)
+        module.token(slot).is_ok_and(|token| names(&login.token, &token))
     }
 
     /// Returns the user PIN of that token.
-    pub fn pin(&self) -> Option<Zeroizing<Vec<u8>>> {
-        let login = self.login.as_ref()?;
+    pub fn pin(&self) -> Result<Zeroizing<Vec<u8>>, String> {
+        let login = self.login.as_ref().ok_or("no login")?;
         let path = match (&login.pin_file, &login.pin_credential) {
-            (Some(path), _) => path.clone(),
-            (None, Some(name)) => Path::new(&std::env::var_os("CREDENTIALS_DIRECTORY")?).join(name),
-            (None, None) => return None,
-        };
-        let mut pin = match fs::read(&path) {
-            Ok(pin) => Zeroizing::new(pin),
-            Err(error) => {
-                tracing::error!(file = %path.display(), %error, "no PIN for a login by the agent");
-                return None;
+            (Some(path), None) => path.clone(),
+            (None, Some(name)) => {
+                let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
+                directory.map(PathBuf::from).ok_or("systemd passes no credentials")?.join(name)
             }
+            _ => return Err("a login has either pin-file or pin-credential".to_owned()),
         };
+        let pin = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut pin = Zeroizing::new(pin);
         while pin.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
             pin.pop();
         }
-        Some(pin)
+        Ok(pin)
     }
 }
 
@@ -192,18 +312,54 @@ mod tests {
     use super::*;
     use crate::policy::Pace;
 
+    /// Returns the sessions that the rule of a peer allows; `None` if the peer is refused.
+    fn sessions_of(rules: &Rules, peer: &Peer) -> Option<Option<u64>> {
+        let verdict = rules.verdict(peer);
+        (!matches!(verdict, Verdict::Refused)).then(|| verdict.rule().and_then(|rule| rule.sessions))
+    }
+
+    #[test]
+    fn a_name_stands_for_the_number_of_a_user_or_a_group() {
+        let rules = Rules::parse("[[client]]\nuser = 'root'\ngroup = 'root'\nsessions = 1").expect("rules");
+        let user = |uid, gid| {
+            let peer =
+                Peer::User { uid, groups: vec![gid], has_all_groups: true, unit: Unit::None, process: 1 };
+            sessions_of(&rules, &peer)
+        };
+        assert_eq!((user(0, 0), user(1, 0), user(0, 1)), (Some(Some(1)), None, None));
+    }
+
+    #[test]
+    fn peers_under_different_rules_are_different_clients() {
+        let rules = Rules::parse("[[client]]\nunit = 'a.service'\n[[client]]\ngid = 5\n[[client]]\nuid = 33");
+        let rules = rules.expect("rules");
+        let identity = |gid, unit| {
+            let peer = Peer::User { uid: 33, groups: vec![gid], has_all_groups: true, unit, process: 1 };
+            rules.verdict(&peer).identity(&peer)
+        };
+        assert_eq!(identity(5, Unit::Service("a.service".to_owned())), "uid 33, a.service");
+        assert_eq!(identity(5, Unit::None), "uid 33, gid 5");
+        assert_eq!(identity(6, Unit::None), "uid 33");
+    }
+
     #[test]
     fn the_first_rule_that_fits_holds_and_no_rule_refuses() {
         let rules = Rules::parse("[[client]]\nuid = 33\nsessions = 1\n[[client]]\ngid = 100\nsessions = 2\n")
             .expect("rules");
-        let sessions = |peer: &Peer| rules.of(peer).map(|rule| rule.and_then(|rule| rule.sessions));
-        let user = |uid, gid| Peer::User { uid, groups: vec![7, gid], has_all_groups: true, unit: None };
+        let sessions = |peer: &Peer| sessions_of(&rules, peer);
+        let user = |uid, gid| Peer::User {
+            uid,
+            groups: vec![7, gid],
+            has_all_groups: true,
+            unit: Unit::None,
+            process: 1,
+        };
         assert_eq!(sessions(&user(33, 100)), Some(Some(1)));
         assert_eq!(sessions(&user(34, 100)), Some(Some(2)));
         assert_eq!(sessions(&user(34, 101)), None);
-        let certificate = |name: &str| Peer::Certificate { names: vec![name.to_owned()] };
+        let certificate = |name: &str| Peer::Certificate { names: vec![name.to_owned()], chain: vec![] };
         assert_eq!(sessions(&certificate("web.example")), None);
-        assert!(Rules::default().of(&user(34, 101)).is_some_and(|rule| rule.is_none()));
+        assert!(matches!(Rules::default().verdict(&user(34, 101)), Verdict::Free));
     }
 
     #[test]
@@ -213,8 +369,8 @@ mod tests {
         );
         let rules = rules.expect("rules");
         let sessions = |uid, gid, has_all_groups| {
-            let peer = Peer::User { uid, groups: vec![gid], has_all_groups, unit: None };
-            rules.of(&peer).map(|rule| rule.and_then(|rule| rule.sessions))
+            let peer = Peer::User { uid, groups: vec![gid], has_all_groups, unit: Unit::None, process: 1 };
+            sessions_of(&rules, &peer)
         };
         assert_eq!(sessions(34, 101, true), Some(Some(3)));
         assert_eq!(sessions(34, 101, false), None);
@@ -226,21 +382,27 @@ mod tests {
     fn a_unit_and_a_certificate_choose_a_rule() {
         let rules = Rules::parse(
             "[[client]]\nunit = 'nginx.service'\nsessions = 1\n\
-             [[client]]\ncertificate = 'web.example'\nsessions = 2\n",
+             [[client]]\ncertificate = 'web.example'\nsessions = 2\n\
+             [[client]]\nsessions = 3\n",
         );
         let rules = rules.expect("rules");
-        let sessions = |peer: &Peer| rules.of(peer).map(|rule| rule.and_then(|rule| rule.sessions));
-        let of_unit = |unit: Option<&str>| {
-            let unit = unit.map(str::to_owned);
-            sessions(&Peer::User { uid: 33, groups: vec![], has_all_groups: true, unit })
+        let sessions = |peer: &Peer| sessions_of(&rules, peer);
+        let of_unit =
+            |unit| sessions(&Peer::User { uid: 33, groups: vec![], has_all_groups: true, unit, process: 1 });
+        assert_eq!(of_unit(Unit::Service("nginx.service".to_owned())), Some(Some(1)));
+        assert_eq!(of_unit(Unit::Service("other.service".to_owned())), Some(Some(3)));
+        assert_eq!(of_unit(Unit::None), Some(Some(3)));
+        // A process whose unit is unknown does not pass the rule for a unit.
+        assert_eq!(of_unit(Unit::Unknown), None);
+        let names = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).into()).collect();
+            Peer::Certificate { names, chain: vec![] }
         };
-        assert_eq!(of_unit(Some("nginx.service")), Some(Some(1)));
-        assert_eq!(of_unit(Some("other.service")), None);
-        assert_eq!(of_unit(None), None);
-        let names =
-            |names: &[&str]| Peer::Certificate { names: names.iter().map(|name| (*name).into()).collect() };
         assert_eq!(sessions(&names(&["other.example", "web.example"])), Some(Some(2)));
-        assert_eq!(sessions(&names(&["other.example"])), None);
+        assert_eq!(sessions(&names(&["other.example"])), Some(Some(3)));
+        for same in ["WEB.example", "web.example.", "Web.Example."] {
+            assert_eq!(sessions(&names(&[same])), Some(Some(2)), "{same}");
+        }
     }
 
     #[test]
@@ -248,7 +410,10 @@ mod tests {
         for wrong in [
             "[[client]]\nrefuse = ['C_Nothing']",
             "[[client]]\nmechanisms = ['CKM_NOTHING']",
-            "[[client]]\nuser = 'x'",
+            "[[client]]\nuser = 'no-such-user'",
+            "[[client]]\ngroup = 'no-such-group'",
+            "[[client]]\nuser = 'root'\nuid = 7",
+            "[[client]]\nname = 'x'",
             "[[other]]",
         ] {
             assert!(Rules::parse(wrong).is_err(), "{wrong}");
@@ -259,8 +424,9 @@ mod tests {
     #[test]
     fn calls_after_the_first_second_wait() {
         let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
-        let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: None };
-        let rule = rules.of(&root).flatten().expect("a rule");
+        let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: Unit::None, process: 1 };
+        let verdict = rules.verdict(&root);
+        let rule = verdict.rule().expect("a rule");
         let (pace, start) = (Pace::default(), Instant::now());
         (0..150).for_each(|_| pace.wait(rule));
         assert!(start.elapsed() >= Duration::from_millis(480));

@@ -2,23 +2,40 @@
 //! on. A ticket is the PIN, sealed with a key that only the agent's user can read. The application
 //! cannot open it, and it is valid for the same user of the system and the same token only.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use jeton::module::PinMark;
 use serde::{Deserialize, Serialize};
+use serde_bytes::Bytes;
 use zeroize::Zeroizing;
 
 /// The length of a nonce in bytes.
 const NONCE: usize = 24;
 /// The length of the key in bytes.
 const KEY: usize = 32;
+/// What follows a PIN in a ticket.
+const ZEROS: [u8; 64] = [0; 64];
 
-/// The key of the tickets.
-pub struct Tickets(XChaCha20Poly1305);
+/// The name of everyone in the list of locked clients.
+const EVERYONE: &str = "";
+
+/// The key of the tickets, and which of them are void.
+pub struct Tickets {
+    key: XChaCha20Poly1305,
+    /// The file of `locked`.
+    path: PathBuf,
+    /// The clients that an administrator locked, and when, in nanoseconds since 1970. Their tickets of
+    /// that time and before are void.
+    locked: Mutex<BTreeMap<String, u64>>,
+}
 
 /// What a ticket contains.
 #[derive(Serialize, Deserialize)]
@@ -27,15 +44,17 @@ pub struct Login<'a> {
     pub user: u64,
     /// The number of logins that the application had ended before.
     pub logouts: u64,
+    /// The mark of the PIN. A ticket for a PIN that was replaced is not tried.
+    pub mark: PinMark,
     /// The PIN.
     #[serde(with = "serde_bytes")]
     pub pin: &'a [u8],
 }
 
-/// What a ticket is valid for: the user of the system and the serial number of the token.
+/// What a ticket is valid for: the client and the serial number of the token.
 #[derive(Serialize)]
 pub struct Holder<'a> {
-    /// The user at the other end of the connection.
+    /// The client at the other end of the connection.
     pub peer: &'a str,
     /// The serial number of the token.
     pub token: &'a [u8],
@@ -50,7 +69,29 @@ impl Tickets {
             Err(error) => return Err(error),
         };
         let key: &Key = key[..].try_into().map_err(|_| io::Error::other("no key of tickets"))?;
-        Ok(Self(XChaCha20Poly1305::new(key)))
+        let path = path.with_extension("locked");
+        let locked = match fs::read(&path) {
+            Ok(bytes) => postcard::from_bytes(&bytes).map_err(io::Error::other)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { key: XChaCha20Poly1305::new(key), path, locked: Mutex::new(locked) })
+    }
+
+    /// Makes the tickets void that a client has now; those of all clients without a name.
+    pub fn lock(&self, peer: Option<&str>) -> io::Result<()> {
+        let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        locked.insert(peer.unwrap_or(EVERYONE).to_owned(), now());
+        let bytes = postcard::to_stdvec(&*locked).map_err(io::Error::other)?;
+        let new = self.path.with_extension("new");
+        fs::write(&new, bytes)?;
+        fs::rename(new, &self.path)
+    }
+
+    /// Returns whether a ticket of this time is void.
+    fn is_void(&self, peer: &str, made: u64) -> bool {
+        let locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        [peer, EVERYONE].into_iter().filter_map(|name| locked.get(name)).any(|at| made <= *at)
     }
 
     /// Reads the key. Who could have written the file could open tickets, so it must be the
@@ -80,9 +121,11 @@ impl Tickets {
     pub fn seal(&self, holder: &Holder<'_>, login: &Login<'_>) -> Option<Vec<u8>> {
         let mut nonce = XNonce::default();
         getrandom::fill(&mut nonce).ok()?;
-        let plain = Zeroizing::new(postcard::to_stdvec(login).ok()?);
+        // The length of a ticket does not tell that of the PIN.
+        let padding = Bytes::new(&ZEROS[login.pin.len() % ZEROS.len()..]);
+        let plain = Zeroizing::new(postcard::to_stdvec(&(now(), login, padding)).ok()?);
         let aad = postcard::to_stdvec(holder).ok()?;
-        let sealed = self.0.encrypt(&nonce, Payload { msg: &plain, aad: &aad }).ok()?;
+        let sealed = self.key.encrypt(&nonce, Payload { msg: &plain, aad: &aad }).ok()?;
         Some([&nonce[..], &sealed].concat())
     }
 
@@ -97,9 +140,16 @@ impl Tickets {
         let (nonce, sealed) = ticket.split_at_checked(NONCE)?;
         let nonce: &XNonce = nonce.try_into().ok()?;
         let aad = postcard::to_stdvec(holder).ok()?;
-        let plain = Zeroizing::new(self.0.decrypt(nonce, Payload { msg: sealed, aad: &aad }).ok()?);
-        postcard::from_bytes(&plain).ok().map(|login| work(&login))
+        let plain = Zeroizing::new(self.key.decrypt(nonce, Payload { msg: sealed, aad: &aad }).ok()?);
+        let (made, login, _): (u64, Login<'_>, &Bytes) = postcard::from_bytes(&plain).ok()?;
+        (!self.is_void(holder.peer, made)).then(|| work(&login))
     }
+}
+
+/// Returns the time in nanoseconds since 1970.
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -114,7 +164,7 @@ mod tests {
         fs::create_dir_all(&directory).expect("a directory");
         let path = directory.join("ticket.key");
         let holder = Holder { peer: "uid 1000", token: b"0123456789abcdef" };
-        let login = Login { user: 1, logouts: 0, pin: b"1234" };
+        let login = Login { user: 1, logouts: 0, mark: [7; 16], pin: b"1234" };
         let ticket = Tickets::open(&path).expect("a key").seal(&holder, &login).expect("a ticket");
         assert!(!ticket.windows(4).any(|bytes| bytes == b"1234"));
         let again = Tickets::open(&path).expect("the key");
@@ -130,6 +180,18 @@ mod tests {
             assert_eq!(pin(&holder, &altered), None);
         }
         assert_eq!(pin(&holder, &ticket[..NONCE - 1]), None);
+        let long = again.seal(&holder, &Login { pin: b"123456789012", ..login }).expect("a ticket");
+        assert_eq!(long.len(), ticket.len());
+        // The tickets of a locked client stay void; later ones are good.
+        again.lock(Some("uid 1001")).expect("a file");
+        assert!(pin(&holder, &ticket).is_some());
+        again.lock(Some("uid 1000")).expect("a file");
+        let restarted = Tickets::open(&path).expect("the key");
+        assert!(restarted.open_for(&holder, &long, |_| ()).is_none());
+        let later = restarted.seal(&holder, &login).expect("a ticket");
+        assert!(restarted.open_for(&holder, &later, |_| ()).is_some());
+        restarted.lock(None).expect("a file");
+        assert!(restarted.open_for(&holder, &later, |_| ()).is_none());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a file");
         assert!(Tickets::open(&path).is_err());
         fs::remove_dir_all(&directory).expect("the directory");

@@ -1,24 +1,31 @@
 //! Connections from other hosts: TLS 1.3 with certificates of both sides.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jeton_agent_wire::tls::{self, Tls};
-use rustls::pki_types::CertificateRevocationListDer;
+use rustix::net::sockopt;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{ServerConfig, ServerConnection};
 use serde::Deserialize;
 use webpki::EndEntityCert;
 
+use crate::connections::{PROGRESS, lock};
 use crate::peer::Peer;
 
 /// The most handshakes at the same time.
-const MOST_HANDSHAKES: usize = 64;
+const MOST_HANDSHAKES: usize = 128;
+/// Those of addresses from which no certificate was right yet.
+const MOST_OF_STRANGERS: usize = 64;
+/// The most addresses that are known.
+const MOST_KNOWN: usize = 65_536;
 /// The most handshakes of one address at the same time.
 const MOST_OF_ADDRESS: usize = 8;
 /// The shortest time between two handshakes.
@@ -38,12 +45,27 @@ pub struct Section {
     authority: PathBuf,
     /// The PEM file with revocation lists.
     revoked: Option<PathBuf>,
+    /// What these files say.
+    #[serde(skip)]
+    opened: Option<Opened>,
 }
 
-/// What accepts TLS connections.
-pub struct Gate {
+/// What the files of the section say.
+struct Opened {
     configuration: Arc<ServerConfig>,
-    shaking: Mutex<HashMap<IpAddr, usize>>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+/// What limits the handshakes.
+#[derive(Default)]
+pub struct Gate(Mutex<Shaking>);
+
+#[derive(Default)]
+struct Shaking {
+    /// The handshakes that have not ended, by address.
+    turns: HashMap<IpAddr, usize>,
+    /// Addresses from which a certificate was right.
+    known: HashSet<IpAddr>,
 }
 
 /// A handshake that has not ended.
@@ -54,7 +76,7 @@ struct Turn<'a> {
 
 impl Section {
     /// Reads the files.
-    pub fn open(&self) -> Result<Gate, String> {
+    pub fn open(&mut self) -> Result<(), String> {
         let roots = Arc::new(tls::authorities(&self.authority)?);
         let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, tls::provider());
         if let Some(path) = &self.revoked {
@@ -67,35 +89,55 @@ impl Section {
         let mut configuration = ServerConfig::builder_with_provider(tls::provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| format!("tls: {error}"))?
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::clone(&verifier))
             .with_single_cert(tls::certificates(&self.certificate)?, tls::key(&self.key)?)
             .map_err(|error| format!("tls: {error}"))?;
         // The agent sends nothing before the first request.
         configuration.send_tls13_tickets = 0;
-        Ok(Gate { configuration: Arc::new(configuration), shaking: Mutex::default() })
+        self.opened = Some(Opened { configuration: Arc::new(configuration), verifier });
+        Ok(())
+    }
+
+    /// Returns whether the certificate of a peer is valid now, and not revoked.
+    pub fn admits(&self, chain: &[CertificateDer<'static>]) -> bool {
+        let (Some(opened), Some((own, others))) = (&self.opened, chain.split_first()) else { return false };
+        opened.verifier.verify_client_cert(own, others, UnixTime::now()).is_ok()
     }
 }
 
 impl Gate {
     /// Shakes hands. Returns the connection and the peer.
-    pub fn admit(&self, stream: TcpStream, address: IpAddr) -> io::Result<(Tls, Peer)> {
+    pub fn admit(&self, stream: TcpStream, address: IpAddr, section: &Section) -> io::Result<(Tls, Peer)> {
+        let address = network(address);
         let _turn = self.turn(address)?;
-        let connection = ServerConnection::new(Arc::clone(&self.configuration)).map_err(io::Error::other)?;
-        let tls = Tls::new(connection, stream)?;
-        let names = tls.certificate().map(names).unwrap_or_default();
+        let opened = section.opened.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let connection = ServerConnection::new(Arc::clone(&opened.configuration));
+        limit(&stream)?;
+        let same = stream.try_clone()?;
+        let tls = Tls::new(connection.map_err(io::Error::other)?, stream)?;
+        // The handshake had its own limits.
+        same.set_read_timeout(Some(PROGRESS))?;
+        same.set_write_timeout(Some(PROGRESS))?;
+        let chain = tls.certificates().to_vec();
+        let names = chain.first().map(names).unwrap_or_default();
         if names.is_empty() {
             return Err(io::Error::other("the certificate has no DNS name"));
         }
-        Ok((tls, Peer::Certificate { names }))
+        let mut shaking = lock(&self.0);
+        if shaking.known.len() < MOST_KNOWN {
+            shaking.known.insert(address);
+        }
+        Ok((tls, Peer::Certificate { names, chain }))
     }
 
     /// Counts a handshake. Fails if there are too many, so that who has no certificate cannot keep
     /// others out.
     fn turn(&self, address: IpAddr) -> io::Result<Turn<'_>> {
-        let mut shaking = self.shaking.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = shaking.values().sum();
-        let of_address = shaking.entry(address).or_default();
-        if all >= MOST_HANDSHAKES || *of_address >= MOST_OF_ADDRESS {
+        let mut shaking = lock(&self.0);
+        let all: usize = shaking.turns.values().sum();
+        let most = if shaking.known.contains(&address) { MOST_HANDSHAKES } else { MOST_OF_STRANGERS };
+        let of_address = shaking.turns.entry(address).or_default();
+        if all >= most || *of_address >= MOST_OF_ADDRESS {
             return Err(io::Error::other("too many handshakes"));
         }
         *of_address += 1;
@@ -103,13 +145,31 @@ impl Gate {
     }
 }
 
+/// Returns the network of an address. A host with IPv6 has all addresses of a /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
+}
+
+/// Lets the connection fail when its peer has vanished: after 35 s without an answer to probes, or
+/// 40 s without one to data.
+fn limit(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, 40_000)?)
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut shaking = self.gate.shaking.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = shaking.get_mut(&self.address) {
+        let turns = &mut lock(&self.gate.0).turns;
+        if let Some(count) = turns.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
-                shaking.remove(&self.address);
+                turns.remove(&self.address);
             }
         }
     }
@@ -122,7 +182,7 @@ pub fn pace(last: &mut Instant) {
 }
 
 /// Returns the DNS names of a certificate.
-fn names(certificate: &rustls::pki_types::CertificateDer<'_>) -> Vec<String> {
+fn names(certificate: &CertificateDer<'static>) -> Vec<String> {
     let parsed = EndEntityCert::try_from(certificate);
     parsed.map(|parsed| parsed.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default()
 }

@@ -350,8 +350,7 @@ fn another_user_of_the_group_reads_and_signals_nothing() {
     let socket = directory.join("state/agent.socket");
     let mut command = Command::new(&program);
     command.arg("--socket").arg(&socket).arg("--state").arg(directory.join("state"));
-    command.arg("--rules").arg(directory.join("rules.toml")).env("JETON_CONF", configuration);
-    command.env_remove("JETON_DIR").uid(OWNER).gid(GROUP);
+    command.env("JETON_CONF", configuration).env_remove("JETON_DIR").uid(OWNER).gid(GROUP);
     let mut agent = command.spawn().expect("the agent");
     let start = Instant::now();
     while UnixStream::connect(&socket).is_err() {

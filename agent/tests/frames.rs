@@ -4,62 +4,19 @@ mod common;
 
 use std::borrow::Cow;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Agent, socket};
+use common::Agent;
+use common::peer::{Peer, encoded};
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Content, Input};
 use jeton_agent_wire::image::{Image, Item};
 use jeton_agent_wire::layout::{MAX_ATTRIBUTES, MAX_ROOM};
 use jeton_agent_wire::{
-    self as protocol, Answer, Application, Argument, Call, Function, HEADER, MAX_FIRST, MAX_MESSAGE,
-    Parameter, Reply, Request, mechanism,
+    self as protocol, Argument, Call, Function, MAX_FIRST, MAX_MESSAGE, Parameter, Reply, Request, mechanism,
 };
 use serde_bytes::Bytes;
-
-struct Peer(UnixStream);
-
-impl Peer {
-    fn connect(directory: &Path) -> Self {
-        let stream = UnixStream::connect(socket(directory)).expect("the agent");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
-        Self(stream)
-    }
-
-    /// Sends a message. Returns the answer, or `None` if the agent closes the connection.
-    fn ask(&mut self, message: &[u8]) -> Option<Vec<u8>> {
-        let mut frame = (message.len() as u32).to_le_bytes().to_vec();
-        frame.extend(message);
-        self.0.write_all(&frame).ok()?;
-        let mut header = [0; HEADER];
-        self.0.read_exact(&mut header).ok()?;
-        let mut reply = vec![0; u32::from_le_bytes(header) as usize];
-        self.0.read_exact(&mut reply).ok()?;
-        Some(reply)
-    }
-
-    /// Starts an application. Returns its name and the greatest length of a message.
-    fn start(&mut self) -> (Application, u64) {
-        let reply = self.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false }));
-        match protocol::decode(&reply.expect("an answer")) {
-            Ok(Reply::Started { application, longest, .. }) => (application, longest),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Calls a function. Returns its code, or `None` if the agent closes the connection.
-    fn call(&mut self, session: u64, function: Function, arguments: Vec<Argument<'_>>) -> Option<u64> {
-        let mut message = encoded(&Request::Calls { session, count: 1 });
-        protocol::append(&Call { function, arguments }, &mut message).expect("a message");
-        let reply = self.ask(&message)?;
-        let mut rest = &reply[..];
-        assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers)));
-        let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
-        Some(answer.code)
-    }
-}
 
 /// Returns the image of structs, with these items behind their pointers.
 fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'static> {
@@ -67,12 +24,6 @@ fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'st
     Item::Structs(Bytes::new(structs)).append(&mut image).expect("an image");
     items.for_each(|item| item.append(&mut image).expect("an image"));
     Image(Cow::Owned(image.into()))
-}
-
-fn encoded(request: &Request<'_>) -> Vec<u8> {
-    let mut message = Vec::new();
-    protocol::append(request, &mut message).expect("a message");
-    message
 }
 
 #[test]

@@ -2,11 +2,16 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod peer;
+
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use jeton_client::Module;
+use jeton_peers::{Known, PIN, SO_PIN, initialise};
 
 /// The agent.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
@@ -54,13 +59,15 @@ impl Agent {
             tokens.display()
         );
         std::fs::write(&configuration, text).expect("a file");
+        let rules = directory.join("rules.toml");
+        if rules.exists() {
+            command.arg("--rules").arg(rules);
+        }
         let mut child = command
             .arg("--socket")
             .arg(&socket)
             .arg("--state")
             .arg(directory)
-            .arg("--rules")
-            .arg(directory.join("rules.toml"))
             .env("JETON_CONF", configuration)
             .env_remove("JETON_DIR")
             .stdin(Stdio::null())
@@ -111,6 +118,16 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Makes a token through the agent in this directory. Returns its slot.
+pub fn make_token(directory: &Path) -> u64 {
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let free = module.slots(true).expect("slots").pop().expect("a free slot");
+    let slot = initialise(&module, free, "t", SO_PIN, PIN).expect("a token");
+    module.finalize().expect("a module");
+    slot.0
 }
 
 /// Returns the socket of an agent.

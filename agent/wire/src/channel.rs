@@ -69,13 +69,19 @@ impl Channel {
 
     /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
     /// the stream, and with `InvalidData` if it sent something else. `admit` gets the length of a
-    /// message for which the buffer grows past what it keeps, and says whether it may.
+    /// message for which the buffer grows past what it keeps, and says whether it may. If the socket has
+    /// a limit of time, fails with `WouldBlock` before the first byte, and with `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
         let (mut got, mut is_admitted) = (0, false);
         loop {
-            match self.patience.read(&mut *self.stream, &mut self.received[got..])? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                some => got += some,
+            match self.patience.read(&mut *self.stream, &mut self.received[got..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(some) => got += some,
+                // The socket has a limit for the time without progress.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && got > 0 => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(error) => return Err(error),
             }
             let Some(header) = self.received[..got].first_chunk() else { continue };
             self.len = HEADER + length(*header, limit).map_err(|_| io::ErrorKind::InvalidData)?;

@@ -27,14 +27,14 @@ pub use argument::Argument;
 pub use functions::Function;
 pub use image::Malformed;
 pub use layout::Parameter;
-pub use status::Status;
+pub use status::{OfApplication, Status};
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.
 pub const VERSION: u16 = 2;
 /// The greatest length of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 27;
 /// The greatest length of the first message of a connection, before the agent knows the peer.
-pub const MAX_FIRST: usize = 256;
+pub const MAX_FIRST: usize = 512;
 /// The greatest number of calls in a request.
 pub const MAX_CALLS: usize = 8;
 /// The greatest number of arguments of a call.
@@ -81,8 +81,12 @@ pub enum Request<'a> {
         #[serde(borrow)]
         ticket: &'a Bytes,
     },
-    /// Asks for the figures of the agent. Only for the user of the agent and root.
+    /// Asks for the figures of the agent. Only for the user of the agent and root, as what follows.
     Status,
+    /// Asks for the applications.
+    Applications,
+    /// Ends the connections of a client, or of all clients, and makes their tickets void.
+    Lock(Option<&'a str>),
 }
 
 /// A call of a function.
@@ -131,16 +135,19 @@ pub enum Reply<'a> {
         /// The greatest length of a message that this client's memory has room for.
         longest: u64,
     },
-    /// There is no such application, or the peer has no right to it.
+    /// There is no such application or client, or the peer has no right to it.
     Unknown,
     /// The peer has no right to this, or the limits are reached. The reason.
     Refused(&'a str),
     /// To [`Request::Calls`]: an [`Answer`] follows for each call that was carried out.
     Answers,
-    /// To [`Request::End`] and [`Request::Resume`]: the code.
+    /// To [`Request::End`] and [`Request::Resume`]: the code. To [`Request::Lock`]: the number of
+    /// connections that ended.
     Done(u64),
     /// To [`Request::Status`].
     Status(Status),
+    /// To [`Request::Applications`], the oldest first.
+    Applications(Vec<OfApplication>),
 }
 
 /// What a call of a function returned.

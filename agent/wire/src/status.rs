@@ -17,6 +17,8 @@ pub struct Status {
     pub sessions: u64,
     /// Those that have been connected, in the order of their names.
     pub clients: Vec<OfClient>,
+    /// The tokens that are initialised.
+    pub tokens: Vec<OfToken>,
     /// The requests.
     pub requests: u64,
     /// How long requests took, without the time of the socket.
@@ -26,14 +28,66 @@ pub struct Status {
 /// What a client has done: a user of the host, or the holder of a certificate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OfClient {
-    /// The name, as in the audit log.
+    /// The client, as in the audit log.
     pub client: String,
+    /// The name of its user, if this host knows it.
+    pub user: Option<String>,
+    /// The number of its rule in the file, from 1. `None` if there are no rules, or none allows it.
+    pub rule: Option<u64>,
     /// The open connections.
     pub connections: u64,
     /// The calls of functions.
     pub calls: u64,
     /// The calls that a rule refused.
     pub refused: u64,
+    /// The connections that no rule allows.
+    pub refused_connections: u64,
+}
+
+/// An application that is connected.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfApplication {
+    /// The client, as in the audit log.
+    pub client: String,
+    /// The name of its user, if this host knows it.
+    pub user: Option<String>,
+    /// The process that started it. `None` if it is in another container or on another host.
+    pub process: Option<u32>,
+    /// The open sessions.
+    pub sessions: u64,
+    /// The open connections.
+    pub connections: u64,
+    /// How long it has been connected, in seconds.
+    pub seconds: u64,
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfToken {
+    /// The label.
+    pub label: String,
+    /// The serial number.
+    pub serial: String,
+    /// The PIN of the user.
+    pub pin: PinState,
+    /// The PIN of the SO.
+    pub so_pin: PinState,
+}
+
+/// What the counter of wrong PINs says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PinState {
+    /// There is no PIN.
+    Unset,
+    /// The last PIN was right.
+    Good,
+    /// The last PIN was wrong.
+    Wrong,
+    /// One more wrong PIN locks it.
+    LastTry,
+    /// It is locked.
+    Locked,
 }
 
 /// A time that a part of the requests did not exceed.
@@ -78,6 +132,15 @@ impl Status {
         };
         count("calls_total", "Calls.", |client| client.calls)?;
         count("refused_total", "Calls that a rule refused.", |client| client.refused)?;
+        let refused = |client: &OfClient| client.refused_connections;
+        count("refused_connections_total", "Connections that no rule allows.", refused)?;
+        describe(text, "locked", "gauge", "Whether the PIN of a user is locked.")?;
+        for token in &self.tokens {
+            for (user, pin) in [("user", token.pin), ("so", token.so_pin)] {
+                let (serial, locked) = (&token.serial, u8::from(pin == PinState::Locked));
+                writeln!(text, "jeton_agent_locked{{token={serial:?},pin={user:?}}} {locked}")?;
+            }
+        }
         let name = "request_seconds";
         describe(text, name, "summary", "How long requests took, without the time of the socket.")?;
         for Quantile { part, seconds } in &self.times {

@@ -72,9 +72,9 @@ impl Tls {
         Ok(tls)
     }
 
-    /// Returns the certificate of the peer.
-    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
-        self.connection.peer_certificates()?.first()
+    /// Returns the certificate of the peer, and those that lead to its authority.
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        self.connection.peer_certificates().unwrap_or_default()
     }
 
     /// Reads from the socket. Fails at its end.

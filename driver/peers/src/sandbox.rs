@@ -112,7 +112,10 @@ impl Sandbox {
         let socket = directory.join(SOCKET);
         let mut command = Command::new(agent_program());
         command.arg("--socket").arg(&socket).arg("--state").arg(directory).args(["--exit-idle", "60"]);
-        command.arg("--rules").arg(directory.join("rules.toml"));
+        let rules = directory.join("rules.toml");
+        if rules.exists() {
+            command.arg("--rules").arg(rules);
+        }
         command.envs(self.environment.clone()).stdin(Stdio::null());
         command.spawn().map_err(Error::io("jeton-agent"))?;
         let start = Instant::now();

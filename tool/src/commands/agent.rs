@@ -63,7 +63,7 @@ fn default_socket() -> Result<PathBuf, Error> {
 }
 
 fn text(status: &Status) -> String {
-    let Status { seconds, applications, connections, sessions, clients, requests, times } = status;
+    let Status { seconds, applications, connections, sessions, clients, requests, times, tokens: _ } = status;
     let seconds = (*seconds).max(1) as f64;
     let rate = *requests as f64 / seconds;
     let mut text = format!(

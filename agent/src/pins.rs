@@ -1,0 +1,142 @@
+//! What keeps the counters of wrong PINs for the guesses of people. A token counts the wrong PINs of
+//! all its users together, and ten of them lock it.
+//!
+//! One client has a few tries of its own, which end before those of the token. The agent's own login
+//! tries a wrong PIN once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cryptoki_sys::*;
+use jeton::error::Error;
+use jeton::id::{SessionHandle, SlotId};
+use jeton::module::{Module, PinMark, User};
+use jeton_agent_wire::{Argument, Call, Function};
+use tracing::{error, warn};
+use zeroize::Zeroizing;
+
+use crate::application::slot_of;
+use crate::connections::lock;
+use crate::rules::Rule;
+
+/// The wrong PINs of a client for a user of a token that the agent passes on. Half of those that a
+/// token allows.
+const MOST_WRONG: u32 = 5;
+/// How long a client waits after that number of wrong PINs.
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// A client, the serial number of a token, and the user whose PIN it is (`CKU_*`).
+type Key = (String, String, u64);
+
+/// The tries of all clients.
+#[derive(Default)]
+pub(crate) struct Pins {
+    clients: Mutex<HashMap<Key, Arc<Mutex<Tries>>>>,
+    /// The wrong PINs of the agent's own logins, by the serial number of the token. One is locked
+    /// during a login, so that many sessions that open at once try a PIN once.
+    own: Mutex<HashMap<String, Arc<Mutex<Refused>>>>,
+}
+
+/// The tries of a client for a user of a token. Locked during a try, so that parallel tries count.
+#[derive(Default)]
+pub(crate) struct Tries {
+    wrong: u32,
+    last: Option<Instant>,
+}
+
+/// The PINs that were wrong while the user's PIN had this mark.
+#[derive(Default)]
+struct Refused {
+    mark: PinMark,
+    pins: Vec<Zeroizing<Vec<u8>>>,
+}
+
+impl Pins {
+    /// Returns the tries that a call may use up. `None` if the call tries no PIN.
+    pub(crate) fn of_call(
+        &self,
+        client: &str,
+        module: &Module,
+        session: u64,
+        call: &Call<'_>,
+    ) -> Option<Arc<Mutex<Tries>>> {
+        let (slot, user) = tried(module, session, call)?;
+        let key = (client.to_owned(), module.token(slot).ok()?.serial, user);
+        Some(Arc::clone(lock(&self.clients).entry(key).or_default()))
+    }
+
+    /// Logs in to a token with the PIN of a rule. A PIN that was wrong is not tried again before the
+    /// user's PIN changes.
+    pub(crate) fn log_in(&self, rule: &Rule, client: &str, module: &Module, session: u64, slot: SlotId) {
+        let pin = match rule.pin() {
+            Ok(pin) => pin,
+            Err(reason) => return error!(client, reason, "no PIN for the login by the agent"),
+        };
+        let (Ok(Some(mark)), Ok(token)) = (module.pin_mark(slot, User::User), module.token(slot)) else {
+            return error!(client, "the token of the login by the agent has no user PIN");
+        };
+        let refused = Arc::clone(lock(&self.own).entry(token.serial).or_default());
+        let mut refused = lock(&refused);
+        if refused.mark != mark {
+            *refused = Refused { mark, pins: Vec::new() };
+        }
+        if refused.pins.contains(&pin) {
+            return;
+        }
+        match module.login(SessionHandle(session), User::User, &pin) {
+            Ok(()) | Err(Error::UserAlreadyLoggedIn) => {}
+            Err(Error::PinIncorrect) => {
+                error!(client, "the PIN of the login by the agent is wrong: it is not tried again");
+                refused.pins.push(pin);
+            }
+            Err(error) => error!(client, ?error, "the agent cannot log in"),
+        }
+    }
+}
+
+impl Tries {
+    /// Returns whether the client has no try left.
+    pub(crate) fn are_used_up(&mut self, client: &str) -> bool {
+        if self.last.is_none_or(|last| last.elapsed() > PAUSE) {
+            self.wrong = 0;
+        }
+        let are_used_up = self.wrong >= MOST_WRONG;
+        if are_used_up {
+            warn!(client, "a PIN is not tried after {MOST_WRONG} wrong ones");
+        }
+        are_used_up
+    }
+
+    /// Counts the outcome of a try.
+    pub(crate) fn count(&mut self, code: CK_RV) {
+        match code {
+            CKR_OK => self.wrong = 0,
+            CKR_PIN_INCORRECT => {
+                self.wrong += 1;
+                self.last = Some(Instant::now());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the slot of the token and the user whose PIN a call tries.
+fn tried(module: &Module, session: u64, call: &Call<'_>) -> Option<(SlotId, u64)> {
+    let first = match call.arguments.first() {
+        Some(Argument::Number(first)) => *first,
+        _ => 0,
+    };
+    match call.function {
+        Function::C_Login | Function::C_LoginUser => {
+            Some((slot_of(module, session)?, if first == CKU_SO { CKU_SO } else { CKU_USER }))
+        }
+        Function::C_SetPIN => {
+            let session = module.session(SessionHandle(session)).ok()?;
+            let is_so = session.state == CKS_RW_SO_FUNCTIONS;
+            Some((session.slot, if is_so { CKU_SO } else { CKU_USER }))
+        }
+        Function::C_InitToken => Some((SlotId(first), CKU_SO)),
+        _ => None,
+    }
+}

@@ -1,0 +1,235 @@
+//! The open connections: who has them, what the rules say of each, and what ends them.
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jeton::quota::{Permit, Quota};
+use jeton_agent_wire::Reply;
+use tracing::{error, warn};
+
+use crate::budget::WAIT;
+use crate::connections::{Agent, CONNECTION, lock};
+use crate::figures::Figures;
+use crate::peer::Peer;
+use crate::rules::{Rules, Verdict};
+
+/// The most connections at the same time. The agent also stays below its limit of descriptors.
+const MOST_CONNECTIONS: usize = 16_384;
+/// The memory in bytes of the calls of a client and of what it keeps, if no rule says another
+/// number.
+const MEMORY: usize = 512 << 20;
+/// The most connections of a client that wait for their memory.
+const WAITING: usize = 16;
+/// How long running calls have when the agent stops.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long the tokens have to close after that.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// The open connections, and the rules that allow them.
+pub struct Register {
+    open: Mutex<Open>,
+    /// Whether the agent stops, and takes no connection and no call. Set while `open` is locked.
+    is_ending: AtomicBool,
+    /// The most connections.
+    most: usize,
+}
+
+struct Open {
+    rules: Arc<Rules>,
+    last: u64,
+    standings: HashMap<u64, Arc<Standing>>,
+    /// The clients since the start.
+    clients: HashMap<String, Arc<Client>>,
+}
+
+/// Who has a connection, and what the rules say of it.
+pub struct Standing {
+    number: u64,
+    pub(crate) peer: Peer,
+    /// The text by which the logs, limits, tickets and applications know the client.
+    pub(crate) identity: String,
+    pub(crate) verdict: Verdict,
+    pub(crate) client: Arc<Client>,
+    /// The descriptor of the socket.
+    pub(crate) descriptor: RawFd,
+}
+
+/// What the connections of a client share.
+pub struct Client {
+    /// The number of the rule, from 1.
+    pub(crate) rule: Option<usize>,
+    pub(crate) connections: AtomicUsize,
+    /// The memory of long requests. A call takes it before that for its answer, so that no two calls
+    /// wait for each other.
+    pub(crate) requests: Arc<Quota>,
+    /// The memory of connections, of calls, and of what an application keeps between calls.
+    pub(crate) memory: Arc<Quota>,
+    pub(crate) figures: Figures,
+}
+
+impl Register {
+    /// Returns a register without connections.
+    pub(crate) fn new(rules: Rules) -> Self {
+        let (rules, last) = (Arc::new(rules), 0);
+        let (is_ending, standings, clients) = Default::default();
+        let open = Mutex::new(Open { rules, last, standings, clients });
+        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        // An eighth is for tokens.
+        let descriptors = descriptors.and_then(|most| usize::try_from(most / 8 * 7).ok());
+        Self { open, is_ending, most: MOST_CONNECTIONS.min(descriptors.unwrap_or(usize::MAX)) }
+    }
+
+    /// Returns the rules.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&lock(&self.open).rules)
+    }
+
+    /// Returns the number of connections.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.open).standings.len()
+    }
+
+    /// Returns whether the agent stops.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// Returns the clients since the start, in the order of their names.
+    pub(crate) fn clients(&self) -> Vec<(String, Arc<Client>)> {
+        let open = lock(&self.open);
+        let mut clients: Vec<_> =
+            open.clients.iter().map(|(name, client)| (name.clone(), Arc::clone(client))).collect();
+        clients.sort_by(|one, other| one.0.cmp(&other.0));
+        clients
+    }
+
+    /// Counts a connection, and takes its memory. `None` if there is none.
+    pub(crate) fn admit(&self, peer: Peer, descriptor: RawFd) -> Option<(Arc<Standing>, Permit)> {
+        let mut open = lock(&self.open);
+        if self.is_ending() {
+            return None;
+        }
+        let verdict = open.rules.of(&peer);
+        let identity = verdict.identity(&peer);
+        let client = open.client(&identity, &verdict);
+        // One client leaves room for others, and few of its connections wait for its memory.
+        let most = (self.most / 4).min(client.memory.limit() / CONNECTION + WAITING);
+        let is_full = open.standings.len() >= self.most || client.connections.load(Ordering::Relaxed) >= most;
+        open.last += 1;
+        let number = open.last;
+        let standing = Arc::new(Standing { number, peer, identity, verdict, client, descriptor });
+        if !is_full {
+            standing.client.connections.fetch_add(1, Ordering::Relaxed);
+            open.standings.insert(number, Arc::clone(&standing));
+            drop(open);
+            // Calls of the client may have the memory now.
+            if let Some(permit) = standing.client.memory.take(CONNECTION, WAIT) {
+                return Some((standing, permit));
+            }
+            self.remove(&standing);
+        }
+        warn!(client = standing.identity, "too many connections");
+        None
+    }
+
+    /// Forgets a connection. Its descriptor is closed afterwards.
+    pub(crate) fn remove(&self, standing: &Standing) {
+        lock(&self.open).standings.remove(&standing.number);
+        standing.client.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Open {
+    /// Returns what the connections of a client share.
+    fn client(&mut self, identity: &str, verdict: &Verdict) -> Arc<Client> {
+        let limit = verdict.rule().and_then(|rule| rule.memory).unwrap_or(MEMORY);
+        let rule = if let Verdict::Rule(number, _) = verdict { Some(*number) } else { None };
+        let new = || {
+            let (requests, memory) = (Quota::new(limit), Quota::new(limit));
+            let (connections, figures) = Default::default();
+            Arc::new(Client { rule, connections, requests, memory, figures })
+        };
+        let client = self.clients.entry(identity.to_owned()).or_insert_with(new);
+        // The rules were read again. The connections under the old rule have ended, or end now.
+        if (client.rule, client.memory.limit()) != (rule, limit) {
+            *client = new();
+        }
+        Arc::clone(client)
+    }
+
+    /// Ends connections: in both directions, or for new messages only.
+    fn end(&self, direction: i32, ends: impl Fn(&Standing) -> bool) -> usize {
+        let ended = self.standings.values().filter(|standing| ends(standing));
+        // SAFETY: the descriptor is open while the register has it.
+        ended.map(|standing| unsafe { libc::shutdown(standing.descriptor, direction) }).count()
+    }
+}
+
+impl Agent {
+    /// Reads the rules and the files that they name again. Wrong ones change nothing. Connections that
+    /// would now be refused, or have another rule, end.
+    pub fn reload(&self, path: Option<&Path>) -> Result<(), String> {
+        let rules = Rules::read(path)?;
+        rules.missing_pins().iter().for_each(|reason| error!(reason, "no PIN for a login by the agent"));
+        let mut open = lock(&self.register.open);
+        let listen = |rules: &Rules| rules.tls.as_ref().map(|tls| tls.listen);
+        if listen(&open.rules) != listen(&rules) {
+            error!("[tls] listen: another address needs a restart of the agent");
+        }
+        open.rules = Arc::new(rules);
+        let is_other = |standing: &Standing| !open.rules.of(&standing.peer).is_same(&standing.verdict);
+        open.end(libc::SHUT_RDWR, is_other);
+        Ok(())
+    }
+
+    /// Ends the connections of a client, or of all, but not that of the administrator who asks.
+    /// Their tickets are void: a login needs the PIN.
+    pub(crate) fn lock_out(&self, client: Option<&str>, asks: &Standing) -> Reply<'static> {
+        let open = lock(&self.register.open);
+        if client.is_some_and(|client| !open.clients.contains_key(client)) {
+            return Reply::Unknown;
+        }
+        if let Err(error) = self.tickets.lock(client) {
+            error!(%error, "the tickets of a client are not void");
+            return Reply::Refused("the list of locked clients cannot be written; the log says why");
+        }
+        let ends = |standing: &Standing| {
+            standing.number != asks.number && client.is_none_or(|client| client == standing.identity)
+        };
+        Reply::Done(open.end(libc::SHUT_RDWR, ends) as u64)
+    }
+
+    /// Stops in order: takes no connection and no call, waits for calls that run, and closes the
+    /// tokens, so that the audit log is complete and the files of the tokens have all changes.
+    pub fn stop(self: &Arc<Self>) {
+        {
+            let open = lock(&self.register.open);
+            self.register.is_ending.store(true, Ordering::Release);
+            open.end(libc::SHUT_RD, |_| true);
+        }
+        let start = Instant::now();
+        while self.register.len() != 0 && start.elapsed() < GRACE {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let left: Vec<_> = lock(&self.applications).drain().map(|(_, application)| application).collect();
+        let agent = Arc::clone(self);
+        // A call that still runs may hold a session.
+        let (says, hears) = mpsc::channel();
+        thread::spawn(move || {
+            // Nothing is left to do if one of them fails.
+            for application in left {
+                let _ = application.module.finalize();
+            }
+            let _ = agent.module.finalize();
+            says.send(())
+        });
+        if hears.recv_timeout(CLOSE).is_err() {
+            error!("a call does not end: the audit log may lack its last lines");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A client that writes its messages itself.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use cryptoki_sys::*;
+use jeton_agent_wire::argument::Input;
+use jeton_agent_wire::{
+    self as protocol, Answer, Application, Argument, Call, Function, HEADER, Reply, Request,
+};
+use serde_bytes::Bytes;
+
+/// A connection to an agent.
+pub struct Peer(pub UnixStream);
+
+/// What a call returned.
+pub struct Returned {
+    /// The code.
+    pub code: CK_RV,
+    /// What the function wrote.
+    pub outputs: Vec<Vec<u8>>,
+    /// What a client keeps: a ticket, for example.
+    pub kept: Option<Vec<u8>>,
+}
+
+impl Peer {
+    /// Connects to the agent in a directory.
+    pub fn connect(directory: &Path) -> Self {
+        let stream = UnixStream::connect(super::socket(directory)).expect("the agent");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        Self(stream)
+    }
+
+    /// Connects, and starts an application.
+    pub fn started(directory: &Path) -> Self {
+        let mut peer = Self::connect(directory);
+        peer.start();
+        peer
+    }
+
+    /// Sends a message. Returns the answer, or `None` if the agent closes the connection.
+    pub fn ask(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        let mut frame = (message.len() as u32).to_le_bytes().to_vec();
+        frame.extend(message);
+        self.0.write_all(&frame).ok()?;
+        let mut header = [0; HEADER];
+        self.0.read_exact(&mut header).ok()?;
+        let mut reply = vec![0; u32::from_le_bytes(header) as usize];
+        self.0.read_exact(&mut reply).ok()?;
+        Some(reply)
+    }
+
+    /// Starts an application. Returns its name and the greatest length of a message.
+    pub fn start(&mut self) -> (Application, u64) {
+        let reply = self.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false }));
+        match protocol::decode(&reply.expect("an answer")) {
+            Ok(Reply::Started { application, longest, .. }) => (application, longest),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Calls a function. Returns its code, or `None` if the agent closes the connection.
+    pub fn call(&mut self, session: u64, function: Function, arguments: Vec<Argument<'_>>) -> Option<CK_RV> {
+        self.returned(session, function, arguments).map(|returned| returned.code)
+    }
+
+    /// Calls a function. Returns `None` if the agent closes the connection.
+    pub fn returned(
+        &mut self,
+        session: u64,
+        function: Function,
+        arguments: Vec<Argument<'_>>,
+    ) -> Option<Returned> {
+        let mut message = encoded(&Request::Calls { session, count: 1 });
+        protocol::append(&Call { function, arguments }, &mut message).expect("a message");
+        let reply = self.ask(&message)?;
+        let mut rest = &reply[..];
+        assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers)));
+        let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
+        let outputs = answer.outputs.iter().map(|output| output.to_vec()).collect();
+        Some(Returned { code: answer.code, outputs, kept: answer.kept.map(|kept| kept.to_vec()) })
+    }
+
+    /// Opens a session that can write.
+    pub fn open(&mut self, slot: u64) -> u64 {
+        let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
+        let pointers = [false, false, true].map(Argument::Pointer);
+        let arguments = [Argument::Number(slot), Argument::Number(flags)].into_iter().chain(pointers);
+        let returned = self.returned(0, Function::C_OpenSession, arguments.collect()).expect("an answer");
+        assert_eq!(returned.code, CKR_OK);
+        u64::from_ne_bytes(returned.outputs[0][..].try_into().expect("a handle"))
+    }
+
+    /// Logs in.
+    pub fn login(&mut self, session: u64, user: CK_USER_TYPE, pin: &str) -> Returned {
+        let arguments = vec![Argument::Number(user), text(pin)];
+        self.returned(session, Function::C_Login, arguments).expect("an answer")
+    }
+
+    /// Presents a ticket. Returns the code.
+    pub fn resume(&mut self, session: u64, ticket: &[u8]) -> CK_RV {
+        let reply = self.ask(&encoded(&Request::Resume { session, ticket: Bytes::new(ticket) }));
+        match protocol::decode(&reply.expect("an answer")) {
+            Ok(Reply::Done(code)) => code,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Returns an argument of bytes.
+pub fn text(text: &str) -> Argument<'_> {
+    Argument::Input(Input::Data(Bytes::new(text.as_bytes())))
+}
+
+/// Returns a message.
+pub fn encoded(request: &Request<'_>) -> Vec<u8> {
+    let mut message = Vec::new();
+    protocol::append(request, &mut message).expect("a message");
+    message
+}

@@ -1,0 +1,132 @@
+//! The counters of wrong PINs count the guesses of people.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use agent_client as _;
+use common::peer::{Peer, text};
+use common::{Agent, make_token};
+use cryptoki_sys::*;
+use jeton_agent_wire::{Argument, Function};
+use jeton_peers::{PIN, SO_PIN};
+
+const NEW_PIN: &str = "87654321";
+/// More wrong PINs than any token allows.
+const MANY: usize = 12;
+
+/// Returns the flags of a token.
+fn flags(directory: &Path, slot: u64) -> CK_FLAGS {
+    let arguments = vec![Argument::Number(slot), Argument::Pointer(true)];
+    let returned = Peer::started(directory).returned(0, Function::C_GetTokenInfo, arguments);
+    let info = &returned.expect("an answer").outputs[0];
+    let at = std::mem::offset_of!(CK_TOKEN_INFO, flags);
+    CK_FLAGS::from_ne_bytes(info[at..at + 8].try_into().expect("flags"))
+}
+
+#[test]
+fn an_old_ticket_is_refused_without_a_try() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let mut agent = Agent::start(directory);
+    let slot = make_token(directory);
+    let mut user = Peer::started(directory);
+    let session = user.open(slot);
+    let old = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    let change = vec![text(PIN), text(NEW_PIN)];
+    assert_eq!(user.call(session, Function::C_SetPIN, change), Some(CKR_OK));
+    agent.replace();
+    for _ in 0..MANY {
+        let mut peer = Peer::started(directory);
+        let session = peer.open(slot);
+        assert_eq!(peer.resume(session, &old), CKR_USER_NOT_LOGGED_IN);
+    }
+    assert_eq!(flags(directory, slot) & (CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_LOCKED), 0);
+    let mut peer = Peer::started(directory);
+    let session = peer.open(slot);
+    let login = peer.login(session, CKU_USER, NEW_PIN);
+    assert_eq!(login.code, CKR_OK);
+    agent.replace();
+    let mut peer = Peer::started(directory);
+    let session = peer.open(slot);
+    assert_eq!(peer.resume(session, &login.kept.expect("a ticket")), CKR_OK);
+}
+
+#[test]
+fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let agent = Agent::start(directory);
+    let slot = make_token(directory);
+    drop(agent);
+    let (pin, log) = (directory.join("pin"), directory.join("log"));
+    fs::write(&pin, "99999999").expect("a file");
+    let rules = format!("[[client]]\nlogin = {{ token = 't', pin-file = '{}' }}\n", pin.display());
+    fs::write(directory.join("rules.toml"), rules).expect("a file");
+    let mut command = Command::new(common::PROGRAM);
+    command.stderr(File::create(&log).expect("a file"));
+    let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    let is_logged_in = || {
+        let mut peer = Peer::started(directory);
+        let session = peer.open(slot);
+        let returned = peer.returned(session, Function::C_GetSessionInfo, vec![Argument::Pointer(true)]);
+        let info = &returned.expect("an answer").outputs[0];
+        let at = std::mem::offset_of!(CK_SESSION_INFO, state);
+        info[at..at + 8] == CKS_RW_USER_FUNCTIONS.to_ne_bytes()
+    };
+    assert!((0..MANY).all(|_| !is_logged_in()));
+    assert_eq!(flags(directory, slot) & (CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED), 0);
+    let said = fs::read_to_string(&log).expect("a log");
+    assert_eq!(said.matches("the PIN of the login by the agent is wrong").count(), 1, "{said}");
+    assert!(said.contains("ERROR"), "{said}");
+    fs::write(&pin, PIN).expect("a file");
+    assert!(is_logged_in());
+}
+
+#[test]
+fn one_client_does_not_lock_the_pins_of_a_token() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let mut agent = Agent::start(directory);
+    let slot = make_token(directory);
+    let wrong = |user, count| -> Vec<CK_RV> {
+        let one = |_| {
+            let mut peer = Peer::started(directory);
+            let session = peer.open(slot);
+            peer.login(session, user, "99999999").code
+        };
+        (0..count).map(one).collect()
+    };
+    let login = |user, pin| {
+        let mut peer = Peer::started(directory);
+        let session = peer.open(slot);
+        peer.login(session, user, pin).code
+    };
+    // The right PIN gives all tries back.
+    for _ in 0..2 {
+        assert_eq!(wrong(CKU_USER, 4), [CKR_PIN_INCORRECT; 4]);
+        assert_eq!(login(CKU_USER, PIN), CKR_OK);
+    }
+    for user in [CKU_USER, CKU_SO] {
+        let codes = wrong(user, MANY);
+        let (tried, others) = codes.split_at(5);
+        assert_eq!(tried, [CKR_PIN_INCORRECT; 5]);
+        assert!(others.iter().all(|code| *code == CKR_PIN_LOCKED), "{others:x?}");
+    }
+    let change = vec![text("99999999"), text(NEW_PIN)];
+    let mut peer = Peer::started(directory);
+    let session = peer.open(slot);
+    assert_eq!(peer.call(session, Function::C_SetPIN, change), Some(CKR_PIN_LOCKED));
+    let label = " ".repeat(32);
+    let init = vec![Argument::Number(slot), text("99999999"), text(&label)];
+    drop(peer);
+    assert_eq!(Peer::started(directory).call(0, Function::C_InitToken, init), Some(CKR_PIN_LOCKED));
+    assert_eq!(flags(directory, slot) & (CKF_USER_PIN_LOCKED | CKF_SO_PIN_LOCKED), 0);
+    agent.replace();
+    assert_eq!((login(CKU_USER, PIN), login(CKU_SO, SO_PIN)), (CKR_OK, CKR_OK));
+}
