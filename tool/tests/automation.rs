@@ -177,7 +177,15 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     let scratch = Scratch::new();
     let socket = scratch.file("socket");
     let listener = UnixListener::bind(&socket).expect("a socket");
-    let of_client = OfClient { client: "uid 33".to_owned(), connections: 1, calls: 90, refused: 2 };
+    let of_client = OfClient {
+        client: "uid 33".to_owned(),
+        user: None,
+        rule: None,
+        connections: 1,
+        calls: 90,
+        refused: 2,
+        refused_connections: 0,
+    };
     let status = Status {
         seconds: 200_000,
         applications: 1,
