@@ -54,8 +54,9 @@ impl Channel {
 
     /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
     /// the stream, and with `InvalidData` if it sent something else. `admit` gets the length of a
-    /// message for which the buffer grows past what it keeps, and says whether it may. If the socket has
-    /// a limit of time, fails with `WouldBlock` before the first byte, and with `TimedOut` after it.
+    /// message for which the buffer grows past what it keeps, and says whether it may. If the
+    /// socket has a limit of time, fails with `WouldBlock` before the first byte, and with
+    /// `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
         let (mut got, mut is_admitted) = (0, false);
         loop {

@@ -24,7 +24,8 @@ pub struct Agent {
 
 #[derive(Subcommand)]
 enum What {
-    /// Show the clients, their calls and refused calls, the PINs of the tokens, and how long requests take.
+    /// Show the clients, their calls and refused calls, the PINs of the tokens, and how long
+    /// requests take.
     ///
     /// The numbers of calls begin with the start of the agent.
     Status {
@@ -36,9 +37,9 @@ enum What {
     List,
     /// End the connections of a client, so that it has to log in with its PIN again.
     ///
-    /// Its sessions end, and no ticket logs it in again, also after a restart of the agent. It may connect
-    /// again: the rules decide that. A token that the agent unlocks itself by a rule is unlocked again.
-    /// Other agents with the same tokens are not asked.
+    /// Its sessions end, and no ticket logs it in again, also after a restart of the agent. It may
+    /// connect again: the rules decide that. A token that the agent unlocks itself by a rule is
+    /// unlocked again. Other agents with the same tokens are not asked.
     Lock {
         /// The client, as `jeton agent list` shows it, for example "uid 33".
         #[arg(required_unless_present = "all")]
