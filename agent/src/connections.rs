@@ -293,7 +293,8 @@ impl Drop for Connection<'_> {
 }
 
 impl Connection<'_> {
-    /// Counts a connection that no rule allows. At the default level the log names each client once.
+    /// Counts a connection that no rule allows. At the default level the log names each client
+    /// once.
     fn note_refusal(&self) {
         let client = self.peer();
         match self.client().figures.refused_connections.fetch_add(1, Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! The arguments of a call, as the agent passes them to the C interface. All pointers point to memory
-//! of these types or to the message, or are `NULL`, whatever the message says.
+//! The arguments of a call, as the agent passes them to the C interface. All pointers point to
+//! memory of these types or to the message, or are `NULL`, whatever the message says.
 
 use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
 

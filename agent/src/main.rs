@@ -41,8 +41,8 @@ struct Arguments {
     /// The directory of the key that seals tickets, by which logins survive a restart.
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY", default_value = "/run/jeton")]
     state: PathBuf,
-    /// The file of rules: which user may do what. By default /etc/jeton/jeton-agent.toml, if there is
-    /// one.
+    /// The file of rules: which user may do what. By default /etc/jeton/jeton-agent.toml, if there
+    /// is one.
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Read the configuration, the rules and the files that they name, say what is wrong, and end.

@@ -86,9 +86,9 @@ pub fn domain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Returns the service of the process that connected. That process may have passed its connection on
-/// and ended, and another process may have its number now. So the answer holds only if the process
-/// is alive after its service was read.
+/// Returns the service of the process that connected. That process may have passed its connection
+/// on and ended, and another process may have its number now. So the answer holds only if the
+/// process is alive after its service was read.
 fn unit_of(stream: &UnixStream, peer: &libc::ucred) -> Unit {
     let Some(process) = process_of(stream, peer) else { return Unit::Unknown };
     let text = fs::read_to_string(format!("/proc/{}/cgroup", peer.pid));

@@ -1,8 +1,8 @@
-//! What keeps the counters of wrong PINs for the guesses of people. A token counts the wrong PINs of
-//! all its users together, and ten of them lock it.
+//! What keeps the counters of wrong PINs for the guesses of people. A token counts the wrong PINs
+//! of all its users together, and ten of them lock it.
 //!
-//! One client has a few tries of its own, which end before those of the token. The agent's own login
-//! tries a wrong PIN once.
+//! One client has a few tries of its own, which end before those of the token. The agent's own
+//! login tries a wrong PIN once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -66,8 +66,8 @@ impl Pins {
         Some(Arc::clone(lock(&self.clients).entry(key).or_default()))
     }
 
-    /// Logs in to a token with the PIN of a rule. A PIN that was wrong is not tried again before the
-    /// user's PIN changes.
+    /// Logs in to a token with the PIN of a rule. A PIN that was wrong is not tried again before
+    /// the user's PIN changes.
     pub(crate) fn log_in(&self, rule: &Rule, client: &str, module: &Module, session: u64, slot: SlotId) {
         let pin = match rule.pin() {
             Ok(pin) => pin,

@@ -64,8 +64,8 @@ pub struct Client {
     /// The number of the rule, from 1.
     pub(crate) rule: Option<usize>,
     pub(crate) connections: AtomicUsize,
-    /// The memory of long requests. A call takes it before that for its answer, so that no two calls
-    /// wait for each other.
+    /// The memory of long requests. A call takes it before that for its answer, so that no two
+    /// calls wait for each other.
     pub(crate) requests: Arc<Quota>,
     /// The memory of connections, of calls, and of what an application keeps between calls.
     pub(crate) memory: Arc<Quota>,
@@ -164,15 +164,19 @@ impl Open {
 
     /// Ends connections: in both directions, or for new messages only.
     fn end(&self, direction: i32, ends: impl Fn(&Standing) -> bool) -> usize {
-        let ended = self.standings.values().filter(|standing| ends(standing));
-        // SAFETY: the descriptor is open while the register has it.
-        ended.map(|standing| unsafe { libc::shutdown(standing.descriptor, direction) }).count()
+        let mut ended = 0;
+        for standing in self.standings.values().filter(|standing| ends(standing)) {
+            // SAFETY: the descriptor is open while the register has it.
+            unsafe { libc::shutdown(standing.descriptor, direction) };
+            ended += 1;
+        }
+        ended
     }
 }
 
 impl Agent {
-    /// Reads the rules and the files that they name again. Wrong ones change nothing. Connections that
-    /// would now be refused, or have another rule, end.
+    /// Reads the rules and the files that they name again. Wrong ones change nothing. Connections
+    /// that would now be refused, or have another rule, end.
     pub fn reload(&self, path: Option<&Path>) -> Result<(), String> {
         let rules = Rules::read(path)?;
         rules.missing_pins().iter().for_each(|reason| error!(reason, "no PIN for a login by the agent"));

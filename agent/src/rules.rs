@@ -62,8 +62,8 @@ pub struct Rule {
     unit: Option<String>,
     /// A DNS name in the certificate of a client of another host.
     certificate: Option<String>,
-    /// The labels of the tokens that the client sees, or `serial:` and their serial numbers. Absent:
-    /// all.
+    /// The labels of the tokens that the client sees, or `serial:` and their serial numbers.
+    /// Absent: all.
     tokens: Option<Vec<String>>,
     /// The labels of the token objects that the client sees and may make. Absent: all.
     pub objects: Option<Vec<String>>,

@@ -32,8 +32,8 @@ pub struct Tickets {
     key: XChaCha20Poly1305,
     /// The file of `locked`.
     path: PathBuf,
-    /// The clients that an administrator locked, and when, in nanoseconds since 1970. Their tickets of
-    /// that time and before are void.
+    /// The clients that an administrator locked, and when, in nanoseconds since 1970. Their tickets
+    /// of that time and before are void.
     locked: Mutex<BTreeMap<String, u64>>,
 }
 

@@ -186,3 +186,25 @@ fn names(certificate: &CertificateDer<'static>) -> Vec<String> {
     let parsed = EndEntityCert::try_from(certificate);
     parsed.map(|parsed| parsed.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_leave_handshakes_to_hosts_that_had_a_right_certificate() {
+        let gate = Gate::default();
+        let address = |text: &str| network(text.parse().expect("an address"));
+        let known = address("2001:db8:1::1");
+        lock(&gate.0).known.insert(known);
+        // All addresses of a host are one.
+        let of_host: Vec<_> =
+            (0..9).map(|host| gate.turn(address(&format!("2001:db8:2::{host}"))).ok()).collect();
+        assert_eq!(of_host.iter().flatten().count(), MOST_OF_ADDRESS);
+        let others: Vec<_> = (3..99).map(|net| gate.turn(address(&format!("10.0.0.{net}"))).ok()).collect();
+        assert_eq!(others.iter().flatten().count(), MOST_OF_STRANGERS - MOST_OF_ADDRESS);
+        assert!(gate.turn(address("2001:db8:1::2")).is_ok());
+        drop(of_host);
+        assert!(gate.turn(address("2001:db8:2::1")).is_ok());
+    }
+}

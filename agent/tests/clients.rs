@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use agent_client as _;
 use common::{Agent, parameters, socket};
 use cryptoki_sys::*;
-use jeton_agent_wire::channel::status;
+use jeton_agent_wire::status::status;
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};

@@ -28,6 +28,7 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
     session.generate_key_pair(&generate, &public, &private).expect("a key");
     session.close().expect("a session");
+    let serial = module.token_info(slot).expect("a token").serial;
     module.finalize().expect("a module");
     drop(agent);
 
@@ -35,8 +36,8 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     let pin = directory.path().join("pin");
     std::fs::write(&pin, format!("{PIN}\n")).expect("a file");
     let rules = format!(
-        "[[client]]\nuid = {uid}\ntokens = ['mine']\nrefuse = ['C_Generate*', 'C_InitToken']\n\
-         mechanisms = ['CKM_ECDSA']\nsessions = 2\nlogin = {{ token = 'mine', pin-file = '{}' }}\n",
+        "[[client]]\nuid = {uid}\ntokens = ['serial:{serial}']\nrefuse = ['C_Generate*', 'C_InitToken']\n\
+         mechanisms = ['CKM_ECDSA']\nsessions = 2\nlogin = {{ token = 'serial:{serial}', pin-file = '{}' }}\n",
         pin.display()
     );
     std::fs::write(directory.path().join("rules.toml"), rules).expect("a file");

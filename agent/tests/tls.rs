@@ -185,6 +185,16 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     agent.replace();
     assert_eq!(sign(&session, own), Ok(64));
 
+    // The agent asks whether the host is still there: timer 2 is that of keep-alive.
+    let is_asked = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let is_of_agent = fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "01";
+        is_of_agent && fields[5].starts_with("02:")
+    };
+    common::until("no keep-alive", || {
+        std::fs::read_to_string("/proc/net/tcp").expect("the sockets").lines().any(is_asked)
+    });
+
     // A peer that says nothing, and one that speaks no TLS, cost their own connection only.
     let mut silent = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     let mut other = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
@@ -196,10 +206,16 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
         let _ = peer.read_to_end(&mut Vec::new());
     }
     assert!(start.elapsed() < SILENT, "the agent keeps peers that say nothing");
-    session.close().expect("a session");
-    module.finalize().expect("a module");
 
-    for name in ["stranger.example", "revoked.example", "forged.example"] {
+    // A certificate that is revoked now: the connection ends, and there is no other.
+    let revoked = ["revoked.example", "web.example"];
+    revoke(directory, &revoked);
+    agent.signal(rustix::process::Signal::HUP);
+    common::until("a revoked certificate goes on", || sign(&session, own).is_err());
+    drop(session);
+    let _ = module.finalize();
+
+    for name in ["stranger.example", "revoked.example", "web.example", "forged.example"] {
         let refused = module.initialize(Some(&parameters(directory, &addresses, name)));
         assert_eq!(refused.map_err(|failure| failure.code), Err(CKR_GENERAL_ERROR), "{name}");
     }

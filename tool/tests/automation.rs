@@ -9,7 +9,7 @@ use std::process::Command;
 
 use common::{PIN, SO_PIN, Scratch, Tool, has, jeton, peer, run};
 use jeton_agent_wire::channel::{Channel, KEPT};
-use jeton_agent_wire::status::{OfClient, Quantile};
+use jeton_agent_wire::status::{OfClient, OfToken, PinState, Quantile};
 use jeton_agent_wire::{MAX_FIRST, Reply, Request, Status, decode, encode};
 use jeton_peers::{Known, Sandbox};
 use serde_json::Value;
@@ -39,7 +39,7 @@ jeton cert issued --json | jq -r '.[] | "\(.serial) \(.status)"'
 #[test]
 fn a_provisioning_script_runs_twice_with_the_same_result() {
     let Some(tool) = Tool::empty() else { return };
-    if !has("jq") || !has("openssl") {
+    if !has("jq", "--version") || !has("openssl", "version") {
         return;
     }
     let provision = || {
@@ -136,7 +136,7 @@ fn both_sides_of_ecdh_derive_one_key_and_data_objects_are_exported() {
     tool.write("message", "attack at dawn");
     tool.ok("encrypt message --label ours --out sealed");
     assert_eq!(tool.ok("decrypt sealed --label theirs"), "attack at dawn");
-    if has("openssl") {
+    if has("openssl", "version") {
         // The first bytes of the secret are those that OpenSSL derives.
         tool.shell("openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out peer && openssl pkey -in peer -pubout -out peer.pem && openssl pkeyutl -derive -inkey peer -peerkey one.pem -out secret");
         tool.ok("key derive peer.pem --with one --kdf none --label raw");
@@ -179,19 +179,22 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     let listener = UnixListener::bind(&socket).expect("a socket");
     let of_client = OfClient {
         client: "uid 33".to_owned(),
-        user: None,
-        rule: None,
+        user: Some("www-data".to_owned()),
+        rule: Some(2),
         connections: 1,
         calls: 90,
         refused: 2,
-        refused_connections: 0,
+        refused_connections: 3,
     };
+    let (label, serial) = ("web".to_owned(), "0123456789abcdef".to_owned());
+    let of_token = OfToken { label, serial, pin: PinState::Locked, so_pin: PinState::Good };
     let status = Status {
         seconds: 200_000,
         applications: 1,
         connections: 1,
         sessions: 4,
         clients: vec![of_client],
+        tokens: vec![of_token],
         requests: 100,
         times: [(0.5, 0.000_25), (0.9, 0.083_886_1), (0.99, 7.25)]
             .map(|(part, seconds)| Quantile { part, seconds: Some(seconds) })
@@ -215,7 +218,8 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     assert_eq!(code, 0, "{text}");
     let start = "1 application, 1 connection, 4 sessions\n100 requests in 2.3 days, 0.0 in a second\n\
                  50 % took at most 250 µs\n90 % took at most 84 ms\n99 % took at most 7.2 s\n";
-    assert!(text.starts_with(start) && text.contains("uid 33"), "{text}");
+    assert!(text.starts_with(start), "{text}");
+    assert!(["uid 33", "www-data", "web", "locked"].iter().all(|part| text.contains(part)), "{text}");
     let (code, text) = ask("--json");
     assert_eq!((code, serde_json::from_str::<Value>(&text).expect("JSON")), (0, expected));
     let (code, text) = ask("--prometheus");
@@ -223,6 +227,8 @@ fn the_figures_of_an_agent_are_text_json_or_for_prometheus() {
     for line in [
         "jeton_agent_sessions 4",
         "jeton_agent_refused_total{client=\"uid 33\"} 2",
+        "jeton_agent_refused_connections_total{client=\"uid 33\"} 3",
+        "jeton_agent_locked{token=\"0123456789abcdef\",pin=\"user\"} 1",
         "jeton_agent_request_seconds{quantile=\"0.5\"} 0.000250000",
         "jeton_agent_request_seconds_count 100",
     ] {
@@ -259,6 +265,16 @@ fn a_token_that_the_agent_unlocks_needs_no_pin() {
     assert_eq!(code, 0, "{text}");
     let (code, text) = through("verify conf --label key --signature signature");
     assert_eq!(code, 0, "{text}");
+    // The administrator sees clients and locks them.
+    let agent =
+        |arguments: &[&str]| run(jeton(["agent"].iter().chain(arguments)).envs(sandbox.environment.clone()));
+    let (code, text) = agent(&["list", "--json"]);
+    assert_eq!((code, text.trim()), (0, "[]"), "{text}");
+    let (code, text) = agent(&["status"]);
+    assert!(code == 0 && text.contains("mine") && text.contains("root"), "{text}");
+    assert_eq!(agent(&["lock", "uid 4711"]).0, 2);
+    let (code, text) = agent(&["lock", "--all"]);
+    assert!(code == 0 && text.contains("0 connections ended"), "{text}");
     // Another token, into which the agent does not log in, needs its PIN.
     tool.ok(&["token", "init", "--label", "other"]);
     let (code, text) = through("object list --token other --login");

@@ -6,12 +6,13 @@ pub mod peer;
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jeton_client::Module;
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The agent.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
@@ -92,6 +93,16 @@ impl Agent {
         *self = Self::try_start(&directory, &name, &more).expect("an agent");
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a process");
+    }
+
+    /// Waits for the end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child")
+    }
+
     /// Returns the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -117,6 +128,15 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -52,6 +52,23 @@ impl Peer {
         Some(reply)
     }
 
+    /// Returns why the agent refuses to start an application; `None` if it does not.
+    pub fn refusal(&mut self) -> Option<String> {
+        let reply = self.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false }));
+        let Some(reply) = reply else { return Some("the connection ended".to_owned()) };
+        match protocol::decode(&reply) {
+            Ok(Reply::Refused(reason)) => Some(reason.to_owned()),
+            Ok(Reply::Started { .. }) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Returns whether the agent still answers.
+    pub fn is_served(&mut self) -> bool {
+        let arguments = vec![Argument::Number(1), Argument::Output(false, Some(0))];
+        self.call(0, Function::C_GetSlotList, arguments) == Some(CKR_OK)
+    }
+
     /// Starts an application. Returns its name and the greatest length of a message.
     pub fn start(&mut self) -> (Application, u64) {
         let reply = self.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false }));

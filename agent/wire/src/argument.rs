@@ -1,7 +1,8 @@
 //! The arguments of functions as they travel.
 //!
 //! None of these types contains itself, so that the memory of a decoded message does not depend on
-//! what the peer sends: byte strings are borrowed from the message, and an [`Image`] is one of them.
+//! what the peer sends: byte strings are borrowed from the message, and an [`Image`] is one of
+//! them.
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;

@@ -3,30 +3,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use crate::wait::{Patience, Stream};
-use crate::{HEADER, MAX_MESSAGE, Reply, Request, Status, decode, encode, length};
+use crate::{HEADER, length};
 
 /// Bytes that are read at once, and the first size of both buffers. Messages with PINs and keys are
 /// shorter, so that a buffer does not move and leave a copy of them.
 const READ: usize = 8 * 1024;
 /// Buffers of a client that are longer lose their memory after a message.
 pub const KEPT: usize = 1 << 20;
-
-/// Asks the agent at this socket what it counts. It answers root and its own user. Fails with
-/// `PermissionDenied` if it refuses, and with `InvalidData` if it speaks another protocol.
-pub fn status(socket: &Path) -> io::Result<Status> {
-    let mut channel = Channel::new(UnixStream::connect(socket)?, 1, KEPT);
-    encode(&Request::Status, &mut channel.frame).map_err(|_| io::ErrorKind::InvalidInput)?;
-    channel.send()?;
-    channel.receive(MAX_MESSAGE, |_| true)?;
-    match decode(channel.parts().0) {
-        Ok(Reply::Status(status)) => Ok(status),
-        Ok(Reply::Refused(reason)) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason)),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "an answer of another protocol")),
-    }
-}
 
 /// A stream with its buffers.
 pub struct Channel {
@@ -69,8 +54,9 @@ impl Channel {
 
     /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
     /// the stream, and with `InvalidData` if it sent something else. `admit` gets the length of a
-    /// message for which the buffer grows past what it keeps, and says whether it may. If the socket has
-    /// a limit of time, fails with `WouldBlock` before the first byte, and with `TimedOut` after it.
+    /// message for which the buffer grows past what it keeps, and says whether it may. If the
+    /// socket has a limit of time, fails with `WouldBlock` before the first byte, and with
+    /// `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
         let (mut got, mut is_admitted) = (0, false);
         loop {

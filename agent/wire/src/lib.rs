@@ -39,8 +39,8 @@ pub const MAX_FIRST: usize = 512;
 pub const MAX_CALLS: usize = 8;
 /// The greatest number of arguments of a call.
 pub const MAX_ARGUMENTS: usize = 6;
-/// The greatest length of a PIN, a name, a signature or a saved state that travels. Functions refuse
-/// longer ones by their length.
+/// The greatest length of a PIN, a name, a signature or a saved state that travels. Functions
+/// refuse longer ones by their length.
 pub const MAX_SHORT: usize = 1 << 20;
 
 /// The name of an application, by which a further connection joins it: random bytes.

@@ -1,8 +1,54 @@
-//! What an agent says of itself.
+//! What an agent says of itself to its administrator: root, or its own user.
 
 use std::fmt::{self, Write};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use crate::channel::{Channel, KEPT};
+use crate::{MAX_MESSAGE, Reply, Request, decode, encode};
+
+/// Asks the agent at this socket what it counts. This and the functions below fail with
+/// `PermissionDenied` if it refuses, and with `InvalidData` if it speaks another protocol.
+pub fn status(socket: &Path) -> io::Result<Status> {
+    ask(socket, &Request::Status, |reply| match reply {
+        Reply::Status(status) => Some(status),
+        _ => None,
+    })
+}
+
+/// Asks for the applications, the oldest first.
+pub fn applications(socket: &Path) -> io::Result<Vec<OfApplication>> {
+    ask(socket, &Request::Applications, |reply| match reply {
+        Reply::Applications(applications) => Some(applications),
+        _ => None,
+    })
+}
+
+/// Ends the connections of a client, or of all clients, and makes their tickets void. Returns the
+/// number of connections; `None` if there was no such client since the start.
+pub fn lock(socket: &Path, client: Option<&str>) -> io::Result<Option<u64>> {
+    ask(socket, &Request::Lock(client), |reply| match reply {
+        Reply::Done(connections) => Some(Some(connections)),
+        Reply::Unknown => Some(None),
+        _ => None,
+    })
+}
+
+fn ask<T>(socket: &Path, request: &Request<'_>, take: impl FnOnce(Reply<'_>) -> Option<T>) -> io::Result<T> {
+    let foreign = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another protocol");
+    let mut channel = Channel::new(UnixStream::connect(socket)?, 1, KEPT);
+    encode(request, &mut channel.frame).map_err(|_| io::ErrorKind::InvalidInput)?;
+    channel.send()?;
+    channel.receive(MAX_MESSAGE, |_| true)?;
+    match decode(channel.parts().0) {
+        Ok(Reply::Refused(reason)) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason)),
+        Ok(reply) => take(reply).ok_or_else(foreign),
+        Err(_) => Err(foreign()),
+    }
+}
 
 /// What an agent counts. The numbers of calls begin with its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

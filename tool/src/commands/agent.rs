@@ -1,52 +1,100 @@
-//! `agent`: shows what the agent of this host does.
+//! `agent`: shows what the agent of this host does, and locks its clients.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
-use jeton_agent_wire::{Status, channel};
+use jeton_agent_wire::status::{self, OfApplication, PinState, Status};
 use jeton_client::text::shown;
 use jeton_tool::Error;
 
 use super::out;
 
-/// Show what the agent of this host does.
+/// Show what the agent of this host does, and lock its clients. It answers root and its own user.
 #[derive(Args)]
 pub struct Agent {
+    /// The socket of the agent. By default the first one that JETON_AGENT names, or
+    /// /run/jeton/agent.socket.
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
     #[command(subcommand)]
     what: What,
 }
 
 #[derive(Subcommand)]
 enum What {
-    /// Show the applications, sessions, calls and refused calls, and how long requests take.
+    /// Show the clients, their calls and refused calls, the PINs of the tokens, and how long
+    /// requests take.
     ///
-    /// The agent answers root and its own user. The numbers of calls begin with its start.
+    /// The numbers of calls begin with the start of the agent.
     Status {
-        /// The socket of the agent. By default the first one that JETON_AGENT names, or
-        /// /run/jeton/agent.socket.
-        #[arg(long, value_name = "PATH")]
-        socket: Option<PathBuf>,
         /// Write the text format of Prometheus.
         #[arg(long, conflicts_with = "json")]
         prometheus: bool,
+    },
+    /// Show the applications: the client, the process, the sessions, and since when.
+    List,
+    /// End the connections of a client, so that it has to log in with its PIN again.
+    ///
+    /// Its sessions end, and no ticket logs it in again, also after a restart of the agent. It may
+    /// connect again: the rules decide that. A token that the agent unlocks itself by a rule is
+    /// unlocked again. Other agents with the same tokens are not asked.
+    Lock {
+        /// The client, as `jeton agent list` shows it, for example "uid 33".
+        #[arg(required_unless_present = "all")]
+        client: Option<String>,
+        /// Lock all clients.
+        #[arg(long, conflicts_with = "client")]
+        all: bool,
     },
 }
 
 impl Agent {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let What::Status { socket, prometheus } = self.what;
-        let socket = socket.map_or_else(default_socket, Ok)?;
-        let status = channel::status(&socket).map_err(Error::io(&socket))?;
-        if prometheus {
-            out::line(status.prometheus().trim_end())?;
-        } else {
-            out::result(&status, text(&status))?;
+        let socket = self.socket.map_or_else(default_socket, Ok)?;
+        let named = || Error::io(&socket);
+        match self.what {
+            What::Status { prometheus } => {
+                let status = status::status(&socket).map_err(named())?;
+                if prometheus {
+                    out::line(status.prometheus().trim_end())?;
+                } else {
+                    out::result(&status, text(&status))?;
+                }
+            }
+            What::List => {
+                let applications = status::applications(&socket).map_err(named())?;
+                out::result(&applications, list(&applications))?;
+            }
+            What::Lock { client, all: _ } => {
+                let ended = status::lock(&socket, client.as_deref()).map_err(named())?;
+                let Some(ended) = ended else {
+                    let client = client.unwrap_or_default();
+                    return Err(Error::Usage(format!("no client {client:?} since the agent started")));
+                };
+                out::result(&ended, format!("{} ended", counted(ended, "connection")))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn list(applications: &[OfApplication]) -> String {
+    let mut table = out::table(["client", "user", "process", "sessions", "connections", "for"]);
+    for application in applications {
+        let process = application.process.map_or_else(String::new, |process| process.to_string());
+        table.add_row([
+            Cell::new(shown(&application.client)),
+            Cell::new(shown(application.user.as_deref().unwrap_or_default())),
+            Cell::new(process),
+            out::number(application.sessions),
+            out::number(application.connections),
+            Cell::new(time(application.seconds.max(1) as f64)),
+        ]);
+    }
+    table.to_string()
 }
 
 /// Returns the first socket that `JETON_AGENT` names, as a client reads it, or that of the package.
@@ -63,7 +111,7 @@ fn default_socket() -> Result<PathBuf, Error> {
 }
 
 fn text(status: &Status) -> String {
-    let Status { seconds, applications, connections, sessions, clients, requests, times, tokens: _ } = status;
+    let Status { seconds, applications, connections, sessions, clients, tokens, requests, times } = status;
     let seconds = (*seconds).max(1) as f64;
     let rate = *requests as f64 / seconds;
     let mut text = format!(
@@ -80,14 +128,39 @@ fn text(status: &Status) -> String {
         }
     }
     if !clients.is_empty() {
-        let mut table = out::table(["client", "connections", "calls", "refused"]);
+        let head = ["client", "user", "rule", "connections", "calls", "refused calls", "refused connections"];
+        let mut table = out::table(head);
         for client in clients {
-            let numbers = [client.connections, client.calls, client.refused].map(out::number);
-            table.add_row([Cell::new(shown(&client.client))].into_iter().chain(numbers));
+            let counts = [client.connections, client.calls, client.refused, client.refused_connections];
+            let row = [
+                Cell::new(shown(&client.client)),
+                Cell::new(shown(client.user.as_deref().unwrap_or_default())),
+                Cell::new(client.rule.map_or_else(String::new, |rule| rule.to_string())),
+            ];
+            table.add_row(row.into_iter().chain(counts.map(out::number)));
+        }
+        text += &format!("\n{table}");
+    }
+    if !tokens.is_empty() {
+        let mut table = out::table(["token", "serial number", "PIN", "SO PIN"]);
+        for token in tokens {
+            let texts = [&token.label, &token.serial].map(|text| Cell::new(shown(text)));
+            table.add_row(texts.into_iter().chain([token.pin, token.so_pin].map(|pin| Cell::new(said(pin)))));
         }
         text += &format!("\n{table}");
     }
     text
+}
+
+/// Returns what the counter of wrong PINs says.
+fn said(pin: PinState) -> &'static str {
+    match pin {
+        PinState::Unset => "not set",
+        PinState::Good => "",
+        PinState::Wrong => "wrong PINs",
+        PinState::LastTry => "one try left",
+        PinState::Locked => "locked",
+    }
 }
 
 /// Returns a number with its noun, for example "1 session" or "2 sessions".

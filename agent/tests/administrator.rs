@@ -1,0 +1,248 @@
+//! What an administrator does with an agent, and what the agent knows of its peers.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use agent_client as _;
+use common::peer::Peer;
+use common::{Agent, make_token, parameters, socket, until};
+use cryptoki_sys::*;
+use jeton_agent_wire::status::{PinState, applications, lock, status};
+use jeton_client::{Access, Attribute, Module, User};
+use jeton_peers::{Known, PIN};
+use rustix::process::Signal;
+
+const REFUSED: &str = "refused by the rules of the agent";
+/// Longer than the agent waits for a message.
+const SILENT: Duration = Duration::from_secs(40);
+
+fn write_rules(directory: &Path, rules: &str) {
+    fs::write(directory.join("rules.toml"), rules).expect("a file");
+}
+
+#[test]
+fn rules_are_read_again_and_connections_that_they_refuse_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    write_rules(directory, "[[client]]\nsessions = 5\n");
+    let agent = Agent::start(directory);
+    let mut peer = Peer::started(directory);
+    let read_again = |rules: &str, what: &str, holds: &mut dyn FnMut() -> bool| {
+        write_rules(directory, rules);
+        agent.signal(Signal::HUP);
+        until(what, holds);
+    };
+    let is_refused = || Peer::connect(directory).refusal().is_some();
+    // The same rule again, in another place.
+    let same = "[[client]]\nuid = 4711\n[[client]]\nsessions = 5\n";
+    let rule = || status(&socket(directory)).expect("a status").clients[0].rule;
+    read_again(same, "the agent has the old rules", &mut || {
+        drop(Peer::started(directory));
+        rule() == Some(2)
+    });
+    assert!(peer.is_served());
+    read_again("[[client]]\nuid = 4711\n", "the old rule holds", &mut || is_refused());
+    assert!(!peer.is_served());
+    assert_eq!(Peer::connect(directory).refusal().as_deref(), Some(REFUSED));
+    // The administrator sees it whatever the rules say.
+    let clients = status(&socket(directory)).expect("a status").clients;
+    assert!(clients.iter().any(|client| client.refused_connections >= 1 && client.rule.is_none()));
+    // Wrong rules change nothing.
+    write_rules(directory, "[[client]]\nuid = 'x'\n");
+    agent.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(is_refused());
+    read_again("[[client]]\n", "the agent has the old rules", &mut || !is_refused());
+}
+
+/// Connects, and leaves the connection to this process: the process that connected has ended.
+fn handed_over(agent: &Agent, directory: &Path) -> Peer {
+    // SAFETY: a new descriptor of the kernel.
+    let stream = unsafe {
+        UnixStream::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0))
+    };
+    let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+    let path = socket(directory);
+    for (to, byte) in address.sun_path.iter_mut().zip(path.as_os_str().as_bytes()) {
+        *to = byte.cast_signed();
+    }
+    let descriptor = stream.as_raw_fd();
+    let connect = move || {
+        // SAFETY: a valid address of this length; `connect` may be called between fork and exec.
+        let outcome =
+            unsafe { libc::connect(descriptor, (&raw const address).cast(), size_of_val(&address) as u32) };
+        if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    agent.signal(Signal::STOP);
+    let mut program = Command::new("true");
+    // SAFETY: `connect` only makes a system call.
+    let mut child = unsafe { program.pre_exec(connect) }.spawn().expect("a process");
+    assert!(child.wait().expect("a process").success());
+    agent.signal(Signal::CONT);
+    stream.set_read_timeout(Some(SILENT)).expect("a socket");
+    Peer(stream)
+}
+
+#[test]
+fn a_process_that_ended_passes_no_rule_for_a_unit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    write_rules(directory, "[[client]]\nunit = 'nginx.service'\nrefuse = ['C_*']\n[[client]]\n");
+    let agent = Agent::start(directory);
+    assert_eq!(Peer::connect(directory).refusal(), None);
+    assert_eq!(handed_over(&agent, directory).refusal().as_deref(), Some(REFUSED));
+    drop(agent);
+    // Without such a rule, the unit does not matter.
+    write_rules(directory, "[[client]]\n");
+    let agent = Agent::start(directory);
+    assert_eq!(handed_over(&agent, directory).refusal(), None);
+}
+
+#[test]
+fn a_locked_client_needs_its_pin_again() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let mut agent = Agent::start(directory);
+    let slot = make_token(directory);
+    let mut peer = Peer::started(directory);
+    let session = peer.open(slot);
+    let login = peer.login(session, CKU_USER, PIN);
+    let ticket = login.kept.expect("a ticket");
+    let listed = applications(&socket(directory)).expect("applications");
+    assert_eq!((listed.len(), listed[0].process, listed[0].sessions), (1, Some(std::process::id()), 1));
+    let seen = status(&socket(directory)).expect("a status");
+    assert_eq!((seen.tokens.len(), seen.tokens[0].pin), (1, PinState::Good));
+    assert_eq!(lock(&socket(directory), Some("uid 4711")).expect("an answer"), None);
+    assert!(peer.is_served());
+    let ended = lock(&socket(directory), Some(&listed[0].client)).expect("an answer");
+    assert!(ended.is_some_and(|connections| connections >= 1));
+    assert!(!peer.is_served());
+    for _ in 0..2 {
+        let mut peer = Peer::started(directory);
+        let session = peer.open(slot);
+        assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
+        agent.replace();
+    }
+    let mut peer = Peer::started(directory);
+    let session = peer.open(slot);
+    assert_eq!(peer.login(session, CKU_USER, PIN).code, CKR_OK);
+}
+
+#[test]
+fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let audit = directory.join("audit.jsonl");
+    let more = format!("[audit]\nfile = '{}'\n", audit.display());
+    let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
+    make_token(directory);
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let slot = module.slots(true).expect("slots")[0];
+    let login = module.open_session(slot, Access::ReadWrite).expect("a session");
+    login.login(User::User, Some(PIN)).expect("a login");
+    let acknowledged = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let store = || {
+            let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+            let template = [
+                Attribute::number(CKA_CLASS, CKO_DATA),
+                Attribute::flag(CKA_TOKEN, true),
+                Attribute::flag(CKA_PRIVATE, false),
+            ];
+            while session.create_object(&template).is_ok() {
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        (0..4).for_each(|_| drop(scope.spawn(store)));
+        until("no object is stored", || acknowledged.load(Ordering::Relaxed) > 50);
+        agent.signal(Signal::TERM);
+        assert!(agent.wait().success());
+    });
+    drop(login);
+    let _ = module.finalize();
+    let log = fs::read_to_string(&audit).expect("the audit log");
+    let logged = log.lines().filter(|line| line.contains("C_CreateObject")).count();
+    assert!(logged >= acknowledged.load(Ordering::Relaxed), "{logged} of {acknowledged:?}");
+    for file in fs::read_dir(directory.join("tokens")).expect("a directory") {
+        let file = file.expect("a file");
+        let is_log = file.file_name().to_string_lossy().ends_with("-wal");
+        assert!(!is_log || file.metadata().expect("a file").len() == 0, "{file:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let _agent = Agent::start(directory);
+    let mut idle = Peer::started(directory);
+    let (mut silent, mut slow) = (Peer::connect(directory), Peer::started(directory));
+    std::io::Write::write_all(&mut slow.0, &[200, 0, 0, 0, 2]).expect("a part of a message");
+    let start = Instant::now();
+    for peer in [&mut silent, &mut slow] {
+        peer.0.set_read_timeout(Some(SILENT)).expect("a socket");
+        assert_eq!(peer.0.read(&mut [0]).expect("the end"), 0);
+    }
+    assert!(start.elapsed() < SILENT);
+    assert!(idle.is_served());
+}
+
+#[test]
+fn a_check_says_what_is_wrong() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let rules = directory.join("rules.toml");
+    let run = |more: &[&str]| {
+        let mut command = Command::new(common::PROGRAM);
+        command.args(more).arg("--rules").arg(&rules).env("JETON_DIR", directory);
+        command.arg("--state").arg(directory).arg("--socket").arg(socket(directory));
+        let output = command.output().expect("the agent");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // A file that was named has to exist, also without `--check`.
+    for more in [&["--check"][..], &[]] {
+        let (code, text) = run(more);
+        assert!(code == Some(1) && text.contains("rules.toml: No such file"), "{text}");
+    }
+    for (text, wrong) in [
+        ("[[client]]\nuser = 'no-such-user'\n", "no user no-such-user"),
+        ("[[client]]\nrefuse = ['C_Nothing']\n", "no function C_Nothing"),
+        ("[[client]]\nlogin = { token = 't', pin-file = '/nothing' }\n", "/nothing: No such file"),
+        ("[[client]]\nlogin = { token = 't', pin-credential = 'x' }\n", "systemd passes no credentials"),
+        (
+            "[tls]\nlisten = '127.0.0.1:1'\ncertificate = '/no'\nkey = '/no'\nauthority = '/no.pem'\n",
+            "/no.pem",
+        ),
+    ] {
+        fs::write(&rules, text).expect("a file");
+        let (code, said) = run(&["--check"]);
+        assert!(code == Some(1) && said.contains(wrong), "{said}");
+    }
+    fs::write(&rules, "[[client]]\nuser = 'root'\n").expect("a file");
+    assert_eq!(run(&["--check"]).0, Some(0));
+}
+
+#[test]
+fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -S -n 64; exec {} \"$@\"", common::PROGRAM), "sh"]);
+    let agent = Agent::try_start_with(command, directory.path(), "agent.socket", "").expect("an agent");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", agent.id())).expect("a process");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    let numbers: Vec<_> = line.split_whitespace().skip(3).take(2).collect();
+    assert_eq!(numbers[0], numbers[1]);
+}
