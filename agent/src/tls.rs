@@ -22,6 +22,8 @@ use crate::peer::Peer;
 
 /// The most handshakes at the same time.
 const MOST_HANDSHAKES: usize = 128;
+/// How long a peer may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Those of addresses from which no certificate was right yet.
 const MOST_OF_STRANGERS: usize = 64;
 /// The most addresses that are known.
@@ -113,11 +115,7 @@ impl Gate {
         let opened = section.opened.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let connection = ServerConnection::new(Arc::clone(&opened.configuration));
         limit(&stream)?;
-        let same = stream.try_clone()?;
-        let tls = Tls::new(connection.map_err(io::Error::other)?, stream)?;
-        // The handshake had its own limits.
-        same.set_read_timeout(Some(PROGRESS))?;
-        same.set_write_timeout(Some(PROGRESS))?;
+        let tls = Tls::new(connection.map_err(io::Error::other)?, stream, HANDSHAKE, PROGRESS)?;
         let chain = tls.certificates().to_vec();
         let names = chain.first().map(names).unwrap_or_default();
         if names.is_empty() {

@@ -7,66 +7,34 @@
 //! login since.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::channel::wipe;
 use jeton_agent_wire::image::Outputs;
 use jeton_agent_wire::{
-    self as protocol, Answer, Application as Name, Argument, Call, Function, Malformed, Reply, Request,
-    State, Unfit, otp,
+    self as wire, Answer, Argument, Call, Function, Malformed, Reply, Request, State, Unfit, otp,
 };
 use serde_bytes::Bytes;
 
-use crate::connection::{Address, Connection, Lost};
+use crate::connection::{Connection, Lost};
+use crate::pool::{Linked, Pool, Refusal};
 use crate::sent::Sent;
 
-/// How long a call waits for an agent that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(20);
-/// Connections that are kept for the next call. More are closed after their call.
-const KEPT: usize = 64;
-
-/// A code that is not `CKR_OK`.
-type Refusal = CK_RV;
-
-/// The application between `C_Initialize` and `C_Finalize`.
+/// The application between `C_Initialize` and `C_Finalize`. A thread locks its session, then
+/// `logins`, then `sessions`, and then those of the pool.
 #[derive(Default)]
 pub struct Application {
-    link: Mutex<Link>,
-    idle: Mutex<Vec<Linked>>,
+    pool: Pool,
     sessions: RwLock<HashMap<CK_SESSION_HANDLE, Arc<Held>>>,
     last_session: AtomicU64,
-    /// The logins of the application, by slot.
+    /// The logins of the application, by slot. Locked while a session is opened or closed at the
+    /// agent: the last session of a token ends the login there.
     logins: Mutex<HashMap<u64, Login>>,
     /// Changes with each call after which an `Init` function may have another outcome.
     certainty: AtomicU64,
-    open: AtomicBool,
-}
-
-/// What the agent knows the application by.
-#[derive(Default)]
-struct Link {
-    addresses: Vec<Address>,
-    /// The position of the agent that answered last.
-    at: usize,
-    name: Option<Name>,
-    /// Counts the agents. A session belongs to one of them.
-    epoch: u64,
-    /// The greatest length of a message that the agent takes.
-    longest: u64,
-    single: bool,
-}
-
-/// A connection to an agent.
-struct Linked {
-    connection: Connection,
-    epoch: u64,
-    longest: u64,
 }
 
 /// A login.
@@ -107,6 +75,20 @@ struct Certain {
     /// The length of its signatures.
     signature: Option<u64>,
 }
+
+/// The operations that `C_SessionCancel` ends: all that there are.
+const OPERATIONS: CK_FLAGS = CKF_ENCRYPT
+    | CKF_DECRYPT
+    | CKF_DIGEST
+    | CKF_SIGN
+    | CKF_SIGN_RECOVER
+    | CKF_VERIFY
+    | CKF_VERIFY_RECOVER
+    | CKF_MESSAGE_ENCRYPT
+    | CKF_MESSAGE_DECRYPT
+    | CKF_MESSAGE_SIGN
+    | CKF_MESSAGE_VERIFY
+    | CKF_FIND_OBJECTS;
 
 /// The position of the signature operation.
 const SIGN: usize = 1;
@@ -160,24 +142,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Application {
     /// Connects to an agent. `single` says that the module may create no threads.
     pub fn start(&self, parameters: Option<&str>, single: bool) -> Result<(), Refusal> {
-        let addresses = Address::all(parameters).map_err(|error| refuse(&error))?;
-        let mut link = lock(&self.link);
-        *link = Link { addresses, single, epoch: link.epoch, ..Link::default() };
-        drop(link);
-        let linked = self.connect(Instant::now())?;
-        self.open.store(true, Ordering::Release);
-        self.put_back(linked);
-        Ok(())
+        self.pool.start(parameters, single)
     }
 
     /// Ends the application.
     pub fn end(&self) {
-        self.open.store(false, Ordering::Release);
-        if let Ok(mut linked) = self.take() {
-            let _ = ask(&mut linked.connection, &Request::End);
-        }
-        lock(&self.link).name = None;
-        lock(&self.idle).clear();
+        self.pool.end();
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).clear();
         lock(&self.logins).clear();
     }
@@ -201,7 +171,7 @@ impl Application {
         };
         match outcome {
             Ok(code) => code,
-            Err(_) if !self.open.load(Ordering::Acquire) => CKR_CRYPTOKI_NOT_INITIALIZED,
+            Err(_) if !self.pool.is_open() => CKR_CRYPTOKI_NOT_INITIALIZED,
             Err(code) => code,
         }
     }
@@ -217,38 +187,48 @@ impl Application {
         // SAFETY: the caller's promise.
         let call = unsafe { read_call(function, arguments) }?;
         let start = Instant::now();
+        // Sessions that end with their agent need none to be closed.
+        if function == Function::C_CloseAllSessions && self.pool.take_now().is_err() {
+            self.close_all(&call);
+            return Ok(CKR_OK);
+        }
         loop {
-            let mut linked = self.take()?;
-            let epoch = linked.epoch;
+            let mut linked = self.pool.take(start)?;
             let connection = &mut linked.connection;
             let framed = begin(connection, 0, 1).and_then(|()| append(connection, &call));
-            if let Err(unfit) = framed.and_then(|()| linked.finish()) {
-                self.put_back(linked);
-                return Err(refusal(unfit));
-            }
-            let connection = &mut linked.connection;
-            let outcome = match exchange(connection) {
+            framed.and_then(|()| linked.finish()).map_err(refusal)?;
+            let logins = (function == Function::C_OpenSession).then(|| lock(&self.logins));
+            let epoch = linked.epoch;
+            let outcome = match exchange(&mut linked.connection) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.take_answer(&call, arguments, answers.first(), epoch) }
                 }
                 Err(lost) => {
-                    self.lost(linked);
-                    if lost.sent && changes(function) || start.elapsed() > PATIENCE {
+                    linked.lost();
+                    if lost.sent && changes(function) || start.elapsed() > self.pool.patience() {
                         return Err(CKR_DEVICE_ERROR);
                     }
                     continue;
                 }
             };
-            let Ok((code, opened)) = outcome else { return Err(CKR_DEVICE_ERROR) };
-            if let Some((slot, session)) = opened
-                && self.resume(&mut linked, slot, session).is_err()
+            let (code, opened) = outcome.map_err(|Malformed| CKR_DEVICE_ERROR)?;
+            if let (Some((slot, session)), Some(mut logins)) = (opened, logins)
+                && resume(&mut logins, &mut linked, slot, session).is_err()
             {
                 // The next call opens the session at another agent.
-                return Ok(code);
+                linked.lost();
             }
-            self.put_back(linked);
             return Ok(code);
+        }
+    }
+
+    /// Forgets the sessions of the slot that a call of `C_CloseAllSessions` names.
+    fn close_all(&self, call: &Call<'_>) {
+        if let [Argument::Number(slot)] = call.arguments[..] {
+            lock(&self.logins).remove(&slot);
+            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            sessions.retain(|_, held| held.slot != slot);
         }
     }
 
@@ -282,13 +262,8 @@ impl Application {
         if changes(call.function) {
             self.certainty.fetch_add(1, Ordering::AcqRel);
         }
-        if call.function == Function::C_CloseAllSessions
-            && let [Argument::Number(slot)] = call.arguments[..]
-        {
-            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-            sessions.retain(|_, held| held.slot != slot);
-            drop(sessions);
-            lock(&self.logins).remove(&slot);
+        if call.function == Function::C_CloseAllSessions {
+            self.close_all(call);
         }
         // SAFETY: the caller's promise.
         unsafe { receive(arguments, &call.arguments, answer.code, &outputs) }?;
@@ -310,56 +285,48 @@ impl Application {
         let call = unsafe { read_call(function, arguments) }?;
         let mut session = lock(&known.session);
         let start = Instant::now();
+        let is_close = function == Function::C_CloseSession;
+        if (is_close || function == Function::C_Logout) && self.pool.take_now().is_err() {
+            // The session and its login ended with their agent.
+            self.leave(handle, &known, is_close);
+            return Ok(CKR_OK);
+        }
         loop {
-            let mut linked = self.take()?;
+            let mut linked = self.pool.take(start)?;
             if known.epoch.load(Ordering::Acquire) != linked.epoch {
-                if function == Function::C_CloseSession {
-                    // It ended with its agent.
-                    self.put_back(linked);
-                    drop(session);
-                    self.remove_session(handle, &known);
+                if is_close {
+                    self.leave(handle, &known, true);
                     return Ok(CKR_OK);
                 }
                 match self.reopen(&known, &mut session, &mut linked) {
-                    Ok(()) => known.epoch.store(linked.epoch, Ordering::Release),
+                    Ok(()) => {}
                     Err(Some(_)) => {
-                        self.lost(linked);
-                        if start.elapsed() > PATIENCE {
+                        linked.lost();
+                        if start.elapsed() > self.pool.patience() {
                             return Err(CKR_DEVICE_ERROR);
                         }
                         continue;
                     }
                     Err(None) => {
-                        self.put_back(linked);
-                        drop(session);
-                        self.remove_session(handle, &known);
+                        self.leave(handle, &known, true);
                         return Err(CKR_SESSION_HANDLE_INVALID);
                     }
                 }
             }
             let connection = &mut linked.connection;
             let framed = begin(connection, session.handle, session.waiting.len() + 1);
-            for (_, waiting) in &session.waiting {
-                connection.frame().extend(waiting);
-            }
+            session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));
             let at = connection.frame().len();
-            if let Err(unfit) = framed.and_then(|()| append(connection, &call)) {
-                self.put_back(linked);
-                return Err(refusal(unfit));
-            }
+            framed.and_then(|()| append(connection, &call)).map_err(refusal)?;
             let encoded = &connection.frame()[at..];
             // SAFETY: the caller's promise.
-            let here = unsafe { self.answer_here(&mut session, &call, arguments, encoded) };
-            if let Some(code) = here {
-                self.put_back(linked);
+            if let Some(code) = unsafe { self.answer_here(&mut session, &call, arguments, encoded) } {
                 return Ok(code);
             }
             let initial =
                 starts(function).map(|at_operation| (at_operation, connection.frame()[at..].to_vec()));
-            if let Err(unfit) = linked.finish() {
-                self.put_back(linked);
-                return Err(refusal(unfit));
-            }
+            linked.finish().map_err(refusal)?;
+            let logins = is_close.then(|| lock(&self.logins));
             let outcome = match exchange(&mut linked.connection) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
@@ -368,20 +335,56 @@ impl Application {
                     }
                 }
                 Err(lost) => {
-                    self.lost(linked);
+                    linked.lost();
                     let once = changes(function) || session.state != State::default();
-                    if lost.sent && once || start.elapsed() > PATIENCE {
+                    if lost.sent && (once || !self.is_clear(&known, &session, start))
+                        || start.elapsed() > self.pool.patience()
+                    {
                         return Err(CKR_DEVICE_ERROR);
                     }
                     continue;
                 }
             };
-            self.put_back(linked);
-            if function == Function::C_CloseSession && outcome == Ok(CKR_OK) {
-                drop(session);
-                self.remove_session(handle, &known);
+            if let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
+                self.forget(handle, &known, &mut logins);
             }
             return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
+        }
+    }
+
+    /// Cancels the operations of a session that had none before a call whose answer was lost. The
+    /// call may have started one. Returns whether the call may be sent again.
+    fn is_clear(&self, held: &Held, session: &Session, start: Instant) -> bool {
+        let Ok(mut linked) = self.pool.take(start) else { return false };
+        if held.epoch.load(Ordering::Acquire) != linked.epoch {
+            return true;
+        }
+        let call =
+            Call { function: Function::C_SessionCancel, arguments: vec![Argument::Number(OPERATIONS)] };
+        let connection = &mut linked.connection;
+        let framed = begin(connection, session.handle, 1).and_then(|()| append(connection, &call));
+        if framed.and_then(|()| linked.finish()).is_err() {
+            return false;
+        }
+        let outcome =
+            exchange(&mut linked.connection).map(|answers| answers.first().map(|answer| answer.code));
+        match outcome {
+            Ok(code) => code == Some(CKR_OK),
+            Err(_) => {
+                linked.lost();
+                // The next connection shows whether the agent has ended.
+                true
+            }
+        }
+    }
+
+    /// Forgets a login, and the session if it ended.
+    fn leave(&self, handle: CK_SESSION_HANDLE, held: &Held, is_session: bool) {
+        let mut logins = lock(&self.logins);
+        if is_session {
+            self.forget(handle, held, &mut logins);
+        } else {
+            logins.remove(&held.slot);
         }
     }
 
@@ -404,7 +407,7 @@ impl Application {
             let is_free = session.state.operations >> operation & 1 == 0 && !is_waiting(operation);
             let holds =
                 certain.certainty == self.certainty.load(Ordering::Acquire) && certain.call == encoded;
-            if is_free && holds && session.waiting.len() + 1 < protocol::MAX_CALLS {
+            if is_free && holds && session.waiting.len() + 1 < wire::MAX_CALLS {
                 session.waiting.push((operation, encoded.to_vec()));
                 return Some(CKR_OK);
             }
@@ -491,11 +494,10 @@ impl Application {
 
     /// Forgets a session. The last session on a token ends the login. If it was only the last one
     /// that is open at its agent, the next one logs in again.
-    fn remove_session(&self, handle: CK_SESSION_HANDLE, gone: &Held) {
+    fn forget(&self, handle: CK_SESSION_HANDLE, gone: &Held, logins: &mut HashMap<u64, Login>) {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         sessions.remove(&handle);
         let mut left = sessions.values().filter(|held| held.slot == gone.slot).peekable();
-        let mut logins = lock(&self.logins);
         if left.peek().is_none() {
             logins.remove(&gone.slot);
         } else if let Some(login) = logins.get_mut(&gone.slot)
@@ -505,24 +507,12 @@ impl Application {
         }
     }
 
-    /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket,
-    /// the next call fails with the code that says so.
-    fn resume(&self, linked: &mut Linked, slot: u64, session: u64) -> Result<(), Lost> {
-        let mut logins = lock(&self.logins);
-        let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != linked.epoch) else {
-            return Ok(());
-        };
-        // Other sessions wait here, so that none of them calls before the login.
-        ask(&mut linked.connection, &Request::Resume { session, ticket: Bytes::new(&login.ticket) })?;
-        login.epoch = linked.epoch;
-        Ok(())
-    }
-
     /// Opens a session again at another agent. Fails with `None` if it had something that is lost.
     fn reopen(&self, held: &Held, session: &mut Session, linked: &mut Linked) -> Result<(), Option<Lost>> {
         if session.state != State::default() {
             return Err(None);
         }
+        let mut logins = lock(&self.logins);
         let connection = &mut linked.connection;
         let arguments = vec![
             Argument::Number(held.slot),
@@ -534,7 +524,7 @@ impl Application {
         let opened = {
             begin(connection, 0, 1).map_err(|_| None)?;
             append(connection, &Call { function: Function::C_OpenSession, arguments }).map_err(|_| None)?;
-            protocol::finish(connection.frame()).map_err(|_| None)?;
+            wire::finish(connection.frame()).map_err(|_| None)?;
             let answers = exchange(connection).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
             // The other agent may have another token in this slot.
@@ -542,7 +532,9 @@ impl Application {
             let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
             u64::from_ne_bytes(bytes.ok_or(None)?)
         };
-        self.resume(linked, held.slot, opened).map_err(Some)?;
+        resume(&mut logins, linked, held.slot, opened).map_err(Some)?;
+        // While the logins are locked: a close in another thread sees which sessions are open.
+        held.epoch.store(linked.epoch, Ordering::Release);
         session.handle = opened;
         Ok(())
     }
@@ -562,112 +554,6 @@ impl Application {
         let held = Held { slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
         sessions.insert(new, Arc::new(held));
         new
-    }
-
-    /// Returns a connection that no other call uses.
-    fn take(&self) -> Result<Linked, Refusal> {
-        let start = Instant::now();
-        let epoch = lock(&self.link).epoch;
-        while let Some(linked) = { lock(&self.idle).pop() } {
-            if linked.epoch == epoch && !linked.connection.is_dead() {
-                return Ok(linked);
-            }
-        }
-        self.connect(start)
-    }
-
-    fn put_back(&self, mut linked: Linked) {
-        linked.connection.wipe();
-        let mut idle = lock(&self.idle);
-        if idle.len() < KEPT && self.open.load(Ordering::Acquire) {
-            idle.push(linked);
-        }
-    }
-
-    /// Drops a connection that failed, and those that wait: the agent has ended.
-    fn lost(&self, linked: Linked) {
-        drop(linked);
-        lock(&self.idle).clear();
-    }
-
-    /// Connects to an agent, the one that answered last first, and joins the application there. If
-    /// the agent does not know the application, a new one begins.
-    fn connect(&self, start: Instant) -> Result<Linked, Refusal> {
-        let mut link = lock(&self.link);
-        let mut last = "no address".to_owned();
-        loop {
-            for _ in 0..link.addresses.len() {
-                let address = link.addresses[link.at].clone();
-                match self.link_to(&mut link, &address) {
-                    Ok(linked) => return Ok(linked),
-                    Err(Failure::Refused(reason)) => return Err(refuse(&reason)),
-                    Err(Failure::Lost(error)) => last = format!("{address:?}: {error}"),
-                }
-                link.at = (link.at + 1) % link.addresses.len();
-            }
-            // `C_Initialize` does not wait, so that a missing agent shows at once.
-            if start.elapsed() > PATIENCE || !self.open.load(Ordering::Acquire) {
-                return Err(refuse(&last));
-            }
-            drop(link);
-            thread::sleep(RETRY);
-            link = lock(&self.link);
-        }
-    }
-
-    fn link_to(&self, link: &mut Link, address: &Address) -> Result<Linked, Failure> {
-        let mut connection = Connection::open(address).map_err(|error| Failure::Lost(error.to_string()))?;
-        let version = protocol::VERSION;
-        if let Some(application) = link.name {
-            let request = Request::Join { version, application };
-            match ask(&mut connection, &request).map_err(|lost| Failure::Lost(lost.error.to_string()))? {
-                Reply::Started { .. } => return Ok(link.linked(connection)),
-                Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
-                _ => {}
-            }
-            // The agent has ended, or is another one.
-            link.name = None;
-            connection = Connection::open(address).map_err(|error| Failure::Lost(error.to_string()))?;
-        }
-        let request = Request::Start { version, single: link.single };
-        match ask(&mut connection, &request).map_err(|lost| Failure::Lost(lost.error.to_string()))? {
-            Reply::Started { application, longest, .. } => {
-                link.name = Some(application);
-                link.epoch += 1;
-                link.longest = longest;
-                Ok(link.linked(connection))
-            }
-            Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
-            _ => Err(Failure::Lost("an answer of another protocol".to_owned())),
-        }
-    }
-}
-
-impl Link {
-    fn linked(&self, connection: Connection) -> Linked {
-        Linked { connection, epoch: self.epoch, longest: self.longest }
-    }
-}
-
-enum Failure {
-    Refused(String),
-    Lost(String),
-}
-
-/// Says on standard error why there is no agent: the code of `C_Initialize` does not.
-fn refuse(reason: &str) -> Refusal {
-    eprintln!("libjeton_client: no agent: {reason}");
-    CKR_GENERAL_ERROR
-}
-
-impl Linked {
-    /// Ends the frame. Fails if the agent takes no message of this length.
-    fn finish(&mut self) -> Result<(), Unfit> {
-        let frame = self.connection.frame();
-        if frame.len() as u64 > self.longest {
-            return Err(Unfit::TooLong);
-        }
-        protocol::finish(frame)
     }
 }
 
@@ -691,12 +577,12 @@ fn refusal(unfit: Unfit) -> Refusal {
 
 /// Starts a request with calls.
 fn begin(connection: &mut Connection, session: u64, count: usize) -> Result<(), Unfit> {
-    protocol::start(connection.frame());
+    wire::start(connection.frame());
     append(connection, &Request::Calls { session, count: count as u8 })
 }
 
 fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Unfit> {
-    protocol::append(value, connection.frame())
+    wire::append(value, connection.frame())
 }
 
 /// Sends a request with calls. Returns the answers.
@@ -704,21 +590,29 @@ fn exchange(connection: &mut Connection) -> Result<Vec<Answer<'_>>, Lost> {
     let malformed = || Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
     let mut rest = connection.exchange()?;
     let mut answers = Vec::new();
-    match protocol::take(&mut rest) {
+    match wire::take(&mut rest) {
         Ok(Reply::Answers) => {}
         _ => return Err(malformed()),
     }
     while !rest.is_empty() {
-        answers.push(protocol::take(&mut rest).map_err(|Malformed| malformed())?);
+        answers.push(wire::take(&mut rest).map_err(|Malformed| malformed())?);
     }
     Ok(answers)
 }
 
-/// Sends a request. Returns the reply.
-fn ask<'a>(connection: &'a mut Connection, request: &Request<'_>) -> Result<Reply<'a>, Lost> {
-    let malformed = |Malformed| Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
-    protocol::encode(request, connection.frame()).map_err(|unfit| malformed(unfit.into()))?;
-    protocol::decode(connection.exchange()?).map_err(malformed)
+/// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
+/// next call fails with the code that says so.
+fn resume(
+    logins: &mut HashMap<u64, Login>,
+    linked: &mut Linked<'_>,
+    slot: u64,
+    session: u64,
+) -> Result<(), Lost> {
+    let epoch = linked.epoch;
+    let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != epoch) else { return Ok(()) };
+    linked.connection.ask(&Request::Resume { session, ticket: Bytes::new(&login.ticket) })?;
+    login.epoch = epoch;
+    Ok(())
 }
 
 /// Gives each argument what the function wrote for it.

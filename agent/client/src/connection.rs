@@ -1,18 +1,31 @@
 //! Where the agent is, and connections to it.
 
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
-use jeton_agent_wire::MAX_MESSAGE;
 use jeton_agent_wire::channel::{Channel, KEPT};
+use jeton_agent_wire::{self as wire, MAX_MESSAGE, Malformed, Reply, Request};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
 
 /// The place of the agent if nothing names one.
 const DEFAULT: &str = "unix:/run/jeton/agent.socket";
 /// The configuration file of the machine.
 const MACHINE: &str = "/etc/jeton/jeton.toml";
+
+/// How long a call waits for an agent that does not answer, in seconds.
+const TIMEOUT: u64 = 10;
+/// How long an agent may take for a new connection, and for its first answer there.
+const BRIEF: Duration = Duration::from_secs(2);
+/// After this time without an answer, a call asks on another connection whether the agent lives. A
+/// key generation may take minutes.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Where an agent is.
 #[derive(Debug, Clone)]
@@ -42,7 +55,7 @@ enum Named {
 
 /// The section `[agent]` of `jeton.toml`.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct Section {
     /// `unix:/PATH` or `tls://HOST:PORT`; several are separated by commas.
     address: String,
@@ -52,6 +65,8 @@ struct Section {
     key: Option<PathBuf>,
     /// The PEM file with the certificates that the agent's certificate must lead to.
     authority: Option<PathBuf>,
+    /// How long a call waits for an agent that does not answer, in seconds.
+    timeout_seconds: Option<u64>,
 }
 
 impl Section {
@@ -119,10 +134,15 @@ struct Given {
 
 impl Address {
     /// Returns the agents that the library parameters, the environment or the configuration file
-    /// names.
-    pub fn all(parameters: Option<&str>) -> Result<Vec<Self>, String> {
+    /// names, and how long a call waits for them.
+    pub fn all(parameters: Option<&str>) -> Result<(Vec<Self>, Duration), String> {
         let section = Section::find(parameters)?;
-        section.address.split(',').map(|one| section.parse(one.trim())).collect()
+        let seconds = section.timeout_seconds.unwrap_or(TIMEOUT);
+        if !(1..=600).contains(&seconds) {
+            return Err(format!("[agent] timeout-seconds: {seconds} is not 1 to 600"));
+        }
+        let all: Result<_, _> = section.address.split(',').map(|one| section.parse(one.trim())).collect();
+        Ok((all?, Duration::from_secs(seconds)))
     }
 }
 
@@ -132,12 +152,14 @@ mod tls {
     use std::io;
     use std::net::{TcpStream, ToSocketAddrs};
     use std::sync::Arc;
+    use std::time::Duration;
 
-    use jeton_agent_wire::tls::{self, HANDSHAKE, Tls};
+    use jeton_agent_wire::tls::{self, Tls};
+    use rustix::net::sockopt;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
 
-    use super::Section;
+    use super::{BRIEF, SILENCE, Section};
 
     /// An agent on another host.
     #[derive(Clone)]
@@ -180,11 +202,16 @@ mod tls {
         pub fn open(&self) -> io::Result<Tls> {
             let mut last = io::Error::from(io::ErrorKind::NotFound);
             for address in self.address.to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, HANDSHAKE) {
+                match TcpStream::connect_timeout(&address, BRIEF) {
                     Ok(stream) => {
+                        // The connection fails when the host has vanished.
+                        sockopt::set_socket_keepalive(&stream, true)?;
+                        sockopt::set_tcp_keepidle(&stream, Duration::from_secs(5))?;
+                        sockopt::set_tcp_keepintvl(&stream, BRIEF)?;
+                        sockopt::set_tcp_user_timeout(&stream, 10_000)?;
                         let configuration = Arc::clone(&self.configuration);
                         let connection = ClientConnection::new(configuration, self.name.clone());
-                        return Tls::new(connection.map_err(io::Error::other)?, stream);
+                        return Tls::new(connection.map_err(io::Error::other)?, stream, BRIEF, SILENCE);
                     }
                     Err(error) => last = error,
                 }
@@ -195,25 +222,56 @@ mod tls {
 }
 
 /// The descriptors of the connections, for a forked child, which must close them without a lock.
-static OPEN: [AtomicI32; 256] = [const { AtomicI32::new(-1) }; 256];
+struct Places {
+    descriptors: [AtomicI32; 256],
+    /// Further places. They are never freed.
+    more: OnceLock<&'static Self>,
+}
+
+static OPEN: Places = Places::new();
+
+impl Places {
+    const fn new() -> Self {
+        Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceLock::new() }
+    }
+
+    /// Puts a descriptor in a free place.
+    fn put(&'static self, descriptor: RawFd) -> &'static AtomicI32 {
+        let mut places = self;
+        loop {
+            let free = |place: &&AtomicI32| {
+                place.compare_exchange(-1, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            if let Some(place) = places.descriptors.iter().find(free) {
+                return place;
+            }
+            places = places.more.get_or_init(|| Box::leak(Box::new(Self::new())));
+        }
+    }
+}
 
 /// Closes the connections of the parent. Called in the child of a fork, so it is async-signal-safe.
 pub fn close_all() {
-    for place in &OPEN {
-        let descriptor = place.swap(-1, Ordering::Relaxed);
-        if descriptor >= 0 {
-            // SAFETY: a descriptor that this library opened. The child uses no object of the
-            // parent.
-            unsafe { libc::close(descriptor) };
+    let mut places = Some(&OPEN);
+    while let Some(Places { descriptors, more }) = places {
+        for place in descriptors {
+            let descriptor = place.swap(-1, Ordering::Relaxed);
+            if descriptor >= 0 {
+                // SAFETY: a descriptor that this library opened. The child uses no object of the
+                // parent.
+                unsafe { libc::close(descriptor) };
+            }
         }
+        places = more.get().copied();
     }
 }
 
 /// A connection to an agent.
 pub struct Connection {
     channel: Channel,
+    address: Address,
     /// The place of the descriptor in [`OPEN`].
-    place: Option<&'static AtomicI32>,
+    place: &'static AtomicI32,
 }
 
 /// An exchange that failed.
@@ -231,16 +289,12 @@ impl Connection {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = processors.saturating_sub(1).max(1);
         let channel = match address {
-            Address::Unix(path) => Channel::new(UnixStream::connect(path)?, most, KEPT),
+            Address::Unix(path) => Channel::new(connect(path)?, most, KEPT),
             #[cfg(feature = "tls")]
             Address::Tls(host) => Channel::new(host.open()?, most, KEPT),
         };
-        let descriptor = channel.descriptor();
-        let free = |place: &&AtomicI32| {
-            place.compare_exchange(-1, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        };
-        let place = OPEN.iter().find(free);
-        Ok(Self { channel, place })
+        let place = OPEN.put(channel.descriptor());
+        Ok(Self { channel, address: address.clone(), place })
     }
 
     /// Returns whether the agent has closed the connection.
@@ -253,12 +307,33 @@ impl Connection {
         &mut self.channel.frame
     }
 
-    /// Sends the frame and returns the message that answers it.
+    /// Sends the frame and returns the message that answers it. Waits while the agent lives.
     pub fn exchange(&mut self) -> Result<&[u8], Lost> {
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
-        self.channel.receive(MAX_MESSAGE, |_| true).map_err(|error| Lost { sent: true, error })?;
+        while let Err(error) = self.channel.receive(MAX_MESSAGE, |_| true) {
+            if error.kind() != io::ErrorKind::WouldBlock || !lives(&self.address) {
+                return Err(Lost { sent: true, error });
+            }
+        }
         Ok(self.channel.parts().0)
+    }
+
+    /// Sends a request and returns the reply.
+    pub fn ask(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
+        let malformed = |Malformed| Lost { sent: true, error: io::ErrorKind::InvalidData.into() };
+        wire::encode(request, self.frame()).map_err(|unfit| malformed(unfit.into()))?;
+        wire::decode(self.exchange()?).map_err(malformed)
+    }
+
+    /// The same for the first request of a connection, which the agent answers at once.
+    pub fn ask_briefly(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
+        let lost = |error| Lost { sent: true, error };
+        let malformed = |Malformed| lost(io::ErrorKind::InvalidData.into());
+        wire::encode(request, self.frame()).map_err(|unfit| malformed(unfit.into()))?;
+        self.channel.send().map_err(|error| Lost { sent: false, error })?;
+        self.channel.receive(MAX_MESSAGE, |_| true).map_err(lost)?;
+        wire::decode(self.channel.parts().0).map_err(malformed)
     }
 
     /// Wipes both messages, which may have a PIN or a key.
@@ -269,8 +344,21 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            place.store(-1, Ordering::Relaxed);
-        }
+        self.place.store(-1, Ordering::Relaxed);
     }
+}
+
+/// Returns whether an agent answers on a new connection.
+fn lives(address: &Address) -> bool {
+    let nothing = Request::Join { version: wire::VERSION, application: [0; 32] };
+    Connection::open(address).is_ok_and(|mut other| other.ask_briefly(&nothing).is_ok())
+}
+
+/// Connects to a socket of this host. Does not wait for long if its queue is full.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(BRIEF))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(SILENCE))?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }

@@ -28,6 +28,7 @@ use jeton_agent_wire::{Function, Parameter, functions};
 mod application;
 mod capture;
 mod connection;
+mod pool;
 mod sent;
 
 use application::Application;

@@ -15,9 +15,6 @@ use rustls::{Connection, RootCertStore};
 use crate::channel::{receive, transmit};
 use crate::wait::Stream;
 
-/// How long a peer may take for its handshake.
-pub const HANDSHAKE: Duration = Duration::from_secs(5);
-
 /// A TCP connection whose bytes can be asked for without sleeping.
 struct Socket {
     stream: TcpStream,
@@ -47,11 +44,17 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Shakes hands, within [`HANDSHAKE`].
-    pub fn new(connection: impl Into<Connection>, stream: TcpStream) -> io::Result<Self> {
+    /// Shakes hands, within this time. Afterwards, each part of a message may take the time `progress`,
+    /// in both directions: see [`Channel::receive`](crate::channel::Channel::receive).
+    pub fn new(
+        connection: impl Into<Connection>,
+        stream: TcpStream,
+        handshake: Duration,
+        progress: Duration,
+    ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let mut tls = Self { connection: connection.into(), socket: Socket { stream, flags: 0 } };
-        let end = Instant::now() + HANDSHAKE;
+        let end = Instant::now() + handshake;
         while tls.connection.is_handshaking() {
             // A peer that sends its bytes one by one has no more time than another.
             let left = end.saturating_duration_since(Instant::now());
@@ -67,8 +70,8 @@ impl Tls {
             }
         }
         tls.flush()?;
-        tls.socket.stream.set_read_timeout(None)?;
-        tls.socket.stream.set_write_timeout(None)?;
+        tls.socket.stream.set_read_timeout(Some(progress))?;
+        tls.socket.stream.set_write_timeout(Some(progress))?;
         Ok(tls)
     }
 

@@ -1,0 +1,299 @@
+//! The connections of the application: those that wait for the next call, and how new ones are made
+//! while agents end, stop and come back.
+//!
+//! Locks are taken in the order of the fields of [`Pool`], and no call of a socket happens under
+//! `link` or `idle`.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cryptoki_sys::*;
+use jeton_agent_wire::{self as wire, Application as Name, Reply, Request, Unfit};
+
+use crate::connection::{Address, Connection, Lost};
+
+/// The time between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(20);
+/// The time between two attempts to connect while no agent answers and calls fail at once.
+const PROBE: Duration = Duration::from_millis(200);
+/// Connections that are kept for the next call. More are closed after their call.
+const KEPT: usize = 64;
+
+/// A code that is not `CKR_OK`.
+pub type Refusal = CK_RV;
+
+/// The connections of the application.
+#[derive(Default)]
+pub struct Pool {
+    /// Whether a thread connects. The others wait for it.
+    connects: Mutex<bool>,
+    connected: Condvar,
+    link: Mutex<Link>,
+    idle: Mutex<Vec<Line>>,
+    /// Whether the application is between `C_Initialize` and `C_Finalize`.
+    is_open: AtomicBool,
+}
+
+/// What the agent knows the application by.
+#[derive(Default)]
+struct Link {
+    addresses: Arc<[Address]>,
+    /// How long a call waits for an agent that does not answer.
+    patience: Duration,
+    /// The position of the agent that answered last.
+    at: usize,
+    name: Option<Name>,
+    /// Counts the agents. A session belongs to one of them.
+    epoch: u64,
+    /// The greatest length of a message that the agent takes.
+    longest: u64,
+    single: bool,
+    /// Since when no agent answers.
+    lost: Option<Instant>,
+    /// When the last attempt to connect ended.
+    tried: Option<Instant>,
+}
+
+/// A connection to an agent.
+pub struct Line {
+    pub connection: Connection,
+    /// The number of the agent: see [`Link::epoch`].
+    pub epoch: u64,
+    longest: u64,
+}
+
+/// A connection that one call uses. It goes back to the pool when it is dropped, unless it was lost.
+pub struct Linked<'a> {
+    pool: &'a Pool,
+    line: Option<Line>,
+}
+
+/// The right to connect.
+struct Turn<'a>(&'a Pool);
+
+enum Failure {
+    Refused(String),
+    Lost(String),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// Connects to the first agent that answers. `single` says that the module may create no
+    /// threads.
+    pub fn start(&self, parameters: Option<&str>, single: bool) -> Result<(), Refusal> {
+        let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
+        let mut link = lock(&self.link);
+        let (addresses, epoch) = (addresses.into(), link.epoch);
+        *link = Link { addresses, patience, single, epoch, ..Link::default() };
+        drop(link);
+        // `C_Initialize` does not wait, so that a missing agent shows at once.
+        let linked = self.connect(Duration::ZERO).map_err(|reason| refuse(&reason))?;
+        self.is_open.store(true, Ordering::Release);
+        drop(linked);
+        Ok(())
+    }
+
+    /// Ends the application at the agent.
+    pub fn end(&self) {
+        self.is_open.store(false, Ordering::Release);
+        if let Ok(mut linked) = self.take_now() {
+            let _ = linked.connection.ask(&Request::End);
+        }
+        lock(&self.link).name = None;
+        lock(&self.idle).clear();
+    }
+
+    /// Returns whether the application is between `C_Initialize` and `C_Finalize`.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Returns how long a call waits for an agent that does not answer.
+    pub fn patience(&self) -> Duration {
+        lock(&self.link).patience
+    }
+
+    /// Returns a connection that no other call uses, within the time that a call waits. `start` is
+    /// the start of the call.
+    pub fn take(&self, start: Instant) -> Result<Linked<'_>, Refusal> {
+        self.take_within(self.patience().saturating_sub(start.elapsed()))
+    }
+
+    /// Returns a connection if an agent answers now.
+    pub fn take_now(&self) -> Result<Linked<'_>, Refusal> {
+        self.take_within(Duration::ZERO)
+    }
+
+    fn take_within(&self, time: Duration) -> Result<Linked<'_>, Refusal> {
+        let epoch = lock(&self.link).epoch;
+        while let Some(line) = { lock(&self.idle).pop() } {
+            if line.epoch == epoch && !line.connection.is_dead() {
+                return Ok(Linked { pool: self, line: Some(line) });
+            }
+        }
+        self.connect(time).map_err(|_| CKR_DEVICE_ERROR)
+    }
+
+    /// Connects to an agent, the one that answered last first, and joins the application there. If
+    /// the agent does not know the application, a new one begins. Tries at least once, unless no
+    /// agent has answered for the time that a call waits: then a call fails at once, and one now and
+    /// then tries. Returns the reason of a failure.
+    fn connect(&self, time: Duration) -> Result<Linked<'_>, String> {
+        let start = Instant::now();
+        loop {
+            let away = || "no agent answers".to_owned();
+            let turn = self.turn(time.saturating_sub(start.elapsed())).ok_or_else(away)?;
+            let is_away = {
+                let link = lock(&self.link);
+                let is_away = link.lost.is_some_and(|lost| lost.elapsed() > link.patience);
+                if is_away && link.tried.is_some_and(|tried| tried.elapsed() < PROBE) {
+                    return Err(away());
+                }
+                is_away
+            };
+            let reason = match self.attempt() {
+                Ok(line) => return Ok(Linked { pool: self, line: Some(line) }),
+                Err(Failure::Refused(reason)) => return Err(reason),
+                Err(Failure::Lost(reason)) => reason,
+            };
+            drop(turn);
+            if is_away || start.elapsed() >= time {
+                return Err(reason);
+            }
+            thread::sleep(RETRY);
+        }
+    }
+
+    /// Waits for the right to connect. `None` if another thread has it for this time.
+    fn turn(&self, time: Duration) -> Option<Turn<'_>> {
+        let connects = lock(&self.connects);
+        let waited = self.connected.wait_timeout_while(connects, time, |connects| *connects);
+        let (mut connects, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *connects {
+            return None;
+        }
+        *connects = true;
+        Some(Turn(self))
+    }
+
+    /// Tries each agent once.
+    fn attempt(&self) -> Result<Line, Failure> {
+        let (addresses, first) = {
+            let link = lock(&self.link);
+            (Arc::clone(&link.addresses), link.at)
+        };
+        let mut reason = "no address".to_owned();
+        for at in (first..first + addresses.len()).map(|at| at % addresses.len()) {
+            match self.link_to(&addresses[at]) {
+                Ok(line) => {
+                    let mut link = lock(&self.link);
+                    (link.at, link.lost, link.tried) = (at, None, None);
+                    return Ok(line);
+                }
+                Err(Failure::Lost(error)) => reason = format!("{:?}: {error}", addresses[at]),
+                refused => return refused,
+            }
+        }
+        let mut link = lock(&self.link);
+        link.lost.get_or_insert_with(Instant::now);
+        link.tried = Some(Instant::now());
+        Err(Failure::Lost(reason))
+    }
+
+    fn link_to(&self, address: &Address) -> Result<Line, Failure> {
+        let open = || Connection::open(address).map_err(|error| Failure::Lost(error.to_string()));
+        let lost = |lost: Lost| Failure::Lost(lost.error.to_string());
+        let (name, single) = {
+            let link = lock(&self.link);
+            (link.name, link.single)
+        };
+        let version = wire::VERSION;
+        if let Some(application) = name {
+            let mut connection = open()?;
+            match connection.ask_briefly(&Request::Join { version, application }).map_err(lost)? {
+                Reply::Started { .. } => {
+                    let link = lock(&self.link);
+                    return Ok(Line { connection, epoch: link.epoch, longest: link.longest });
+                }
+                Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
+                // The agent has ended, or is another one.
+                _ => {}
+            }
+        }
+        let mut connection = open()?;
+        match connection.ask_briefly(&Request::Start { version, single }).map_err(lost)? {
+            Reply::Started { application, longest, .. } => {
+                let mut link = lock(&self.link);
+                link.name = Some(application);
+                link.epoch += 1;
+                link.longest = longest;
+                Ok(Line { connection, epoch: link.epoch, longest })
+            }
+            Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
+            _ => Err(Failure::Lost("an answer of another protocol".to_owned())),
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.connects) = false;
+        self.0.connected.notify_one();
+    }
+}
+
+impl Linked<'_> {
+    /// Drops a connection that failed, and those that wait: the agent has ended.
+    pub fn lost(mut self) {
+        self.line = None;
+        lock(&self.pool.idle).clear();
+    }
+
+    /// Ends the frame. Fails if the agent takes no message of this length.
+    pub fn finish(&mut self) -> Result<(), Unfit> {
+        let longest = self.longest;
+        let frame = self.connection.frame();
+        if frame.len() as u64 > longest {
+            return Err(Unfit::TooLong);
+        }
+        wire::finish(frame)
+    }
+}
+
+impl Deref for Linked<'_> {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        // Only `lost` takes the line, and it takes this value too.
+        self.line.as_ref().expect("a connection")
+    }
+}
+
+impl DerefMut for Linked<'_> {
+    fn deref_mut(&mut self) -> &mut Line {
+        self.line.as_mut().expect("a connection")
+    }
+}
+
+impl Drop for Linked<'_> {
+    fn drop(&mut self) {
+        let Some(mut line) = self.line.take() else { return };
+        line.connection.wipe();
+        let mut idle = lock(&self.pool.idle);
+        if idle.len() < KEPT && self.pool.is_open() {
+            idle.push(line);
+        }
+    }
+}
+
+/// Says on standard error why there is no agent: the code of `C_Initialize` does not.
+fn refuse(reason: &str) -> Refusal {
+    eprintln!("libjeton_client: no agent: {reason}");
+    CKR_GENERAL_ERROR
+}
