@@ -167,7 +167,7 @@ pub fn case() {
     // So few that they are used up while processes are killed.
     let limit = 2 * rounds;
     let directory = keys(limit);
-    let mut random = Random::new();
+    let mut random = Random::new("JETON_CRASH_SEED");
     let start = |random: &mut Random| {
         let reserve = [1, 1, 5][random.below(3) as usize];
         Process::start("counted", &directory, reserve)
@@ -227,5 +227,5 @@ pub fn power_child() {
 }
 
 pub fn power_case() {
-    Process::start("counted power", &keys(LIMIT), Random::new().below(u64::MAX)).echo();
+    Process::start("counted power", &keys(LIMIT), Random::new("JETON_CRASH_SEED").below(u64::MAX)).echo();
 }

@@ -65,7 +65,7 @@ pub fn child() {
             }
         }
     }
-    let mut random = Random::new();
+    let mut random = Random::new("JETON_CRASH_SEED");
     let all = runs.len();
     let mut done = 0;
     while !runs.is_empty() && Instant::now() < until {

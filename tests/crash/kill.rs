@@ -12,7 +12,7 @@ pub fn case() {
     let rounds = rounds();
     let directory = token();
     unlock(&client(&directory, u32::MAX), &pin(0));
-    let mut random = Random::new();
+    let mut random = Random::new("JETON_CRASH_SEED");
     let mut counts = Counts::default();
     // The number of the last PIN that was seen. Worker 0 changes the PIN to the next number.
     let mut known = 0;

@@ -92,7 +92,7 @@ fn work_on(sizes: Sizes) {
     for slot in &slots {
         pair(&one, user(&one, *slot, PIN), Kind::P256, &none().stored().label("shared"));
     }
-    let seed = Random::new().below(u64::MAX);
+    let seed = Random::new("JETON_CRASH_SEED").below(u64::MAX);
     let start = |place: usize| {
         // Each process adds the numbers of its threads to its seed.
         let seed = seed.wrapping_add((place * threads) as u64);

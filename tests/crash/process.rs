@@ -13,6 +13,7 @@ use jeton::error::Result;
 use jeton::id::SlotId;
 use jeton::module::User;
 use jeton_child::Child;
+pub use jeton_child::Random;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -197,30 +198,4 @@ pub fn unlock(client: &Client, pin: &[u8]) {
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
     client.module.init_pin(session, pin).expect("the user's PIN");
     client.module.close_session(session).expect("a session");
-}
-
-/// Random numbers (Steele, Lea, Flood: SplitMix64). [`Random::new`] prints its seed.
-/// `JETON_CRASH_SEED` sets the seed, to repeat a run.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new() -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-        let seed = number("JETON_CRASH_SEED", now.as_nanos() as u64);
-        println!("JETON_CRASH_SEED={seed}");
-        Self(seed)
-    }
-
-    pub fn seeded(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns a number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % end
-    }
 }

@@ -474,7 +474,7 @@ pub fn child() {
 
 pub fn case() {
     let mut left = Vec::new();
-    let mut random = Random::new();
+    let mut random = Random::new("JETON_CRASH_SEED");
     let wanted: String = number("JETON_CRASH_BACKEND", String::new());
     for provider in Provider::ALL.iter().filter(|provider| provider.name.contains(&wanted)) {
         let directory = Directory::new();

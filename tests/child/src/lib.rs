@@ -16,6 +16,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+mod random;
+
+pub use random::Random;
+
 /// The variable that holds the role of a child.
 const ROLE: &str = "JETON_CHILD";
 

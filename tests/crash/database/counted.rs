@@ -65,7 +65,7 @@ pub fn case() {
         let url = format!("postgresql://host@localhost:{}/postgres", proxy.port);
         (directory_of(&first, host, &url), proxy)
     });
-    let mut random = Random::new();
+    let mut random = Random::new("JETON_CRASH_SEED");
     let start = |random: &mut Random, place: usize| {
         let reserve = [1, 1, 5][random.below(3) as usize];
         Process::start("counted hosts", &hosts[place % HOSTS].0, (reserve, &store))

@@ -115,7 +115,7 @@ impl Workers {
         let directory = Directory::new();
         directory.use_url(url);
         token_in(&directory, &pin(0));
-        let (random, counts) = (Random::new(), Counts::default());
+        let (random, counts) = (Random::new("JETON_CRASH_SEED"), Counts::default());
         Self { directory, random, running: Vec::new(), dead: Vec::new(), started: 0, pin: 0, counts }
     }
 
