@@ -1,6 +1,8 @@
 //! Two agents and two clients, each in its own network namespace. A link fails without a FIN, and a
 //! peer stops. The namespaces need root.
 
+#[path = "common/authority.rs"]
+mod authority;
 mod common;
 #[path = "../../tests/crash/database/namespaces.rs"]
 #[allow(dead_code, reason = "the tests of PostgreSQL use the address of the bridge")]
@@ -10,13 +12,14 @@ mod token;
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
+use authority::{Authority, serial};
 use common::{Agent, parameters_of};
 use cryptoki_sys::*;
-use jeton_agent_wire::channel::status;
+use jeton_agent_wire::status::status;
 use jeton_child::{Child, say};
 use jeton_client::{Access, Attribute, Failure, Mechanism, ObjectHandle, Session, User};
 use jeton_peers::PIN;
@@ -98,25 +101,13 @@ fn signs(child: &mut Child, limit: Duration) -> Option<CK_RV> {
     child.hear(limit).ok()
 }
 
-fn openssl(directory: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    command.args(arguments.split(' ')).current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null());
-    assert!(command.status().expect("openssl").success(), "openssl {arguments}");
-}
-
 /// Makes the certificates, and the rules of agents that listen on this port. Returns the parameters
 /// of a client of the agents at these addresses.
 fn tls(directory: &Path, port: u16, addresses: &[&str]) -> String {
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
-    openssl(directory, &format!("req -x509 {key} -subj /CN=ca -keyout ca.key -out ca.pem"));
-    let names = addresses.iter().map(|address| format!(",IP:{address}")).collect::<String>();
-    for name in ["agent", "client"] {
-        let names = format!("subjectAltName=DNS:{name}{names}");
-        // The default configuration would make an authority.
-        let issuer = "req -config /dev/null -x509 -CA ca.pem -CAkey ca.key";
-        let files = format!("-subj /CN={name} -keyout {name}.key -out {name}.pem");
-        openssl(directory, &format!("{issuer} {key} -addext {names} {files}"));
-    }
+    let ca = Authority::new(directory, "ca");
+    let names = addresses.iter().map(|address| format!("ip:{address}")).collect::<Vec<_>>();
+    ca.issue_for("agent", &names, serial(1));
+    ca.issue("client", serial(2));
     let path = directory.display();
     let rules = format!(
         "[[client]]\n[tls]\nlisten = '0.0.0.0:{port}'\ncertificate = '{path}/agent.pem'\n\

@@ -203,7 +203,7 @@ fn end_of(text: &str) -> String {
 fn status(socket: &Path) -> Option<Status> {
     let (sender, receiver) = mpsc::channel();
     let socket = socket.to_owned();
-    thread::spawn(move || sender.send(jeton_agent_wire::channel::status(&socket)));
+    thread::spawn(move || sender.send(jeton_agent_wire::status::status(&socket)));
     receiver.recv_timeout(LIMIT + MARGIN).ok()?.ok()
 }
 
