@@ -208,8 +208,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     assert!(start.elapsed() < SILENT, "the agent keeps peers that say nothing");
 
     // A certificate that is revoked now: the connection ends, and there is no other.
-    let revoked = ["revoked.example", "web.example"];
-    revoke(directory, &revoked);
+    ca.revoke(&[serial(4), serial(2)]);
     agent.signal(rustix::process::Signal::HUP);
     common::until("a revoked certificate goes on", || sign(&session, own).is_err());
     drop(session);
