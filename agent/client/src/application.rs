@@ -313,6 +313,10 @@ impl Application {
                     }
                 }
             }
+            if is_close {
+                // What waits would start an operation that ends at once.
+                session.waiting.clear();
+            }
             let connection = &mut linked.connection;
             let framed = begin(connection, session.handle, session.waiting.len() + 1);
             session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cryptoki_sys::{CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_USER};
 use jeton_agent::connections::Agent;
-use jeton_agent::peer::Peer;
+use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
 use jeton_agent_wire::argument::Input;
@@ -107,15 +107,13 @@ pub fn read(bytes: &[u8]) {
         });
         *runs += 1;
         if runs.is_multiple_of(RUNS) {
-            agent.end();
+            agent.stop();
             token.write_files();
             *agent = start(token);
         }
         let sent = Sent::new(&beginning(), bytes);
-        agent.serve_peer(
-            sent,
-            &Peer::User { uid: 60_000, groups: Vec::new(), has_all_groups: true, unit: None },
-        );
+        let (uid, groups, has_all_groups, unit, process) = (60_000, Vec::new(), true, Unit::None, 0);
+        agent.serve_peer(sent, Peer::User { uid, groups, has_all_groups, unit, process });
     });
 }
 
