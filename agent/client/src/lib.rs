@@ -16,7 +16,7 @@
 )]
 #![allow(clippy::too_many_arguments, reason = "the specification's")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -76,15 +76,11 @@ fn alone(work: impl FnOnce() -> CK_RV) -> CK_RV {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
     let mut single = false;
-    let mut parameters = None;
+    let mut parameters: Option<&str> = None;
     if !arguments.is_null() {
         // SAFETY: not null; the application passes CK_C_INITIALIZE_ARGS.
         let given = unsafe { arguments.cast::<CK_C_INITIALIZE_ARGS>().read_unaligned() };
         single = given.flags & CKF_LIBRARY_CANT_CREATE_OS_THREADS != 0;
-        if !given.pReserved.is_null() {
-            // SAFETY: the library parameters, which NSS introduced: a string.
-            parameters = unsafe { CStr::from_ptr(given.pReserved.cast()) }.to_str().ok();
-        }
         let callbacks = [
             given.CreateMutex.is_some(),
             given.DestroyMutex.is_some(),
@@ -98,6 +94,11 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
         // The application's own mutexes cannot be used.
         if some && given.flags & CKF_OS_LOCKING_OK == 0 {
             return CKR_CANT_LOCK;
+        }
+        // SAFETY: NULL, or the library parameters.
+        match unsafe { read_parameters(given.pReserved.cast()) } {
+            Ok(text) => parameters = text,
+            Err(code) => return code,
         }
     }
     alone(|| {
@@ -122,6 +123,32 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
             Err(code) => code,
         }
     })
+}
+
+/// The greatest length of the library parameters, and the lowest address of a string, as in
+/// `abi/src/init.rs`, which this module does not link.
+const MAX_PARAMETERS: usize = 16 * 1024;
+const LOWEST_ADDRESS: usize = 4096;
+
+/// Returns the library parameters, which NSS introduced: a string.
+///
+/// # Safety
+///
+/// The pointer is `NULL`, a number below [`LOWEST_ADDRESS`], or the address of a string.
+unsafe fn read_parameters<'a>(pointer: *const u8) -> Result<Option<&'a str>, CK_RV> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // PKCS#11 3.2, C_Initialize: a pReserved other than NULL is CKR_ARGUMENTS_BAD. Test suites pass
+    // (void *)1.
+    if pointer.addr() < LOWEST_ADDRESS {
+        return Err(CKR_ARGUMENTS_BAD);
+    }
+    // SAFETY: bytes are read one by one up to the NUL that the caller promises.
+    let len = (0..MAX_PARAMETERS).find(|index| unsafe { pointer.add(*index).read() } == 0);
+    // SAFETY: these bytes have just been read.
+    let text = unsafe { std::slice::from_raw_parts(pointer, len.ok_or(CKR_ARGUMENTS_BAD)?) };
+    std::str::from_utf8(text).map(Some).map_err(|_| CKR_ARGUMENTS_BAD)
 }
 
 #[unsafe(no_mangle)]
