@@ -317,7 +317,7 @@ fn user(kind: u64) -> User {
 /// Returns what a session has besides itself.
 fn state(module: &Module, session: u64) -> State {
     let seen = module.with_session(SessionHandle(session), |session| {
-        Ok(State { operations: session.active(), objects: session.has_session_objects() })
+        Ok(State { operations: session.active(), objects: session.session_objects() as u64 })
     });
     seen.unwrap_or_default()
 }

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton::error::Error;
+use jeton::id::ObjectHandle;
 use jeton::module::Module;
 use jeton::quota::Permit;
+use jeton::token::with_handle;
 use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::wait::Stream;
 use jeton_agent_wire::{self as wire, Application as Name, Malformed, Reply, Request};
@@ -244,10 +246,16 @@ impl Connection<'_> {
         budget: &mut Budget,
     ) -> Result<(), Malformed> {
         let request: Request<'_> = wire::take(&mut message)?;
-        if let (Request::Calls { session, count }, Some((_, application))) = (&request, &self.application) {
+        if let (Request::Calls { session, count, object }, Some((_, application))) =
+            (&request, &self.application)
+        {
             wire::start(frame);
             wire::append(&Reply::Answers, frame)?;
-            self.calls(application, *session, *count, message, frame, budget)?;
+            let mut calls = || self.calls(application, *session, *count, message, frame, budget);
+            match object {
+                0 => calls(),
+                object => with_handle(ObjectHandle(*object), calls),
+            }?;
             return Ok(wire::finish(frame)?);
         }
         if !message.is_empty() {

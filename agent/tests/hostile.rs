@@ -4,13 +4,13 @@ mod common;
 
 use std::ffi::c_void;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent_client as _;
 use common::{Agent, parameters, socket};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
-use jeton_client::Module;
+use jeton_client::{Access, Module};
 use jeton_peers::Known;
 
 fn module() -> Module {
@@ -85,4 +85,52 @@ fn a_forked_child_has_no_connection() {
     for waiting in threads {
         assert_ne!(waiting.join().expect("a thread"), CKR_OK);
     }
+}
+
+fn signal(agent: &Agent, signal: i32) {
+    // SAFETY: kill(2) takes numbers.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, signal) }, 0);
+}
+
+#[test]
+fn a_stopped_agent_is_an_error_of_the_device() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let agent = Agent::start(directory.path());
+    let module = module();
+    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    let slot = module.slots(false).expect("slots")[0];
+    signal(&agent, libc::SIGSTOP);
+    let start = Instant::now();
+    let failure = module.slots(false).expect_err("a stopped agent answers");
+    assert!(matches!(failure.code, CKR_DEVICE_ERROR), "{failure}");
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    signal(&agent, libc::SIGCONT);
+    thread::sleep(Duration::from_millis(300));
+    assert!(module.slots(false).is_ok());
+    assert!(module.open_session(slot, Access::ReadOnly).is_err(), "there is no token");
+    module.finalize().expect("a module");
+}
+
+#[test]
+fn calls_fail_at_once_after_one_has_waited() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let module = module();
+    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    agent.kill();
+    let start = Instant::now();
+    module.close_all_sessions(jeton_client::SlotId(0)).expect("an answer without an agent");
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(module.slots(false).expect_err("no agent").code, CKR_DEVICE_ERROR);
+    let waited = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(module.slots(false).expect_err("no agent").code, CKR_DEVICE_ERROR);
+    }
+    assert!(waited.elapsed() < Duration::from_secs(1));
+    agent.replace();
+    thread::sleep(Duration::from_millis(300));
+    assert!(module.slots(false).is_ok());
+    module.finalize().expect("a module");
 }

@@ -290,6 +290,8 @@ struct AgentRules {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     authority: Option<PathBuf>,
+    #[serde(rename = "timeout-seconds")]
+    timeout_seconds: Option<u64>,
 }
 
 /// The `[stateful]` section: how the uses of keys are counted.

@@ -156,9 +156,9 @@ impl Session {
         self.token.set_logouts(logouts);
     }
 
-    /// Returns whether the application has session objects on the token.
-    pub fn has_session_objects(&self) -> bool {
-        self.token.has_session_objects()
+    /// Returns the number of session objects that the application has on the token.
+    pub fn session_objects(&self) -> usize {
+        self.token.session_objects()
     }
 
     /// `C_DigestInit`

@@ -228,9 +228,9 @@ impl ClientToken {
         had
     }
 
-    /// Returns whether any session has a session object.
-    pub(crate) fn has_session_objects(&self) -> bool {
-        self.session_objects.get().is_some_and(Objects::has_sessions)
+    /// Returns the number of session objects of the application.
+    pub(crate) fn session_objects(&self) -> usize {
+        self.session_objects.get().map_or(0, Objects::len)
     }
 
     /// Ends the login. Destroys private session objects. Wipes private objects from memory if no
@@ -359,9 +359,15 @@ impl ClientToken {
 
     /// Adds a session object. Returns its new handle.
     fn insert_in_session(&self, object: Object) -> ObjectHandle {
-        let handle = self.token.objects.new_handle();
-        let entry = self.entry(object, Tag::default());
-        self.session_objects.get_or_init(Objects::default).insert(handle, entry);
+        let objects = self.session_objects.get_or_init(Objects::default);
+        let handle = match objects::asked().filter(|handle| objects.is_private(*handle).is_none()) {
+            Some(handle) => {
+                self.token.objects.skip_to(handle);
+                handle
+            }
+            None => self.token.objects.new_handle(),
+        };
+        objects.insert(handle, self.entry(object, Tag::default()));
         handle
     }
 

@@ -39,6 +39,7 @@ mod uses;
 mod walk;
 
 pub use client::{ClientToken, Identity};
+pub use objects::with_handle;
 pub(crate) use pin::fits;
 pub(crate) use rewrite::{NewPins, Rekey, Sealing, Serials};
 

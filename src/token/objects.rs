@@ -4,6 +4,7 @@
 //! A token object that is loaded from the store has only its row in memory until its record is
 //! read.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +42,28 @@ pub(super) fn stored_handle(id: i64) -> ObjectHandle {
 /// Returns a handle with this number of an application. Only the low bits of the number count.
 pub(super) fn counted(handle: ObjectHandle, number: u64) -> ObjectHandle {
     ObjectHandle(handle.0 & !COUNTED | number << COUNTED.trailing_zeros() & COUNTED)
+}
+
+/// The largest handle that an agent may ask for: see [`with_handle`].
+const MOST_ASKED: u64 = 1 << 40;
+
+thread_local! {
+    static ASKED: Cell<Option<ObjectHandle>> = const { Cell::new(None) };
+}
+
+/// Runs `work`. The first session object that it makes in this thread has this handle, unless another
+/// object of the application has it. So an agent makes an object of an earlier agent again.
+pub fn with_handle<T>(handle: ObjectHandle, work: impl FnOnce() -> T) -> T {
+    let fits = (BUILT_IN + 1..=MOST_ASKED).contains(&handle.0);
+    ASKED.set(fits.then_some(handle));
+    let outcome = work();
+    ASKED.set(None);
+    outcome
+}
+
+/// Returns the handle that [`with_handle`] asks for, once.
+pub(super) fn asked() -> Option<ObjectHandle> {
+    ASKED.take()
 }
 
 /// The objects with their handles. A handle is never reused.
@@ -178,14 +201,19 @@ impl Objects {
         })
     }
 
-    /// Returns whether any session has an object.
-    pub(super) fn has_sessions(&self) -> bool {
-        !self.by_session.is_empty()
+    /// Returns the number of objects.
+    pub(super) fn len(&self) -> usize {
+        self.by_handle.len()
     }
 
     /// Returns a handle for a session object, which no object has had.
     pub(super) fn new_handle(&self) -> ObjectHandle {
         ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Counts a handle as given, and those below it.
+    pub(super) fn skip_to(&self, handle: ObjectHandle) {
+        self.last.fetch_max(handle.0 - BUILT_IN, Ordering::Relaxed);
     }
 
     /// Adds an object with a new handle.

@@ -24,7 +24,7 @@ use crate::pool::{Linked, Pool, Refusal};
 use crate::sent::Sent;
 
 /// The application between `C_Initialize` and `C_Finalize`. A thread locks its session, then
-/// `logins`, then `sessions`, and then those of the pool.
+/// `logins`, then `sessions`, then `copies`, and then those of the pool.
 #[derive(Default)]
 pub struct Application {
     pool: Pool,
@@ -33,9 +33,23 @@ pub struct Application {
     /// The logins of the application, by slot. Locked while a session is opened or closed at the
     /// agent: the last session of a token ends the login there.
     logins: Mutex<HashMap<u64, Login>>,
+    /// The session objects that can be made again, by slot and handle.
+    copies: Mutex<HashMap<(u64, CK_OBJECT_HANDLE), Copied>>,
     /// Changes with each call after which an `Init` function may have another outcome.
     certainty: AtomicU64,
 }
+
+/// A session object that is a copy of a token object, and was not changed. OpenSSL's provider signs
+/// with such a copy and keeps its handle, so it is made again at another agent.
+struct Copied {
+    /// The session that it belongs to.
+    session: CK_SESSION_HANDLE,
+    /// The call of `C_CopyObject` that made it.
+    call: Vec<u8>,
+}
+
+/// The bit of the handle of a token object.
+const STORED: CK_OBJECT_HANDLE = 1 << 60;
 
 /// A login.
 struct Login {
@@ -47,6 +61,8 @@ struct Login {
 
 /// A session, with what is read while another thread uses it.
 struct Held {
+    /// Its handle in the application.
+    handle: CK_SESSION_HANDLE,
     slot: u64,
     /// The serial number of the token.
     serial: Vec<u8>,
@@ -149,6 +165,7 @@ impl Application {
     pub fn end(&self) {
         self.pool.end();
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.copies).clear();
         lock(&self.logins).clear();
     }
 
@@ -227,6 +244,7 @@ impl Application {
     fn close_all(&self, call: &Call<'_>) {
         if let [Argument::Number(slot)] = call.arguments[..] {
             lock(&self.logins).remove(&slot);
+            lock(&self.copies).retain(|(at, _), _| *at != slot);
             let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
             sessions.retain(|_, held| held.slot != slot);
         }
@@ -298,7 +316,13 @@ impl Application {
                     self.leave(handle, &known, true);
                     return Ok(CKR_OK);
                 }
+                let had_operations = session.state.operations != 0;
                 match self.reopen(&known, &mut session, &mut linked) {
+                    // The operations ended with their agent.
+                    Ok(()) if had_operations => {
+                        session.state.operations = 0;
+                        return Err(CKR_DEVICE_ERROR);
+                    }
                     Ok(()) => {}
                     Err(Some(_)) => {
                         linked.lost();
@@ -340,7 +364,7 @@ impl Application {
                 }
                 Err(lost) => {
                     linked.lost();
-                    let once = changes(function) || session.state != State::default();
+                    let once = changes(function) || session.state.operations != 0;
                     if lost.sent && (once || !self.is_clear(&known, &session, start))
                         || start.elapsed() > self.pool.patience()
                     {
@@ -468,6 +492,7 @@ impl Application {
             session.certain[SIGN].signature = Some(u64::from_ne_bytes(len));
         }
         self.note_login(held, function, answer);
+        self.note_copy(held, call, answer);
         let mut outputs = answer.outputs.clone();
         let mut block;
         if answer.otp
@@ -481,6 +506,59 @@ impl Application {
         // SAFETY: the caller's promise.
         unsafe { receive(arguments, &call.arguments, answer.code, &outputs) }?;
         Ok(answer.code)
+    }
+
+    /// Keeps what makes a copy of a token object again, until it is changed or destroyed.
+    fn note_copy(&self, held: &Held, call: &Call<'_>, answer: &Answer<'_>) {
+        let copies = || lock(&self.copies);
+        match (call.function, &call.arguments[..], &answer.outputs[..]) {
+            _ if answer.code != CKR_OK => {}
+            (Function::C_CopyObject, [Argument::Number(source), ..], [handle]) if source & STORED != 0 => {
+                let handle = handle[..].try_into().map_or(STORED, u64::from_ne_bytes);
+                let mut encoded = Vec::new();
+                if handle & STORED == 0 && wire::append(call, &mut encoded).is_ok() {
+                    copies().insert((held.slot, handle), Copied { session: held.handle, call: encoded });
+                }
+            }
+            (
+                Function::C_SetAttributeValue | Function::C_DestroyObject,
+                [Argument::Number(handle), ..],
+                _,
+            ) => {
+                copies().remove(&(held.slot, *handle));
+            }
+            // The private session objects end with the login.
+            (Function::C_Logout, ..) => copies().retain(|(slot, _), _| *slot != held.slot),
+            _ => {}
+        }
+    }
+
+    /// Returns whether the application has no session objects on a token but such that can be made
+    /// again.
+    fn has_only_copies(&self, slot: u64, objects: u64) -> bool {
+        objects == 0 || lock(&self.copies).keys().filter(|(at, _)| *at == slot).count() as u64 >= objects
+    }
+
+    /// Makes the copies of a session again. Fails with `None` if one cannot be made.
+    fn copy_again(&self, held: &Held, session: u64, linked: &mut Linked<'_>) -> Result<(), Option<Lost>> {
+        let copies: Vec<_> = {
+            let all = lock(&self.copies);
+            let of_session = all.iter().filter(|(_, copied)| copied.session == held.handle);
+            of_session.map(|((_, handle), copied)| (*handle, copied.call.clone())).collect()
+        };
+        for (object, call) in copies {
+            let connection = &mut linked.connection;
+            wire::start(connection.frame());
+            append(connection, &Request::Calls { session, count: 1, object }).map_err(|_| None)?;
+            connection.frame().extend(&call);
+            wire::finish(connection.frame()).map_err(|_| None)?;
+            let answers = exchange(connection).map_err(Some)?;
+            let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
+            if answer.outputs.first().map(|handle| &handle[..]) != Some(&object.to_ne_bytes()[..]) {
+                return Err(None);
+            }
+        }
+        Ok(())
     }
 
     /// Keeps the ticket of a login until the logout.
@@ -499,6 +577,7 @@ impl Application {
     /// Forgets a session. The last session on a token ends the login. If it was only the last one
     /// that is open at its agent, the next one logs in again.
     fn forget(&self, handle: CK_SESSION_HANDLE, gone: &Held, logins: &mut HashMap<u64, Login>) {
+        lock(&self.copies).retain(|_, copied| copied.session != handle);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         sessions.remove(&handle);
         let mut left = sessions.values().filter(|held| held.slot == gone.slot).peekable();
@@ -513,10 +592,36 @@ impl Application {
 
     /// Opens a session again at another agent. Fails with `None` if it had something that is lost.
     fn reopen(&self, held: &Held, session: &mut Session, linked: &mut Linked) -> Result<(), Option<Lost>> {
-        if session.state != State::default() {
+        if !self.has_only_copies(held.slot, session.state.objects) {
             return Err(None);
         }
         let mut logins = lock(&self.logins);
+        self.reopen_alone(held, session, linked, &mut logins)?;
+        // A call may use a copy that belongs to another session. A session that another thread uses
+        // is opened by that thread.
+        let others: Vec<_> = {
+            let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+            let copies = lock(&self.copies);
+            let owners = copies.values().filter_map(|copied| sessions.get(&copied.session));
+            owners.filter(|other| other.slot == held.slot).map(Arc::clone).collect()
+        };
+        for other in others {
+            if other.epoch.load(Ordering::Acquire) != linked.epoch
+                && let Ok(mut session) = other.session.try_lock()
+            {
+                self.reopen_alone(&other, &mut session, linked, &mut logins)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen_alone(
+        &self,
+        held: &Held,
+        session: &mut Session,
+        linked: &mut Linked,
+        logins: &mut HashMap<u64, Login>,
+    ) -> Result<(), Option<Lost>> {
         let connection = &mut linked.connection;
         let arguments = vec![
             Argument::Number(held.slot),
@@ -536,7 +641,8 @@ impl Application {
             let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
             u64::from_ne_bytes(bytes.ok_or(None)?)
         };
-        resume(&mut logins, linked, held.slot, opened).map_err(Some)?;
+        resume(logins, linked, held.slot, opened).map_err(Some)?;
+        self.copy_again(held, opened, linked)?;
         // While the logins are locked: a close in another thread sees which sessions are open.
         held.epoch.store(linked.epoch, Ordering::Release);
         session.handle = opened;
@@ -555,7 +661,8 @@ impl Application {
         let (state, waiting, certain) = Default::default();
         let session = Session { flags, handle, state, waiting, certain };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        let held = Held { slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
+        let held =
+            Held { handle: new, slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
         sessions.insert(new, Arc::new(held));
         new
     }
@@ -582,7 +689,7 @@ fn refusal(unfit: Unfit) -> Refusal {
 /// Starts a request with calls.
 fn begin(connection: &mut Connection, session: u64, count: usize) -> Result<(), Unfit> {
     wire::start(connection.frame());
-    append(connection, &Request::Calls { session, count: count as u8 })
+    append(connection, &Request::Calls { session, count: count as u8, object: 0 })
 }
 
 fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Unfit> {

@@ -26,6 +26,8 @@ const BRIEF: Duration = Duration::from_secs(2);
 /// After this time without an answer, a call asks on another connection whether the agent lives. A
 /// key generation may take minutes.
 const SILENCE: Duration = Duration::from_secs(2);
+/// How long an agent may take no byte of a message. It may wait for the memory of the client first.
+const STUCK: Duration = Duration::from_secs(8);
 
 /// Where an agent is.
 #[derive(Debug, Clone)]
@@ -159,7 +161,7 @@ mod tls {
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
 
-    use super::{BRIEF, SILENCE, Section};
+    use super::{BRIEF, SILENCE, STUCK, Section};
 
     /// An agent on another host.
     #[derive(Clone)]
@@ -211,7 +213,7 @@ mod tls {
                         sockopt::set_tcp_user_timeout(&stream, 10_000)?;
                         let configuration = Arc::clone(&self.configuration);
                         let connection = ClientConnection::new(configuration, self.name.clone());
-                        return Tls::new(connection.map_err(io::Error::other)?, stream, BRIEF, SILENCE);
+                        return Tls::new(connection.map_err(io::Error::other)?, stream, BRIEF, [SILENCE, STUCK]);
                     }
                     Err(error) => last = error,
                 }
@@ -360,5 +362,6 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(BRIEF))?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(SILENCE))?;
     net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(STUCK))?;
     Ok(socket.into())
 }

@@ -90,7 +90,7 @@ impl Peer {
         function: Function,
         arguments: Vec<Argument<'_>>,
     ) -> Option<Returned> {
-        let mut message = encoded(&Request::Calls { session, count: 1 });
+        let mut message = encoded(&Request::Calls { session, count: 1, object: 0 });
         protocol::append(&Call { function, arguments }, &mut message).expect("a message");
         let reply = self.ask(&message)?;
         let mut rest = &reply[..];

@@ -70,6 +70,8 @@ pub enum Request<'a> {
         session: u64,
         /// The number of calls, at most [`MAX_CALLS`].
         count: u8,
+        /// The handle of the session object that the call makes again after a restart; otherwise 0.
+        object: u64,
     },
     /// `C_Finalize`: ends the application.
     End,
@@ -173,8 +175,8 @@ pub struct Answer<'a> {
 pub struct State {
     /// The active operations: a bit for each.
     pub operations: u16,
-    /// Whether the application has session objects on the token.
-    pub objects: bool,
+    /// The number of session objects that the application has on the token.
+    pub objects: u64,
 }
 
 /// The number of bytes of a length.

@@ -44,13 +44,13 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Shakes hands, within this time. Afterwards, each part of a message may take the time `progress`,
-    /// in both directions: see [`Channel::receive`](crate::channel::Channel::receive).
+    /// Shakes hands, within this time. Afterwards, each part of a message may take the time `progress`
+    /// until it is received or sent: see [`Channel::receive`](crate::channel::Channel::receive).
     pub fn new(
         connection: impl Into<Connection>,
         stream: TcpStream,
         handshake: Duration,
-        progress: Duration,
+        progress: [Duration; 2],
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let mut tls = Self { connection: connection.into(), socket: Socket { stream, flags: 0 } };
@@ -70,8 +70,8 @@ impl Tls {
             }
         }
         tls.flush()?;
-        tls.socket.stream.set_read_timeout(Some(progress))?;
-        tls.socket.stream.set_write_timeout(Some(progress))?;
+        tls.socket.stream.set_read_timeout(Some(progress[0]))?;
+        tls.socket.stream.set_write_timeout(Some(progress[1]))?;
         Ok(tls)
     }
 

@@ -137,7 +137,7 @@ fn beginning() -> Vec<u8> {
         [(0, Function::C_OpenSession, open), (SESSION, Function::C_Login, login)]
     {
         protocol::start(&mut frame);
-        protocol::append(&Request::Calls { session, count: 1 }, &mut frame).expect("a request");
+        protocol::append(&Request::Calls { session, count: 1, object: 0 }, &mut frame).expect("a request");
         protocol::append(&Call { function, arguments }, &mut frame).expect("a call");
         protocol::finish(&mut frame).expect("a frame");
         all.extend(&frame);
