@@ -242,3 +242,52 @@ fn clients_go_on_after_a_thousand_kills() {
 fn clients_go_on_after_two_hundred_kills_of_two_agents() {
     on_a_database(200);
 }
+
+/// What OpenSSL's pkcs11-provider does: it copies the key to a session object in one session, keeps
+/// the handle, and signs in another session.
+#[test]
+fn a_copy_of_a_key_keeps_its_handle() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    prepare(&common::parameters(directory.path()));
+    let module = load(&common::parameters(directory.path()));
+    let slot = module.slots(true).expect("slots")[0];
+    let owner = module.open_session(slot, Access::ReadOnly).expect("a session");
+    owner.login(User::User, Some(PIN)).expect("a login");
+    let key = owner.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let session_object = Attribute::flag(CKA_TOKEN, false);
+    // The handles before it belong to objects that are gone.
+    let copy = || owner.copy_object(key, std::slice::from_ref(&session_object)).expect("a copy");
+    let (gone, copy) = (copy(), copy());
+    owner.destroy_object(gone).expect("an object");
+    let user = module.open_session(slot, Access::ReadOnly).expect("a session");
+    let sign = |session: &Session| {
+        let mechanism = Mechanism::new(CKM_ECDSA_SHA256);
+        session.sign_init(&mechanism, copy).and_then(|()| session.sign(b"data", &mut [0; 64]))
+    };
+    assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
+    for _ in 0..5 {
+        agent.replace();
+        assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
+        assert_eq!(sign(&owner).map_err(|failure| failure.code), Ok(64));
+    }
+    // An operation that was active is lost once, and the session and the copy go on.
+    user.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), copy).expect("an operation");
+    user.sign_update(b"part").expect("an operation");
+    agent.replace();
+    assert_eq!(user.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
+    // A new object has another handle, and what was destroyed stays away.
+    let new = owner.copy_object(key, std::slice::from_ref(&session_object)).expect("a copy");
+    assert_ne!(new, copy);
+    owner.destroy_object(copy).expect("an object");
+    agent.replace();
+    assert_eq!(sign(&user).map_err(|failure| failure.code), Err(CKR_KEY_HANDLE_INVALID));
+    // A changed copy is not made again.
+    let label = Attribute::bytes(CKA_LABEL, "other");
+    owner.set_attributes(new, &[label]).expect("an object");
+    agent.replace();
+    assert_eq!(sign(&owner).map_err(|failure| failure.code), Err(CKR_SESSION_HANDLE_INVALID));
+    module.finalize().expect("a module");
+}

@@ -213,7 +213,12 @@ mod tls {
                         sockopt::set_tcp_user_timeout(&stream, 10_000)?;
                         let configuration = Arc::clone(&self.configuration);
                         let connection = ClientConnection::new(configuration, self.name.clone());
-                        return Tls::new(connection.map_err(io::Error::other)?, stream, BRIEF, [SILENCE, STUCK]);
+                        return Tls::new(
+                            connection.map_err(io::Error::other)?,
+                            stream,
+                            BRIEF,
+                            [SILENCE, STUCK],
+                        );
                     }
                     Err(error) => last = error,
                 }
