@@ -47,6 +47,7 @@ const PACKAGES: [(&str, &[&str]); 22] = [
             "driver/peers",
             "driver/pki",
             "tests/child",
+            "tests/programs",
         ],
     ),
     ("driver/pki", &["driver/client"]),

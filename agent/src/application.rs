@@ -1,8 +1,7 @@
 //! Applications, and the calls of their connections.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
@@ -19,29 +18,12 @@ use serde_bytes::Bytes;
 use tracing::warn;
 
 use crate::budget::{Budget, Unserved};
-use crate::connections::{Connection, lock};
 use crate::dispatch::carry_out;
-use crate::policy::Pace;
 use crate::ticket::{Holder, Login};
+use crate::{Application, Connection, lock};
 
 /// The time between two looks for an event of a slot.
 const POLL: Duration = Duration::from_millis(250);
-
-/// An application of a client.
-pub(crate) struct Application {
-    pub(crate) module: Module,
-    /// The client that started it. No other client joins it.
-    pub(crate) client: String,
-    /// The process that started it, if the agent can see it.
-    pub(crate) process: u32,
-    pub(crate) since: Instant,
-    pub(crate) connections: AtomicUsize,
-    /// The functions of which a refusal was logged as an error.
-    pub(crate) refused: Mutex<HashSet<&'static str>>,
-    /// The sessions whose signature operation makes one-time passwords.
-    otp: Mutex<HashSet<u64>>,
-    pub(crate) pace: Pace,
-}
 
 impl Connection<'_> {
     /// Starts an application.

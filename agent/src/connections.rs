@@ -1,11 +1,10 @@
 //! Connections and the clients at their other ends. Each connection has a thread.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,66 +12,26 @@ use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::id::ObjectHandle;
 use jeton::module::Module;
-use jeton::quota::Permit;
 use jeton::token::with_handle;
 use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::wait::Stream;
-use jeton_agent_wire::{self as wire, Application as Name, Malformed, Reply, Request};
+use jeton_agent_wire::{self as wire, Malformed, Reply, Request};
 use tracing::{debug, error, info, warn};
 
-use crate::application::Application;
 use crate::budget::{Budget, WAIT};
-use crate::figures::Latencies;
 use crate::peer::Peer;
-use crate::pins::Pins;
-use crate::register::{Client, Register, Standing};
+use crate::register::{Client, Register};
 use crate::rules::{Rule, Rules, Verdict};
 use crate::ticket::Tickets;
-use crate::tls::{self, Gate};
+use crate::tls;
+use crate::{Agent, Connection, KEPT, PROGRESS, lock};
 
 /// The stack of a connection's thread. ML-DSA of AWS-LC needs the most.
 const STACK: usize = 512 * 1024;
-/// The longest buffer that a connection keeps between two messages. Longer messages take their
-/// memory from the client's quota.
-const KEPT: usize = 64 * 1024;
-/// What a connection takes from the client's quota: both buffers, and as much for its stack and for
-/// small calls.
-pub(crate) const CONNECTION: usize = 4 * KEPT;
-/// How long a peer may take for its first message, and for each part of a message or an answer that
-/// has begun.
-pub(crate) const PROGRESS: Duration = Duration::from_secs(20);
 /// How long an accept loop waits after an error.
 const PAUSE: Duration = Duration::from_millis(50);
 /// What a peer learns that no rule allows.
 const REFUSED: &str = "refused by the rules of the agent";
-
-/// The agent.
-pub struct Agent {
-    /// The module that opened the tokens. Applications join it.
-    pub(crate) module: Module,
-    pub(crate) tickets: Tickets,
-    pub(crate) pins: Pins,
-    pub(crate) applications: Mutex<HashMap<Name, Arc<Application>>>,
-    pub(crate) register: Register,
-    pub(crate) latencies: Latencies,
-    pub(crate) started: Instant,
-    /// The number of threads that may ask for messages without sleeping.
-    asking: usize,
-    gate: Gate,
-}
-
-/// What a thread knows of its connection.
-pub(crate) struct Connection<'a> {
-    pub(crate) agent: &'a Arc<Agent>,
-    pub(crate) standing: Arc<Standing>,
-    /// The memory of the connection.
-    _permit: Permit,
-    pub(crate) application: Option<(Name, Arc<Application>)>,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Agent {
     /// Opens the tokens of the configuration.

@@ -3,7 +3,7 @@
 
 mod application;
 mod budget;
-pub mod connections;
+mod connections;
 mod dispatch;
 mod figures;
 mod given;
@@ -16,3 +16,73 @@ pub mod rules;
 mod state;
 pub mod ticket;
 pub mod tls;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jeton::module::Module;
+use jeton::quota::Permit;
+use jeton_agent_wire::Application as Name;
+
+use figures::Latencies;
+use pins::Pins;
+use policy::Pace;
+use register::{Register, Standing};
+use ticket::Tickets;
+use tls::Gate;
+
+/// The longest buffer that a connection keeps between two messages. Longer messages take their
+/// memory from the client's quota.
+const KEPT: usize = 64 * 1024;
+/// What a connection takes from the client's quota: both buffers, and as much for its stack and for
+/// small calls.
+const CONNECTION: usize = 4 * KEPT;
+/// How long a peer may take for its first message, and for each part of a message or an answer that
+/// has begun.
+const PROGRESS: Duration = Duration::from_secs(20);
+
+/// The agent.
+pub struct Agent {
+    /// The module that opened the tokens. Applications join it.
+    module: Module,
+    tickets: Tickets,
+    pins: Pins,
+    applications: Mutex<HashMap<Name, Arc<Application>>>,
+    register: Register,
+    latencies: Latencies,
+    started: Instant,
+    /// The number of threads that may ask for messages without sleeping.
+    asking: usize,
+    gate: Gate,
+}
+
+/// An application of a client.
+struct Application {
+    module: Module,
+    /// The client that started it. No other client joins it.
+    client: String,
+    /// The process that started it, if the agent can see it.
+    process: u32,
+    since: Instant,
+    connections: AtomicUsize,
+    /// The functions of which a refusal was logged as an error.
+    refused: Mutex<HashSet<&'static str>>,
+    /// The sessions whose signature operation makes one-time passwords.
+    otp: Mutex<HashSet<u64>>,
+    pace: Pace,
+}
+
+/// What a thread knows of its connection.
+struct Connection<'a> {
+    agent: &'a Arc<Agent>,
+    standing: Arc<Standing>,
+    /// The memory of the connection.
+    _permit: Permit,
+    application: Option<(Name, Arc<Application>)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

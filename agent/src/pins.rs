@@ -17,7 +17,7 @@ use tracing::{error, warn};
 use zeroize::Zeroizing;
 
 use crate::application::slot_of;
-use crate::connections::lock;
+use crate::lock;
 use crate::rules::Rule;
 
 /// The wrong PINs of a client for a user of a token that the agent passes on. Half of those that a

@@ -12,9 +12,10 @@ use jeton_agent_wire::{Argument, Call, Function, Malformed};
 use serde_bytes::Bytes;
 use tracing::{debug, error};
 
-use crate::application::{Application, is_user, slot_of};
-use crate::connections::{Connection, lock};
+use crate::Application;
+use crate::application::{is_user, slot_of};
 use crate::rules::{Rule, fits};
+use crate::{Connection, lock};
 
 impl Connection<'_> {
     /// Answers a call that the rule refuses, or that the agent carries out in another way. Returns
@@ -169,5 +170,23 @@ impl Pace {
         *next = Some(turn);
         drop(next);
         std::thread::sleep(turn.saturating_duration_since(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::{Peer, Unit};
+    use crate::rules::Rules;
+
+    #[test]
+    fn calls_after_the_first_second_wait() {
+        let rules = Rules::parse("[[client]]\ncalls-per-second = 100").expect("rules");
+        let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: Unit::None, process: 1 };
+        let verdict = rules.verdict(&root);
+        let rule = verdict.rule().expect("a rule");
+        let (pace, start) = (Pace::default(), Instant::now());
+        (0..150).for_each(|_| pace.wait(rule));
+        assert!(start.elapsed() >= Duration::from_millis(480));
     }
 }

@@ -13,10 +13,10 @@ use jeton_agent_wire::Reply;
 use tracing::{error, warn};
 
 use crate::budget::WAIT;
-use crate::connections::{Agent, CONNECTION, lock};
 use crate::figures::Figures;
 use crate::peer::Peer;
 use crate::rules::{Rules, Verdict};
+use crate::{Agent, CONNECTION, lock};
 
 /// The most connections at the same time. The agent also stays below its limit of descriptors.
 const MOST_CONNECTIONS: usize = 16_384;

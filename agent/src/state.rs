@@ -7,11 +7,11 @@ use cryptoki_sys::*;
 use jeton::module::TokenInfo;
 use jeton_agent_wire::status::{OfApplication, OfClient, OfToken, PinState, Status};
 
-use crate::application::Application;
-use crate::connections::{Agent, lock};
+use crate::Application;
 use crate::figures::Figures;
 use crate::register::Client;
 use crate::rules::label;
+use crate::{Agent, lock};
 
 impl Agent {
     /// Returns what the agent counts.

@@ -17,8 +17,8 @@ use rustls::{ServerConfig, ServerConnection};
 use serde::Deserialize;
 use webpki::EndEntityCert;
 
-use crate::connections::{PROGRESS, lock};
 use crate::peer::Peer;
+use crate::{PROGRESS, lock};
 
 /// The most handshakes at the same time.
 const MOST_HANDSHAKES: usize = 128;

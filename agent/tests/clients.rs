@@ -299,7 +299,7 @@ fn a_client_in_another_container_is_served() {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", common::PROGRAM]);
     let Some(mut agent) = Agent::try_start_with(command, directory.path(), "agent.socket", "") else {
-        return println!("skipped: this system does not let users make namespaces");
+        return jeton_programs::skip("only root can make namespaces on this system");
     };
     let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
     module.initialize(Some(&parameters(directory.path()))).expect("an agent");
@@ -328,8 +328,7 @@ const GROUP: u32 = 64_003;
 fn another_user_of_the_group_reads_and_signals_nothing() {
     let _alone = common::alone();
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root starts processes of other users");
-        return;
+        return jeton_programs::skip("only root can start processes of other users");
     }
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();

@@ -211,12 +211,14 @@ fn on_files(count: usize) {
 }
 
 fn on_a_database(count: usize) {
-    let Some(server) = server::Server::shared() else { return println!("SKIPPED: no PostgreSQL here") };
+    let Some(server) = server::Server::shared() else {
+        return jeton_programs::skip_without("PostgreSQL", &["postgresql"]);
+    };
     let directory = tempfile::tempdir().expect("a directory");
     let store = format!("[store]\nurl = '{}'\nschema = 'agents_{count}'\n", server.url());
     let start = |name| Agent::try_start(directory.path(), name, &store);
     let (Some(one), Some(other)) = (start("one.socket"), start("other.socket")) else {
-        return println!("SKIPPED: an agent without the feature `postgresql`");
+        return jeton_programs::skip("an agent without the feature `postgresql`");
     };
     rounds(count, directory.path(), &mut [one, other]);
 }

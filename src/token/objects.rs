@@ -51,8 +51,8 @@ thread_local! {
     static ASKED: Cell<Option<ObjectHandle>> = const { Cell::new(None) };
 }
 
-/// Runs `work`. The first session object that it makes in this thread has this handle, unless another
-/// object of the application has it. So an agent makes an object of an earlier agent again.
+/// Runs `work`. The first session object that it makes in this thread has this handle, unless
+/// another object of the application has it. So an agent makes an object of an earlier agent again.
 pub fn with_handle<T>(handle: ObjectHandle, work: impl FnOnce() -> T) -> T {
     let fits = (BUILT_IN + 1..=MOST_ASKED).contains(&handle.0);
     ASKED.set(fits.then_some(handle));

@@ -65,7 +65,8 @@ pub struct Line {
     longest: u64,
 }
 
-/// A connection that one call uses. It goes back to the pool when it is dropped, unless it was lost.
+/// A connection that one call uses. It goes back to the pool when it is dropped, unless it was
+/// lost.
 pub struct Linked<'a> {
     pool: &'a Pool,
     line: Option<Line>,
@@ -142,8 +143,8 @@ impl Pool {
 
     /// Connects to an agent, the one that answered last first, and joins the application there. If
     /// the agent does not know the application, a new one begins. Tries at least once, unless no
-    /// agent has answered for the time that a call waits: then a call fails at once, and one now and
-    /// then tries. Returns the reason of a failure.
+    /// agent has answered for the time that a call waits: then calls fail at once, and one of them
+    /// tries after each [`PROBE`]. Returns the reason of a failure.
     fn connect(&self, time: Duration) -> Result<Linked<'_>, String> {
         let start = Instant::now();
         loop {

@@ -1,8 +1,8 @@
 //! The arguments of a call in the client: how each kind is read, and how what the function wrote is
 //! taken back.
 //!
-//! All pointers here are the application's, valid by the contract of PKCS#11. What the agent says is
-//! not trusted: it chooses no pointer, and writes no more than the application's lengths allow.
+//! All pointers here are the application's, valid by the contract of PKCS#11. What the agent says
+//! is not trusted: it chooses no pointer, and writes no more than the application's lengths allow.
 
 use std::ptr::slice_from_raw_parts;
 

@@ -44,8 +44,9 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Shakes hands, within this time. Afterwards, each part of a message may take the time `progress`
-    /// until it is received or sent: see [`Channel::receive`](crate::channel::Channel::receive).
+    /// Shakes hands, within this time. Afterwards, each part of a message may take the time
+    /// `progress` until it is received or sent: see
+    /// [`Channel::receive`](crate::channel::Channel::receive).
     pub fn new(
         connection: impl Into<Connection>,
         stream: TcpStream,

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use cryptoki_sys::{CKF_RW_SESSION, CKF_SERIAL_SESSION, CKU_USER};
-use jeton_agent::connections::Agent;
+use jeton_agent::Agent;
 use jeton_agent::peer::{Peer, Unit};
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
