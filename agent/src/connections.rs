@@ -103,7 +103,8 @@ impl Agent {
         let Some((standing, permit)) = self.register.admit(peer, stream.descriptor()) else { return };
         let mut channel = Channel::new(stream, self.asking, KEPT);
         // Dropped before the channel: the register has no descriptor that is closed.
-        let mut connection = Connection { agent: self, standing, _permit: permit, application: None };
+        let mut connection =
+            Connection { agent: self, standing, _permit: permit, application: None, number: 0 };
         let _ = connection.run(&mut channel);
     }
 }
@@ -205,11 +206,15 @@ impl Connection<'_> {
         budget: &mut Budget,
     ) -> Result<(), Malformed> {
         let request: Request<'_> = wire::take(&mut message)?;
-        if let (Request::Calls { session, count, object }, Some((_, application))) =
+        if let (Request::Calls { session, count, object, number }, Some((_, application))) =
             (&request, &self.application)
         {
+            if *number != self.number.wrapping_add(1) {
+                return Err(Malformed);
+            }
+            self.number = *number;
             wire::start(frame);
-            wire::append(&Reply::Answers, frame)?;
+            wire::append(&Reply::Answers(*number), frame)?;
             let mut calls = || self.calls(application, *session, *count, message, frame, budget);
             match object {
                 0 => calls(),

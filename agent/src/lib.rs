@@ -81,6 +81,8 @@ struct Connection<'a> {
     /// The memory of the connection.
     _permit: Permit,
     application: Option<(Name, Arc<Application>)>,
+    /// The number of the last request with calls.
+    number: u32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -90,7 +90,7 @@ fn handed_over(agent: &Agent, directory: &Path) -> Peer {
     assert!(child.wait().expect("a process").success());
     agent.signal(Signal::CONT);
     stream.set_read_timeout(Some(SILENT)).expect("a socket");
-    Peer(stream)
+    Peer(stream, 0)
 }
 
 #[test]

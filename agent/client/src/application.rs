@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton_agent_wire::channel::wipe;
@@ -31,7 +31,8 @@ pub struct Application {
     sessions: RwLock<HashMap<CK_SESSION_HANDLE, Arc<Held>>>,
     last_session: AtomicU64,
     /// The logins of the application, by slot. Locked while a session is opened or closed at the
-    /// agent: the last session of a token ends the login there.
+    /// agent, and during a login: the last session of a token ends the login there, and a session at
+    /// another agent needs the ticket.
     logins: Mutex<HashMap<u64, Login>>,
     /// The session objects that can be made again, by slot and handle.
     copies: Mutex<HashMap<(u64, CK_OBJECT_HANDLE), Copied>>,
@@ -216,7 +217,7 @@ impl Application {
             framed.and_then(|()| linked.finish()).map_err(refusal)?;
             let logins = (function == Function::C_OpenSession).then(|| lock(&self.logins));
             let epoch = linked.epoch;
-            let outcome = match exchange(&mut linked.connection) {
+            let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.take_answer(&call, arguments, answers.first(), epoch) }
@@ -354,12 +355,22 @@ impl Application {
             let initial =
                 starts(function).map(|at_operation| (at_operation, connection.frame()[at..].to_vec()));
             linked.finish().map_err(refusal)?;
-            let logins = is_close.then(|| lock(&self.logins));
-            let outcome = match exchange(&mut linked.connection) {
+            let is_login = matches!(function, Function::C_Login | Function::C_Logout);
+            let mut logins = (is_close || is_login).then(|| lock(&self.logins));
+            let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe {
-                        self.take_session_answer(&known, &mut session, &call, arguments, initial, &answers)
+                        let logins = logins.as_deref_mut();
+                        self.take_session_answer(
+                            &known,
+                            &mut session,
+                            &call,
+                            arguments,
+                            initial,
+                            &answers,
+                            logins,
+                        )
                     }
                 }
                 Err(lost) => {
@@ -373,7 +384,7 @@ impl Application {
                     continue;
                 }
             };
-            if let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
+            if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
                 self.forget(handle, &known, &mut logins);
             }
             return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
@@ -394,8 +405,9 @@ impl Application {
         if framed.and_then(|()| linked.finish()).is_err() {
             return false;
         }
-        let outcome =
-            exchange(&mut linked.connection).map(|answers| answers.first().map(|answer| answer.code));
+        let patience = Some(self.pool.patience());
+        let outcome = exchange(&mut linked.connection, patience)
+            .map(|answers| answers.first().map(|answer| answer.code));
         match outcome {
             Ok(code) => code == Some(CKR_OK),
             Err(_) => {
@@ -464,6 +476,7 @@ impl Application {
         arguments: &[&dyn Sent],
         initial: Option<(usize, Vec<u8>)>,
         answers: &[Answer<'_>],
+        logins: Option<&mut HashMap<u64, Login>>,
     ) -> Result<CK_RV, Malformed> {
         let waited = std::mem::take(&mut session.waiting);
         let answer = answers.last().ok_or(Malformed)?;
@@ -491,7 +504,9 @@ impl Application {
         {
             session.certain[SIGN].signature = Some(u64::from_ne_bytes(len));
         }
-        self.note_login(held, function, answer);
+        if let Some(logins) = logins {
+            note_login(logins, held, function, answer);
+        }
         self.note_copy(held, call, answer);
         let mut outputs = answer.outputs.clone();
         let mut block;
@@ -548,30 +563,16 @@ impl Application {
         };
         for (object, call) in copies {
             let connection = &mut linked.connection;
-            wire::start(connection.frame());
-            append(connection, &Request::Calls { session, count: 1, object }).map_err(|_| None)?;
+            begin_with(connection, session, 1, object).map_err(|_| None)?;
             connection.frame().extend(&call);
             wire::finish(connection.frame()).map_err(|_| None)?;
-            let answers = exchange(connection).map_err(Some)?;
+            let answers = exchange(connection, Some(self.pool.patience())).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
             if answer.outputs.first().map(|handle| &handle[..]) != Some(&object.to_ne_bytes()[..]) {
                 return Err(None);
             }
         }
         Ok(())
-    }
-
-    /// Keeps the ticket of a login until the logout.
-    fn note_login(&self, held: &Held, function: Function, answer: &Answer<'_>) {
-        if answer.code != CKR_OK {
-            return;
-        }
-        if let (Function::C_Login, Some(ticket)) = (function, answer.kept) {
-            let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
-            lock(&self.logins).insert(held.slot, login);
-        } else if function == Function::C_Logout {
-            lock(&self.logins).remove(&held.slot);
-        }
     }
 
     /// Forgets a session. The last session on a token ends the login. If it was only the last one
@@ -634,7 +635,7 @@ impl Application {
             begin(connection, 0, 1).map_err(|_| None)?;
             append(connection, &Call { function: Function::C_OpenSession, arguments }).map_err(|_| None)?;
             wire::finish(connection.frame()).map_err(|_| None)?;
-            let answers = exchange(connection).map_err(Some)?;
+            let answers = exchange(connection, Some(self.pool.patience())).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
             // The other agent may have another token in this slot.
             answer.kept.filter(|serial| serial[..] == held.serial).ok_or(None)?;
@@ -688,27 +689,67 @@ fn refusal(unfit: Unfit) -> Refusal {
 
 /// Starts a request with calls.
 fn begin(connection: &mut Connection, session: u64, count: usize) -> Result<(), Unfit> {
+    begin_with(connection, session, count, 0)
+}
+
+/// The same for a call that makes the session object with this handle again.
+fn begin_with(connection: &mut Connection, session: u64, count: usize, object: u64) -> Result<(), Unfit> {
+    let number = connection.number.wrapping_add(1);
     wire::start(connection.frame());
-    append(connection, &Request::Calls { session, count: count as u8, object: 0 })
+    append(connection, &Request::Calls { session, count: count as u8, object, number })
 }
 
 fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Unfit> {
     wire::append(value, connection.frame())
 }
 
-/// Sends a request with calls. Returns the answers.
-fn exchange(connection: &mut Connection) -> Result<Vec<Answer<'_>>, Lost> {
+/// Returns how long a call waits for its answer while the agent lives; `None` if the function may
+/// compute or wait for longer.
+fn limit(function: Function, patience: Duration) -> Option<Duration> {
+    use Function as F;
+    let is_long = matches!(
+        function,
+        F::C_WaitForSlotEvent
+            | F::C_InitToken
+            | F::C_GenerateKey
+            | F::C_GenerateKeyPair
+            | F::C_DeriveKey
+            | F::C_UnwrapKey
+            | F::C_UnwrapKeyAuthenticated
+            | F::C_AsyncComplete
+    );
+    (!is_long).then_some(patience)
+}
+
+/// Sends a request with calls. Returns the answers, for which it waits for at most the time
+/// `patience`, if there is one.
+fn exchange(connection: &mut Connection, patience: Option<Duration>) -> Result<Vec<Answer<'_>>, Lost> {
     let malformed = || Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
-    let mut rest = connection.exchange()?;
+    connection.number = connection.number.wrapping_add(1);
+    let number = connection.number;
+    let mut rest = connection.exchange(patience)?;
     let mut answers = Vec::new();
     match wire::take(&mut rest) {
-        Ok(Reply::Answers) => {}
+        Ok(Reply::Answers(of)) if of == number => {}
         _ => return Err(malformed()),
     }
     while !rest.is_empty() {
         answers.push(wire::take(&mut rest).map_err(|Malformed| malformed())?);
     }
     Ok(answers)
+}
+
+/// Keeps the ticket of a login until the logout.
+fn note_login(logins: &mut HashMap<u64, Login>, held: &Held, function: Function, answer: &Answer<'_>) {
+    if answer.code != CKR_OK {
+        return;
+    }
+    if let (Function::C_Login, Some(ticket)) = (function, answer.kept) {
+        let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
+        logins.insert(held.slot, login);
+    } else if function == Function::C_Logout {
+        logins.remove(&held.slot);
+    }
 }
 
 /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the

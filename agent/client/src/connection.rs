@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jeton_agent_wire::channel::{Channel, KEPT};
 use jeton_agent_wire::{self as wire, MAX_MESSAGE, Malformed, Reply, Request};
@@ -276,6 +276,8 @@ pub fn close_all() {
 /// A connection to an agent.
 pub struct Connection {
     channel: Channel,
+    /// The number of the last request with calls.
+    pub number: u32,
     address: Address,
     /// The place of the descriptor in [`OPEN`].
     place: &'static AtomicI32,
@@ -301,7 +303,7 @@ impl Connection {
             Address::Tls(host) => Channel::new(host.open()?, most, KEPT),
         };
         let place = OPEN.put(channel.descriptor());
-        Ok(Self { channel, address: address.clone(), place })
+        Ok(Self { channel, number: 0, address: address.clone(), place })
     }
 
     /// Returns whether the agent has closed the connection.
@@ -314,12 +316,15 @@ impl Connection {
         &mut self.channel.frame
     }
 
-    /// Sends the frame and returns the message that answers it. Waits while the agent lives.
-    pub fn exchange(&mut self) -> Result<&[u8], Lost> {
+    /// Sends the frame and returns the message that answers it. Waits while the agent lives, and for
+    /// at most the time `patience` if there is one.
+    pub fn exchange(&mut self, patience: Option<Duration>) -> Result<&[u8], Lost> {
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
+        let start = Instant::now();
         while let Err(error) = self.channel.receive(MAX_MESSAGE, |_| true) {
-            if error.kind() != io::ErrorKind::WouldBlock || !lives(&self.address) {
+            let is_over = patience.is_some_and(|patience| start.elapsed() >= patience);
+            if error.kind() != io::ErrorKind::WouldBlock || is_over || !lives(&self.address) {
                 return Err(Lost { sent: true, error });
             }
         }
@@ -330,7 +335,7 @@ impl Connection {
     pub fn ask(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
         let malformed = |Malformed| Lost { sent: true, error: io::ErrorKind::InvalidData.into() };
         wire::encode(request, self.frame()).map_err(|unfit| malformed(unfit.into()))?;
-        wire::decode(self.exchange()?).map_err(malformed)
+        wire::decode(self.exchange(Some(STUCK))?).map_err(malformed)
     }
 
     /// The same for the first request of a connection, which the agent answers at once.

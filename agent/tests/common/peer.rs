@@ -12,8 +12,8 @@ use jeton_agent_wire::{
 };
 use serde_bytes::Bytes;
 
-/// A connection to an agent.
-pub struct Peer(pub UnixStream);
+/// A connection to an agent, and the number of its last request with calls.
+pub struct Peer(pub UnixStream, pub u32);
 
 /// What a call returned.
 pub struct Returned {
@@ -30,7 +30,7 @@ impl Peer {
     pub fn connect(directory: &Path) -> Self {
         let stream = UnixStream::connect(super::socket(directory)).expect("the agent");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
-        Self(stream)
+        Self(stream, 0)
     }
 
     /// Connects, and starts an application.
@@ -90,11 +90,12 @@ impl Peer {
         function: Function,
         arguments: Vec<Argument<'_>>,
     ) -> Option<Returned> {
-        let mut message = encoded(&Request::Calls { session, count: 1, object: 0 });
+        self.1 += 1;
+        let mut message = encoded(&Request::Calls { session, count: 1, object: 0, number: self.1 });
         protocol::append(&Call { function, arguments }, &mut message).expect("a message");
         let reply = self.ask(&message)?;
         let mut rest = &reply[..];
-        assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers)));
+        assert!(matches!(protocol::take(&mut rest), Ok(Reply::Answers(number)) if number == self.1));
         let answer: Answer<'_> = protocol::take(&mut rest).expect("an answer");
         let outputs = answer.outputs.iter().map(|output| output.to_vec()).collect();
         Some(Returned { code: answer.code, outputs, kept: answer.kept.map(|kept| kept.to_vec()) })

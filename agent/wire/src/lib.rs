@@ -72,6 +72,9 @@ pub enum Request<'a> {
         count: u8,
         /// The handle of the session object that the call makes again after a restart; otherwise 0.
         object: u64,
+        /// The number of this request on its connection, from 1. A request that arrives twice is not
+        /// carried out twice.
+        number: u32,
     },
     /// `C_Finalize`: ends the application.
     End,
@@ -141,8 +144,9 @@ pub enum Reply<'a> {
     Unknown,
     /// The peer has no right to this, or the limits are reached. The reason.
     Refused(&'a str),
-    /// To [`Request::Calls`]: an [`Answer`] follows for each call that was carried out.
-    Answers,
+    /// To [`Request::Calls`], with its number: an [`Answer`] follows for each call that was carried
+    /// out.
+    Answers(u32),
     /// To [`Request::End`] and [`Request::Resume`]: the code. To [`Request::Lock`]: the number of
     /// connections that ended.
     Done(u64),

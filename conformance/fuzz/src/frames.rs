@@ -133,11 +133,12 @@ fn beginning() -> Vec<u8> {
     protocol::encode(&Request::Start { version: protocol::VERSION, single: false }, &mut frame)
         .expect("a frame");
     all.extend(&frame);
-    for (session, function, arguments) in
-        [(0, Function::C_OpenSession, open), (SESSION, Function::C_Login, login)]
+    for (number, (session, function, arguments)) in
+        (1..).zip([(0, Function::C_OpenSession, open), (SESSION, Function::C_Login, login)])
     {
         protocol::start(&mut frame);
-        protocol::append(&Request::Calls { session, count: 1, object: 0 }, &mut frame).expect("a request");
+        let request = Request::Calls { session, count: 1, object: 0, number };
+        protocol::append(&request, &mut frame).expect("a request");
         protocol::append(&Call { function, arguments }, &mut frame).expect("a call");
         protocol::finish(&mut frame).expect("a frame");
         all.extend(&frame);
