@@ -10,6 +10,7 @@ use super::{Module, Threads};
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId, session_state as state};
 use crate::object::policy::{Access, Login};
+use crate::quota::Permit;
 use crate::session::Session;
 use crate::store::Role;
 use crate::token::ClientToken;
@@ -92,13 +93,13 @@ impl Module {
         &self,
         slot: SlotId,
         access: Access,
-        build: impl FnOnce(SessionHandle, Arc<ClientToken>, Access) -> Result<Session>,
+        build: impl FnOnce(SessionHandle, Arc<ClientToken>, Access, Option<Permit>) -> Session,
     ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         let opened = self.sessions.open(number(&token), |handle| {
-            let session = build(handle, Arc::clone(&token), access)?;
+            let memory = Session::hold(&token)?;
             token.open_session(access)?;
-            Ok(session)
+            Ok(build(handle, token, access, memory))
         });
         opened.inspect_err(|_| self.note_idle(slot))
     }

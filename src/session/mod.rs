@@ -49,7 +49,6 @@ pub use verify_signature::VerifyingSignature;
 use crypt::RsaHalf;
 use find::Find;
 use input::Message;
-use memory::Memory;
 use operation::{NO_KEY, Output, PinTurn, Reuse};
 use otp::Otp;
 
@@ -116,12 +115,21 @@ impl Usage {
 }
 
 impl Session {
-    /// Returns a session without active operations. Fails with `SessionCount` if the quota of the
-    /// application has no memory for it.
-    pub(crate) fn new(handle: SessionHandle, token: Arc<ClientToken>, access: Access) -> Result<Self> {
-        let _memory = token.hold(SESSION).map_err(|_| Error::SessionCount)?;
+    /// Takes the memory of a session from the quota of the application. Fails with `SessionCount`
+    /// if the quota does not have it.
+    pub(crate) fn hold(token: &ClientToken) -> Result<Option<Permit>> {
+        token.hold(SESSION).map_err(|_| Error::SessionCount)
+    }
+
+    /// Returns a session without active operations. `memory` is the result of [`hold`](Self::hold).
+    pub(crate) fn new(
+        handle: SessionHandle,
+        token: Arc<ClientToken>,
+        access: Access,
+        memory: Option<Permit>,
+    ) -> Self {
         let (asynchronous, find, operations) = Default::default();
-        Ok(Self { handle, token, access, asynchronous, find, _memory, operations })
+        Self { handle, token, access, asynchronous, find, _memory: memory, operations }
     }
 
     /// Returns a new session that was opened with `CKF_ASYNC_SESSION`.
@@ -129,8 +137,9 @@ impl Session {
         handle: SessionHandle,
         token: Arc<ClientToken>,
         access: Access,
-    ) -> Result<Self> {
-        Ok(Self { asynchronous: true, ..Self::new(handle, token, access)? })
+        memory: Option<Permit>,
+    ) -> Self {
+        Self { asynchronous: true, ..Self::new(handle, token, access, memory) }
     }
 
     /// Returns the rights of the session under the current login.
@@ -168,9 +177,8 @@ impl Session {
         digest.end_saved();
         if !digest.rearm(mechanism.info, NO_KEY, 0, |_, kept| Ok(kept.same(&mechanism.params)))? {
             check_offered(&self.token, mechanism)?;
-            let memory = Memory::new(&self.token, 0, 0)?;
             let engine = Digesting::new(self.token.provider(), hash);
-            digest.start(mechanism, None, Reuse::Epoch(0), engine, memory);
+            digest.start(&self.token, mechanism, None, Reuse::Epoch(0), engine)?;
         }
         Ok(())
     }
@@ -438,10 +446,8 @@ impl Start<'_> {
         // Only private keys have this attribute.
         let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
         let engine = make(object)?;
-        let memory = Memory::new(token, mechanism.params.size(), engine.size())?;
         let reuse = if always { Reuse::never() } else { Reuse::Epoch(epoch) };
-        operation.start(mechanism, Some((key, usage)), reuse, engine, memory);
-        Ok(())
+        operation.start(token, mechanism, Some((key, usage)), reuse, engine)
     }
 
     /// Returns an engine that signs with the key.

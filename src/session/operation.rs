@@ -15,6 +15,7 @@ use crate::mechanism::{Mechanism, MechanismRow, Params};
 use crate::session::Usage;
 use crate::session::memory::Memory;
 use crate::session::progress::{Progress, Saved};
+use crate::token::ClientToken;
 
 mod process;
 
@@ -142,15 +143,18 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Starts the operation with a new engine. `used` is the key and its use. With `Reuse::Never`
-    /// the operation waits for a PIN.
+    /// the operation waits for a PIN. Fails with `DeviceMemory` if the quota of the application has
+    /// no memory for the engine. Not inlined, because most operations are re-armed.
+    #[inline(never)]
     pub(super) fn start(
         &mut self,
+        token: &ClientToken,
         mechanism: &Mechanism,
         used: Option<(ObjectHandle, Usage)>,
         reuse: Reuse,
         engine: E,
-        memory: Memory,
-    ) {
+    ) -> Result<()> {
+        let memory = Memory::new(token, mechanism.params.size(), engine.size())?;
         let (key, usage) = used.map_or((NO_KEY, None), |(key, usage)| (key, Some(usage)));
         let kept = Kept { mechanism: mechanism.clone(), key, usage, reuse, engine, memory };
         match &mut self.kept {
@@ -161,17 +165,24 @@ impl<E: Engine> Operation<E> {
             Reuse::Epoch(_) => Stage::Ready,
             Reuse::Never(_) => Stage::Locked,
         };
+        Ok(())
     }
 
     /// Ends the operation.
     pub fn cancel(&mut self) {
-        if self.stage == Stage::Parts
-            && let Some(kept) = &mut self.kept
-        {
+        if self.stage == Stage::Parts {
+            self.forget_parts();
+        }
+        self.stage = Stage::Idle;
+    }
+
+    /// Not inlined, because most operations have a single part.
+    #[inline(never)]
+    fn forget_parts(&mut self) {
+        if let Some(kept) = &mut self.kept {
             kept.engine.forget();
             kept.memory.end_message();
         }
-        self.stage = Stage::Idle;
     }
 
     /// Takes the memory for what an `Init` function will pass to the kept engine, and keeps that

@@ -125,11 +125,12 @@ impl ClientToken {
     }
 
     /// Takes the memory of a session object.
-    fn held(&self, mut object: Object) -> Result<Object> {
-        if matches!(object.home, Home::Session(_)) {
+    fn hold_object(&self, object: &mut Object) -> Result<()> {
+        let is_counted = self.identity().is_some_and(|identity| identity.memory.is_some());
+        if is_counted && matches!(object.home, Home::Session(_)) {
             object.memory = self.hold(object.footprint())?;
         }
-        Ok(object)
+        Ok(())
     }
 
     /// Returns whether the application may see only some objects.
@@ -280,7 +281,8 @@ impl ClientToken {
         attributes: Attributes,
     ) -> Result<ObjectHandle> {
         self.allow(&attributes)?;
-        let object = self.held(self.new_object(rights, session, attributes)?)?;
+        let mut object = self.new_object(rights, session, attributes)?;
+        self.hold_object(&mut object)?;
         let handle = match object.home {
             Home::Token(_) => self.shown(self.commit_new(self.key()?, vec![object])?[0]),
             Home::Session(_) | Home::BuiltIn => self.insert_in_session(object),
@@ -309,7 +311,9 @@ impl ClientToken {
     ) -> Result<Vec<ObjectHandle>> {
         let objects = attributes.into_iter().map(|attributes| {
             self.allow(&attributes)?;
-            self.held(self.new_object(rights, session, attributes)?)
+            let mut object = self.new_object(rights, session, attributes)?;
+            self.hold_object(&mut object)?;
+            Ok(object)
         });
         let objects = objects.collect::<Result<Vec<_>>>()?;
         let is_stored = |object: &Object| matches!(object.home, Home::Token(_));
@@ -419,7 +423,9 @@ impl ClientToken {
         self.notice_altered_rows(&guard)?;
         let (tag, old) = self.current(&guard, rights, handle)?;
         let Home::Token(id) = old.home else {
-            let new = self.entry(self.held(make(&old)?)?, tag);
+            let mut new = make(&old)?;
+            self.hold_object(&mut new)?;
+            let new = self.entry(new, tag);
             self.session_objects.get_or_init(Objects::default).replace(handle, new);
             self.bump();
             return Ok(());
