@@ -31,8 +31,8 @@ pub struct Application {
     sessions: RwLock<HashMap<CK_SESSION_HANDLE, Arc<Held>>>,
     last_session: AtomicU64,
     /// The logins of the application, by slot. Locked while a session is opened or closed at the
-    /// agent, and during a login: the last session of a token ends the login there, and a session at
-    /// another agent needs the ticket.
+    /// agent, and during a login: the last session of a token ends the login there, and a session
+    /// at another agent needs the ticket.
     logins: Mutex<HashMap<u64, Login>>,
     /// The session objects that can be made again, by slot and handle.
     copies: Mutex<HashMap<(u64, CK_OBJECT_HANDLE), Copied>>,
@@ -310,6 +310,7 @@ impl Application {
             self.leave(handle, &known, is_close);
             return Ok(CKR_OK);
         }
+        let mut has_cancelled = false;
         loop {
             let mut linked = self.pool.take(start)?;
             if known.epoch.load(Ordering::Acquire) != linked.epoch {
@@ -357,6 +358,7 @@ impl Application {
             linked.finish().map_err(refusal)?;
             let is_login = matches!(function, Function::C_Login | Function::C_Logout);
             let mut logins = (is_close || is_login).then(|| lock(&self.logins));
+            let had_operations = session.state.operations != 0;
             let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
@@ -384,6 +386,19 @@ impl Application {
                     continue;
                 }
             };
+            if has_cancelled || had_operations {
+                session.waiting.clear();
+            } else if outcome == Ok(CKR_OPERATION_ACTIVE) {
+                // A call whose answer was lost came to the agent after all, and started one.
+                has_cancelled = true;
+                drop((linked, logins));
+                if self.is_clear(&known, &session, start) {
+                    session.state.operations = 0;
+                    continue;
+                }
+                session.waiting.clear();
+                return Err(CKR_DEVICE_ERROR);
+            }
             if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
                 self.forget(handle, &known, &mut logins);
             }
@@ -486,6 +501,9 @@ impl Application {
             // token.
             let (operation, _) = &waited[answers.len() - 1];
             session.certain[*operation] = Certain::default();
+            if answer.code == CKR_OPERATION_ACTIVE {
+                session.waiting = waited;
+            }
             return Ok(answer.code);
         }
         let function = call.function;

@@ -316,8 +316,8 @@ impl Connection {
         &mut self.channel.frame
     }
 
-    /// Sends the frame and returns the message that answers it. Waits while the agent lives, and for
-    /// at most the time `patience` if there is one.
+    /// Sends the frame and returns the message that answers it. Waits while the agent lives, and
+    /// for at most the time `patience` if there is one.
     pub fn exchange(&mut self, patience: Option<Duration>) -> Result<&[u8], Lost> {
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;

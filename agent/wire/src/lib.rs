@@ -72,8 +72,8 @@ pub enum Request<'a> {
         count: u8,
         /// The handle of the session object that the call makes again after a restart; otherwise 0.
         object: u64,
-        /// The number of this request on its connection, from 1. A request that arrives twice is not
-        /// carried out twice.
+        /// The number of this request on its connection, from 1. A request that arrives twice is
+        /// not carried out twice.
         number: u32,
     },
     /// `C_Finalize`: ends the application.
