@@ -307,7 +307,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::*;
     use crate::policy::Pace;
@@ -427,8 +427,9 @@ mod tests {
         let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: Unit::None, process: 1 };
         let verdict = rules.verdict(&root);
         let rule = verdict.rule().expect("a rule");
-        let (pace, start) = (Pace::default(), Instant::now());
-        (0..150).for_each(|_| pace.wait(rule));
-        assert!(start.elapsed() >= Duration::from_millis(480));
+        let pace = Pace::default();
+        let waits: Vec<_> = (0..150).map(|_| pace.turn(rule)).collect();
+        assert_eq!(waits[99], Duration::ZERO);
+        assert!(waits[149] >= Duration::from_millis(400), "{:?}", waits[149]);
     }
 }
