@@ -129,6 +129,9 @@ impl Connection<'_> {
         let mark = mark(module, session, call);
         let mut outcome = CKR_GENERAL_ERROR;
         let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
+            // A token that the rule hides has no event.
+            let is_hidden = code == CKR_OK && self.hides_event(call, outputs);
+            let (code, outputs) = if is_hidden { (CKR_NO_EVENT, &[][..]) } else { (code, outputs) };
             outcome = code;
             let state = match session {
                 0 => State::default(),
@@ -219,6 +222,12 @@ impl Connection<'_> {
     pub(crate) fn resume(&self, session: u64, ticket: &[u8]) -> CK_RV {
         let Some((_, application)) = &self.application else { return CKR_GENERAL_ERROR };
         let Some(token) = serial(&application.module, session) else { return CKR_SESSION_HANDLE_INVALID };
+        // A ticket is a login: it may be older than the rule.
+        if let Some(rule) = self.rule()
+            && (self.has_ended(application.pace.turn(rule)) || rule.refuses(Function::C_Login))
+        {
+            return CKR_USER_NOT_LOGGED_IN;
+        }
         let holder = Holder { peer: self.peer(), token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
             let user = user(login.user);

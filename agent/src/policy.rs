@@ -28,7 +28,9 @@ impl Connection<'_> {
         call: &Call<'_>,
         frame: &mut Vec<u8>,
     ) -> Result<Option<CK_RV>, Malformed> {
-        application.pace.wait(rule);
+        if self.has_ended(application.pace.turn(rule)) {
+            return Err(Malformed);
+        }
         let module = &application.module;
         let refused = rule.refusal(module, call);
         if let Some(code) = refused {
@@ -72,6 +74,17 @@ impl Connection<'_> {
         Ok(None)
     }
 
+    /// Returns whether a call returned the slot of a token that the rule hides.
+    pub(crate) fn hides_event(&self, call: &Call<'_>, outputs: &[&Bytes]) -> bool {
+        let slot = || outputs.first()?[..].try_into().ok().map(u64::from_ne_bytes).map(SlotId);
+        let (Function::C_WaitForSlotEvent, Some((_, application)), Some(rule)) =
+            (call.function, &self.application, self.rule())
+        else {
+            return false;
+        };
+        slot().is_some_and(|slot| !rule.sees(&application.module, slot))
+    }
+
     /// Does what the rule demands after a call that succeeded: logs in to the token of a new
     /// session, and shows that the token needs no login. Returns the first output if it is another
     /// one.
@@ -106,9 +119,14 @@ impl Connection<'_> {
 }
 
 impl Rule {
+    /// Returns whether the rule refuses a function.
+    pub fn refuses(&self, function: Function) -> bool {
+        self.refuse.iter().any(|pattern| fits(pattern, function.name()))
+    }
+
     /// Returns the code of a call that the rule refuses.
     pub fn refusal(&self, module: &Module, call: &Call<'_>) -> Option<CK_RV> {
-        if self.refuse.iter().any(|pattern| fits(pattern, call.function.name())) {
+        if self.refuses(call.function) {
             return Some(CKR_FUNCTION_NOT_SUPPORTED);
         }
         if let Some(allowed) = &self.mechanisms
@@ -158,9 +176,11 @@ fn named_slot(call: &Call<'_>) -> Option<SlotId> {
 pub struct Pace(Mutex<Option<Instant>>);
 
 impl Pace {
-    /// Waits until the rule allows another call.
-    pub fn wait(&self, rule: &Rule) {
-        let Some(most) = rule.calls_per_second.filter(|most| *most > 0) else { return };
+    /// Returns how long the next call has to wait.
+    pub fn turn(&self, rule: &Rule) -> Duration {
+        let Some(most) = rule.calls_per_second.filter(|most| *most > 0) else {
+            return Duration::ZERO;
+        };
         let step = Duration::from_secs(1) / most;
         let mut next = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = Instant::now();
@@ -168,8 +188,7 @@ impl Pace {
         let earliest = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
         let turn = next.map_or(earliest, |next| next.max(earliest)) + step;
         *next = Some(turn);
-        drop(next);
-        std::thread::sleep(turn.saturating_duration_since(now));
+        turn.saturating_duration_since(now)
     }
 }
 
@@ -185,8 +204,9 @@ mod tests {
         let root = Peer::User { uid: 0, groups: vec![0], has_all_groups: true, unit: Unit::None, process: 1 };
         let verdict = rules.verdict(&root);
         let rule = verdict.rule().expect("a rule");
-        let (pace, start) = (Pace::default(), Instant::now());
-        (0..150).for_each(|_| pace.wait(rule));
-        assert!(start.elapsed() >= Duration::from_millis(480));
+        let pace = Pace::default();
+        let waits: Vec<_> = (0..150).map(|_| pace.turn(rule)).collect();
+        assert_eq!(waits[99], Duration::ZERO);
+        assert!(waits[149] >= Duration::from_millis(400), "{:?}", waits[149]);
     }
 }

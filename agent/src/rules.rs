@@ -5,6 +5,8 @@
 //! everything.
 
 use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -99,7 +101,8 @@ impl Rules {
     pub fn read(path: Option<&Path>) -> Result<Self, String> {
         let Some(path) = path else { return Ok(Self::default()) };
         let named = |reason: String| format!("{}: {reason}", path.display());
-        let text = fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        let text = read_file(path).map_err(|error| named(error.to_string()))?;
+        let text = String::from_utf8(text).map_err(|error| named(error.to_string()))?;
         let mut rules = Self::parse(&text).map_err(named)?;
         if let Some(tls) = &mut rules.tls {
             tls.open()?;
@@ -296,13 +299,25 @@ impl Rule {
             }
             _ => return Err("a login has either pin-file or pin-credential".to_owned()),
         };
-        let pin = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let pin = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut pin = Zeroizing::new(pin);
         while pin.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
             pin.pop();
         }
         Ok(pin)
     }
+}
+
+/// Reads a file. A pipe would make the agent wait for a writer.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

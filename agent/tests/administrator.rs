@@ -83,7 +83,7 @@ fn handed_over(agent: &Agent, directory: &Path) -> Peer {
             unsafe { libc::connect(descriptor, (&raw const address).cast(), size_of_val(&address) as u32) };
         if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
-    agent.signal(Signal::STOP);
+    agent.stop();
     let mut program = Command::new("true");
     // SAFETY: `connect` only makes a system call.
     let mut child = unsafe { program.pre_exec(connect) }.spawn().expect("a process");

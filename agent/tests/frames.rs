@@ -296,3 +296,34 @@ fn a_request_that_arrives_twice_is_carried_out_once() {
     assert!(peer.ask(&call(2)).is_some());
     assert_eq!(peer.ask(&call(2)), None);
 }
+
+#[test]
+fn long_messages_leave_no_memory_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    std::fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 16777216\n").expect("a file");
+    let agent = Agent::start(directory);
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
+    };
+    let before = resident();
+    let data = vec![7; 3 << 20];
+    let mut peers: Vec<_> = (0..16).map(|_| Peer::started(directory)).collect();
+    std::thread::scope(|scope| {
+        for peer in &mut peers {
+            let call = || {
+                let data = Argument::Input(Input::Data(Bytes::new(&data)));
+                vec![data, Argument::Output(true, Some(64))]
+            };
+            scope.spawn(move || {
+                for _ in 0..8 {
+                    let _ = peer.call(0, Function::C_Digest, call());
+                }
+            });
+        }
+    });
+    drop(peers);
+    common::until("the memory of long messages goes back", || resident() < before + 16 * 1024);
+}

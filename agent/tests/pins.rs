@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -53,6 +54,27 @@ fn an_old_ticket_is_refused_without_a_try() {
     let mut peer = Peer::started(directory);
     let session = peer.open(slot);
     assert_eq!(peer.resume(session, &login.kept.expect("a ticket")), CKR_OK);
+}
+
+#[test]
+fn a_rule_that_refuses_logins_refuses_older_tickets() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let agent = Agent::start(directory);
+    let slot = make_token(directory);
+    let mut user = Peer::started(directory);
+    let session = user.open(slot);
+    let ticket = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    drop(agent);
+    for (refuse, outcome) in [("C_Login*", CKR_USER_NOT_LOGGED_IN), ("C_InitToken", CKR_OK)] {
+        fs::write(directory.join("rules.toml"), format!("[[client]]\nrefuse = ['{refuse}']\n"))
+            .expect("a file");
+        let _agent = Agent::start(directory);
+        let mut user = Peer::started(directory);
+        let session = user.open(slot);
+        assert_eq!(user.resume(session, &ticket), outcome, "{refuse}");
+    }
 }
 
 #[test]
@@ -129,4 +151,22 @@ fn one_client_does_not_lock_the_pins_of_a_token() {
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_LOCKED | CKF_SO_PIN_LOCKED), 0);
     agent.replace();
     assert_eq!((login(CKU_USER, PIN), login(CKU_SO, SO_PIN)), (CKR_OK, CKR_OK));
+}
+
+#[test]
+fn a_hidden_token_announces_no_event() {
+    let _alone = common::alone();
+    for (label, outcome) in [("another", CKR_NO_EVENT), ("t", CKR_OK)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path();
+        let _free = Agent::start(directory);
+        fs::write(directory.join("rules.toml"), format!("[[client]]\ntokens = ['{label}']\n"))
+            .expect("a file");
+        let ruled = Agent::start_beside(directory, "ruled.socket");
+        let mut peer = Peer(UnixStream::connect(ruled.socket()).expect("the agent"), 0);
+        peer.start();
+        make_token(directory);
+        let call = vec![Argument::Number(CKF_DONT_BLOCK), Argument::Pointer(true), Argument::Pointer(false)];
+        assert_eq!(peer.call(0, Function::C_WaitForSlotEvent, call), Some(outcome), "{label}");
+    }
 }

@@ -93,6 +93,15 @@ impl Agent {
         *self = Self::try_start(&directory, &name, &more).expect("an agent");
     }
 
+    /// Stops the agent, and waits until it stands still.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let stat = format!("/proc/{}/stat", self.child.id());
+        until("the agent does not stop", || {
+            std::fs::read_to_string(&stat).is_ok_and(|state| state.contains(") T "))
+        });
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a process");
