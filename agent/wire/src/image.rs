@@ -25,7 +25,7 @@ pub struct Malformed;
 /// The agent reads the items while it walks along the pointers of the layout, so what a peer sends
 /// is never deeper than [`MAX_DEPTH`] and allocates nothing by itself.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Image<'a>(#[serde(borrow)] pub Cow<'a, Bytes>);
+pub struct Image<'a>(#[serde(borrow, with = "serde_bytes")] pub Cow<'a, Bytes>);
 
 /// What a pointer points to.
 #[derive(Debug, Serialize, Deserialize)]
