@@ -13,7 +13,7 @@ mod registers;
 #[cfg(feature = "rustcrypto")]
 mod stack;
 
-pub use allocator::WipingAllocator;
+pub use allocator::{WipingAllocator, room_for};
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) use pages::assert_protected;
 pub use pages::forget_parent;
@@ -120,17 +120,6 @@ impl DerefMut for Secret {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
-}
-
-/// Checks that this number of bytes can be allocated now, and fails with `HostMemory` if not. Call
-/// it before a library copies data of a length that the caller chose: some libraries end the
-/// process if an allocation fails.
-pub fn room_for(len: usize) -> Result<()> {
-    let mut room = Vec::<u8>::new();
-    let outcome = room.try_reserve_exact(len).map_err(|_| Error::HostMemory);
-    // Without this the optimiser removes the unused allocation.
-    std::hint::black_box(&room);
-    outcome
 }
 
 /// Copies bytes whose length comes from the caller. Fails with `HostMemory` if there is not enough

@@ -8,6 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::wipe;
+use crate::error::{Error, Result};
 
 /// The system's allocator, which wipes every block before it frees it. The shared library installs
 /// it (`#[global_allocator]` in `abi/`), and so does a test that searches memory for secrets. A
@@ -34,6 +35,23 @@ unsafe impl GlobalAlloc for WipingAllocator {
         // SAFETY: the caller makes the promise that `System` needs.
         unsafe { System.dealloc(block, layout) };
     }
+}
+
+/// Checks that this number of bytes can be allocated now, and fails with `HostMemory` if not. Call
+/// it before a library copies data of a length that the caller chose: some libraries end the
+/// process if an allocation fails.
+///
+/// Nothing is written to the memory, so the system gives no pages for it: a `Vec` would be wiped.
+pub fn room_for(len: usize) -> Result<()> {
+    let layout = Layout::array::<u8>(len.max(1)).map_err(|_| Error::HostMemory)?;
+    // SAFETY: the layout has at least one byte.
+    let room = std::hint::black_box(unsafe { System.alloc(layout) });
+    if room.is_null() {
+        return Err(Error::HostMemory);
+    }
+    // SAFETY: the block is of this layout, and no other code uses it.
+    unsafe { System.dealloc(room, layout) };
+    Ok(())
 }
 
 #[cfg(test)]
