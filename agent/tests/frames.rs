@@ -242,6 +242,53 @@ fn the_memory_of_a_client_has_its_limit() {
 }
 
 #[test]
+fn long_objects_of_many_connections_stay_within_the_limit() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let slot = common::make_token(directory.path());
+    limit(directory.path(), 16 << 20);
+    agent.replace();
+    for (connections, len) in [(24, 3 << 20), (1, 7 << 20)] {
+        let before = figure(&agent, "VmHWM");
+        let all = std::sync::Barrier::new(connections);
+        let create = || {
+            let mut peer = Peer::started(directory.path());
+            let session = peer.open(slot);
+            assert_eq!(peer.login(session, CKU_USER, jeton_peers::PIN).code, CKR_OK);
+            all.wait();
+            let (class, value) = (CKO_DATA.to_ne_bytes(), vec![7; len]);
+            let structs = [CKA_CLASS, 0, 8, CKA_TOKEN, 0, 1, CKA_VALUE, 0, len as u64].map(u64::to_ne_bytes);
+            let mut created = 0;
+            for in_token in [false, true] {
+                let values = [&class[..], &[u8::from(in_token)], &value];
+                let items = values.into_iter().map(|value| Item::Bytes(Bytes::new(value)));
+                let template = Argument::Template(3, Some(image(&structs.concat(), items)));
+                // A request that does not get its room in time loses its connection.
+                let answer =
+                    peer.returned(session, Function::C_CreateObject, vec![template, Argument::Pointer(true)]);
+                let Some(answer) = answer else { break };
+                assert!(matches!(answer.code, CKR_OK | CKR_DEVICE_MEMORY), "{:x}", answer.code);
+                if answer.code == CKR_OK {
+                    created += 1;
+                    let object = u64::from_ne_bytes(answer.outputs[0][..].try_into().expect("a handle"));
+                    let arguments = vec![Argument::Number(object)];
+                    assert_eq!(peer.call(session, Function::C_DestroyObject, arguments), Some(CKR_OK));
+                }
+            }
+            created
+        };
+        let created: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..connections).map(|_| scope.spawn(create)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
+        });
+        assert!(created > 0, "no object of {len} bytes");
+        let grown = figure(&agent, "VmHWM").saturating_sub(before) / 1024;
+        assert!(grown < 64, "{grown} MiB for {connections} objects of {len} bytes");
+    }
+}
+
+#[test]
 fn a_failed_call_sends_no_rooms_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let _agent = Agent::start(directory.path());

@@ -124,13 +124,18 @@ impl ClientToken {
         Ok(Some(permit))
     }
 
-    /// Takes the memory of a session object.
-    fn hold_object(&self, object: &mut Object) -> Result<()> {
-        let is_counted = self.identity().is_some_and(|identity| identity.memory.is_some());
-        if is_counted && matches!(object.home, Home::Session(_)) {
-            object.memory = self.hold(object.footprint())?;
+    /// Takes the memory of a new object. A session object keeps it. For a token object the caller
+    /// keeps it until the object has been written: the same process may create many at once.
+    fn hold_object(&self, object: &mut Object) -> Result<Option<Permit>> {
+        if self.identity().is_none_or(|identity| identity.memory.is_none()) {
+            return Ok(None);
         }
-        Ok(())
+        let permit = self.hold(object.footprint())?;
+        if matches!(object.home, Home::Session(_)) {
+            object.memory = permit;
+            return Ok(None);
+        }
+        Ok(permit)
     }
 
     /// Returns whether the application may see only some objects.
@@ -282,7 +287,7 @@ impl ClientToken {
     ) -> Result<ObjectHandle> {
         self.allow(&attributes)?;
         let mut object = self.new_object(rights, session, attributes)?;
-        self.hold_object(&mut object)?;
+        let _permit = self.hold_object(&mut object)?;
         let handle = match object.home {
             Home::Token(_) => self.shown(self.commit_new(self.key()?, vec![object])?[0]),
             Home::Session(_) | Home::BuiltIn => self.insert_in_session(object),
@@ -312,10 +317,10 @@ impl ClientToken {
         let objects = attributes.into_iter().map(|attributes| {
             self.allow(&attributes)?;
             let mut object = self.new_object(rights, session, attributes)?;
-            self.hold_object(&mut object)?;
-            Ok(object)
+            let permit = self.hold_object(&mut object)?;
+            Ok((object, permit))
         });
-        let objects = objects.collect::<Result<Vec<_>>>()?;
+        let (objects, _permits): (Vec<_>, Vec<_>) = objects.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let is_stored = |object: &Object| matches!(object.home, Home::Token(_));
         let order: Vec<_> = objects.iter().map(is_stored).collect();
         let (stored, of_session): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_stored);
