@@ -11,8 +11,6 @@ pub mod error;
 pub mod heap;
 pub mod issuance;
 pub mod page;
-#[cfg(feature = "parse")]
-pub mod parse;
 pub mod pipeline;
 pub mod report;
 pub mod results;

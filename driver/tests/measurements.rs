@@ -1,6 +1,6 @@
-//! The commands that measure (`pipeline`, `issue`, `tls`, `parse`), and those that read their
-//! results (`report`, `compare`). Each scenario runs once. The other tests are about wrong options,
-//! outputs that cannot be written, interrupts, stores of other versions, and modules that fail.
+//! The commands that measure (`pipeline`, `issue`, `tls`), and those that read their results
+//! (`report`, `compare`). Each scenario runs once. The other tests are about wrong options, outputs
+//! that cannot be written, interrupts, stores of other versions, and modules that fail.
 
 mod common;
 
@@ -158,33 +158,6 @@ fn tls_measures_all_keys_and_names_those_that_a_module_lacks() {
         assert!(text.contains("n/a: softhsm2 has no CKM_ML_DSA_KEY_PAIR_GEN for ml-dsa-65"), "{text}");
         assert!(text.contains(TLS.row), "{text}");
     }
-}
-
-#[cfg(feature = "parse")]
-#[test]
-fn all_libraries_read_the_roots_of_mozilla_and_the_certificates_of_the_pipeline() {
-    let scratch = Scratch::new();
-    let json = scratch.file("json");
-    let mut command = driver(["parse", "--sets", "mozilla,pipeline", "--min-seconds", "0", "--json", &json]);
-    let text = succeed(&mut command);
-    assert!(!text.contains("refuses") && text.contains("ml-dsa-65") && text.contains("mozilla"), "{text}");
-    assert!(values(&json).len() >= 13 * 9 && values(&json).iter().all(|value| *value > 0.0), "{text}");
-    let (code, text) = run(&mut driver(["parse", "--sets", "debian"]));
-    assert!(code == 2 && text.contains("unknown set \"debian\"; known are mozilla"), "{text}");
-    let mut command = driver(["parse", "--sets", "mozilla", "--min-seconds", "0", "--json", "/dev/full"]);
-    let (code, text) = run(&mut command);
-    assert!(code == 1 && text.contains("jeton-driver: /dev/full: No space left on device"), "{text}");
-    let mut command = driver(["parse", "--sets", "mozilla", "--min-seconds", "600", "--json", &json]);
-    fs::remove_file(&json).expect("the report");
-    // The handler is installed right after the file is created.
-    let begun = || fs::metadata(&json).is_ok_and(|data| data.modified().is_ok_and(is_a_second_ago));
-    let text = interrupt(&mut command, begun);
-    assert!(text.contains("interrupted: ") && text.contains("mozilla"), "{text}");
-}
-
-#[cfg(feature = "parse")]
-fn is_a_second_ago(time: std::time::SystemTime) -> bool {
-    time.elapsed().is_ok_and(|elapsed| elapsed > Duration::from_secs(1))
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Reads DER with synta, the fastest reader that `jeton-driver parse` has measured
-//! (docs/benchmarks/parse.md). This code borrows from the input and allocates nothing. `x509-cert`
-//! builds the structures, because it builds them faster than synta.
+//! Reads DER with synta, the fastest reader in docs/benchmarks/parse.md. This code borrows from the
+//! input and allocates nothing. `x509-cert` builds the structures, because it builds them faster
+//! than synta.
 
 use synta::{Decode, Decoder, DecoderConfig, Encoding, Error, RawDer, Tag};
 
