@@ -22,7 +22,7 @@ use crate::child::{self, Reached, Role};
 use crate::names::SOFTHSM;
 use crate::operation::Boxed;
 use crate::scheme::{Aead, Scheme, named};
-use crate::target::{FINDABLE, Home, ModuleToken, Target};
+use crate::target::{FINDABLE, Home, ModuleToken};
 
 /// The rounds. In each round, every row has a turn.
 const ROUNDS: usize = 15;

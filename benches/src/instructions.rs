@@ -10,7 +10,7 @@ use crate::child::{self, Instance, Repeated, Role};
 use crate::facts::{self, Instructions};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
 use crate::scheme::{Aead, Scheme, named};
-use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
+use crate::target::{Findable, Home, ModuleToken, Outcome};
 
 /// The repetitions of the two runs.
 const COUNTS: [u64; 2] = [500, 2500];

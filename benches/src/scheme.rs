@@ -1,5 +1,5 @@
-//! The key pairs and signature schemes that are compared. The baseline, the core and the modules
-//! use the same list, so that all do the same work.
+//! The key pairs and signature schemes that are compared. The baseline and the modules use
+//! the same list, so that all do the same work.
 
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
@@ -11,7 +11,6 @@ use cryptoki_sys::{
     CKP_SLH_DSA_SHA2_128S,
 };
 use jeton::backend::{self, Curve, Hash, MlDsa, MlKem, SlhDsa};
-use jeton::mechanism::Params;
 use jeton_client::{Attribute, Mechanism, key_types};
 
 /// A kind of key pair.
@@ -167,14 +166,6 @@ impl Aead {
             Self::ChaCha20Poly1305 => CKM_CHACHA20_POLY1305,
         }
     }
-
-    /// Returns the cipher of the backends.
-    pub fn of_backend(self) -> backend::AeadScheme {
-        match self {
-            Self::AesGcm => backend::AeadScheme::AesGcm,
-            Self::ChaCha20Poly1305 => backend::AeadScheme::ChaCha20Poly1305,
-        }
-    }
 }
 
 /// A hash that is measured.
@@ -261,14 +252,6 @@ impl Scheme {
             Self::Eddsa => Mechanism::new(CKM_EDDSA),
             Self::MlDsa => Mechanism::new(CKM_ML_DSA),
             Self::SlhDsa => Mechanism::new(CKM_SLH_DSA),
-        }
-    }
-
-    /// Returns the parsed parameter of the core.
-    pub fn params(self) -> Params {
-        match self {
-            Self::RsaPss => Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: SALT },
-            _ => Params::None,
         }
     }
 

@@ -25,7 +25,7 @@ use crate::instructions;
 use crate::names::SIGNATURE;
 use crate::scheme::{Scheme, named};
 use crate::server::{Server, USER, binaries};
-use crate::target::{Home, ModuleToken, Target, aes_object};
+use crate::target::{Home, ModuleToken, aes_object};
 
 /// The turns of each store.
 const TURNS: usize = 15;

@@ -17,7 +17,7 @@ use crate::names::BASELINE;
 use crate::operation::Operation;
 use crate::scheme::{Pair, Scheme, named};
 use crate::suite::{Rows, Suite};
-use crate::target::{Home, Keys, ModuleToken, Outcome, Target, creation, public_parts};
+use crate::target::{Home, Keys, ModuleToken, Outcome, creation, public_parts};
 
 /// The numbers of threads.
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];

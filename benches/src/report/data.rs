@@ -92,7 +92,7 @@ impl Data {
     }
 
     fn rank(&self, row: &str) -> usize {
-        const ORDER: [&str; 6] = [BASELINE, BASELINE_AGAIN, JETON, "core", "jeton-rc", NULL];
+        const ORDER: [&str; 5] = [BASELINE, BASELINE_AGAIN, JETON, "jeton-rc", NULL];
         ORDER.iter().position(|known| *known == row).unwrap_or(ORDER.len())
     }
 
@@ -136,12 +136,13 @@ impl Data {
 
     /// Returns whether the row is a peer: neither the baseline nor ours.
     pub fn is_peer(&self, row: &str) -> bool {
-        self.rank(row) == 6
+        self.rank(row) == 5
     }
 
-    /// Returns the counted instructions of an operation in a row.
-    pub fn counted(&self, operation: &str, row: &str) -> Option<&Instructions> {
-        self.instructions.iter().find(|counted| counted.operation == operation && counted.row == row)
+    /// Returns the operations per second of a row.
+    pub fn per_second(&self, group: &str, row: &str) -> Option<f64> {
+        let estimate = self.row(group, row)?;
+        Some(estimate.amount? * 1e9 / estimate.median)
     }
 }
 

@@ -6,7 +6,6 @@ use std::path::Path;
 use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
-use super::figures::per_second;
 use super::words;
 use crate::names::{BASELINE_AGAIN, JETON, NULL, shown};
 
@@ -65,7 +64,7 @@ fn threads(data: &Data) -> Result<String, String> {
     let rows = rows_among(data, &groups).into_iter().filter(|row| *row != NULL);
     let all: Vec<_> = rows
         .map(|row| {
-            let point = |group: &&str| Some((size_of(group)?, per_second(data, group, row)?));
+            let point = |group: &&str| Some((size_of(group)?, data.per_second(group, row)?));
             series(row, &legend(row), groups.iter().filter_map(point))
         })
         .collect();
@@ -86,7 +85,7 @@ fn searches(data: &Data) -> Result<String, String> {
     let mut all: Vec<Series> = Vec::new();
     for home in ["token", "session"] {
         let groups = data.groups(&format!("search/{home}/label/"));
-        all.extend(rows_among(data, &groups).into_iter().filter(|row| *row != "core").map(|row| {
+        all.extend(rows_among(data, &groups).into_iter().map(|row| {
             let point = |group: &&str| Some((size_of(group)?, data.row(group, row)?.median));
             series(row, &format!("{row}, {home} objects"), groups.iter().filter_map(point))
         }));
