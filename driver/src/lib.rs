@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod about;
+pub mod algorithm;
 pub mod error;
 pub mod heap;
 pub mod issuance;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
+use jeton_driver::algorithm::Algorithm;
 use jeton_driver::issuance::{
     IssueReport, Load, LoadTurn, Options, Storage, TablePlan, distinct_loads, document_tables,
     ordinary_tables,
@@ -17,7 +18,6 @@ use jeton_driver::pipeline::{Group, Plan, measure};
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::Known;
-use jeton_pki::Algorithm;
 
 use super::modules::{self, Modules, Progress, Shared, finish, named, open_output, terminal_columns};
 use super::printing;

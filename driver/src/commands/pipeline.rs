@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
+use jeton_driver::algorithm::{ALGORITHMS, Profile};
 use jeton_driver::pipeline::{Database, Plan, measure};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
-use jeton_pki::{ALGORITHMS, Profile};
 
 use super::modules::{
     self, Modules, Progress, Shared, available, finish, named, open_output, terminal_columns,

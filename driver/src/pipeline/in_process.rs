@@ -20,13 +20,13 @@ use aws_lc_rs::signature::{
 use cryptoki_sys::{CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::asn1::BitString;
 use der::{Decode, Encode};
-use jeton_pki::{Algorithm, Key};
 use slh_dsa::{Sha2_128f, Signature as SlhDsaSignature, SigningKey, VerifyingKey};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::{Engine, Subscriber};
 use super::job::ModuleDescription;
 use crate::Error;
+use crate::algorithm::{Algorithm, Key};
 
 /// AWS-LC, without PKCS#11.
 #[derive(Default)]
@@ -128,7 +128,7 @@ impl KeyPair {
             Self::SlhDsa(key) => {
                 let public: &VerifyingKey<Sha2_128f> = key.as_ref().as_ref();
                 return Ok(SubjectPublicKeyInfoOwned {
-                    algorithm: Algorithm::named("slh-dsa-sha2-128f")?.public_key.to_owned(),
+                    algorithm: Algorithm::named("slh-dsa-sha2-128f")?.identifier()?,
                     subject_public_key: BitString::from_bytes(&public.to_bytes())?,
                 });
             }

@@ -94,7 +94,7 @@ impl KeyKind {
     }
 
     /// Returns the name in `key generate --type`, which [`jeton_pki::key_type::KeyType`] and
-    /// [`jeton_pki::Algorithm`] read.
+    /// [`crate::algorithm::Algorithm`] read.
     pub(super) fn key_type(self) -> &'static str {
         match self {
             Self::Rsa2048 => "rsa:2048",
@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(KeyKind::parse(name).expect("it is in the table"), key);
             assert_eq!(key.name(), name);
             assert!(jeton_pki::key_type::KeyType::parse(key.key_type()).is_ok());
-            assert!(jeton_pki::Algorithm::named(key.key_type()).is_ok());
+            assert!(crate::algorithm::Algorithm::named(key.key_type()).is_ok());
         }
         let error = KeyKind::parse("rsa1").expect_err("it is not in the table").to_string();
         assert_eq!(error, "unknown key \"rsa1\"; known are rsa2048, p256, p384, ed25519, ml-dsa-65");

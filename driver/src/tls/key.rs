@@ -18,14 +18,15 @@ use cryptoki_sys::{
 use der::Encode;
 use jeton_pki::certificate::{self, Holder, Role, Signer};
 use jeton_pki::key_type::KeyType;
-use jeton_pki::{Algorithm, ED25519_NAME_PARAMS, subject_public_key};
 use jeton_rustls::{Find, Token};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
 
 use super::case::KeyKind;
 use crate::Error;
+use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
+use crate::pipeline::ED25519_NAME;
 
 /// The name in the certificates.
 pub(super) const NAME: &str = "localhost";
@@ -82,7 +83,7 @@ impl TokenKeys {
         let (public, private) = match self.pair(&key_type) {
             // SoftHSMv2 before 2.7 accepts only the name of the curve, not its OID.
             Err(_) if kind == KeyKind::Ed25519 => {
-                key_type.parameters = vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)];
+                key_type.parameters = vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME)];
                 self.pair(&key_type)?
             }
             pair => pair?,
@@ -90,7 +91,7 @@ impl TokenKeys {
         self.made.extend([public, private]);
         let key = self.token.signing_key_of(private).map_err(token_error)?;
         let read = |kind, most| self.session.attribute_within(public, kind, most);
-        let info = subject_public_key(Algorithm::named(kind.key_type())?, read)?.to_der()?;
+        let info = Algorithm::named(kind.key_type())?.public_key(read)?.to_der()?;
         certified(kind, key, &info)
     }
 
