@@ -71,6 +71,12 @@ pub fn temporary() -> Result<tempfile::TempDir, String> {
     directory.map_err(|error| error.to_string())
 }
 
+/// Writes a page of `docs/benchmarks`.
+pub fn write_page(name: &str, text: &str) -> Result<(), String> {
+    let path = root().join("docs/benchmarks").join(name);
+    std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
 /// Returns the library parameters of one of our modules, with its tokens in this directory. The
 /// PIN's key derivation is set to its minimum, because it would hide all other costs.
 pub fn parameters(directory: &Path, backend: &str) -> String {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jeton_peers::TokenAccess;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::artefacts::parameters;
@@ -139,6 +140,22 @@ pub fn of_role(role: &Role) -> Command {
 /// it.
 pub fn below(program: &str, arguments: &[&str], role: &Role) -> Command {
     configured(jeton_child::below(program, arguments, role))
+}
+
+/// Runs a child to its end, and returns the JSON that it prints. Nothing counts as `null`.
+pub fn ask<T: DeserializeOwned>(command: Command) -> Result<T, String> {
+    let (said, _) = jeton_child::output(command)?;
+    let said = if said.is_empty() { "null" } else { &said };
+    serde_json::from_str(said).map_err(|reason| format!("{reason}: {said:?}"))
+}
+
+/// Lets each of `count` columns take a turn in each round, in changing order.
+pub fn in_turns(
+    rounds: usize,
+    count: usize,
+    mut turn: impl FnMut(usize) -> Result<(), String>,
+) -> Result<(), String> {
+    (0..rounds).try_for_each(|round| (0..count).try_for_each(|place| turn((place + round) % count)))
 }
 
 /// Clears the variables that would select another token directory for our modules.

@@ -1,7 +1,7 @@
 //! Keys whose uses are counted: the generation of LMS keys, and signatures with one use and with
 //! several uses in a commit. Writes `docs/benchmarks/counted.md`.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::time::Instant;
 
 use cryptoki_sys::*;
@@ -10,7 +10,7 @@ use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User, names};
 use jeton_laboratory::{Interval, Machine, Table};
 use jeton_peers::{PIN, SO_PIN, initialise};
 
-use crate::artefacts::{Artefacts, parameters, root, temporary};
+use crate::artefacts::{Artefacts, parameters, temporary, write_page};
 use crate::store::{shown, write_to_disk};
 
 /// The turns of each key.
@@ -72,8 +72,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let sync = Interval::of(syncs).map_or_else(String::new, shown);
     let page =
         [heading(&sync), table.markdown(str::to_owned), "\n".to_owned(), signatures.markdown(str::to_owned)];
-    let path = root().join("docs/benchmarks/counted.md");
-    fs::write(&path, page.concat()).map_err(|reason| format!("{}: {reason}", path.display()))
+    write_page("counted.md", &page.concat())
 }
 
 fn heading(sync: &str) -> String {

@@ -2,8 +2,9 @@
 //! others.
 //!
 //! Each group is one operation. Its rows are the `baseline` (the library called directly), `jeton`
-//! (our module through its C interface), our module with its other backends, and the peers. `cargo bench` measures, and `cargo run --release -p
-//! jeton-benches -- report` writes `docs/benchmarks.md` from the data.
+//! (our module through its C interface), our module with its other backends, and the peers. `cargo
+//! bench` measures, and `cargo run --release -p jeton-benches -- report` writes
+//! `docs/benchmarks.md` from the data.
 
 #![deny(unsafe_code)]
 

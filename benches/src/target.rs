@@ -9,7 +9,7 @@ use jeton_client::Attribute;
 
 use crate::scheme::{Kind, Pair};
 
-pub use module::{ModuleToken, creation};
+pub use module::{ModuleToken, creation, token_key};
 pub use template::{FINDABLE, Findable, aes_object};
 
 /// A key pair in a token.

@@ -3,9 +3,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256_HMAC};
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_AES_KEY_GEN, CKM_EC_KEY_PAIR_GEN,
+    CKM_ML_KEM, CKM_SHA256_HMAC,
+};
 use jeton::backend::MlKem;
-use jeton_client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
+use jeton_client::key_types::P256;
+use jeton_client::{
+    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User,
+};
 use jeton_peers::{TokenAccess, open_token};
 
 use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
@@ -392,6 +398,14 @@ impl NumberedCreation<'_> {
         self.0.set(ID_AT, &template::id(number));
         self.0.call()
     }
+}
+
+/// Generates a P-256 key pair on the token with this label. Returns the public and the private key.
+pub fn token_key(session: &Session, label: &str) -> Result<(ObjectHandle, ObjectHandle), Failure> {
+    let both = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_LABEL, label)];
+    let public = [&both[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
+    let private = [&both[..], &[Attribute::flag(CKA_SIGN, true)]].concat();
+    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private)
 }
 
 trait OrLeftOut<T> {
