@@ -5,13 +5,13 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use jeton_laboratory::Machine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::pipeline::ModuleDescription;
 
 /// Facts about a measurement. They are the first fields of its JSON.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
     /// The machine.
     pub machine: Machine,
@@ -20,7 +20,7 @@ pub struct About {
     /// The command line.
     pub command: Vec<String>,
     /// The version of the tool.
-    pub version: &'static str,
+    pub version: String,
 }
 
 impl About {
@@ -30,13 +30,21 @@ impl About {
             machine: Machine::this(),
             load: [load(), String::new()],
             command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 
     /// Records the load at the end.
     pub fn end(&mut self) {
         self.load[1] = load();
+    }
+
+    /// Returns the backend that the command line names for Jeton, or the default.
+    pub(crate) fn backend(&self) -> &str {
+        let named = self.command.iter().zip(self.command.iter().skip(1));
+        let apart = named.filter(|(option, _)| *option == "--backend").map(|(_, value)| value.as_str());
+        let joined = self.command.iter().filter_map(|word| word.strip_prefix("--backend="));
+        apart.chain(joined).last().unwrap_or("aws-lc")
     }
 }
 

@@ -44,5 +44,4 @@ pub(crate) use pkcs11::ED25519_NAME;
 pub use pkcs11::Pkcs11;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
-pub(crate) use undisturbed::ratios;
 pub use verify::{Verdict, verify_database};

@@ -318,6 +318,7 @@ impl Work for LoadTurn {
     type Measured = MeasuredLoad;
 
     const ROLE: crate::role::Role = crate::role::Role::Issue;
+    const SCENARIO: &'static str = "issue";
 
     fn algorithm(&self) -> &str {
         &self.load.ca_key_type
@@ -333,6 +334,10 @@ impl Work for LoadTurn {
         baseline: Option<&[Option<Values>]>,
     ) -> Option<MeasuredLoad> {
         MeasuredLoad::of(&self.load, rounds, baseline)
+    }
+
+    fn can_be_drawn(load: &MeasuredLoad) -> bool {
+        (1e-6..1e9).contains(&load.median(Metric::Throughput))
     }
 }
 

@@ -50,7 +50,7 @@ pub struct DocumentSize {
     /// The number of certificates of the batch.
     pub size: u64,
     /// The type of document, such as `CRL`.
-    pub kind: &'static str,
+    pub kind: String,
     /// The length in bytes.
     pub bytes: u64,
 }
@@ -155,6 +155,7 @@ impl Database {
                  GROUP BY algorithm, size ORDER BY min(batches.id)"
             ))?;
             let rows = statement.query_map([], |row| {
+                let kind = kind.to_owned();
                 Ok(DocumentSize { algorithm: row.get(0)?, size: row.get(1)?, kind, bytes: row.get(2)? })
             })?;
             for row in rows {

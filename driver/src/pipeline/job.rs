@@ -80,6 +80,8 @@ pub trait Work: Clone + Display + Serialize + DeserializeOwned {
 
     /// The role of the child.
     const ROLE: Role;
+    /// The name of the scenario in a result store.
+    const SCENARIO: &'static str;
 
     /// Returns the algorithm of the CA's key, or the profile. The report lists the algorithms that
     /// a module lacks.
@@ -95,6 +97,11 @@ pub trait Work: Clone + Display + Serialize + DeserializeOwned {
         rounds: &[Option<Self::Sample>],
         baseline: Option<&[Option<Self::Sample>]>,
     ) -> Option<Self::Measured>;
+
+    /// Returns whether a plot can show the numbers. A result store may come from another person.
+    fn can_be_drawn(_measured: &Self::Measured) -> bool {
+        true
+    }
 }
 
 /// Asks for one run through the stages.

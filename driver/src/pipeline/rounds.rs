@@ -120,9 +120,7 @@ pub trait Watcher<W: Work> {
     /// A turn begins.
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), crate::Error>;
-    /// A module is done with a piece of work. An error ends the measurement.
-    fn measured(&mut self, measured: &W::Measured) -> Result<(), crate::Error>;
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), crate::Error>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
@@ -261,7 +259,7 @@ fn measure_work<W: Work, R: Runner<W>>(
             let start = Instant::now();
             let sample = run_turn(&mut participants[index], &turn, watcher);
             if let Some(sample) = &sample {
-                watcher.ran(&name(&participants[index]), &turn, sample)?;
+                watcher.ran(&name(&participants[index]), &turn, round, sample)?;
             }
             if sample.is_none() {
                 active.retain(|one| *one != index);
@@ -278,10 +276,7 @@ fn measure_work<W: Work, R: Runner<W>>(
             BASELINE => work.summarise(&baseline, None),
             _ => work.summarise(&runs[index].rounds, Some(&baseline)),
         };
-        if let Some(measured) = measured {
-            watcher.measured(&measured)?;
-            participant.outcome.measured.push(measured);
-        }
+        participant.outcome.measured.extend(measured);
     }
     Ok(())
 }
@@ -322,6 +317,7 @@ impl Work for Turn {
     type Measured = MeasuredBatch;
 
     const ROLE: crate::role::Role = crate::role::Role::Pipeline;
+    const SCENARIO: &'static str = "pipeline";
 
     fn algorithm(&self) -> &str {
         &self.algorithm
@@ -404,11 +400,7 @@ mod tests {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
-        fn ran(&mut self, _: &str, _: &Turn, _: &Times) -> Result<(), crate::Error> {
-            Ok(())
-        }
-
-        fn measured(&mut self, _: &MeasuredBatch) -> Result<(), crate::Error> {
+        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<(), crate::Error> {
             Ok(())
         }
 

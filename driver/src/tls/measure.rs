@@ -111,6 +111,7 @@ impl Work for CaseTurn {
     type Measured = MeasuredCase;
 
     const ROLE: Role = Role::Tls;
+    const SCENARIO: &'static str = "tls";
 
     fn algorithm(&self) -> &str {
         self.case.key.name()
@@ -134,6 +135,15 @@ impl Work for CaseTurn {
             memory: Side::of(rounds.iter().map(|round| &round.memory).collect())?,
             token: Side::of(rounds.iter().map(|round| &round.token).collect())?,
         })
+    }
+
+    fn can_be_drawn(case: &MeasuredCase) -> bool {
+        let is_time = |seconds: f64| (1e-12..1e9).contains(&seconds);
+        let side = |side: &Side| {
+            is_time(side.server.value) && side.latency.curve.iter().all(|(_, seconds)| is_time(*seconds))
+        };
+        let Ratio { figure, baseline, .. } = case.ratio;
+        is_time(figure) && is_time(baseline) && side(&case.memory) && side(&case.token)
     }
 }
 
