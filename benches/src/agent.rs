@@ -26,7 +26,6 @@ use crate::target::{FINDABLE, Home, ModuleToken};
 
 /// The rounds. In each round, every row has a turn.
 const ROUNDS: usize = 15;
-/// The time of a turn of one operation.
 const TURN: Duration = Duration::from_millis(40);
 /// How long several clients sign at the same time.
 const TOGETHER: Duration = Duration::from_secs(3);
@@ -36,10 +35,8 @@ const MANY: usize = 200;
 const IDLE: usize = 1_000;
 /// The module of p11-kit that connects to its server.
 const P11_KIT: &str = "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so";
-/// The label of fresh tokens.
 const LABEL: &str = "pipeline";
 
-/// A row.
 struct Row {
     name: &'static str,
     reached: Reached,
@@ -211,7 +208,6 @@ fn wait_for(socket: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a child that uses a row.
 fn client(row: &Row, reached: &Reached) -> Result<Child, String> {
     let mut command = child::of_role(&Role::Served(reached.clone()));
     command.envs(row.environment.clone());

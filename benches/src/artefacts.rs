@@ -4,7 +4,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Our modules.
 pub struct Artefacts {
     /// The module with both backends. The benches depend on it, so cargo builds it with them.
     pub module: PathBuf,
@@ -48,7 +47,6 @@ impl Artefacts {
     }
 }
 
-/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -53,11 +53,9 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
     facts::write(facts::file::RUN, &run)
 }
 
-/// The tokens of the groups that need few objects.
 pub struct Fixture {
     /// The modules: `jeton`, the other backend, then the peers.
     tokens: Vec<ModuleToken>,
-    /// Our module with the null backend.
     null: Option<ModuleToken>,
 }
 
@@ -90,12 +88,10 @@ impl Fixture {
     }
 }
 
-/// Leaves out a peer that has no usable token.
 fn or_left_out(suite: &mut Suite, row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
     token.map_err(|reason| suite.leave_out(ALL, &row.name, reason)).ok()
 }
 
-/// Returns one row for each target.
 fn rows_of<'a>(
     targets: &[&'a ModuleToken],
     operation: impl Fn(&'a ModuleToken) -> Outcome<Boxed<'a>>,

@@ -14,15 +14,10 @@ use crate::facts::{self, Memory, Startup};
 use crate::settings::Settings;
 use crate::target::{Home, ModuleToken, aes_object};
 
-/// The backend of the measured module.
 const BACKEND: &str = "aws-lc";
-/// The number of timed loads.
 const LOADS: usize = 21;
-/// The number of objects whose memory is measured.
 const OBJECTS: usize = 100_000;
-/// The number of token objects in short mode.
 const FEW_OBJECTS: usize = 10_000;
-/// The number of threads that make token objects.
 const MAKERS: usize = 8;
 
 /// Measures our modules only. Prints the results and stores them for the report.

@@ -24,23 +24,17 @@ use crate::scheme::{Scheme, named};
 use crate::server::{Server, USER, binaries};
 use crate::target::{Home, ModuleToken, aes_object, token_key};
 
-/// The turns of each store.
 const TURNS: usize = 15;
-/// The changes of each kind in a turn.
 const CHANGES: usize = 40;
 const SIGNATURES: usize = 2_000;
 /// The objects of the token whose start is measured.
 const COUNTS: [(usize, &str); 2] = [(10_000, "10,000"), (100_000, "100,000")];
-/// The number of starts.
 const STARTS: usize = 11;
-/// The number of changes that another process notices.
 const NOTICES: usize = 11;
-/// The number of threads that make objects.
 const MAKERS: usize = 8;
 const BACKEND: &str = "aws-lc";
 /// How long a process waits for a change of another one.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The words of the other process.
 const READY: &str = "ready";
 const NOTICED: &str = "noticed";
 
@@ -56,7 +50,6 @@ struct Place<'a> {
     url: Option<String>,
 }
 
-/// Measures both stores, prints the figures and writes the page.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let Some(server) = Server::start("bench", "") else {
         println!("the store is not measured: PostgreSQL is not installed");
@@ -144,7 +137,6 @@ fn pgbench(server: &Server, directory: &Path, arguments: &[&str]) -> Result<(), 
     jeton_child::output(command).map(drop)
 }
 
-/// Returns the command of a program of PostgreSQL.
 fn program(name: &str) -> Result<Command, String> {
     Ok(Command::new(binaries().ok_or("PostgreSQL is not installed")?.join(name)))
 }
@@ -225,7 +217,6 @@ fn run(instance: &Instance, work: Work) -> Result<Times, String> {
 }
 
 impl Place<'_> {
-    /// Names a token of this store.
     fn instance(&self, token: &str) -> Instance {
         let directory = self.directory.join(format!("{}-{token}", self.name));
         let instance = Instance::of(&self.artefacts.module, &directory, BACKEND);
@@ -260,7 +251,6 @@ pub(crate) fn shown(Interval { value, low, high }: Interval) -> String {
     format!("{value} ({low} to {high})")
 }
 
-/// The child: works on a token.
 pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), String> {
     fs::create_dir_all(&instance.directory).map_err(|reason| reason.to_string())?;
     let module = Module::load(&instance.library).map_err(|reason| reason.to_string())?;
@@ -289,7 +279,6 @@ fn prepare(instance: &Instance, count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Initialises the module and logs in.
 fn begin(module: &Module, instance: &Instance) -> Result<Session, Failure> {
     module.initialize(Some(&instance.parameters()))?;
     let slot = module.slots(true)?[0];
@@ -426,7 +415,6 @@ fn notice(module: &Module, instance: &Instance) -> Result<(), Failure> {
     module.finalize()
 }
 
-/// Prints a word with the time.
 fn say(word: &str) {
     println!("{word} {:.9}", seconds());
     // If the reader has ended, the next call of this process shows it.

@@ -12,16 +12,12 @@ use crate::scheme::{Kind, Pair};
 pub use module::{ModuleToken, creation, token_key};
 pub use template::{FINDABLE, Findable, aes_object};
 
-/// A key pair in a token.
 #[derive(Clone, Copy)]
 pub struct Keys {
-    /// The public key.
     pub public: CK_OBJECT_HANDLE,
-    /// The private key.
     pub private: CK_OBJECT_HANDLE,
 }
 
-/// The lifetime of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// The object ends with its session.
@@ -31,7 +27,6 @@ pub enum Home {
 }
 
 impl Home {
-    /// Returns the word for this lifetime in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -43,7 +38,6 @@ impl Home {
 /// A result, or the reason why a row is left out.
 pub type Outcome<T> = Result<T, String>;
 
-/// Builds the public key of a pair from its attributes.
 pub fn public_parts(target: &ModuleToken, pair: &Pair, keys: Keys) -> Outcome<PublicParts> {
     let read = |kind| target.attribute(keys.public, kind);
     Ok(match pair.kind {
@@ -70,5 +64,4 @@ fn unwrapped(point: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// A template.
 pub type Template = Vec<Attribute>;

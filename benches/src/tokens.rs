@@ -15,7 +15,6 @@ use crate::artefacts::{Artefacts, parameters, temporary, write_page};
 use crate::child::{self, Library, Role};
 use crate::target::token_key;
 
-/// The numbers of tokens.
 const COUNTS: [usize; 3] = [10, 1_000, 10_000];
 /// The number of tokens that have a key and sign, one after the other.
 const ROUND: usize = 100;
@@ -25,7 +24,6 @@ const RUNS: usize = 5;
 /// The pause before a measured process. A file that was just written takes more time to check,
 /// because its modification time is too coarse to show whether it changed again.
 const REST: Duration = Duration::from_millis(500);
-/// The number of slot lists, of which the median counts.
 const LISTS: usize = 21;
 const LABEL: &str = "many";
 
@@ -115,7 +113,6 @@ fn line(known: Known, count: usize, figures: &Figures) -> [String; 8] {
     ]
 }
 
-/// The child that makes the tokens.
 pub(crate) fn make(library: &Library, count: usize) -> Result<(), String> {
     make_all(library, count).map_err(|failure| failure.to_string())
 }

@@ -12,13 +12,11 @@ use crate::target::{FINDABLE, Findable, Home, ModuleToken, Outcome};
 
 /// The numbers of session objects. Each search is measured with each of these numbers.
 const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
-/// The numbers of token objects.
 const IN_TOKENS: [usize; 4] = [10, 1_000, 10_000, 100_000];
 /// The number of threads that create token objects in one of our tokens. One thread fills a peer,
 /// because peers are fastest with one thread.
 const FILLERS: usize = 8;
 
-/// Sessions and single objects.
 pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
     let targets = fixture.targets();
     suite.compare("session/open-close", None, || rows_of(&targets, |target| target.sessions()));

@@ -12,7 +12,6 @@ use crate::scheme::{Aead, Digest};
 use crate::suite::Suite;
 use crate::target::{ModuleToken, Outcome};
 
-/// The lengths of messages in bytes.
 const LENGTHS: [usize; 3] = [256, 4096, 65_536];
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {

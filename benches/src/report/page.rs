@@ -11,7 +11,6 @@ use super::{losses, markdown, tables, time, words};
 use crate::facts::{Instructions, LeftOut};
 use crate::names::shown;
 
-/// Returns the whole page.
 pub fn page(data: &Data) -> String {
     let mut text = String::from(INTRODUCTION);
     section(&mut text, "Summary", &tables::summary(data));

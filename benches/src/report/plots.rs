@@ -11,7 +11,6 @@ use crate::names::{BASELINE_AGAIN, JETON, NULL, shown};
 
 const SIZE: (u32, u32) = (960, 520);
 
-/// Draws all plots into `directory`.
 pub fn draw(data: &Data, directory: &Path) -> Result<(), String> {
     for (name, plot) in [("overhead", overhead(data)), ("threads", threads(data)), ("search", searches(data))]
     {
@@ -58,7 +57,6 @@ fn overhead(data: &Data) -> Result<String, String> {
     plots::draw(Plot { title, caption: true, size }, x, y, &all)
 }
 
-/// Plots the signatures per second by number of threads.
 fn threads(data: &Data) -> Result<String, String> {
     let groups = data.groups("threads/p256/");
     let rows = rows_among(data, &groups).into_iter().filter(|row| *row != NULL);
@@ -125,7 +123,6 @@ fn series(row: &str, name: &str, points: impl Iterator<Item = (f64, f64)>) -> Se
     Series { name: name.to_owned(), colour, mark, points }
 }
 
-/// Returns the text of a row in the legend.
 fn legend(row: &str) -> String {
     shown(row).replace("-session", ", session keys")
 }
@@ -141,7 +138,6 @@ fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
     rows
 }
 
-/// Returns the number at the end of a group's name.
 fn size_of(group: &str) -> Option<f64> {
     group.rsplit('/').next()?.parse().ok()
 }

@@ -30,7 +30,6 @@ pub struct ModuleToken {
     module: Module,
     slot: SlotId,
     session: Session,
-    /// The lifetime of its keys.
     home: Home,
 }
 
@@ -60,7 +59,6 @@ impl ModuleToken {
         Ok(Self { row, module, slot: self.slot, session, home: Home::Session })
     }
 
-    /// Opens another session of the same user.
     pub fn another_session(&self) -> Result<Session, Failure> {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
@@ -84,7 +82,6 @@ impl ModuleToken {
         done(calls::destroy(&self.session, object));
     }
 
-    /// Returns the name of the row.
     pub fn row(&self) -> &str {
         &self.row
     }
@@ -106,17 +103,14 @@ impl ModuleToken {
         Ok(self.session.create_object(&template::generic(self.home)).outcome()?.0)
     }
 
-    /// Destroys an object.
     pub fn destroy(&self, object: CK_OBJECT_HANDLE) {
         self.remove(ObjectHandle(object));
     }
 
-    /// Reads an attribute.
     pub fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>> {
         self.session.attribute(ObjectHandle(object), kind).outcome()
     }
 
-    /// Signs the input of the scheme.
     pub fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>> {
         let mut call = self.sign(pair, scheme, keys).outcome()?;
         let len = call.call().outcome()?;
@@ -246,7 +240,6 @@ impl ModuleToken {
         Ok(repeated(move || done(call.call())))
     }
 
-    /// `C_OpenSession` and `C_CloseSession`.
     pub fn sessions(&self) -> Outcome<Boxed<'_>> {
         let call = calls::Sessions::new(&self.module, self.slot).outcome()?;
         call.call().outcome()?;
@@ -388,7 +381,6 @@ pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, F
     Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
 }
 
-/// See [`creation`].
 pub struct NumberedCreation<'a>(calls::Creation<'a>);
 
 impl NumberedCreation<'_> {
