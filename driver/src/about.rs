@@ -10,16 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::pipeline::ModuleDescription;
 
-/// Facts about a measurement. They are the first fields of its JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
-    /// The machine.
     pub machine: Machine,
     /// The load averages of 1, 5 and 15 minutes, at the beginning and at the end.
     pub load: [String; 2],
-    /// The command line.
     pub command: Vec<String>,
-    /// The version of the tool.
     pub version: String,
 }
 
@@ -48,13 +44,11 @@ impl About {
     }
 }
 
-/// Returns the load averages.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a module's description of itself as text.
 pub(crate) fn module_text(about: &ModuleDescription) -> String {
     format!("{} {} ({})", about.description, about.version, about.manufacturer)
 }

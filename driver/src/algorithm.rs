@@ -14,7 +14,6 @@ use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
 use crate::Error;
 
-/// An algorithm of a CA.
 #[derive(Debug)]
 pub struct Algorithm {
     /// The name that `--ca-key-algo` takes.
@@ -23,14 +22,10 @@ pub struct Algorithm {
     pub key: Key,
 }
 
-/// The parameters of an algorithm's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// ECDSA on P-256.
     P256,
-    /// ECDSA on P-384.
     P384,
-    /// Ed25519.
     Ed25519,
     /// ML-DSA with this `CKP_ML_DSA_…`.
     MlDsa(CK_ULONG),
@@ -40,7 +35,6 @@ pub enum Key {
     SlhDsa(CK_ULONG),
 }
 
-/// All algorithms.
 pub static ALGORITHMS: [Algorithm; 10] = [
     Algorithm { name: "ecdsa-p256", key: Key::P256 },
     Algorithm { name: "ecdsa-p384", key: Key::P384 },

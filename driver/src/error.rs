@@ -31,7 +31,6 @@ pub enum Error {
     Stage {
         /// The name of the stage in the table.
         stage: &'static str,
-        /// The reason.
         source: Box<Error>,
     },
     /// A stored signature is not from the CA.
@@ -49,7 +48,6 @@ pub enum Error {
         document: Document,
         /// The serial number in the database row.
         serial: u64,
-        /// The reason.
         reason: String,
     },
     /// A structure could not be encoded or decoded.

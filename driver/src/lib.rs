@@ -5,6 +5,7 @@
 //! It uses the modules only through their C interface.
 
 #![deny(unsafe_code)]
+#![allow(missing_docs, reason = "no other package imports this one")]
 
 pub mod about;
 pub mod algorithm;

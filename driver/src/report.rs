@@ -21,10 +21,8 @@ pub struct Report<M, S> {
     /// The machine, the command and the tool.
     #[serde(flatten)]
     pub about: About,
-    /// The settings.
     #[serde(flatten)]
     pub settings: S,
-    /// The result of each module.
     pub modules: Vec<ModuleReport<M>>,
     /// Known modules that are not installed.
     pub absent: Vec<String>,
@@ -32,12 +30,9 @@ pub struct Report<M, S> {
     pub interrupted: bool,
 }
 
-/// The result of a module.
 #[derive(Debug, Serialize)]
 pub struct ModuleReport<M> {
-    /// The module's name in the tool.
     pub name: String,
-    /// The module's description of itself.
     pub description: Option<ModuleDescription>,
     /// What was measured.
     pub measured: Vec<M>,
@@ -45,7 +40,6 @@ pub struct ModuleReport<M> {
     pub not_available: Vec<(String, String)>,
     /// The failures, each with its work.
     pub failures: Vec<String>,
-    /// Notes that are not failures.
     pub notes: Vec<String>,
 }
 

@@ -80,12 +80,10 @@ impl Results {
         })
     }
 
-    /// Writes the description of a module.
     pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<(), Error> {
         self.write("INSERT INTO module VALUES (?1, ?2, ?3)", params![self.measurement, name, json(module)?])
     }
 
-    /// Writes a run.
     pub fn ran<W: Work>(
         &self,
         module: &str,
@@ -117,13 +115,10 @@ impl Results {
 /// The names of modules, with what each of them measured.
 type Modules<W> = Vec<(String, Vec<<W as Work>::Measured>)>;
 
-/// A measurement of a store.
 pub struct Measurement<W: Work> {
     /// When it began, in UTC.
     pub started: String,
-    /// The machine and the command.
     pub about: About,
-    /// The number of threads.
     pub threads: u64,
     /// RSA key pairs of subscribers that a batch reused; 0 means one for each certificate.
     pub rsa_key_pool: u64,
@@ -131,7 +126,6 @@ pub struct Measurement<W: Work> {
     pub descriptions: Vec<(String, ModuleDescription)>,
     /// The results of each module, in the order of their first runs.
     pub modules: Modules<W>,
-    /// The sizes of the signed documents.
     pub documents: Vec<DocumentSize>,
 }
 
@@ -139,9 +133,7 @@ pub struct Measurement<W: Work> {
 pub enum Newest {
     /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
     Pipeline(Vec<Measurement<Turn>>),
-    /// `jeton-driver issue` made it.
     Issuance(Measurement<LoadTurn>),
-    /// `jeton-driver tls` made it.
     Tls(Measurement<CaseTurn>),
 }
 
@@ -174,7 +166,6 @@ fn with_runs(connection: &Connection, scenario: &str) -> Result<Vec<i64>, Error>
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-/// Reads a measurement.
 fn read<W: Work>(connection: &Connection, id: i64) -> Result<Measurement<W>, Error> {
     let query = "SELECT started, about, threads, rsa_key_pool FROM measurement WHERE id = ?1";
     let (started, about, threads, rsa_key_pool) = connection.query_row(query, [id], |row| {
@@ -248,23 +239,17 @@ fn measured<W: Work>(connection: &Connection, id: i64) -> Result<Modules<W>, Err
     Ok(modules)
 }
 
-/// A module, an algorithm, a batch size and a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
-    /// The module's name in the report.
     pub module: String,
     /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
-    /// The batch size.
     pub size: u64,
-    /// The name of the stage.
     pub stage: &'static str,
 }
 
-/// The times of a cell in two stores.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The cell.
     pub cell: Cell,
     /// Seconds in the first store.
     pub before: Interval,

@@ -90,7 +90,6 @@ pub struct Tls {
 const MAX_THREADS: u64 = 1024;
 
 impl Tls {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let options = self.options()?;
         let selection = Selection::parse(&self.module)?;

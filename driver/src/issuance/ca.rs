@@ -12,10 +12,8 @@ use crate::Error;
 use crate::algorithm::Algorithm;
 use crate::pipeline::{Engine, PublicKey, Stored, order, serial_number};
 
-/// The profile of the certificates.
 const PROFILE: &str = "tls-server";
 
-/// A CA with its key and its database.
 pub(super) struct Ca<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) issuer: Issuer,

@@ -14,17 +14,13 @@ use crate::selection::DIRECTLY;
 /// A measurement of issuance. The baseline is the first module.
 pub type IssueReport = Report<MeasuredLoad, Settings>;
 
-/// The settings of a measurement, and its tables.
 #[derive(Debug, Serialize)]
 pub struct Settings {
-    /// The number of certificates of a run.
     pub requests: u64,
-    /// The tables.
     pub tables: Vec<ResultTable>,
 }
 
 impl IssueReport {
-    /// Makes the tables from the results.
     pub fn make_tables(&mut self, plans: &[TablePlan]) {
         let modules: Vec<_> =
             self.modules.iter().map(|module| (module.name.as_str(), module.measured.as_slice())).collect();
@@ -93,9 +89,7 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
 /// The position of the modules' names in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Modules {
-    /// In the second column.
     InColumn,
-    /// Above the table.
     Left,
 }
 

@@ -13,7 +13,6 @@ use crate::selection::{IN_PROCESS, shown};
 
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];
-/// The name for the time of all stages together.
 const TOTAL: &str = "total";
 /// The stages that sign or verify.
 const SIGNING: [&str; 7] =
@@ -24,7 +23,6 @@ const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
 /// The columns of a module, as [`View::cells`] fills them.
 const COLUMNS: [&str; 5] = ["time", "per second", "undisturbed", "AWS-LC undisturbed", "ratio"];
 
-/// Builds the page.
 pub(super) fn page(measurements: &[Measurement<Turn>]) -> Result<Page, Error> {
     let has_a_time = |one: &&Measurement<Turn>| {
         one.modules.iter().flat_map(|(_, batches)| batches).any(|batch| can_be_drawn(&batch.total))
@@ -230,7 +228,6 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
     Ok(Section { title: "The algorithms".to_owned(), blocks })
 }
 
-/// A backend of Jeton in a measurement.
 struct BackendView<'a> {
     backend: &'a str,
     view: View<'a>,

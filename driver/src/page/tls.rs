@@ -49,7 +49,6 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
     Ok(Section { title: format!("{threads} {plural}"), blocks })
 }
 
-/// Draws the distribution of the latencies of a case.
 fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
     let title = format!("Latency of {}, threads: {threads}", case_name(case));
     let microseconds = |points: &[(f64, f64)]| points.iter().map(|(x, y)| (*x, y * 1e6)).collect();

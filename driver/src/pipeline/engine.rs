@@ -31,8 +31,6 @@ pub trait Engine: Sync {
     fn clear(&mut self) -> Result<(), Error>;
 }
 
-/// What the CA receives from a subscriber.
 pub struct Subscriber {
-    /// The public key for the certificate.
     pub public_key: SubjectPublicKeyInfoOwned,
 }

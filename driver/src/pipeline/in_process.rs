@@ -38,7 +38,6 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Returns the description of the baseline.
     pub fn describe() -> ModuleDescription {
         ModuleDescription {
             description: "AWS-LC called directly".to_owned(),
@@ -101,7 +100,6 @@ pub(crate) enum KeyPair {
 }
 
 impl KeyPair {
-    /// Generates a key pair.
     pub(crate) fn generate(algorithm: &Algorithm) -> Result<Self, Error> {
         let made = match algorithm.key {
             Key::P256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map(Self::Ecdsa),
@@ -118,7 +116,6 @@ impl KeyPair {
         made.map_err(|Unspecified| Error::InProcess("generating a key pair"))
     }
 
-    /// Returns the public key.
     pub(crate) fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let der: Result<PublicKeyX509Der<'_>, Unspecified> = match self {
             Self::Ecdsa(pair) => pair.public_key().as_der(),
@@ -174,14 +171,12 @@ fn sign_slh_dsa(key: &SigningKey<Sha2_128f>, message: &[u8]) -> Result<Vec<u8>, 
     Ok(signature.to_bytes().to_vec())
 }
 
-/// A parsed public key.
 pub(crate) enum PublicKey {
     AwsLc(ParsedPublicKey),
     SlhDsa(Box<VerifyingKey<Sha2_128f>>),
 }
 
 impl PublicKey {
-    /// Parses a key of this algorithm.
     pub(crate) fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
         let rejected = || Error::InProcess("parsing a public key");
         let Some(verification) = verification(algorithm) else {

@@ -40,7 +40,6 @@ struct Ca {
 }
 
 impl OpenSsl {
-    /// Returns the description of the library.
     pub fn describe() -> ModuleDescription {
         ModuleDescription {
             description: "OpenSSL called directly".to_owned(),

@@ -21,7 +21,6 @@ use crate::error::Document;
 /// The result of `jeton-driver verify-db` for a batch.
 #[derive(Debug)]
 pub struct Verdict {
-    /// The batch.
     pub batch: Batch,
     /// The number of documents that verify.
     pub good: usize,

@@ -13,7 +13,6 @@ use crate::pipeline::{Items, MeasuredBatch, STAGES};
 use crate::results::Comparison;
 use crate::selection::{DIRECTLY, shown};
 
-/// The settings of the pipeline.
 #[derive(Debug, Serialize)]
 pub struct Settings {
     /// The stages. The times of each batch are in the same order.

@@ -33,7 +33,6 @@ pub(super) const NAME: &str = "localhost";
 const LABEL: &[u8] = b"jeton-tls";
 const DAYS: u32 = 7;
 
-/// Generates a key in memory.
 pub(super) fn in_memory(kind: KeyKind) -> Result<CertifiedKey, Error> {
     let pkcs8 = pkcs8(kind).map_err(|Unspecified| Error::InProcess("generating a key pair"))?;
     let der = PrivatePkcs8KeyDer::from(pkcs8).into();
@@ -65,7 +64,6 @@ pub(super) struct TokenKeys {
 }
 
 impl TokenKeys {
-    /// Logs in to a token.
     pub(super) fn open(module: &Module, slot: SlotId, pin: &str) -> Result<Self, Error> {
         let session = module.open_session(slot, Access::ReadWrite)?;
         session.login(User::User, Some(pin))?;
@@ -73,7 +71,6 @@ impl TokenKeys {
         Ok(Self { token, session, mechanisms: module.mechanisms(slot)?, made: Vec::new() })
     }
 
-    /// Generates a key in the token.
     pub(super) fn generate(&mut self, kind: KeyKind) -> Result<CertifiedKey, Error> {
         let mut key_type = KeyType::parse(kind.key_type())?;
         let mechanism = key_type.mechanism.kind;

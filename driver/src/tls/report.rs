@@ -13,10 +13,8 @@ use crate::report::Report;
 /// A measurement of one module.
 pub type TlsReport = Report<MeasuredCase, Settings>;
 
-/// The TLS library of a measurement.
 #[derive(Debug, Serialize)]
 pub struct Settings {
-    /// Its version.
     pub rustls: &'static str,
 }
 
