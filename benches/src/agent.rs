@@ -12,21 +12,20 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jeton_child::{Child, UNLIMITED};
-use jeton_laboratory::figure::nanoseconds;
 use jeton_laboratory::{Interval, Machine, Table};
 use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
 use serde::{Deserialize, Serialize};
 
-use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary};
-use crate::child::{self, Reached, Role};
+use crate::artefacts::{Artefacts, parameters, root, target_directory, temporary, write_page};
+use crate::child::{self, Reached, Role, in_turns};
 use crate::names::SOFTHSM;
 use crate::operation::Boxed;
 use crate::scheme::{Aead, Scheme, named};
-use crate::target::{FINDABLE, Home, ModuleToken, Target};
+use crate::store::shown;
+use crate::target::{FINDABLE, Home, ModuleToken};
 
 /// The rounds. In each round, every row has a turn.
 const ROUNDS: usize = 15;
-/// The time of a turn of one operation.
 const TURN: Duration = Duration::from_millis(40);
 /// How long several clients sign at the same time.
 const TOGETHER: Duration = Duration::from_secs(3);
@@ -36,10 +35,8 @@ const MANY: usize = 200;
 const IDLE: usize = 1_000;
 /// The module of p11-kit that connects to its server.
 const P11_KIT: &str = "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so";
-/// The label of fresh tokens.
 const LABEL: &str = "pipeline";
 
-/// A row.
 struct Row {
     name: &'static str,
     reached: Reached,
@@ -79,8 +76,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let agent = rows.iter().find(|row| row.name == "agent").ok_or("no agent")?;
     page += &together(agent)?;
     page += &idle(agent)?;
-    let path = root().join("docs/benchmarks/agent.md");
-    fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
+    write_page("agent.md", &page)
 }
 
 /// Builds the agent and its client module with TLS: neither is a library that the benches could
@@ -212,7 +208,6 @@ fn wait_for(socket: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a child that uses a row.
 fn client(row: &Row, reached: &Reached) -> Result<Child, String> {
     let mut command = child::of_role(&Role::Served(reached.clone()));
     command.envs(row.environment.clone());
@@ -233,24 +228,24 @@ fn operations(rows: &[Row]) -> Result<String, String> {
     let (mut times, mut processor) = (Table::new(1, header()), Table::new(1, header()));
     for (place, name) in names.iter().enumerate() {
         let mut all = vec![(Vec::new(), Vec::new()); rows.len()];
-        for round in 0..ROUNDS {
-            for turn in 0..rows.len() {
-                let number = (turn + round) % rows.len();
-                let (child, has) = &mut clients[number];
-                if !has[place].1 {
-                    continue;
-                }
-                let before = rows[number].server.map_or(0.0, processor_time);
-                child.tell(&place);
-                let took: Took = child.hear(UNLIMITED).map_err(|silence| format!("{name}: {silence:?}"))?;
-                let of_server = rows[number].server.map_or(0.0, processor_time) - before;
-                let each = |seconds: f64| seconds / took.repetitions as f64;
-                all[number].0.push(each(took.seconds));
-                all[number].1.push(each(took.processor + of_server));
+        in_turns(ROUNDS, rows.len(), |number| {
+            let (child, has) = &mut clients[number];
+            if !has[place].1 {
+                return Ok(());
             }
-        }
+            let before = rows[number].server.map_or(0.0, processor_time);
+            child.tell(&place);
+            let took: Took = child.hear(UNLIMITED).map_err(|silence| format!("{name}: {silence:?}"))?;
+            let of_server = rows[number].server.map_or(0.0, processor_time) - before;
+            let each = |seconds: f64| seconds / took.repetitions as f64;
+            all[number].0.push(each(took.seconds));
+            all[number].1.push(each(took.processor + of_server));
+            Ok(())
+        })?;
         let cells = |values: Vec<Vec<f64>>| {
-            std::iter::once(name.clone()).chain(values.into_iter().map(shown)).collect::<Vec<_>>()
+            std::iter::once(name.clone())
+                .chain(values.into_iter().map(|one| Interval::of(one).map_or("-".to_owned(), shown)))
+                .collect::<Vec<_>>()
         };
         let (wall, used): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let line = cells(wall);
@@ -263,12 +258,6 @@ fn operations(rows: &[Row]) -> Result<String, String> {
         times.markdown(str::to_owned),
         processor.markdown(str::to_owned)
     ))
-}
-
-fn shown(values: Vec<f64>) -> String {
-    let Some(Interval { value, low, high }) = Interval::of(values) else { return "-".to_owned() };
-    let [value, low, high] = [value, low, high].map(|seconds| nanoseconds(seconds * 1e9));
-    format!("{value} ({low} to {high})")
 }
 
 /// Returns the processor time in seconds of a process, its children and all their threads.

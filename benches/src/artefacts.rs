@@ -4,7 +4,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Our modules.
 pub struct Artefacts {
     /// The module with both backends. The benches depend on it, so cargo builds it with them.
     pub module: PathBuf,
@@ -48,7 +47,6 @@ impl Artefacts {
     }
 }
 
-/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -69,6 +67,12 @@ pub fn data_directory() -> PathBuf {
 pub fn temporary() -> Result<tempfile::TempDir, String> {
     let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
     directory.map_err(|error| error.to_string())
+}
+
+/// Writes a page of `docs/benchmarks`.
+pub fn write_page(name: &str, text: &str) -> Result<(), String> {
+    let path = root().join("docs/benchmarks").join(name);
+    std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))
 }
 
 /// Returns the library parameters of one of our modules, with its tokens in this directory. The

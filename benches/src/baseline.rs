@@ -36,17 +36,11 @@ pub use symmetric::{Hmac, Sealer, digest, random};
 
 /// A parsed key pair. Any number of threads may sign with it.
 pub enum BaselinePair {
-    /// ECDSA.
     Ec(ec::EcPair),
-    /// RSA.
     Rsa(rsa::RsaPair),
-    /// Ed25519.
     Ed25519(ed25519::Ed25519Pair),
-    /// ML-DSA.
     MlDsa(Box<ml_dsa::MlDsaPair>),
-    /// SLH-DSA-SHA2-128f.
     SlhDsaFast(Box<slh_dsa::SlhDsaPair<Sha2_128f>>),
-    /// SLH-DSA-SHA2-128s.
     SlhDsaSmall(Box<slh_dsa::SlhDsaPair<Sha2_128s>>),
 }
 
@@ -64,7 +58,6 @@ impl BaselinePair {
         })
     }
 
-    /// Returns the public key.
     pub fn public(&self) -> PublicParts {
         match self {
             Self::Ec(pair) => pair.public(),
@@ -89,7 +82,6 @@ impl BaselinePair {
         }
     }
 
-    /// Returns a signature.
     pub fn signature(&self, scheme: Scheme, input: &[u8]) -> Vec<u8> {
         let mut out = vec![0; MAX_SIGNATURE];
         let len = self.sign(scheme, input, &mut out);
@@ -114,7 +106,6 @@ impl BaselinePair {
         }
     }
 
-    /// Returns an operation that verifies a signature of `input`.
     pub fn verifying(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
         let signature = self.signature(scheme, input);
         match (self, scheme) {

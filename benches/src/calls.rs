@@ -21,7 +21,6 @@ pub use key::{Decapsulation, Encapsulation, KeyGeneration, PairGeneration};
 pub use message::Messages;
 pub use object::{Creation, Reading, Sessions, destroy};
 
-/// The result of a timed call.
 pub type Answer<T = ()> = Result<T, Failure>;
 
 type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE) -> CK_RV;
@@ -51,7 +50,6 @@ enum Start {
 }
 
 impl<'a> Transform<'a> {
-    /// Prepares to sign `input` into a buffer of `room` bytes.
     pub fn sign(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -106,7 +104,6 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Prepares to digest `input`.
     pub fn digest(session: &'a Session, mechanism: &Mechanism, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions();
         Ok(Self {
@@ -121,7 +118,6 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Calls both functions.
     #[inline]
     pub fn call(&mut self) -> Answer<usize> {
         self.mechanism.freshen();
@@ -161,12 +157,10 @@ impl<'a> Transform<'a> {
         check(self.names.0, code)
     }
 
-    /// Uses another key from now on.
     pub fn rekey(&mut self, key: ObjectHandle) {
         self.key = key.0;
     }
 
-    /// Returns the output of the last [`call`](Self::call).
     pub fn out(&self) -> &[u8] {
         &self.out
     }
@@ -184,7 +178,6 @@ pub struct Verification<'a> {
 }
 
 impl<'a> Verification<'a> {
-    /// Prepares to verify this signature of `input`.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -204,7 +197,6 @@ impl<'a> Verification<'a> {
         })
     }
 
-    /// Calls both functions.
     #[inline]
     pub fn call(&mut self) -> Answer {
         // SAFETY: `self` owns the mechanism and the memory that it points to.
@@ -232,13 +224,11 @@ pub struct RandomBytes<'a> {
 }
 
 impl<'a> RandomBytes<'a> {
-    /// Prepares to draw `len` bytes.
     pub fn new(session: &'a Session, len: usize) -> Answer<Self> {
         let generate = entry("C_GenerateRandom", session.module().functions().C_GenerateRandom)?;
         Ok(Self { session, generate, out: vec![0; len] })
     }
 
-    /// Calls the function.
     #[inline]
     pub fn call(&mut self) -> Answer {
         // SAFETY: `out` is writable for its length.

@@ -4,25 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jeton_peers::TokenAccess;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::artefacts::parameters;
 
-/// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Measures the groups that the command line selects.
     Compare {
-        /// The directory of the tokens.
         directory: PathBuf,
     },
-    /// Repeats an operation of a module.
     Count(Instance, Repeated),
-    /// Repeats an operation of the baseline.
     CountBaseline(Repeated),
     /// Loads and initialises a module, and prints the milliseconds.
     Load(Instance),
-    /// Makes this number of tokens.
     MakeTokens(Library, usize),
     /// Measures a module that has many tokens.
     Tokens(Library),
@@ -36,10 +32,8 @@ pub enum Role {
     Timing(PathBuf, String),
 }
 
-/// Any module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Library {
-    /// The shared object.
     pub path: PathBuf,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
@@ -48,11 +42,9 @@ pub struct Library {
 /// A module with a token, as a client of `agent` uses it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reached {
-    /// The shared object.
     pub library: PathBuf,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
-    /// How to get the token.
     pub token: TokenAccess,
     /// Does nothing but the login until its parent asks for signatures.
     pub only_signs: bool,
@@ -61,29 +53,23 @@ pub struct Reached {
 /// One of our modules, with a place for its tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Instance {
-    /// The shared object.
     pub library: PathBuf,
-    /// The directory of the tokens.
     pub directory: PathBuf,
-    /// The backend.
     pub backend: String,
     /// The address of the database that has the tokens, and their schema.
     pub database: Option<(String, String)>,
 }
 
 impl Instance {
-    /// Names a module, a directory and a backend.
     pub fn of(library: &Path, directory: &Path, backend: &str) -> Self {
         let (library, directory) = (library.to_owned(), directory.to_owned());
         Self { library, directory, backend: backend.to_owned(), database: None }
     }
 
-    /// Returns the module with its tokens in a database.
     pub fn in_database(self, url: &str, schema: &str) -> Self {
         Self { database: Some((url.to_owned(), schema.to_owned())), ..self }
     }
 
-    /// Returns the library parameters of `C_Initialize`.
     pub fn parameters(&self) -> String {
         let parameters = parameters(&self.directory, &self.backend);
         match &self.database {
@@ -93,16 +79,12 @@ impl Instance {
     }
 }
 
-/// An operation whose instructions are counted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Repeated {
-    /// The name of the operation.
     pub operation: String,
-    /// The number of repetitions.
     pub count: u64,
 }
 
-/// The objects whose memory is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Objects {
     /// Session objects, created by the measured process.
@@ -139,6 +121,22 @@ pub fn of_role(role: &Role) -> Command {
 /// it.
 pub fn below(program: &str, arguments: &[&str], role: &Role) -> Command {
     configured(jeton_child::below(program, arguments, role))
+}
+
+/// Runs a child to its end, and returns the JSON that it prints. Nothing counts as `null`.
+pub fn ask<T: DeserializeOwned>(command: Command) -> Result<T, String> {
+    let (said, _) = jeton_child::output(command)?;
+    let said = if said.is_empty() { "null" } else { &said };
+    serde_json::from_str(said).map_err(|reason| format!("{reason}: {said:?}"))
+}
+
+/// Lets each of `count` columns take a turn in each round, in changing order.
+pub fn in_turns(
+    rounds: usize,
+    count: usize,
+    mut turn: impl FnMut(usize) -> Result<(), String>,
+) -> Result<(), String> {
+    (0..rounds).try_for_each(|round| (0..count).try_for_each(|place| turn((place + round) % count)))
 }
 
 /// Clears the variables that would select another token directory for our modules.

@@ -1,7 +1,7 @@
 //! Keys whose uses are counted: the generation of LMS keys, and signatures with one use and with
 //! several uses in a commit. Writes `docs/benchmarks/counted.md`.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::time::Instant;
 
 use cryptoki_sys::*;
@@ -10,12 +10,10 @@ use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User, names};
 use jeton_laboratory::{Interval, Machine, Table};
 use jeton_peers::{PIN, SO_PIN, initialise};
 
-use crate::artefacts::{Artefacts, parameters, root, temporary};
+use crate::artefacts::{Artefacts, parameters, temporary, write_page};
 use crate::store::{shown, write_to_disk};
 
-/// The turns of each key.
 const TURNS: usize = 11;
-/// The signatures of a turn.
 const SIGNATURES: usize = 40;
 /// The values of `[stateful] reserve`.
 const RESERVES: [u64; 3] = [1, 16, 256];
@@ -28,13 +26,11 @@ const MESSAGE: &[u8] = &[0x5a; 32];
 
 /// A key, its mechanism, and the times of its signatures for each of [`RESERVES`].
 struct Key {
-    /// Its label.
     name: &'static str,
     mechanism: Mechanism,
     times: [Vec<f64>; RESERVES.len()],
 }
 
-/// Measures, prints the figures and writes the page.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let directory = temporary()?;
     let module = Module::load(&artefacts.module).map_err(|reason| reason.to_string())?;
@@ -72,8 +68,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let sync = Interval::of(syncs).map_or_else(String::new, shown);
     let page =
         [heading(&sync), table.markdown(str::to_owned), "\n".to_owned(), signatures.markdown(str::to_owned)];
-    let path = root().join("docs/benchmarks/counted.md");
-    fs::write(&path, page.concat()).map_err(|reason| format!("{}: {reason}", path.display()))
+    write_page("counted.md", &page.concat())
 }
 
 fn heading(sync: &str) -> String {
@@ -88,7 +83,6 @@ fn heading(sync: &str) -> String {
     )
 }
 
-/// Generates the keys on the token.
 fn generate(module: &Module, keys: &mut Vec<Key>, table: &mut Table) -> Result<(), Failure> {
     let session = module.open_session(module.slots(true)?[0], Access::ReadWrite)?;
     session.login(User::User, Some(PIN))?;

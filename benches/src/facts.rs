@@ -8,22 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::artefacts::data_directory;
 
-/// Facts about the run.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Run {
-    /// The command line.
     pub command: String,
-    /// Whether the run was in short mode.
     pub short: bool,
     /// The start, in seconds since 1970.
     pub started: u64,
     /// The duration in seconds.
     pub seconds: u64,
-    /// The rows.
     pub rows: Vec<RowFacts>,
-    /// The rows that are missing, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
     /// The comparisons of our module with the baseline, measured in turns.
     pub turns: Vec<Turns>,
@@ -32,22 +26,16 @@ pub struct Run {
 /// The time of our module divided by the time of the baseline, measured in turns.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Turns {
-    /// The group.
     pub group: String,
-    /// The median of the rounds.
     pub median: f64,
     /// The lower end of the 95 % interval of the median.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
-/// The module of a row.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RowFacts {
-    /// The name of the row.
     pub name: String,
-    /// A description with the version.
     pub description: String,
     /// Whether it is a module of Jeton.
     pub ours: bool,
@@ -56,28 +44,21 @@ pub struct RowFacts {
 /// A row that is missing in a group.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The group.
     pub group: String,
-    /// The row.
     pub row: String,
-    /// The reason.
     pub reason: String,
 }
 
-/// A token that was filled with objects.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Filled {
-    /// The row.
     pub row: String,
     /// `session` or `token`.
     pub home: String,
-    /// The number of objects that were wanted.
     pub wanted: usize,
     /// The number of objects in the token at the end.
     pub reached: usize,
     /// The number of objects that this fill added.
     pub made: usize,
-    /// The number of threads that made them.
     pub threads: usize,
     /// The duration in seconds.
     pub seconds: f64,
@@ -86,36 +67,25 @@ pub struct Filled {
 /// Latencies of signatures in nanoseconds, while another thread makes RSA-4096 keys.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Latency {
-    /// The row.
     pub row: String,
-    /// The number of signatures.
     pub signatures: usize,
     /// The number of RSA keys that were made meanwhile.
     pub keys: usize,
-    /// The median.
     pub p50: u64,
-    /// The 99th percentile.
     pub p99: u64,
-    /// The 99.9th percentile.
     pub p999: u64,
-    /// The longest latency.
     pub max: u64,
 }
 
 /// The counts of callgrind and memcheck for one repetition of an operation.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Instructions {
-    /// The operation.
     pub operation: String,
-    /// The row.
     pub row: String,
-    /// Instructions per operation.
     pub instructions: f64,
-    /// Allocations per operation.
     pub allocations: f64,
 }
 
-/// Loading, starting and memory.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Startup {
     /// The file size of each of our modules, in bytes.
@@ -123,18 +93,14 @@ pub struct Startup {
     /// Milliseconds from `dlopen` to the end of `C_Initialize` with an empty token directory, in
     /// fresh processes: the row, the median, the shortest, the longest.
     pub load: Vec<(String, f64, f64, f64)>,
-    /// Memory of objects.
     pub memory: Vec<Memory>,
 }
 
-/// Memory of idle objects.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Memory {
-    /// The row.
     pub row: String,
     /// `session` or `token`.
     pub home: String,
-    /// The number of objects.
     pub objects: usize,
     /// How much the memory of the process grows for each object, in bytes.
     pub bytes: f64,
@@ -142,9 +108,7 @@ pub struct Memory {
     pub attributes: usize,
 }
 
-/// The names of the files.
 pub mod file {
-    #![allow(missing_docs, reason = "the names of the structures")]
     pub const RUN: &str = "run";
     pub const LATENCY: &str = "latency";
     pub const INSTRUCTIONS: &str = "instructions";
@@ -155,7 +119,6 @@ fn path(name: &str) -> PathBuf {
     data_directory().join("facts").join(format!("{name}.json"))
 }
 
-/// Writes one of the files.
 pub fn write(name: &str, facts: &impl Serialize) -> Result<(), String> {
     let path = path(name);
     let text = serde_json::to_string_pretty(facts).map_err(|error| error.to_string())?;

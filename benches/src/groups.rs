@@ -1,4 +1,4 @@
-//! The groups of the bench. A group is one operation. Its rows are the modules, the core and, for
+//! The groups of the bench. A group is one operation. Its rows are the modules and, for
 //! cryptographic operations, the baseline. Each row does the same operation.
 
 mod keys;
@@ -18,7 +18,7 @@ use crate::names::BASELINE;
 use crate::operation::Boxed;
 use crate::rows::{self, Maker, Row};
 use crate::suite::{ALL, Rows, Suite};
-use crate::target::{CoreToken, ModuleToken, Outcome, Target};
+use crate::target::{ModuleToken, Outcome};
 
 /// Measures all groups that the command line asks for, with tokens below `directory`.
 pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {
@@ -27,16 +27,15 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
     let rows = rows::open(&mut suite, directory, artefacts);
     let row_facts: Vec<_> = rows.iter().map(Row::facts).collect();
     {
-        let fixture = Fixture::open(&mut suite, &rows, &directory.join("core"))?;
+        let fixture = Fixture::open(&mut suite, &rows)?;
         signatures::run(&mut suite, &fixture);
         keys::run(&mut suite, &fixture);
         symmetric::run(&mut suite, &fixture);
         threads::run(&mut suite, &fixture);
         latency::run(&suite, &fixture)?;
         objects::run_few(&mut suite, &fixture);
-        fixture.close()?;
     }
-    objects::run_many(&mut suite, &rows, &directory.join("core-objects"))?;
+    objects::run_many(&mut suite, &rows);
     // A run of selected groups does not overwrite the facts of a run of all groups.
     if suite.filtered() {
         return Ok(());
@@ -54,19 +53,14 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
     facts::write(facts::file::RUN, &run)
 }
 
-/// The tokens of the groups that need few objects.
 pub struct Fixture {
-    /// The core without the C interface.
-    core: CoreToken,
     /// The modules: `jeton`, the other backend, then the peers.
     tokens: Vec<ModuleToken>,
-    /// Our module with the null backend.
     null: Option<ModuleToken>,
 }
 
 impl Fixture {
-    fn open(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<Self, String> {
-        std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
+    fn open(suite: &mut Suite, rows: &[Row]) -> Result<Self, String> {
         let (mut tokens, mut null) = (Vec::new(), None);
         for row in rows {
             match row.maker {
@@ -80,49 +74,39 @@ impl Fixture {
                 }
             }
         }
-        Ok(Self { core: CoreToken::new(core)?, tokens, null })
+        Ok(Self { tokens, null })
     }
 
     /// Returns all targets except the null backend. `jeton` is first, so that its row is next to
     /// the baseline's.
-    fn targets(&self) -> Vec<&dyn Target> {
-        let modules = self.tokens.iter().map(|token| token as &dyn Target);
-        let mut targets: Vec<_> = modules.collect();
-        targets.insert(1.min(targets.len()), &self.core);
-        targets
+    fn targets(&self) -> Vec<&ModuleToken> {
+        self.tokens.iter().collect()
     }
 
-    fn null(&self) -> Option<&dyn Target> {
-        self.null.as_ref().map(|token| token as &dyn Target)
-    }
-
-    fn close(self) -> Result<(), String> {
-        drop(self.tokens);
-        self.core.close()
+    fn null(&self) -> Option<&ModuleToken> {
+        self.null.as_ref()
     }
 }
 
-/// Leaves out a peer that has no usable token.
 fn or_left_out(suite: &mut Suite, row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
     token.map_err(|reason| suite.leave_out(ALL, &row.name, reason)).ok()
 }
 
-/// Returns one row for each target.
 fn rows_of<'a>(
-    targets: &[&'a dyn Target],
-    operation: impl Fn(&'a dyn Target) -> Outcome<Boxed<'a>>,
+    targets: &[&'a ModuleToken],
+    operation: impl Fn(&'a ModuleToken) -> Outcome<Boxed<'a>>,
 ) -> Rows<'a> {
-    targets.iter().map(|target| (target.row().to_owned(), operation(*target))).collect()
+    targets.iter().map(|target| (target.row().to_owned(), operation(target))).collect()
 }
 
 /// Returns one row for each target that uses its own keys. A target without keys is left out.
 fn keyed<'a, K: Clone>(
-    targets: &[&'a dyn Target],
+    targets: &[&'a ModuleToken],
     keys: &[Outcome<K>],
-    operation: impl Fn(&'a dyn Target, K) -> Outcome<Boxed<'a>>,
+    operation: impl Fn(&'a ModuleToken, K) -> Outcome<Boxed<'a>>,
 ) -> Rows<'a> {
-    let row = |(target, keys): (&&'a dyn Target, &Outcome<K>)| {
-        (target.row().to_owned(), keys.clone().and_then(|keys| operation(*target, keys)))
+    let row = |(target, keys): (&&'a ModuleToken, &Outcome<K>)| {
+        (target.row().to_owned(), keys.clone().and_then(|keys| operation(target, keys)))
     };
     targets.iter().zip(keys).map(row).collect()
 }

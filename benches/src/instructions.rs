@@ -10,12 +10,10 @@ use crate::child::{self, Instance, Repeated, Role};
 use crate::facts::{self, Instructions};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
 use crate::scheme::{Aead, Scheme, named};
-use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
+use crate::target::{Findable, Home, ModuleToken, Outcome};
 
-/// The repetitions of the two runs.
 const COUNTS: [u64; 2] = [500, 2500];
 
-/// An operation that is counted.
 #[derive(Clone, Copy)]
 enum Counted {
     /// `C_SignInit` and `C_Sign` with the key pair of this name.
@@ -26,7 +24,6 @@ enum Counted {
     Messages(usize),
     /// A search for a label among this number of session objects.
     Search(usize),
-    /// `C_OpenSession` and `C_CloseSession`.
     Session,
     /// `C_CreateObject` of an AES session key, and `C_DestroyObject`.
     Creation,

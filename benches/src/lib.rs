@@ -2,11 +2,12 @@
 //! others.
 //!
 //! Each group is one operation. Its rows are the `baseline` (the library called directly), `jeton`
-//! (our module through its C interface), `core` (the same without the C interface), our module with
-//! its other backends, and the peers. `cargo bench` measures, and `cargo run --release -p
-//! jeton-benches -- report` writes `docs/benchmarks.md` from the data.
+//! (our module through its C interface), our module with its other backends, and the peers. `cargo
+//! bench` measures, and `cargo run --release -p jeton-benches -- report` writes
+//! `docs/benchmarks.md` from the data.
 
 #![deny(unsafe_code)]
+#![allow(missing_docs, reason = "no other package imports this one")]
 
 pub mod agent;
 pub mod artefacts;

@@ -3,11 +3,9 @@
 
 /// The row of our module as users get it.
 pub const JETON: &str = "jeton";
-/// The row with the null backend.
 pub const NULL: &str = "jeton-null";
 /// The peer with which the tables compare the speed of our module.
 pub const SOFTHSM: &str = "softhsm2";
-/// The row of the baseline.
 pub const BASELINE: &str = "floor";
 /// The baseline again, after the other rows. If the two times of the baseline differ, the load of
 /// the machine changed meanwhile.
@@ -15,7 +13,6 @@ pub const BASELINE_AGAIN: &str = "floor-again";
 /// The signature whose number of instructions has a target.
 pub const SIGNATURE: &str = "P-256 sign";
 
-/// Returns the name of a row on the page.
 pub fn shown(row: &str) -> &str {
     match row {
         BASELINE => "baseline",

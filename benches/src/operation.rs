@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// An operation of a row of the bench.
 pub trait Operation {
     /// Returns the time of this number of repetitions, without preparation and clean-up.
     fn time(&mut self, repetitions: u64) -> Duration;
@@ -12,7 +11,6 @@ pub trait Operation {
     fn check(&mut self) {}
 }
 
-/// An operation of a row, boxed.
 pub type Boxed<'a> = Box<dyn Operation + 'a>;
 
 /// Returns an operation whose result needs no removal.

@@ -1,9 +1,7 @@
 //! Writes `docs/benchmarks.md` and its plots from criterion's data and the other measurements.
-//! Measured numbers that are written by hand are only in the reasons of `benches/reasons.txt`. The
-//! project's targets are in the source; `write` prints them and does not put them on the page.
+//! Measured numbers that are written by hand are only in the reasons of `benches/reasons.txt`.
 
 mod data;
-mod figures;
 mod losses;
 mod page;
 mod plots;
@@ -26,7 +24,6 @@ const README_BEGIN: &str = "<!-- benchmarks: written by the report of the benche
 const README_END: &str = "<!-- benchmarks end -->";
 
 /// Writes the page, the table of all rows and the plots to `docs/`, and the table of the README.
-/// Prints each target with the measured value.
 pub fn write() -> Result<(), String> {
     let data = Data::read()?;
     let docs = root().join("docs");
@@ -37,9 +34,7 @@ pub fn write() -> Result<(), String> {
     write_between(&readme, README_BEGIN, README_END, &tables::front_page(&data))
         .map_err(|error| error.to_string())?;
     save(&docs.join("benchmarks.md"), &page::page(&data))?;
-    save(&beside.join("rows.md"), &tables::every_row(&data))?;
-    print!("{}", page::targets(&data));
-    Ok(())
+    save(&beside.join("rows.md"), &tables::every_row(&data))
 }
 
 /// Returns a table in Markdown. The texts of the benches are Markdown already.

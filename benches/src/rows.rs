@@ -17,7 +17,6 @@ use crate::target::{Home, ModuleToken, Outcome};
 /// The variable that names more modules: `name=/path/to/module.so,token label,PIN;…`.
 pub const MODULES: &str = "JETON_BENCH_MODULES";
 
-/// The project and backend of a row's module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// Ours, with a crypto library as the backend.
@@ -28,19 +27,13 @@ pub enum Maker {
     Peer,
 }
 
-/// An initialised module with a token.
 pub struct Row {
-    /// The name in the tables.
     pub name: String,
-    /// Its project and backend.
     pub maker: Maker,
-    /// The module.
     pub module: Module,
     /// The slot of its token. It can change at the next `C_Initialize`.
     slot: Cell<SlotId>,
-    /// The serial number of the token.
     serial: String,
-    /// The user's PIN.
     pub pin: String,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
@@ -59,7 +52,6 @@ impl Row {
         self.open(&format!("{}-session", self.name), Home::Session)
     }
 
-    /// Returns the slot of its token.
     pub fn slot(&self) -> SlotId {
         self.slot.get()
     }
@@ -83,7 +75,6 @@ impl Row {
             .map_err(|failure| failure.to_string())
     }
 
-    /// Returns the description for the report.
     pub fn facts(&self) -> RowFacts {
         let description = match self.module.info() {
             Ok(info) => {
@@ -154,7 +145,6 @@ fn sandbox(known: Known, directory: &Path) -> Outcome<Sandbox> {
     Sandbox::fresh(known, &directory.join(known.name()), None).map_err(|error| error.to_string())
 }
 
-/// Returns the modules of [`MODULES`].
 fn given() -> Vec<(String, Outcome<Row>)> {
     let text = env::var(MODULES).unwrap_or_default();
     let items = text.split(';').filter(|item| !item.trim().is_empty());

@@ -54,7 +54,6 @@ const WITH_VALUE: [&str; 19] = [
     "--warm-up-time",
 ];
 
-/// Returns the filter of the command line, if there is one.
 fn filter() -> Option<String> {
     filter_of(env::args().skip(1))
 }

@@ -1,5 +1,5 @@
-//! The key pairs and signature schemes that are compared. The baseline, the core and the modules
-//! use the same list, so that all do the same work.
+//! The key pairs and signature schemes that are compared. The baseline and the modules use
+//! the same list, so that all do the same work.
 
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
@@ -11,39 +11,27 @@ use cryptoki_sys::{
     CKP_SLH_DSA_SHA2_128S,
 };
 use jeton::backend::{self, Curve, Hash, MlDsa, MlKem, SlhDsa};
-use jeton::mechanism::Params;
 use jeton_client::{Attribute, Mechanism, key_types};
 
-/// A kind of key pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A key on a NIST curve.
     Ec(Curve),
-    /// An RSA key of this number of bits.
     Rsa(usize),
-    /// Ed25519.
     Ed25519,
-    /// ML-DSA.
     MlDsa(MlDsa),
-    /// SLH-DSA-SHA2-128f or SLH-DSA-SHA2-128s.
     SlhDsa(SlhDsa),
-    /// ML-KEM.
     MlKem(MlKem),
 }
 
-/// A kind of key pair with its name and its schemes.
 pub struct Pair {
     /// The name of the pair, which is a part of the names of groups.
     pub name: &'static str,
-    /// The kind.
     pub kind: Kind,
-    /// The schemes that sign with it.
     pub schemes: &'static [Scheme],
     /// Whether making one takes so long that the short mode does not time it.
     pub slow_to_make: bool,
 }
 
-/// All kinds that are compared.
 pub const PAIRS: &[Pair] = &[
     pair("p256", Kind::Ec(Curve::P256), &[Scheme::Ecdsa]),
     pair("p384", Kind::Ec(Curve::P384), &[Scheme::Ecdsa]),
@@ -62,7 +50,6 @@ pub const PAIRS: &[Pair] = &[
     pair("mlkem1024", Kind::MlKem(MlKem::MlKem1024), &[]),
 ];
 
-/// Returns the pair of this name.
 pub fn named(name: &str) -> &'static Pair {
     PAIRS.iter().find(|pair| pair.name == name).expect("a name of the table above")
 }
@@ -78,7 +65,6 @@ const fn slow(name: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pai
 }
 
 impl Pair {
-    /// Returns the mechanism that generates it.
     pub fn generation(&self) -> CK_MECHANISM_TYPE {
         match self.kind {
             Kind::Ec(_) => CKM_EC_KEY_PAIR_GEN,
@@ -145,14 +131,11 @@ fn curve_oid(curve: Curve) -> &'static [u8] {
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aead {
-    /// AES-256-GCM.
     AesGcm,
-    /// ChaCha20-Poly1305.
     ChaCha20Poly1305,
 }
 
 impl Aead {
-    /// Returns the mechanism that generates a key.
     pub fn generation(self) -> CK_MECHANISM_TYPE {
         match self {
             Self::AesGcm => CKM_AES_KEY_GEN,
@@ -160,34 +143,21 @@ impl Aead {
         }
     }
 
-    /// Returns the mechanism that encrypts.
     pub fn mechanism(self) -> CK_MECHANISM_TYPE {
         match self {
             Self::AesGcm => CKM_AES_GCM,
             Self::ChaCha20Poly1305 => CKM_CHACHA20_POLY1305,
         }
     }
-
-    /// Returns the cipher of the backends.
-    pub fn of_backend(self) -> backend::AeadScheme {
-        match self {
-            Self::AesGcm => backend::AeadScheme::AesGcm,
-            Self::ChaCha20Poly1305 => backend::AeadScheme::ChaCha20Poly1305,
-        }
-    }
 }
 
-/// A hash that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digest {
-    /// SHA-256.
     Sha256,
-    /// SHA-512.
     Sha512,
 }
 
 impl Digest {
-    /// Returns the mechanism.
     pub fn mechanism(self) -> CK_MECHANISM_TYPE {
         match self {
             Self::Sha256 => CKM_SHA256,
@@ -196,7 +166,6 @@ impl Digest {
     }
 }
 
-/// A signature scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `CKM_ECDSA` over a digest of 32, 48 or 64 bytes, depending on the curve.
@@ -221,11 +190,9 @@ const SHA256_DIGEST_INFO: [u8; 19] = [
     0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
     0x04, 0x20,
 ];
-/// The length of the salt of PSS.
 pub const SALT: usize = 32;
 
 impl Scheme {
-    /// Returns the suffix of the scheme in the names of groups.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::RsaPkcs => "-pkcs",
@@ -250,7 +217,6 @@ impl Scheme {
         if self == Self::RsaPkcs { [&SHA256_DIGEST_INFO, input].concat() } else { input.to_vec() }
     }
 
-    /// Returns the mechanism.
     pub fn mechanism(self) -> Mechanism {
         match self {
             Self::Ecdsa => Mechanism::new(CKM_ECDSA),
@@ -261,14 +227,6 @@ impl Scheme {
             Self::Eddsa => Mechanism::new(CKM_EDDSA),
             Self::MlDsa => Mechanism::new(CKM_ML_DSA),
             Self::SlhDsa => Mechanism::new(CKM_SLH_DSA),
-        }
-    }
-
-    /// Returns the parsed parameter of the core.
-    pub fn params(self) -> Params {
-        match self {
-            Self::RsaPss => Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: SALT },
-            _ => Params::None,
         }
     }
 

@@ -7,27 +7,21 @@ use std::time::Duration;
 /// measures fewer tokens.
 pub const SHORT: &str = "JETON_BENCH_SHORT";
 
-/// The differences between the two modes.
 #[derive(Clone, Copy)]
 pub struct Settings {
     /// Whether the run must end within ten minutes.
     pub short: bool,
-    /// Samples per row.
     pub samples: usize,
-    /// The duration of the measurement of a row.
     pub measurement: Duration,
-    /// The duration of its warm-up.
     pub warm_up: Duration,
     /// The time limit for filling a token of a peer up to the next size.
     pub fill_peer: Duration,
     /// The time limit for filling a token of Jeton.
     pub fill_ours: Duration,
-    /// The duration for each row of the table of latencies.
     pub watch: Duration,
 }
 
 impl Settings {
-    /// Returns the settings that the environment asks for.
     pub fn of_environment() -> Self {
         let short = env::var(SHORT).is_ok_and(|value| !value.is_empty() && value != "0");
         if short { Self::SHORT } else { Self::FULL }

@@ -14,15 +14,10 @@ use crate::facts::{self, Memory, Startup};
 use crate::settings::Settings;
 use crate::target::{Home, ModuleToken, aes_object};
 
-/// The backend of the measured module.
 const BACKEND: &str = "aws-lc";
-/// The number of timed loads.
 const LOADS: usize = 21;
-/// The number of objects whose memory is measured.
 const OBJECTS: usize = 100_000;
-/// The number of token objects in short mode.
 const FEW_OBJECTS: usize = 10_000;
-/// The number of threads that make token objects.
 const MAKERS: usize = 8;
 
 /// Measures our modules only. Prints the results and stores them for the report.
@@ -47,8 +42,7 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
     for _ in 0..LOADS {
         let directory = temporary()?;
         let role = Role::Load(Instance::of(library, directory.path(), BACKEND));
-        let (said, _) = jeton_child::output(child::of_role(&role))?;
-        times.push(said.trim().parse::<f64>().map_err(|error| format!("{error}: {said:?}"))?);
+        times.push(child::ask::<f64>(child::of_role(&role))?);
     }
     times.sort_by(f64::total_cmp);
     let (median, least, most) = (times[LOADS / 2], times[0], times[LOADS - 1]);
@@ -62,7 +56,7 @@ pub(crate) fn load(instance: &Instance) -> Result<(), String> {
     let start = Instant::now();
     let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
-    println!("{}", start.elapsed().as_secs_f64() * 1e3);
+    jeton_child::say(&(start.elapsed().as_secs_f64() * 1e3));
     Ok(())
 }
 
@@ -76,8 +70,7 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
     } else {
         Objects::Session
     };
-    let (said, _) = jeton_child::output(child::of_role(&Role::Memory(instance, measured, objects)))?;
-    let grown: f64 = said.trim().parse().map_err(|error| format!("{error}: {said:?}"))?;
+    let grown: f64 = child::ask(child::of_role(&Role::Memory(instance, measured, objects)))?;
     let attributes = aes_object(0, home).iter().map(|attribute| attribute.value.len()).sum();
     let memory = Memory {
         row: row.to_owned(),
@@ -101,7 +94,7 @@ pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Resu
     let (kept, threads) = if kind == Objects::Store { (Home::Token, MAKERS) } else { (Home::Session, 1) };
     token.fill(0..objects, kept, threads, &|| false).map_err(|failure| failure.to_string())?;
     if kind == Objects::Session {
-        println!("{}", resident().saturating_sub(before));
+        jeton_child::say(&resident().saturating_sub(before));
     }
     Ok(())
 }
@@ -115,6 +108,6 @@ fn stored(instance: &Instance, objects: usize) -> Result<(), Error> {
     // An application that logs in also searches, so the memory of the first search counts.
     let label = aes_object(objects / 2, Home::Token).swap_remove(0);
     assert_eq!(session.find(&[label])?.len(), 1);
-    println!("{}", resident().saturating_sub(before));
+    jeton_child::say(&resident().saturating_sub(before));
     Ok(())
 }

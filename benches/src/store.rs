@@ -9,41 +9,32 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cryptoki_sys::{
-    CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKR_KEY_HANDLE_INVALID,
-};
+use cryptoki_sys::{CKA_LABEL, CKA_SIGN, CKM_ECDSA, CKR_KEY_HANDLE_INVALID};
 use jeton_child::Child;
-use jeton_client::key_types::P256;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_laboratory::figure::nanoseconds;
 use jeton_laboratory::{Interval, Machine, Table, median};
 use jeton_peers::PIN;
 
-use crate::artefacts::{Artefacts, root};
-use crate::child::{self, Instance, Role, Work};
+use crate::artefacts::{Artefacts, write_page};
+use crate::child::{self, Instance, Role, Work, in_turns};
 use crate::instructions;
 use crate::names::SIGNATURE;
 use crate::scheme::{Scheme, named};
 use crate::server::{Server, USER, binaries};
-use crate::target::{Home, ModuleToken, Target, aes_object};
+use crate::target::{Home, ModuleToken, aes_object, token_key};
 
-/// The turns of each store.
 const TURNS: usize = 15;
-/// The changes of each kind in a turn.
 const CHANGES: usize = 40;
 const SIGNATURES: usize = 2_000;
 /// The objects of the token whose start is measured.
 const COUNTS: [(usize, &str); 2] = [(10_000, "10,000"), (100_000, "100,000")];
-/// The number of starts.
 const STARTS: usize = 11;
-/// The number of changes that another process notices.
 const NOTICES: usize = 11;
-/// The number of threads that make objects.
 const MAKERS: usize = 8;
 const BACKEND: &str = "aws-lc";
 /// How long a process waits for a change of another one.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The words of the other process.
 const READY: &str = "ready";
 const NOTICED: &str = "noticed";
 
@@ -59,7 +50,6 @@ struct Place<'a> {
     url: Option<String>,
 }
 
-/// Measures both stores, prints the figures and writes the page.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let Some(server) = Server::start("bench", "") else {
         println!("the store is not measured: PostgreSQL is not installed");
@@ -87,8 +77,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     }
     notices(&places, &mut add)?;
     let page = [heading()?, table.markdown(str::to_owned), counted(&places)?].concat();
-    let path = root().join("docs/benchmarks/store.md");
-    fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
+    write_page("store.md", &page)
 }
 
 type Add<'a> = dyn FnMut(&str, [Option<Vec<f64>>; 2]) + 'a;
@@ -148,7 +137,6 @@ fn pgbench(server: &Server, directory: &Path, arguments: &[&str]) -> Result<(), 
     jeton_child::output(command).map(drop)
 }
 
-/// Returns the command of a program of PostgreSQL.
 fn program(name: &str) -> Result<Command, String> {
     Ok(Command::new(binaries().ok_or("PostgreSQL is not installed")?.join(name)))
 }
@@ -159,16 +147,15 @@ fn changes(places: &[Place<'_>; 2], add: &mut Add<'_>) -> Result<(), String> {
         run(instance, Work::Prepare(0))?;
     }
     let mut all: [Times; 2] = Default::default();
-    for turn in 0..TURNS {
-        for number in in_turn(turn) {
-            for (place, (name, times)) in run(&instances[number], Work::Change)?.into_iter().enumerate() {
-                if turn == 0 {
-                    all[number].push((name, Vec::new()));
-                }
-                all[number][place].1.push(median(times));
+    in_turns(TURNS, 2, |number| {
+        for (place, (name, times)) in run(&instances[number], Work::Change)?.into_iter().enumerate() {
+            if place == all[number].len() {
+                all[number].push((name, Vec::new()));
             }
+            all[number][place].1.push(median(times));
         }
-    }
+        Ok(())
+    })?;
     let [file, database] = all;
     for ((name, file), (_, database)) in file.into_iter().zip(database) {
         add(&name, [Some(file), Some(database)]);
@@ -182,12 +169,11 @@ fn starts(places: &[Place<'_>; 2], count: usize, shown: &str, add: &mut Add<'_>)
         run(instance, Work::Prepare(count))?;
     }
     let mut all = [Vec::new(), Vec::new()];
-    for turn in 0..STARTS {
-        for number in in_turn(turn) {
-            let times = run(&instances[number], Work::Start(count))?;
-            all[number].extend(times.into_iter().flat_map(|(_, times)| times));
-        }
-    }
+    in_turns(STARTS, 2, |number| {
+        let times = run(&instances[number], Work::Start(count))?;
+        all[number].extend(times.into_iter().flat_map(|(_, times)| times));
+        Ok(())
+    })?;
     let name = format!("`C_Initialize`, `C_Login` and a search, {shown} objects");
     add(&name, all.map(Some));
     Ok(())
@@ -225,21 +211,12 @@ fn counted(places: &[Place<'_>; 2]) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the numbers of the stores, in the order of a turn.
-fn in_turn(turn: usize) -> [usize; 2] {
-    if turn.is_multiple_of(2) { [0, 1] } else { [1, 0] }
-}
-
 fn run(instance: &Instance, work: Work) -> Result<Times, String> {
-    let (said, _) = jeton_child::output(child::of_role(&Role::Store(instance.clone(), work)))?;
-    if said.is_empty() {
-        return Ok(Vec::new());
-    }
-    serde_json::from_str(&said).map_err(|reason| format!("{reason}: {said:?}"))
+    let times = child::ask::<Option<Times>>(child::of_role(&Role::Store(instance.clone(), work)))?;
+    Ok(times.unwrap_or_default())
 }
 
 impl Place<'_> {
-    /// Names a token of this store.
     fn instance(&self, token: &str) -> Instance {
         let directory = self.directory.join(format!("{}-{token}", self.name));
         let instance = Instance::of(&self.artefacts.module, &directory, BACKEND);
@@ -274,7 +251,6 @@ pub(crate) fn shown(Interval { value, low, high }: Interval) -> String {
     format!("{value} ({low} to {high})")
 }
 
-/// The child: works on a token.
 pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), String> {
     fs::create_dir_all(&instance.directory).map_err(|reason| reason.to_string())?;
     let module = Module::load(&instance.library).map_err(|reason| reason.to_string())?;
@@ -287,11 +263,7 @@ pub(crate) fn work(instance: &Instance, work: Work) -> Result<(), String> {
         Work::Start(count) => start(&module, instance, count).map_err(text)?,
         Work::Tell => tell(&module, instance)?,
     };
-    print_times(&times)
-}
-
-fn print_times(times: &Times) -> Result<(), String> {
-    println!("{}", serde_json::to_string(times).map_err(|reason| reason.to_string())?);
+    jeton_child::say(&times);
     Ok(())
 }
 
@@ -307,7 +279,6 @@ fn prepare(instance: &Instance, count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Initialises the module and logs in.
 fn begin(module: &Module, instance: &Instance) -> Result<Session, Failure> {
     module.initialize(Some(&instance.parameters()))?;
     let slot = module.slots(true)?[0];
@@ -357,10 +328,7 @@ fn timed(count: usize, mut call: impl FnMut(usize) -> Result<(), Failure>) -> Re
 
 /// Generates a P-256 key pair. Returns the private key.
 fn new_key(session: &Session, label: &str) -> Result<ObjectHandle, Failure> {
-    let both = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_LABEL, label)];
-    let public = [&both[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
-    let private = [&both[..], &[Attribute::flag(CKA_SIGN, true)]].concat();
-    let pair = session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private)?;
+    let pair = token_key(session, label)?;
     session.destroy_object(pair.0)?;
     Ok(pair.1)
 }
@@ -447,7 +415,6 @@ fn notice(module: &Module, instance: &Instance) -> Result<(), Failure> {
     module.finalize()
 }
 
-/// Prints a word with the time.
 fn say(word: &str) {
     println!("{word} {:.9}", seconds());
     // If the reader has ended, the next call of this process shows it.

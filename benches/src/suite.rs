@@ -19,15 +19,11 @@ pub type Rows<'a> = Vec<(String, Outcome<Boxed<'a>>)>;
 /// The group of a row that is missing in every group.
 pub const ALL: &str = "all operations";
 
-/// Criterion, and the facts about the run.
 pub struct Suite {
     criterion: Criterion,
     filter: Option<String>,
-    /// The mode.
     pub settings: Settings,
-    /// The rows that are missing, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
     /// The comparisons of our module with the baseline, measured in turns.
     pub turns: Vec<Turns>,
@@ -47,12 +43,10 @@ impl Suite {
         Self { criterion, filter, settings, left_out: Vec::new(), fills: Vec::new(), turns: Vec::new() }
     }
 
-    /// Returns whether the command line asks for this group.
     pub fn wants(&self, group: &str) -> bool {
         self.filter.as_ref().is_none_or(|filter| group.contains(filter))
     }
 
-    /// Returns whether the command line has a filter.
     pub fn filtered(&self) -> bool {
         self.filter.is_some()
     }
@@ -109,13 +103,11 @@ impl Suite {
         missing.into_iter().for_each(|(row, reason)| self.leave_out(name, &row, reason));
     }
 
-    /// Records and prints that a row is missing.
     pub fn leave_out(&mut self, group: &str, row: &str, reason: String) {
         println!("{group}/{row} left out: {reason}");
         self.left_out.push(LeftOut { group: group.to_owned(), row: row.to_owned(), reason });
     }
 
-    /// Returns the time limit for filling a token.
     pub fn patience(&self, ours: bool) -> Duration {
         if ours { self.settings.fill_ours } else { self.settings.fill_peer }
     }

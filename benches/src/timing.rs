@@ -21,13 +21,11 @@ use crate::child::{Role, of_role};
 const SECONDS: u64 = 20;
 /// The number of inputs in each class. Each call takes one of them at random.
 const INPUTS: usize = 200;
-/// The length of a cache line in bytes.
 const LINE: usize = 64;
 /// The number of percentiles at which the times are cropped.
 const CROPS: usize = 100;
 /// The least number of samples for a t-test.
 const FEWEST: usize = 500;
-/// Length of the modulus in bytes.
 const MODULUS: usize = 256;
 /// Limits of |t|: a value above the first is a leak, a value above the second a possible leak.
 const LIMITS: [f64; 2] = [10.0, 4.5];

@@ -5,18 +5,16 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::{CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA};
-use jeton_client::key_types::P256;
+use cryptoki_sys::{CKA_LABEL, CKA_SIGN, CKM_ECDSA};
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
 use jeton_laboratory::memory::resident;
 use jeton_laboratory::{Machine, Table, median};
 use jeton_peers::{Known, PIN, SO_PIN, Sandbox};
-use serde::{Deserialize, Serialize};
 
-use crate::artefacts::{Artefacts, parameters, root, temporary};
+use crate::artefacts::{Artefacts, parameters, temporary, write_page};
 use crate::child::{self, Library, Role};
+use crate::target::token_key;
 
-/// The numbers of tokens.
 const COUNTS: [usize; 3] = [10, 1_000, 10_000];
 /// The number of tokens that have a key and sign, one after the other.
 const ROUND: usize = 100;
@@ -26,20 +24,12 @@ const RUNS: usize = 5;
 /// The pause before a measured process. A file that was just written takes more time to check,
 /// because its modification time is too coarse to show whether it changed again.
 const REST: Duration = Duration::from_millis(500);
-/// The number of slot lists, of which the median counts.
 const LISTS: usize = 21;
 const LABEL: &str = "many";
 
-/// The figures of a process.
-#[derive(Debug, Serialize, Deserialize)]
-struct Figures {
-    start_ms: f64,
-    list_ms: f64,
-    login_ms: f64,
-    signature_us: f64,
-    descriptors: usize,
-    resident_mib: f64,
-}
+/// The figures of a process, in the order of the columns: milliseconds of the start, of a list and
+/// of the login, microseconds of a signature, descriptors, MiB in memory.
+type Figures = [f64; 6];
 
 /// Measures up to this number of tokens, prints the figures and writes the page.
 pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
@@ -56,9 +46,7 @@ pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
             }
         }
     }
-    let path = root().join("docs/benchmarks/tokens.md");
-    fs::write(&path, heading() + &table.markdown(str::to_owned))
-        .map_err(|reason| format!("{}: {reason}", path.display()))
+    write_page("tokens.md", &(heading() + &table.markdown(str::to_owned)))
 }
 
 fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, String> {
@@ -75,33 +63,17 @@ fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, Str
         let mut command = child::of_role(role);
         let environment = if known == Known::Jeton { &[][..] } else { &sandbox.environment };
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        jeton_child::output(command)
+        child::ask::<Option<Figures>>(command)
     };
     start(&Role::MakeTokens(library.clone(), count))?;
     // The first process puts the files into the page cache.
     start(&Role::Tokens(library.clone()))?;
-    let mut runs = Vec::new();
+    let mut runs: Vec<Figures> = Vec::new();
     for _ in 0..RUNS {
         std::thread::sleep(REST);
-        let (said, _) = start(&Role::Tokens(library.clone()))?;
-        runs.push(serde_json::from_str(&said).map_err(|reason| format!("{reason}: {said:?}"))?);
+        runs.extend(start(&Role::Tokens(library.clone()))?);
     }
-    Ok(Figures::median(&runs))
-}
-
-impl Figures {
-    /// Returns the median of each figure.
-    fn median(runs: &[Self]) -> Self {
-        let middle = |figure: fn(&Self) -> f64| median(runs.iter().map(figure).collect());
-        Self {
-            start_ms: middle(|run| run.start_ms),
-            list_ms: middle(|run| run.list_ms),
-            login_ms: middle(|run| run.login_ms),
-            signature_us: middle(|run| run.signature_us),
-            descriptors: middle(|run| run.descriptors as f64) as usize,
-            resident_mib: middle(|run| run.resident_mib),
-        }
-    }
+    Ok(std::array::from_fn(|at| median(runs.iter().map(|run| run[at]).collect())))
 }
 
 fn heading() -> String {
@@ -128,7 +100,7 @@ const HEADER: [&str; 8] = [
 ];
 
 fn line(known: Known, count: usize, figures: &Figures) -> [String; 8] {
-    let Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib } = figures;
+    let [start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib] = figures;
     [
         count.to_string(),
         known.name().to_owned(),
@@ -136,12 +108,11 @@ fn line(known: Known, count: usize, figures: &Figures) -> [String; 8] {
         format!("{list_ms:.3} ms"),
         format!("{login_ms:.2} ms"),
         format!("{signature_us:.1} µs"),
-        descriptors.to_string(),
+        format!("{descriptors:.0}"),
         format!("{resident_mib:.0} MiB"),
     ]
 }
 
-/// The child that makes the tokens.
 pub(crate) fn make(library: &Library, count: usize) -> Result<(), String> {
     make_all(library, count).map_err(|failure| failure.to_string())
 }
@@ -167,10 +138,7 @@ fn make_all(library: &Library, count: usize) -> Result<(), Failure> {
             session.init_pin(PIN)?;
             session.logout()?;
             session.login(User::User, Some(PIN))?;
-            let both = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_LABEL, LABEL)];
-            let public = [&both[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
-            let private = [&both[..], &[Attribute::flag(CKA_SIGN, true)]].concat();
-            session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private)?;
+            token_key(&session, LABEL)?;
             break;
         }
     }
@@ -180,7 +148,7 @@ fn make_all(library: &Library, count: usize) -> Result<(), Failure> {
 /// The child that is measured. Prints its figures.
 pub(crate) fn count(library: &Library) -> Result<(), String> {
     let figures = figures(library).map_err(|failure| failure.to_string())?;
-    println!("{}", serde_json::to_string(&figures).map_err(|reason| reason.to_string())?);
+    jeton_child::say(&figures);
     Ok(())
 }
 
@@ -195,7 +163,7 @@ fn figures(library: &Library) -> Result<Figures, Failure> {
         module.slots(true)?;
         lists.push(milliseconds(start));
     }
-    let descriptors = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let descriptors = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as f64;
     let resident_mib = resident() as f64 / f64::from(1 << 20);
     let mut sessions = Vec::new();
     let mut login_ms = 0.0;
@@ -220,8 +188,7 @@ fn figures(library: &Library) -> Result<Figures, Failure> {
         session.sign(&digest, &mut out)?;
     }
     let signature_us = milliseconds(start) * 1e3 / SIGNATURES as f64;
-    let list_ms = median(lists);
-    Ok(Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib })
+    Ok([start_ms, median(lists), login_ms, signature_us, descriptors, resident_mib])
 }
 
 fn load(library: &Library) -> Result<Module, Failure> {

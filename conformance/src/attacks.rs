@@ -68,10 +68,8 @@ const BORTOLOZZO: &str = "Bortolozzo et al. 2010";
 const CLULOW: &str = "Clulow 2003";
 const RULE: &str = "PKCS#11 3.2";
 
-/// The result of a step.
 type Tried<T> = Result<T, Stop>;
 
-/// Why an attack ended early.
 enum Stop {
     /// A step of the victim's owner failed, so this module cannot be attacked in this way.
     Setup(Failure),
@@ -119,7 +117,6 @@ impl Table {
     }
 }
 
-/// An attack without the attacker's calls.
 #[must_use]
 struct Row<'t, P> {
     table: &'t Table,
@@ -127,9 +124,7 @@ struct Row<'t, P> {
     source: &'static str,
     /// The target and the method. Each name is unique.
     name: String,
-    /// The mechanisms that the attack needs.
     needs: Vec<CK_MECHANISM_TYPE>,
-    /// What the owner prepares.
     owner: P,
 }
 
@@ -206,7 +201,6 @@ impl Attacker<'_> {
     }
 }
 
-/// Returns every attack.
 pub fn tasks() -> Vec<Task> {
     let table = Table::default();
     flags::attacks(&table);

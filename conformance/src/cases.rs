@@ -32,13 +32,9 @@ mod wrapping;
 pub use ciphers::works as cipher_works;
 pub use kem::{decapsulate, encapsulate};
 
-/// A check of one return code.
 pub struct Case {
-    /// The function under test.
     pub function: &'static str,
-    /// The situation.
     pub name: &'static str,
-    /// The return codes that the specification allows.
     pub expected: &'static [CK_RV],
     /// Makes the calls. The failure is that of the function under test, or of a call before it.
     pub run: fn(&Fixture<'_>) -> Result<(), Failure>,
@@ -99,7 +95,6 @@ fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Result<(), Failu
     judge(expected, outcome)
 }
 
-/// Returns a verdict on the return code.
 fn judge(expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let got = outcome.err().map_or(CKR_OK, |failure| failure.code);
     let fits = expected.contains(&got);

@@ -16,7 +16,6 @@ use crate::vectors;
 use crate::{attacks, cases, functions, mechanisms};
 
 impl Job {
-    /// Runs the tasks.
     pub fn run(&self) -> Result<(), Error> {
         let subject = &self.subject;
         let choice = Choice {
@@ -34,7 +33,6 @@ impl Job {
     }
 }
 
-/// Runs the tasks on a module.
 fn run(module: &Module, reserved: Option<&str>, token: &TokenAccess, choice: &Choice) -> Result<(), Error> {
     let tasks = tasks(choice);
     let pending = || tasks.iter().enumerate().skip(choice.from);

@@ -1,8 +1,6 @@
 //! The choice of the tasks of a run.
 
-/// The tasks to run, and how.
 pub struct Choice {
-    /// The number of the first task.
     pub from: usize,
     /// Only tasks whose `section subject name` contains one of these strings. If empty, all tasks.
     pub only: Vec<String>,

@@ -5,13 +5,10 @@ use std::fmt::Write;
 use crate::record::{Record, Section, Verdict};
 use crate::scorecard::sums;
 
-/// The results of one module.
 pub struct Column {
-    /// The title of the column.
     pub title: &'static str,
     /// True for Jeton, which must have no errors.
     pub ours: bool,
-    /// The results.
     pub records: Vec<Record>,
 }
 

@@ -14,13 +14,9 @@ use jeton_peers::SO_PIN;
 
 use crate::choice::Choice;
 
-/// A token whose user is logged in.
 pub struct Fixture<'a> {
-    /// The loaded module.
     pub module: &'a Module,
-    /// The slot of the token.
     pub slot: SlotId,
-    /// The PIN of the user.
     pub pin: String,
     /// The session that keeps the login and the keys.
     pub session: Session,
@@ -35,30 +31,19 @@ pub struct Fixture<'a> {
 /// The two keys of a pair, or a secret key twice.
 #[derive(Clone, Copy)]
 pub struct Pair {
-    /// The public key.
     pub public: ObjectHandle,
-    /// The private key.
     pub private: ObjectHandle,
 }
 
-/// The keys that tasks can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// ECDSA and ECDH with P-256.
     Ec,
-    /// RSA with 2048 bits.
     Rsa,
-    /// Ed25519.
     Edwards,
-    /// X25519.
     Montgomery,
-    /// ML-DSA-44.
     MlDsa,
-    /// ML-KEM-768.
     MlKem,
-    /// SLH-DSA-SHA2-128f.
     SlhDsa,
-    /// AES with 256 bits.
     Aes,
     /// A generic secret of 32 bytes, whose value is [`SECRET`].
     Generic,
@@ -70,10 +55,8 @@ pub enum Key {
 
 /// The value of the secret keys in [`Key`].
 pub const SECRET: [u8; 32] = *b"a secret of thirty-two bytes, ok";
-/// The usages of secret keys.
 pub const USAGES: [CK_ATTRIBUTE_TYPE; 7] =
     [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
-/// The object identifier of P-256 in DER.
 pub const P256: [u8; 10] = [6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 /// The prime of ffdhe2048 (RFC 7919, appendix A.1).
 pub const FFDHE2048: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fbcc939dce249b3ef9\
@@ -81,9 +64,7 @@ pub const FFDHE2048: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b
     89daf3efe8721df158a136ade73530acca4f483a797abc0ab182b324fb61d108a94bb2c8e3fbb96adab760d7f4681d4f42a3de394df4ae56ede7\
     6372bb190b07a7c8ee0a6d709e02fce1cdf7e2ecc03404cd28342f619172fe9ce98583ff8e4f1232eef28183c3fe3b1b4c6fad733bb5fcbc2ec2\
     2005c58ef1837d1683b2c6f34a26c1b2effa886b423861285c97ffffffffffffffff";
-/// The object identifier of Ed25519 in DER.
 pub const ED25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x70];
-/// The object identifier of X25519 in DER.
 pub const X25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x6e];
 /// An object handle that no module has returned.
 pub const NO_OBJECT: ObjectHandle = ObjectHandle(0x7fff_fff0);
@@ -91,7 +72,6 @@ pub const NO_OBJECT: ObjectHandle = ObjectHandle(0x7fff_fff0);
 pub const NO_SESSION: CK_SESSION_HANDLE = 0x7fff_fff0;
 
 impl<'a> Fixture<'a> {
-    /// Opens a session and logs the user in.
     pub fn new(module: &'a Module, slot: SlotId, pin: String, choice: &Choice) -> Result<Self, Error> {
         let (strict, directory) = (choice.strict, choice.directory.clone());
         let session = module.open_session(slot, Access::ReadWrite)?;
@@ -100,12 +80,10 @@ impl<'a> Fixture<'a> {
         Ok(Self { module, slot, pin, session, strict, directory, listed, keys: RefCell::default() })
     }
 
-    /// Returns the SO PIN.
     pub fn so_pin(&self) -> &'static str {
         SO_PIN
     }
 
-    /// Returns whether the module lists that mechanism.
     pub fn lists(&self, mechanism: CK_MECHANISM_TYPE) -> bool {
         self.listed.contains(&mechanism)
     }
@@ -115,7 +93,6 @@ impl<'a> Fixture<'a> {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
 
-    /// Opens a read-only session.
     pub fn reader(&self) -> Result<Session, Failure> {
         self.module.open_session(self.slot, Access::ReadOnly)
     }
@@ -143,7 +120,6 @@ impl<'a> Fixture<'a> {
         }
     }
 
-    /// Returns the two keys of that pair.
     pub fn pair(&self, key: Key) -> Result<Pair, Failure> {
         if let Some(made) = self.keys.borrow().get(&key) {
             return made.clone();
@@ -211,7 +187,6 @@ pub fn able(mut template: Vec<Attribute>, flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<At
     template
 }
 
-/// Returns the template with a further attribute.
 pub fn with(mut template: Vec<Attribute>, attribute: Attribute) -> Vec<Attribute> {
     template.push(attribute);
     template
@@ -228,7 +203,6 @@ pub fn hss_levels() -> Vec<Attribute> {
     ]
 }
 
-/// Returns the bytes of hexadecimal digits.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
     digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()

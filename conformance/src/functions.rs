@@ -33,12 +33,10 @@ const SESSIONLESS: &[&str] = &[
     "C_GetInterface",
 ];
 
-/// Returns a task for each function.
 pub fn tasks() -> Vec<Task> {
     FUNCTIONS.iter().map(task).collect()
 }
 
-/// Returns the functions whose first argument is a session.
 pub fn of_sessions() -> impl Iterator<Item = &'static Function> {
     FUNCTIONS.iter().filter(|function| !SESSIONLESS.contains(&function.name))
 }

@@ -10,6 +10,8 @@
 //! same options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool
 //! `jeton` is built without the feature `vectors`.
 
+#![allow(missing_docs, reason = "of this package, only programs are used")]
+
 mod attacks;
 mod cases;
 mod child;

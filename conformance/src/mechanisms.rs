@@ -16,7 +16,6 @@ mod hashes;
 mod protocols;
 mod signatures;
 
-/// Proves that a mechanism works.
 type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
 
 /// The name of a family of mechanisms, and its proofs. Beside each proof are the names of its
@@ -50,7 +49,6 @@ const UNION: &[Family] = &[
     ("DH", protocols::DH),
 ];
 
-/// Returns a task for each mechanism.
 pub fn tasks() -> Vec<Task> {
     let rows = UNION.iter().flat_map(|(family, rows)| {
         let names = rows.iter().flat_map(|(proof, names)| names.iter().map(|name| (*proof, *name)));

@@ -3,41 +3,30 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The chapters of the scorecard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Section {
-    /// Which functions the module implements.
     Functions,
     /// Return codes for wrong and right arguments.
     Cases,
-    /// Which mechanisms work.
     Mechanisms,
-    /// Published test vectors.
     Vectors,
-    /// Published attacks.
     Attacks,
 }
 
-/// The result of one check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The chapter of the scorecard.
     pub section: Section,
     /// The function of a case, the family of the mechanism, or the source of the vectors or the
     /// attack.
     pub subject: String,
     /// The case, the mechanism, the set, the attack, or the function.
     pub name: String,
-    /// The result.
     pub verdict: Verdict,
 }
 
-/// The result of a check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// The return code of a case.
     Case {
-        /// The names of the allowed codes.
         expected: Vec<String>,
         /// The name of the code that the module returned.
         got: String,
@@ -46,18 +35,15 @@ pub enum Verdict {
     },
     /// The return code of a function for harmless arguments.
     Answer(String),
-    /// The mechanism works.
     Works,
     /// The mechanism does not work, or the check could not begin. The text says why.
     Fails(String),
     /// The module does not have the mechanism or function, or the set-up of an attack failed.
     Absent(String),
-    /// The results of a set of vectors.
     Vectors(Tally),
     /// An attack did not reach its aim. The text names the function that refused and its code, if
     /// one refused.
     Resisted(String),
-    /// An attack reached its aim.
     Succeeded,
     /// An attack reached its aim, and the standard allows that. The text has the reason.
     Allowed(String),
@@ -66,28 +52,21 @@ pub enum Verdict {
     Crashed(String),
 }
 
-/// The results of one set of vectors.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// The number of vectors that were run.
     pub executed: usize,
     /// The number of vectors that the interface or the module cannot express, or that a quick run
     /// omits.
     pub skipped: usize,
-    /// The vectors whose result differs from the set.
     pub deviations: Vec<Deviation>,
 }
 
 /// A vector whose result differs from the set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deviation {
-    /// The number of the vector in the set.
     pub test: usize,
-    /// The comment of the set.
     pub comment: String,
-    /// The result that the set expects.
     pub expected: String,
-    /// The result of the module.
     pub got: String,
     /// Why the module is right. `None` if the list of known deviations does not have this vector.
     pub reason: Option<String>,

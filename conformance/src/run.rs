@@ -22,9 +22,7 @@ const MOST_CRASHES: usize = 60;
 pub struct Subject {
     /// The name of a [`Known`] module, or the path of a shared object.
     pub module: String,
-    /// The backend of Jeton.
     pub backend: Option<String>,
-    /// The policy of Jeton.
     pub policy: Option<String>,
     /// True if Jeton offers the legacy mechanisms.
     pub legacy: bool,
@@ -40,20 +38,14 @@ pub struct Subject {
 #[derive(Serialize, Deserialize)]
 pub struct Job {
     pub(crate) subject: Subject,
-    /// The library parameters of `C_Initialize`.
     pub(crate) reserved: Option<String>,
-    /// How to get the token.
     pub(crate) token: TokenAccess,
-    /// The number of the first task.
     pub(crate) from: usize,
-    /// The directory of the token's files.
     pub(crate) directory: PathBuf,
 }
 
-/// The role of that process.
 #[derive(Serialize, Deserialize)]
 pub enum Role {
-    /// Runs the tasks of this job.
     Conformance(Job),
 }
 

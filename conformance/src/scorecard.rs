@@ -2,7 +2,6 @@
 
 use crate::record::{Record, Section, Verdict};
 
-/// Prints the scorecard.
 pub fn print(name: &str, records: &[Record]) {
     for record in records {
         println!("{}", line(record));
@@ -39,7 +38,6 @@ fn line(record: &Record) -> String {
     format!("{verdict} {:<26} {:<52} {said}", record.subject, record.name)
 }
 
-/// Returns a line for each chapter of the run.
 pub fn sums(records: &[Record]) -> Vec<String> {
     let of = |section| records.iter().filter(move |record| record.section == section);
     if of(Section::Attacks).next().is_some() {

@@ -5,16 +5,13 @@ use jeton_client::Module;
 use crate::fixture::Fixture;
 use crate::record::{Section, Verdict};
 
-/// A check of the run.
 pub struct Task {
-    /// The chapter of the scorecard.
     pub section: Section,
     /// The function of a case, the family of the mechanism, or the source of the vectors or the
     /// attack.
     pub subject: String,
     /// The case, the mechanism, the set, the attack, or the function.
     pub name: String,
-    /// Does the check.
     pub work: Work,
 }
 

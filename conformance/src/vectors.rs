@@ -15,7 +15,6 @@ mod operations;
 /// The number of vectors of a set in a quick run.
 const QUICK: usize = 60;
 
-/// The result of a vector.
 type Outcome = Result<(), Miss<Failure>>;
 
 /// Returns a task for each set. If `quick`, each runs only its first vectors.

@@ -5,22 +5,18 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use jeton_laboratory::Machine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::pipeline::ModuleDescription;
 
-/// Facts about a measurement. They are the first fields of its JSON.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
-    /// The machine.
     pub machine: Machine,
     /// The load averages of 1, 5 and 15 minutes, at the beginning and at the end.
     pub load: [String; 2],
-    /// The command line.
     pub command: Vec<String>,
-    /// The version of the tool.
-    pub version: &'static str,
+    pub version: String,
 }
 
 impl About {
@@ -30,7 +26,7 @@ impl About {
             machine: Machine::this(),
             load: [load(), String::new()],
             command: std::env::args().collect(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 
@@ -38,15 +34,21 @@ impl About {
     pub fn end(&mut self) {
         self.load[1] = load();
     }
+
+    /// Returns the backend that the command line names for Jeton, or the default.
+    pub(crate) fn backend(&self) -> &str {
+        let named = self.command.iter().zip(self.command.iter().skip(1));
+        let apart = named.filter(|(option, _)| *option == "--backend").map(|(_, value)| value.as_str());
+        let joined = self.command.iter().filter_map(|word| word.strip_prefix("--backend="));
+        apart.chain(joined).last().unwrap_or("aws-lc")
+    }
 }
 
-/// Returns the load averages.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a module's description of itself as text.
 pub(crate) fn module_text(about: &ModuleDescription) -> String {
     format!("{} {} ({})", about.description, about.version, about.manufacturer)
 }

@@ -4,8 +4,6 @@ mod backend;
 pub mod compare;
 pub mod issue;
 mod modules;
-#[cfg(feature = "parse")]
-pub mod parse;
 mod pin;
 pub mod pipeline;
 pub mod report;

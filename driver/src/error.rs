@@ -31,7 +31,6 @@ pub enum Error {
     Stage {
         /// The name of the stage in the table.
         stage: &'static str,
-        /// The reason.
         source: Box<Error>,
     },
     /// A stored signature is not from the CA.
@@ -49,15 +48,11 @@ pub enum Error {
         document: Document,
         /// The serial number in the database row.
         serial: u64,
-        /// The reason.
         reason: String,
     },
     /// A structure could not be encoded or decoded.
     #[error("DER: {0}")]
     Der(#[from] der::Error),
-    /// A structure could not be read.
-    #[error("DER: {0}")]
-    Asn1(#[from] synta::Error),
     /// The database failed.
     #[error("database: {0}")]
     Database(#[from] rusqlite::Error),

@@ -3,8 +3,8 @@
 //!
 //! - `load`: one load (clients, algorithms, database), and the metrics of a run.
 //! - `client` and `ca`: the two sides. The client makes a key and a certificate request and
-//!   verifies the certificate. The CA verifies the request, applies `policy`, signs, and stores the
-//!   certificate through `pool`.
+//!   verifies the certificate. The CA verifies the request, checks it against its profile, signs,
+//!   and stores the certificate through `pool`.
 //! - `child`: the process of a module. `pipeline` starts it and gives it turns.
 //! - `tables`: the loads of each table, and the tables of the results; `text` prints them.
 
@@ -12,16 +12,14 @@ mod ca;
 mod child;
 mod client;
 mod load;
-mod policy;
 mod pool;
 mod tables;
 mod text;
 
 pub use child::LoadChild;
 pub use load::{Load, LoadTurn, METRICS, MeasuredLoad, Metric, PHASES, Phase, Storage, Values};
-pub use policy::{Policy, Refusal};
 pub use tables::{
     Options, ResultTable, TablePlan, TableRow, distinct_loads, document_tables, ordinary_tables, tables,
     tables_of,
 };
-pub use text::{IssueReport, ModuleLoads};
+pub use text::{IssueReport, Settings};

@@ -5,14 +5,14 @@
 //! It uses the modules only through their C interface.
 
 #![deny(unsafe_code)]
+#![allow(missing_docs, reason = "no other package imports this one")]
 
 pub mod about;
+pub mod algorithm;
 pub mod error;
 pub mod heap;
 pub mod issuance;
 pub mod page;
-#[cfg(feature = "parse")]
-pub mod parse;
 pub mod pipeline;
 pub mod report;
 pub mod results;

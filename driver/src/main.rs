@@ -32,9 +32,6 @@ enum Command {
     Issue(commands::issue::Issue),
     /// Measure TLS handshakes of a server whose key is in a token.
     Tls(commands::tls::Tls),
-    /// Compare libraries that read certificates.
-    #[cfg(feature = "parse")]
-    Parse(commands::parse::Parse),
     /// Compare two result stores of the pipeline.
     Compare(commands::compare::Compare),
     /// Write a page with tables and plots of a result store.
@@ -51,8 +48,6 @@ impl Command {
             Self::Pipeline(command) => command.run(),
             Self::Issue(command) => command.run(),
             Self::Tls(command) => command.run(),
-            #[cfg(feature = "parse")]
-            Self::Parse(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Report(command) => command.run(),
             Self::VerifyDb(command) => command.run(),

@@ -31,6 +31,7 @@ mod undisturbed;
 mod verify;
 mod workers;
 
+pub(crate) use batch::{CA_DAYS, order, serial_number};
 pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
 pub(crate) use child::{heard, open_engine, report_stage};
 pub use database::{Batch, Database, DocumentSize, Stored};
@@ -39,8 +40,8 @@ pub use in_process::InProcess;
 pub(crate) use in_process::{KeyPair, PublicKey};
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
+pub(crate) use pkcs11::ED25519_NAME;
 pub use pkcs11::Pkcs11;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
-pub(crate) use undisturbed::ratios;
 pub use verify::{Verdict, verify_database};

@@ -1,110 +1,66 @@
-//! The results of the pipeline, as tables for people and as JSON for scripts.
+//! The results of a measurement: text for people, and JSON for scripts. The tables of each scenario
+//! are its own.
 
 mod table;
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 
-pub use table::{comparison, print};
+pub use table::{Settings, comparison, print};
 pub(crate) use table::{has_rsa_subscribers, ratio_cells, rsa_keys};
 
-use crate::about::About;
-use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};
-use crate::selection::IN_PROCESS;
+use crate::about::{About, module_text};
+use crate::pipeline::{ModuleDescription, Outcome, Work};
+use crate::selection::{IN_PROCESS, shown};
 
-/// A measurement of the pipeline with all modules.
+/// A measurement with all modules. `M` is what each of them measured, and `S` are the settings of
+/// the scenario.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct Report<M, S> {
     /// The machine, the command and the tool.
     #[serde(flatten)]
     pub about: About,
-    /// The stages. The times of each batch are in the same order.
-    pub stages: Vec<&'static str>,
-    /// The CA algorithms that the user asked for.
-    pub algorithms: Vec<String>,
-    /// The batch sizes that the user asked for.
-    pub sizes: Vec<u64>,
-    /// Threads of the parallel stages.
-    pub threads: usize,
-    /// The number of RSA subscriber key pairs of a batch. 0 means one for each certificate.
-    pub rsa_key_pool: u64,
-    /// The result of each module.
-    pub modules: Vec<ModuleReport>,
+    #[serde(flatten)]
+    pub settings: S,
+    pub modules: Vec<ModuleReport<M>>,
     /// Known modules that are not installed.
     pub absent: Vec<String>,
     /// True if the user ended the measurement early.
     pub interrupted: bool,
 }
 
-/// The result of a module.
 #[derive(Debug, Serialize)]
-pub struct ModuleReport {
-    /// The module's name in the tool.
+pub struct ModuleReport<M> {
     pub name: String,
-    /// The module's description of itself.
     pub description: Option<ModuleDescription>,
-    /// The times.
-    pub batches: Vec<MeasuredBatch>,
-    /// Algorithms that the module lacks, with the reason.
-    pub not_available: Vec<NotAvailable>,
-    /// The failures.
-    pub failures: Vec<FailureReport>,
-    /// Notes that are not failures.
+    /// What was measured.
+    pub measured: Vec<M>,
+    /// Algorithms that the module lacks, with the missing mechanism or function.
+    pub not_available: Vec<(String, String)>,
+    /// The failures, each with its work.
+    pub failures: Vec<String>,
     pub notes: Vec<String>,
 }
 
-/// An algorithm that the module lacks.
-#[derive(Debug, Serialize)]
-pub struct NotAvailable {
-    /// The CA algorithm.
-    pub algorithm: String,
-    /// The missing mechanism or function.
-    pub reason: String,
-}
-
-/// A failure.
-#[derive(Debug, Serialize)]
-pub struct FailureReport {
-    /// The CA algorithm. `None` if the module failed before the first algorithm.
-    pub algorithm: Option<String>,
-    /// The batch size. `None` if the module failed before the first batch.
-    pub size: Option<u64>,
-    /// The function, the name of its return code and the step, or another reason.
-    pub message: String,
-}
-
-impl Report {
+impl<M, S> Report<M, S> {
     /// Starts a report of this machine.
-    pub fn new(algorithms: Vec<String>, sizes: Vec<u64>, threads: usize, rsa_key_pool: u64) -> Self {
-        Self {
-            about: About::this(),
-            stages: STAGES.iter().map(|row| row.name).collect(),
-            algorithms,
-            sizes,
-            threads,
-            rsa_key_pool,
-            modules: Vec::new(),
-            absent: Vec::new(),
-            interrupted: false,
-        }
+    pub fn new(settings: S) -> Self {
+        Self { about: About::this(), settings, modules: Vec::new(), absent: Vec::new(), interrupted: false }
     }
 
     /// Adds the result of the module `name`.
-    pub fn add(&mut self, name: String, outcome: Outcome<Turn>) {
-        let not_available = outcome.not_available.into_iter();
-        let failures = outcome.failures.into_iter();
+    pub fn add<W: Work<Measured = M>>(&mut self, name: String, outcome: Outcome<W>) {
+        let failure = |(work, message): (Option<W>, String)| match work {
+            Some(work) => format!("{work}: {message}"),
+            None => message,
+        };
         self.modules.push(ModuleReport {
             name,
             description: outcome.description,
-            batches: outcome.measured,
-            not_available: not_available
-                .map(|(algorithm, reason)| NotAvailable { algorithm, reason })
-                .collect(),
-            failures: failures
-                .map(|(at, message)| {
-                    let (algorithm, size) = at.map(|turn| (turn.algorithm, turn.size)).unzip();
-                    FailureReport { algorithm, size, message }
-                })
-                .collect(),
+            measured: outcome.measured,
+            not_available: outcome.not_available,
+            failures: outcome.failures.into_iter().map(failure).collect(),
             notes: outcome.notes,
         });
     }
@@ -115,17 +71,41 @@ impl Report {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }
 
-    fn baseline(&self) -> Option<&ModuleReport> {
+    pub(crate) fn baseline(&self) -> Option<&ModuleReport<M>> {
         self.modules.iter().find(|module| module.name == IN_PROCESS)
     }
-}
 
-impl ModuleReport {
-    fn batch(&self, algorithm: &str, size: u64) -> Option<&MeasuredBatch> {
-        self.batches.iter().find(|batch| batch.algorithm == algorithm && batch.size == size)
+    /// Prints a line for each module that was loaded.
+    pub(crate) fn print_modules(&self, out: &mut dyn Write) -> io::Result<()> {
+        for module in &self.modules {
+            if let Some(about) = &module.description {
+                writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
+            }
+        }
+        Ok(())
     }
 
-    fn lacks(&self, algorithm: &str) -> bool {
-        self.not_available.iter().any(|lack| lack.algorithm == algorithm)
+    /// Prints what is missing, and the failures.
+    pub(crate) fn print_notes(&self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.absent.is_empty() {
+            writeln!(out, "not on this machine: {}", self.absent.join(", "))?;
+        }
+        for module in &self.modules {
+            for (algorithm, reason) in &module.not_available {
+                writeln!(out, "n/a: {} has {reason} for {algorithm}", shown(&module.name))?;
+            }
+            for note in &module.notes {
+                writeln!(out, "note: {}: {note}", shown(&module.name))?;
+            }
+        }
+        if self.interrupted {
+            writeln!(out, "interrupted: the last results are missing or have few runs")?;
+        }
+        for module in &self.modules {
+            for failure in &module.failures {
+                writeln!(out, "FAILED: {}: {failure}", shown(&module.name))?;
+            }
+        }
+        Ok(())
     }
 }

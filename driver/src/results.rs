@@ -1,58 +1,47 @@
 //! The result store of `--results`: an SQLite file that receives each run as it is measured, so
-//! that an interrupted measurement keeps the runs so far.
-
-mod handshake;
-mod issuance;
-mod measurement;
+//! that an interrupted measurement keeps the runs so far. It has the same tables for each command:
+//! the work and the sample of a run are JSON.
+//!
+//! A store may come from another person, so nothing here trusts its texts or numbers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use jeton_laboratory::{Interval, Machine};
+use jeton_laboratory::Interval;
 use rusqlite::{Connection, OpenFlags, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, StageTimes, Times, Turn, Work};
-
-pub use handshake::TlsMeasurement;
-pub use issuance::IssuanceMeasurement;
-pub use measurement::{Document, Measurement, ModuleRow, measurements};
+use crate::about::About;
+use crate::issuance::LoadTurn;
+use crate::pipeline::{DocumentSize, MeasuredBatch, ModuleDescription, STAGES, Turn, Work};
+use crate::selection::IN_PROCESS;
+use crate::tls::CaseTurn;
 
 /// `application_id` of the file: "JRES".
 const APPLICATION: i32 = 0x4A52_4553;
 /// `user_version` of the file. A change of the tables increments it.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
+/// The largest number of runs of a measurement that a report reads.
+const MOST_RUNS: usize = 1_000_000;
+/// The largest round number that a report reads.
+const MOST_ROUNDS: usize = 100_000;
 
 const SCHEMA: &str = "
     CREATE TABLE measurement (
-        id INTEGER PRIMARY KEY, started TEXT NOT NULL, tool_version TEXT NOT NULL, command TEXT NOT NULL,
-        cpu TEXT NOT NULL, cores INTEGER NOT NULL, memory_kib INTEGER, system TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, started TEXT NOT NULL, scenario TEXT NOT NULL, about TEXT NOT NULL,
         threads INTEGER NOT NULL, rsa_key_pool INTEGER NOT NULL);
     CREATE TABLE module (
         measurement INTEGER NOT NULL REFERENCES measurement, name TEXT NOT NULL, description TEXT NOT NULL,
-        manufacturer TEXT NOT NULL, version TEXT NOT NULL, cryptoki TEXT NOT NULL, library TEXT,
         PRIMARY KEY (measurement, name));
-    CREATE TABLE sample (
-        measurement INTEGER NOT NULL REFERENCES measurement, module TEXT NOT NULL, algorithm TEXT NOT NULL,
-        size INTEGER NOT NULL, round INTEGER NOT NULL, stage TEXT NOT NULL, seconds REAL NOT NULL,
-        parts TEXT, PRIMARY KEY (measurement, module, algorithm, size, round, stage));
+    CREATE TABLE run (
+        measurement INTEGER NOT NULL REFERENCES measurement, module TEXT NOT NULL, work TEXT NOT NULL,
+        round INTEGER NOT NULL, sample TEXT NOT NULL, PRIMARY KEY (measurement, module, work, round));
     CREATE TABLE document (
         measurement INTEGER NOT NULL REFERENCES measurement, algorithm TEXT NOT NULL, size INTEGER NOT NULL,
         kind TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (measurement, algorithm, size, kind));
 ";
-
-/// Writes the work of a command to a result store.
-pub trait Record<W: Work> {
-    /// Writes a run.
-    fn ran(&mut self, _module: &str, _turn: &W, _sample: &W::Sample) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Writes the summary of the runs of a module.
-    fn measured(&mut self, _measured: &W::Measured) -> Result<(), Error> {
-        Ok(())
-    }
-}
 
 /// A measurement that is written to a result store.
 pub struct Results {
@@ -62,126 +51,205 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens or creates the store at `path`, and begins a measurement in it.
-    pub fn begin(path: &Path, machine: &Machine, threads: usize, rsa_key_pool: u64) -> Result<Self, Error> {
-        Self::create(path, machine, threads, rsa_key_pool).map_err(|error| of_store(path, error))
-    }
-
-    fn create(path: &Path, machine: &Machine, threads: usize, rsa_key_pool: u64) -> Result<Self, Error> {
-        let connection = Connection::open(path)?;
-        let new = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
-        if new {
-            connection.pragma_update(None, "journal_mode", "WAL")?;
-            connection.execute_batch(SCHEMA)?;
-            connection.pragma_update(None, "application_id", APPLICATION)?;
-            connection.pragma_update(None, "user_version", VERSION)?;
-        }
-        check(&connection, path)?;
-        // A commit does not wait for the disk, because the next run is measured right after it.
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        let command: Vec<String> = std::env::args().collect();
-        let command = serde_json::to_string(&command).map_err(|error| Error::Failed(error.to_string()))?;
-        connection.execute(
-            "INSERT INTO measurement (started, tool_version, command, cpu, cores, memory_kib, system, threads,
-                 rsa_key_pool)
-             VALUES (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                env!("CARGO_PKG_VERSION"),
-                command,
-                machine.cpu,
-                machine.cores,
-                machine.memory_kib,
-                machine.system,
-                threads,
-                rsa_key_pool
-            ],
-        )?;
-        let measurement = connection.last_insert_rowid();
-        Ok(Self { path: path.to_owned(), connection, measurement })
-    }
-
-    /// Writes the description of a module.
-    pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<(), Error> {
-        let library = module.library.as_ref().map(|path| path.to_string_lossy());
-        let added = self.connection.execute(
-            "INSERT INTO module VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                self.measurement,
-                name,
-                module.description,
-                module.manufacturer,
-                module.version,
-                module.cryptoki,
-                library
-            ],
-        );
-        added.map(drop).map_err(|error| of_store(&self.path, error.into()))
-    }
-
-    fn add_samples(&mut self, module: &str, turn: &Turn, times: &Times) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
-        {
-            let mut insert =
-                transaction.prepare_cached("INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
-            let Turn { algorithm, size, round } = turn;
-            for (row, StageTimes { seconds, parts }) in STAGES.iter().zip(times) {
-                let parts = (!parts.is_empty()).then(|| serde_json::json!(parts).to_string());
-                insert.execute(params![
-                    self.measurement,
-                    module,
-                    algorithm,
-                    size,
-                    round,
-                    row.name,
-                    seconds,
-                    parts
-                ])?;
+    /// Opens or creates the store at `path`, and begins a measurement of this type of work in it.
+    pub fn begin<W: Work>(
+        path: &Path,
+        about: &About,
+        threads: usize,
+        rsa_key_pool: u64,
+    ) -> Result<Self, Error> {
+        in_store(path, || {
+            let connection = Connection::open(path)?;
+            let new = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
+            if new {
+                connection.pragma_update(None, "journal_mode", "WAL")?;
+                connection.execute_batch(SCHEMA)?;
+                connection.pragma_update(None, "application_id", APPLICATION)?;
+                connection.pragma_update(None, "user_version", VERSION)?;
             }
-        }
-        transaction.commit()
+            check(&connection, path)?;
+            // A commit does not wait for the disk, because the next run is measured right after it.
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            connection.execute(
+                "INSERT INTO measurement (started, scenario, about, threads, rsa_key_pool)
+                 VALUES (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?1, ?2, ?3, ?4)",
+                params![W::SCENARIO, json(about)?, threads, rsa_key_pool],
+            )?;
+            let measurement = connection.last_insert_rowid();
+            Ok(Self { path: path.to_owned(), connection, measurement })
+        })
     }
 
-    /// Writes the sizes of the documents that the modules signed, for the algorithms and batch
-    /// sizes of this measurement.
+    pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<(), Error> {
+        self.write("INSERT INTO module VALUES (?1, ?2, ?3)", params![self.measurement, name, json(module)?])
+    }
+
+    pub fn ran<W: Work>(
+        &self,
+        module: &str,
+        turn: &W,
+        round: usize,
+        sample: &W::Sample,
+    ) -> Result<(), Error> {
+        self.write(
+            "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![self.measurement, module, json(&turn.in_round(0))?, round, json(sample)?],
+        )
+    }
+
+    /// Writes the sizes of the documents that the modules signed.
     pub fn add_documents(&self, sizes: &[DocumentSize]) -> Result<(), Error> {
-        self.add_sizes(sizes).map_err(|error| of_store(&self.path, error.into()))
+        sizes.iter().try_for_each(|one| {
+            self.write(
+                "INSERT OR REPLACE INTO document VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![self.measurement, one.algorithm, one.size, one.kind, one.bytes],
+            )
+        })
     }
 
-    fn add_sizes(&self, sizes: &[DocumentSize]) -> rusqlite::Result<()> {
-        let mut insert = self.connection.prepare(
-            "INSERT OR REPLACE INTO document SELECT ?1, ?2, ?3, ?4, ?5
-             WHERE EXISTS (SELECT 1 FROM sample WHERE measurement = ?1 AND algorithm = ?2 AND size = ?3)",
-        )?;
-        for one in sizes {
-            insert.execute(params![self.measurement, one.algorithm, one.size, one.kind, one.bytes])?;
+    fn write(&self, statement: &str, values: &[&dyn rusqlite::ToSql]) -> Result<(), Error> {
+        in_store(&self.path, || Ok(self.connection.prepare_cached(statement)?.execute(values).map(drop)?))
+    }
+}
+
+/// The names of modules, with what each of them measured.
+type Modules<W> = Vec<(String, Vec<<W as Work>::Measured>)>;
+
+pub struct Measurement<W: Work> {
+    /// When it began, in UTC.
+    pub started: String,
+    pub about: About,
+    pub threads: u64,
+    /// RSA key pairs of subscribers that a batch reused; 0 means one for each certificate.
+    pub rsa_key_pool: u64,
+    /// The modules, as they describe themselves.
+    pub descriptions: Vec<(String, ModuleDescription)>,
+    /// The results of each module, in the order of their first runs.
+    pub modules: Modules<W>,
+    pub documents: Vec<DocumentSize>,
+}
+
+/// The newest measurement of a store, for `jeton-driver report`.
+pub enum Newest {
+    /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
+    Pipeline(Vec<Measurement<Turn>>),
+    Issuance(Measurement<LoadTurn>),
+    Tls(Measurement<CaseTurn>),
+}
+
+/// Reads the newest measurement of a store.
+pub fn newest(path: &Path) -> Result<Newest, Error> {
+    in_store(path, || {
+        let connection = open(path)?;
+        let newest = with_runs(&connection, "%")?.pop().unwrap_or_default();
+        let scenario = connection
+            .query_row("SELECT scenario FROM measurement WHERE id = ?1", [newest], |row| row.get(0))
+            .unwrap_or_else(|_| Turn::SCENARIO.to_owned());
+        Ok(match scenario.as_str() {
+            LoadTurn::SCENARIO => Newest::Issuance(read(&connection, newest)?),
+            CaseTurn::SCENARIO => Newest::Tls(read(&connection, newest)?),
+            _ => {
+                let all = with_runs(&connection, Turn::SCENARIO)?.into_iter();
+                Newest::Pipeline(all.map(|id| read(&connection, id)).collect::<Result<_, _>>()?)
+            }
+        })
+    })
+}
+
+/// Returns the measurements of a scenario that have runs, the oldest first.
+fn with_runs(connection: &Connection, scenario: &str) -> Result<Vec<i64>, Error> {
+    let mut statement = connection.prepare(
+        "SELECT id FROM measurement WHERE scenario LIKE ?1
+         AND EXISTS (SELECT 1 FROM run WHERE measurement = id) ORDER BY id",
+    )?;
+    let ids = statement.query_map([scenario], |row| row.get(0))?;
+    Ok(ids.collect::<Result<_, _>>()?)
+}
+
+fn read<W: Work>(connection: &Connection, id: i64) -> Result<Measurement<W>, Error> {
+    let query = "SELECT started, about, threads, rsa_key_pool FROM measurement WHERE id = ?1";
+    let (started, about, threads, rsa_key_pool) = connection.query_row(query, [id], |row| {
+        Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
+    })?;
+    let mut measurement = Measurement {
+        started,
+        about: parsed(&about)?,
+        threads,
+        rsa_key_pool,
+        descriptions: Vec::new(),
+        modules: measured::<W>(connection, id)?,
+        documents: Vec::new(),
+    };
+    let query = "SELECT name, description FROM module WHERE measurement = ?1 ORDER BY rowid";
+    let mut statement = connection.prepare(query)?;
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
+        measurement.descriptions.push((row.get(0)?, parsed(&row.get::<_, String>(1)?)?));
+    }
+    let query =
+        "SELECT algorithm, size, kind, bytes FROM document WHERE measurement = ?1 ORDER BY rowid LIMIT 10000";
+    let mut statement = connection.prepare(query)?;
+    let rows = statement.query_map([id], |row| {
+        Ok(DocumentSize { algorithm: row.get(0)?, size: row.get(1)?, kind: row.get(2)?, bytes: row.get(3)? })
+    })?;
+    measurement.documents = rows.collect::<Result<_, _>>()?;
+    Ok(measurement)
+}
+
+/// The runs of a module with one piece of work, by their rounds.
+struct Runs<S> {
+    module: String,
+    work: String,
+    rounds: Vec<Option<S>>,
+}
+
+/// Summarises the runs of a measurement for each module, as the command did that measured them.
+fn measured<W: Work>(connection: &Connection, id: i64) -> Result<Modules<W>, Error> {
+    let query = "SELECT module, work, round, sample FROM run WHERE measurement = ?1 ORDER BY rowid";
+    let mut statement = connection.prepare(query)?;
+    let mut rows = statement.query([id])?;
+    let mut runs: Vec<Runs<W::Sample>> = Vec::new();
+    let mut places = HashMap::new();
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        let (module, work, round): (String, String, usize) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        count += 1;
+        if count > MOST_RUNS || !(1..=MOST_ROUNDS).contains(&round) {
+            return Err(Error::Failed("the measurement has more runs than a report can show".to_owned()));
         }
-        Ok(())
+        let place = *places.entry((module.clone(), work.clone())).or_insert(runs.len());
+        if place == runs.len() {
+            runs.push(Runs { module, work, rounds: Vec::new() });
+        }
+        let rounds = &mut runs[place].rounds;
+        rounds.resize_with(rounds.len().max(round), || None);
+        rounds[round - 1] = Some(parsed(&row.get::<_, String>(3)?)?);
     }
+    let mut modules: Modules<W> = Vec::new();
+    for Runs { module, work, rounds } in &runs {
+        let baseline = places.get(&(IN_PROCESS.to_owned(), work.clone())).filter(|_| module != IN_PROCESS);
+        let baseline = baseline.map(|place| runs[*place].rounds.as_slice());
+        let summary = parsed::<W>(work)?.summarise(rounds, baseline).filter(W::can_be_drawn);
+        let Some(summary) = summary else { continue };
+        match modules.iter_mut().find(|(name, _)| name == module) {
+            Some((_, all)) => all.push(summary),
+            None => modules.push((module.clone(), vec![summary])),
+        }
+    }
+    Ok(modules)
 }
 
-impl Record<Turn> for Results {
-    fn ran(&mut self, module: &str, turn: &Turn, times: &Times) -> Result<(), Error> {
-        self.add_samples(module, turn, times).map_err(|error| of_store(&self.path, error.into()))
-    }
-}
-
-/// A module, an algorithm, a batch size and a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
-    /// The module's name in the report.
     pub module: String,
     /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
-    /// The batch size.
     pub size: u64,
-    /// The name of the stage.
-    pub stage: String,
+    pub stage: &'static str,
 }
 
-/// The times of a cell in two stores.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The cell.
     pub cell: Cell,
     /// Seconds in the first store.
     pub before: Interval,
@@ -215,45 +283,20 @@ pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
 
 /// Returns the times of the last measurement of `jeton-driver pipeline` in a store.
 fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
-    let connection = open(path)?;
-    let newest = connection.query_row("SELECT max(measurement) FROM sample", [], |row| row.get(0));
-    let last = newest.map_err(Error::from).and_then(|newest| intervals(&connection, SECONDS, newest));
-    last.map_err(|error| of_store(path, error))
-}
-
-/// The newest measurement of a store, for `jeton-driver report`.
-#[derive(Debug)]
-pub enum Newest {
-    /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
-    Pipeline(Vec<Measurement>),
-    /// `jeton-driver issue` made it.
-    Issuance(IssuanceMeasurement),
-    /// `jeton-driver tls` made it.
-    Tls(TlsMeasurement),
-}
-
-/// Reads the newest measurement of a store.
-pub fn newest(path: &Path) -> Result<Newest, Error> {
-    read_newest(path).map_err(|error| of_store(path, error))
-}
-
-fn read_newest(path: &Path) -> Result<Newest, Error> {
-    let connection = open(path)?;
-    let last = |table: &str| -> Result<Option<i64>, Error> {
-        let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-        if connection.query_row(known, [table], |row| row.get::<_, i64>(0))? == 0 {
-            return Ok(None);
+    in_store(path, || {
+        let connection = open(path)?;
+        let Some(id) = with_runs(&connection, Turn::SCENARIO)?.pop() else { return Ok(Vec::new()) };
+        let mut cells = Vec::new();
+        for (module, batches) in measured::<Turn>(&connection, id)? {
+            for MeasuredBatch { algorithm, size, seconds, .. } in batches {
+                cells.extend(STAGES.iter().zip(seconds).map(|(row, seconds)| {
+                    let (module, algorithm) = (module.clone(), algorithm.clone());
+                    (Cell { module, algorithm, size, stage: row.name }, seconds)
+                }));
+            }
         }
-        Ok(connection.query_row(&format!("SELECT max(measurement) FROM {table}"), [], |row| row.get(0))?)
-    };
-    let (sample, issued, shaken) = (last("sample")?, last("issuance")?, last("handshake")?);
-    match (issued, shaken) {
-        (Some(id), _) if issued > sample && issued > shaken => {
-            issuance::read(&connection, id).map(Newest::Issuance)
-        }
-        (_, Some(id)) if shaken > sample => handshake::read(&connection, id).map(Newest::Tls),
-        _ => measurements(path).map(Newest::Pipeline),
-    }
+        Ok(cells)
+    })
 }
 
 /// Opens a store to read it.
@@ -265,40 +308,20 @@ fn open(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// The query for the seconds of a measurement.
-const SECONDS: &str =
-    "SELECT module, algorithm, size, stage, seconds FROM sample WHERE measurement = ?1 ORDER BY rowid";
+fn json(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::Failed(error.to_string()))
+}
 
-/// Returns the interval of each cell in the rows of a query.
-fn intervals(
-    connection: &Connection,
-    query: &str,
-    measurement: Option<i64>,
-) -> Result<Vec<(Cell, Interval)>, Error> {
-    let mut statement = connection.prepare(query)?;
-    // The cells in the order of their first run, and the index of each cell.
-    let mut cells: Vec<(Cell, Vec<f64>)> = Vec::new();
-    let mut places = HashMap::new();
-    let mut rows = statement.query([measurement])?;
-    while let Some(row) = rows.next()? {
-        let cell =
-            Cell { module: row.get(0)?, algorithm: row.get(1)?, size: row.get(2)?, stage: row.get(3)? };
-        let seconds = row.get(4)?;
-        let place = *places.entry(cell.clone()).or_insert(cells.len());
-        match cells.get_mut(place) {
-            Some((_, samples)) => samples.push(seconds),
-            None => cells.push((cell, vec![seconds])),
-        }
-    }
-    Ok(cells.into_iter().filter_map(|(cell, samples)| Some((cell, Interval::of(samples)?))).collect())
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| Error::Failed(format!("the store cannot be read: {error}")))
 }
 
 /// Names the store in an error of its database.
-fn of_store(path: &Path, error: Error) -> Error {
-    match error {
+fn in_store<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    work().map_err(|error| match error {
         Error::Database(error) => Error::Failed(format!("{}: {error}", path.display())),
         error => error,
-    }
+    })
 }
 
 /// Fails if the file is not a result store of this version.
@@ -317,18 +340,24 @@ fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::issuance::{Load, METRICS, Storage, Values};
+    use crate::pipeline::StageTimes;
+
+    fn begin<W: Work>(path: &Path) -> Results {
+        Results::begin::<W>(path, &About::this(), 2, 16).expect("a store")
+    }
 
     fn store(path: &Path, seconds: &[f64]) {
-        let mut results = Results::begin(path, &Machine::this(), 2, 16).expect("a new store");
-        add(&mut results, "jeton", seconds);
+        add(&begin::<Turn>(path), "jeton", seconds);
     }
 
     /// Adds a run for each value. Each stage takes this number of seconds.
-    fn add(results: &mut Results, module: &str, seconds: &[f64]) {
+    fn add(results: &Results, module: &str, seconds: &[f64]) {
         for (index, seconds) in seconds.iter().enumerate() {
             let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: index + 1 };
             let stage = StageTimes { seconds: *seconds, parts: vec![*seconds / 2.0; 2] };
-            results.ran(module, &turn, &std::array::from_fn(|_| stage.clone())).expect("a row");
+            let times = std::array::from_fn(|_| stage.clone());
+            results.ran(module, &turn, turn.round, &times).expect("a row");
         }
     }
 
@@ -339,46 +368,55 @@ mod tests {
         store(&old, &[9.0]);
         store(&old, &[1.0, 1.1, 1.2]);
         store(&new, &[1.5, 1.6, 1.7]);
-        // A measurement of another command has no sample.
-        store(&new, &[]);
+        // A measurement of another command has no such runs.
+        begin::<LoadTurn>(&new);
         let compared = compare(&old, &new).expect("two stores");
         assert_eq!(compared.len(), STAGES.len());
         let first = &compared[0];
         assert_eq!((first.before.value, first.after.value), (1.1, 1.6));
         assert!(first.is_significant() && (first.change() - 0.4545).abs() < 1e-3);
-    }
-
-    #[test]
-    fn overlapping_times_are_not_significant() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let [old, new] = ["old", "new"].map(|name| directory.path().join(name));
-        store(&old, &[1.0, 1.1, 1.2]);
         store(&new, &[1.15, 1.3, 1.4]);
-        assert!(!compare(&old, &new).expect("two stores")[0].is_significant());
+        assert!(!compare(&old, &new).expect("two stores")[0].is_significant(), "the times overlap");
     }
 
     #[test]
     fn a_report_has_the_ratios_of_the_runs_of_the_same_rounds() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("store");
-        let mut results = Results::begin(&path, &Machine::this(), 2, 16).expect("a new store");
-        add(&mut results, "in-process", &[1.0, 1.0, 9.0]);
-        add(&mut results, "jeton", &[2.5, 2.5]);
+        let results = begin::<Turn>(&path);
+        add(&results, IN_PROCESS, &[1.0, 1.0, 9.0]);
+        add(&results, "jeton", &[2.5, 2.5]);
+        let Newest::Pipeline(read) = newest(&path).expect("a store") else { panic!("of another command") };
+        let (module, batches) = &read[0].modules[1];
+        let ratio = |stage: usize| batches[0].ratios[stage].map(|ratio| ratio.quotient.value);
+        assert_eq!((module.as_str(), ratio(1), ratio(4)), ("jeton", Some(2.5), None));
+        assert_eq!(batches[0].total_ratio.map(|ratio| ratio.quotient.value), Some(2.5));
         drop(results);
-        let measured = measurements(&path).expect("a store");
-        let ratio = |stage: &str| {
-            let found = measured[0].ratios.iter().find(|(cell, _)| cell.stage == stage);
-            found.map(|(cell, ratio)| (&*cell.module, ratio.quotient.value))
-        };
-        assert_eq!(ratio("cert_gen"), Some(("jeton", 2.5)));
-        assert_eq!(ratio("total"), Some(("jeton", 2.5)));
-        assert_eq!(ratio("db_read_certs"), None);
         let connection = Connection::open(&path).expect("a database");
-        connection.execute("UPDATE sample SET parts = '[1, x'", []).expect("a change");
-        assert!(
-            measurements(&path)
-                .is_err_and(|error| error.to_string().contains("store: the parts of a sample"))
-        );
+        connection.execute("UPDATE run SET sample = '[1, x'", []).expect("a change");
+        assert!(newest(&path).is_err_and(|error| error.to_string().contains("the store cannot be read")));
+    }
+
+    #[test]
+    fn a_measurement_of_loads_is_read_as_it_was_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("store");
+        store(&path, &[1.0]);
+        let results = begin::<LoadTurn>(&path);
+        let (key_type, ca_key_type) = ("ed25519".to_owned(), "rsa2048".to_owned());
+        let storage = Storage::Directory("/dev/shm".into());
+        let load = Load { clients: 5, key_type, ca_key_type, pool: 2, storage };
+        for (module, value) in [(IN_PROCESS, 100.0), ("jeton", 50.0)] {
+            for round in 1..=3 {
+                let turn = LoadTurn { load: load.clone(), requests: 1, warm_up: 0, max_seconds: 1.0, round };
+                results.ran(module, &turn, round, &Values([value; METRICS.len()])).expect("a run");
+            }
+        }
+        let Newest::Issuance(read) = newest(&path).expect("a store") else { panic!("of another command") };
+        let names: Vec<_> = read.modules.iter().map(|(name, loads)| (name.as_str(), loads[0].runs)).collect();
+        assert_eq!(names, [(IN_PROCESS, 3), ("jeton", 3)]);
+        let measured = &read.modules[1].1[0];
+        assert_eq!((&measured.load, measured.ratio.map(|ratio| ratio.quotient.value)), (&load, Some(2.0)));
     }
 
     #[test]
@@ -393,11 +431,11 @@ mod tests {
             connection.pragma_update(None, name, 7).expect("a pragma");
         };
         change("user_version");
-        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 4")));
+        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 5")));
         change("application_id");
         assert!(refused().is_err_and(|text| text.contains("not a result store")));
         std::fs::write(&path, "not a database").expect("a file");
         assert!(refused().is_err());
-        assert!(Results::begin(&path, &Machine::this(), 2, 16).is_err());
+        assert!(Results::begin::<Turn>(&path, &About::this(), 2, 16).is_err());
     }
 }

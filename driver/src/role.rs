@@ -28,12 +28,9 @@ pub enum Role {
 /// A database of the pipeline, and the module that verifies it.
 #[derive(Serialize, Deserialize)]
 pub struct Verify {
-    /// The database.
     pub db: PathBuf,
-    /// The shared object.
     pub library: PathBuf,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
-    /// How to get a token.
     pub token: TokenAccess,
 }

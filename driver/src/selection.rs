@@ -6,22 +6,17 @@ use jeton_peers::{KNOWN, Known, UNPACKAGED};
 
 use crate::Error;
 
-/// The value of `--module`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// AWS-LC, called directly.
     InProcess,
     /// OpenSSL of the system, called directly.
     OpenSsl,
-    /// One of the known modules.
     Known(Known),
     /// Jeton with its RustCrypto backend.
     RustCrypto,
-    /// Any other module.
     Path(PathBuf),
 }
 
-/// The name of the baseline.
 pub const IN_PROCESS: &str = "in-process";
 /// The name of the baseline for people.
 pub(crate) const DIRECTLY: &str = "AWS-LC directly";
@@ -83,7 +78,6 @@ impl Selection {
         (found, absent)
     }
 
-    /// Returns the name in the report.
     pub fn name(&self) -> String {
         match self {
             Self::InProcess => IN_PROCESS.to_owned(),

@@ -22,6 +22,6 @@ mod serve;
 pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
 pub use child::{CaseChild, run_server};
 pub use measure::{Case, CaseTurn, Latency, MeasuredCase, Options, Side, Sides, Turn};
-pub use report::{Report, print};
+pub use report::{RUSTLS, Settings, TlsReport, print};
 pub(crate) use report::{case_name, case_ratio, explanation, threads};
 pub use serve::Serve;

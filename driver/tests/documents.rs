@@ -99,7 +99,7 @@ fn pipeline(scratch: &Scratch, module: &str, algorithms: &str, more: &[&str]) ->
 fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
     let modules = report["modules"].as_array().expect("a list of modules");
     let module = modules.iter().find(|one| one["name"] == module).expect("the module is in the report");
-    let batches = module["batches"].as_array().expect("a list of batches");
+    let batches = module["measured"].as_array().expect("a list of batches");
     for batch in batches {
         let seconds = batch["seconds"].as_array().expect("a list of times");
         let count = seconds.iter().filter(|time| time["value"].as_f64().is_some_and(|time| time > 0.0));

@@ -1,6 +1,6 @@
-//! The commands that measure (`pipeline`, `issue`, `tls`, `parse`), and those that read their
-//! results (`report`, `compare`). Each scenario runs once. The other tests are about wrong options,
-//! outputs that cannot be written, interrupts, stores of other versions, and modules that fail.
+//! The commands that measure (`pipeline`, `issue`, `tls`), and those that read their results
+//! (`report`, `compare`). Each scenario runs once. The other tests are about wrong options, outputs
+//! that cannot be written, interrupts, stores of other versions, and modules that fail.
 
 mod common;
 
@@ -23,8 +23,6 @@ struct Scenario {
     row: &'static str,
     /// A part of the title of its page.
     title: &'static str,
-    /// The table of a result store that gets its results.
-    table: &'static str,
     /// The options that name an output.
     outputs: &'static [&'static str],
 }
@@ -33,14 +31,12 @@ const PIPELINE: Scenario = Scenario {
     command: &["pipeline", "--sizes", "1"],
     row: "ca_self_sign",
     title: "PKI pipeline",
-    table: "sample",
     outputs: &["--json", "--results", "--db", "--keep"],
 };
 const ISSUE: Scenario = Scenario {
     command: &["issue", "--clients", "2", "--requests", "2", "--warm-up", "1"],
     row: "Issuance: keys ecdsa-p256",
     title: "issuance under load",
-    table: "issuance",
     outputs: &["--json", "--results", "--keep"],
 };
 const TLS: Scenario = Scenario {
@@ -54,7 +50,6 @@ const TLS: Scenario = Scenario {
     ],
     row: "p256 1.3 x25519 full",
     title: "TLS handshakes",
-    table: "handshake",
     outputs: &["--json", "--results", "--html"],
 };
 const SCENARIOS: [Scenario; 3] = [PIPELINE, ISSUE, TLS];
@@ -160,33 +155,6 @@ fn tls_measures_all_keys_and_names_those_that_a_module_lacks() {
     }
 }
 
-#[cfg(feature = "parse")]
-#[test]
-fn all_libraries_read_the_roots_of_mozilla_and_the_certificates_of_the_pipeline() {
-    let scratch = Scratch::new();
-    let json = scratch.file("json");
-    let mut command = driver(["parse", "--sets", "mozilla,pipeline", "--min-seconds", "0", "--json", &json]);
-    let text = succeed(&mut command);
-    assert!(!text.contains("refuses") && text.contains("ml-dsa-65") && text.contains("mozilla"), "{text}");
-    assert!(values(&json).len() >= 13 * 9 && values(&json).iter().all(|value| *value > 0.0), "{text}");
-    let (code, text) = run(&mut driver(["parse", "--sets", "debian"]));
-    assert!(code == 2 && text.contains("unknown set \"debian\"; known are mozilla"), "{text}");
-    let mut command = driver(["parse", "--sets", "mozilla", "--min-seconds", "0", "--json", "/dev/full"]);
-    let (code, text) = run(&mut command);
-    assert!(code == 1 && text.contains("jeton-driver: /dev/full: No space left on device"), "{text}");
-    let mut command = driver(["parse", "--sets", "mozilla", "--min-seconds", "600", "--json", &json]);
-    fs::remove_file(&json).expect("the report");
-    // The handler is installed right after the file is created.
-    let begun = || fs::metadata(&json).is_ok_and(|data| data.modified().is_ok_and(is_a_second_ago));
-    let text = interrupt(&mut command, begun);
-    assert!(text.contains("interrupted: ") && text.contains("mozilla"), "{text}");
-}
-
-#[cfg(feature = "parse")]
-fn is_a_second_ago(time: std::time::SystemTime) -> bool {
-    time.elapsed().is_ok_and(|elapsed| elapsed > Duration::from_secs(1))
-}
-
 #[test]
 fn two_result_stores_are_compared() {
     let scratch = Scratch::new();
@@ -283,32 +251,26 @@ fn an_interrupt_keeps_and_prints_what_was_measured_and_leaves_no_file() {
         fs::create_dir(folder).expect("the directory is fresh");
     }
     for scenario in SCENARIOS {
-        let store = scratch.file(scenario.table);
+        let store = scratch.file(scenario.command[0]);
         let mut command = scenario.measure("in-process", "600");
         command.args(["--results", &store]).env("TMPDIR", &temporary);
-        if scenario.table == ISSUE.table {
+        if scenario.command[0] == "issue" {
             command.args(["--database", &database]);
         }
-        // TLS writes a case to the store when the case is complete, which takes 20 minutes.
-        let start = Instant::now();
-        let has_a_result = || match scenario.table == TLS.table {
-            true => start.elapsed() > Duration::from_secs(1),
-            false => rows(&store, scenario.table) > 0,
-        };
-        let text = interrupt(&mut command, has_a_result);
+        let text = interrupt(&mut command, || runs(&store) > 0);
         assert!(text.contains("interrupted: ") && text.contains(scenario.row), "{text}");
-        assert!(rows(&store, scenario.table) > 0);
         loads_nothing(&pages(&scratch, &store).0);
         assert_eq!((names(&temporary), names(&database)), (vec![], vec![]));
     }
 }
 
-/// Returns the number of rows of a table; 0 if the store is not ready.
-fn rows(store: &str, table: &str) -> i64 {
+/// Returns the number of runs in a store; 0 if the store is not ready.
+fn runs(store: &str) -> i64 {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let count = format!("SELECT count(*) FROM {table}");
     let store = Connection::open_with_flags(store, flags);
-    store.and_then(|store| store.query_row(&count, [], |row| row.get(0))).unwrap_or_default()
+    store
+        .and_then(|store| store.query_row("SELECT count(*) FROM run", [], |row| row.get(0)))
+        .unwrap_or_default()
 }
 
 /// Returns the sorted names in a directory.
@@ -329,7 +291,8 @@ fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
         fs::create_dir(folder).expect("the directory is fresh");
     }
     let refused = format!("jeton-driver: {store}: ");
-    let of_pipeline = "FAILED: AWS-LC directly, ecdsa-p256, batch of 512: db_insert_certs: database: ";
+    let of_pipeline =
+        "FAILED: AWS-LC directly: ecdsa-p256, batch of 512, round 1: db_insert_certs: database: ";
     let large: [(&str, &[&str], &str); 2] = [
         ("400", &["pipeline", "--sizes", "512", "--min-seconds", "0"], of_pipeline),
         (
@@ -372,7 +335,7 @@ fn a_file_that_is_no_store_of_this_version_is_named_and_kept() {
     let set_version = Connection::open(&store).and_then(|store| store.pragma_update(None, "user_version", 7));
     set_version.expect("a change");
     fs::write(&text, "important").expect("the directory is writable");
-    let of_version = "store: a result store of version 7; this tool reads version 4";
+    let of_version = "store: a result store of version 7; this tool reads version 5";
     for (file, wanted) in [(&store, of_version), (&text, "not a ")] {
         let before = fs::read(file).expect("a file");
         let readers = [driver(["report", file, "--html", &page]), driver(["compare", file, file])];
@@ -396,22 +359,26 @@ fn a_file_that_is_no_store_of_this_version_is_named_and_kept() {
 #[test]
 fn markup_in_a_store_is_shown_and_has_no_effect() {
     const HOSTILE: &str = "</svg></td><script>alert(1)</script><img src=x onerror=alert(1)>&\"'|\n# [x](javascript:alert(1))\u{0}\u{1b}";
-    const COLUMNS: [(&str, &[&str]); 4] = [
-        ("measurement", &["started", "tool_version", "command", "cpu", "system"]),
-        ("module", &["name", "description", "library"]),
-        ("sample", &["module", "algorithm"]),
-        ("document", &["algorithm", "kind"]),
+    const TEXTS: [&str; 11] = [
+        "measurement SET started = ?1 || started",
+        "measurement SET about = json_set(about, '$.version', ?1)",
+        "measurement SET about = json_set(about, '$.command', json_array(?1))",
+        "measurement SET about = json_set(about, '$.machine.cpu', ?1, '$.machine.system', ?1)",
+        "module SET name = ?1 || name",
+        "module SET description = json_set(description, '$.description', ?1, '$.version', ?1)",
+        "module SET description = json_set(description, '$.library', ?1)",
+        "run SET module = ?1 || module",
+        "run SET work = json_set(work, '$.algorithm', ?1)",
+        "document SET algorithm = ?1 || algorithm",
+        "document SET kind = ?1 || kind",
     ];
     let scratch = Scratch::new();
     let store = measured(&scratch);
     let headings = |markdown: &str| markdown.lines().filter(|line| line.starts_with('#')).count();
     let expected = headings(&pages(&scratch, &store).1);
     let connection = Connection::open(&store).expect("a store");
-    for (table, columns) in COLUMNS {
-        for column in columns {
-            let change = format!("UPDATE {table} SET {column} = ?1 || {column}");
-            connection.execute(&change, [HOSTILE]).expect("a change");
-        }
+    for text in TEXTS {
+        connection.execute(&format!("UPDATE {text}"), [HOSTILE]).expect("a change");
     }
     drop(connection);
     let (html, markdown) = pages(&scratch, &store);
@@ -424,16 +391,22 @@ fn markup_in_a_store_is_shown_and_has_no_effect() {
 fn wrong_numbers_in_a_store_draw_no_wrong_plot() {
     let scratch = Scratch::new();
     let (store, page) = (measured(&scratch), scratch.file("none.html"));
-    let change = |number: &str, of: &str| {
-        let statement = format!("UPDATE sample SET seconds = {number} {of}");
+    let change = |sample: &str| {
+        let statement = format!("UPDATE run SET sample = {sample}");
         Connection::open(&store).and_then(|store| store.execute(&statement, [])).expect("a change");
     };
-    for number in ["0", "-1", "1e308", "9e999", "-9e999"] {
-        change(number, "WHERE stage = 'cert_gen'");
+    // The stage `crl_build`.
+    for number in ["0", "-1e-6"] {
+        change(&format!("json_set(sample, '$[5].seconds', {number})"));
         loads_nothing(&pages(&scratch, &store).0);
     }
-    for (number, wanted) in [("0", "no measurement with a run"), ("'text'", "jeton-driver: ")] {
-        change(number, "");
+    for (sample, wanted) in [
+        ("json_set(sample, '$[5].seconds', 1e308)", "no measurement with a run"),
+        ("json_set(sample, '$[5].seconds', -1)", "no measurement with a run"),
+        ("'[]'", "jeton-driver: the store cannot be read"),
+        ("'text'", "jeton-driver: the store cannot be read"),
+    ] {
+        change(sample);
         let (code, text) = run(&mut driver(["report", &store, "--html", &page]));
         assert!(code == 1 && text.contains(wanted), "{text}");
         assert!(!Path::new(&page).exists());

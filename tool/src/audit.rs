@@ -11,7 +11,6 @@ pub mod uses;
 /// The text before a line's hash.
 const HASH: &str = ",\"hash\":\"";
 
-/// The result of a verification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The number of lines that have the expected hash and the expected record number.

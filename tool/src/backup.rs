@@ -30,17 +30,13 @@ const PART: usize = 64 << 10;
 /// The facts that a backup states about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The serial number of the token.
     pub serial: String,
-    /// The label of the token.
     pub label: String,
-    /// The number of objects.
     pub objects: u64,
     /// The change number of the token when the backup was made.
     pub state: i64,
     /// When the backup was made, in seconds since 1970.
     pub created: u64,
-    /// The version of the tool that made it.
     pub tool: String,
 }
 
@@ -58,7 +54,6 @@ impl Header {
     }
 }
 
-/// Where a backup is written.
 pub enum Output<'a> {
     /// A new file. It is decrypted again and compared before it gets its name.
     File(&'a Path, Existing),
@@ -91,9 +86,7 @@ pub fn create(
 
 /// A backup that was decrypted. Dropping this value removes the decrypted copy.
 pub struct Opened {
-    /// The facts that the backup states.
     pub header: Header,
-    /// The facts that its store shows.
     pub facts: Facts,
     copy: Copy,
 }

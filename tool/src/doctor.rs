@@ -34,18 +34,14 @@ const WRITTEN: u64 = 1_767_225_600;
 /// How much newer than the clock a file may be. The clock of a network file system may be ahead.
 const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Something that is wrong.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The name of the check. It is the same in all versions.
     pub check: &'static str,
-    /// The file or directory.
     pub file: Option<PathBuf>,
-    /// What is wrong.
     pub problem: String,
     /// The command or the action that mends it.
     pub remedy: String,
-    /// Whether `--repair` mends it.
     pub repairable: bool,
     #[serde(skip)]
     repair: Option<Repair>,
@@ -97,7 +93,6 @@ fn set_mode(path: &Path, mode: u32, id: (u64, u64)) -> std::io::Result<()> {
     fs::set_permissions(link, Permissions::from_mode(mode))
 }
 
-/// Returns the device and the inode of a file.
 fn id(data: &Metadata) -> (u64, u64) {
     (data.dev(), data.ino())
 }
@@ -117,10 +112,8 @@ fn url<'a>(settings: &'a BTreeMap<&str, String>) -> Option<&'a str> {
     settings.get("store.url").map(String::as_str).filter(|url| *url != "none")
 }
 
-/// The result of an examination.
 #[derive(Default)]
 pub struct Examination {
-    /// What is wrong.
     pub findings: Vec<Finding>,
     /// What was not examined, and why.
     pub omissions: Vec<String>,
@@ -203,7 +196,6 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Returns who uses the tokens of the directory.
     fn sharing(&self, directory: &Metadata) -> Sharing {
         let of_group =
             |(_, data): (&PathBuf, &Metadata)| data.gid() == directory.gid() && data.mode() & 0o060 == 0o060;
@@ -257,10 +249,8 @@ fn is_free(path: &Path) -> bool {
     sqlite.is_ok() && file.try_lock().is_ok()
 }
 
-/// Who uses the tokens of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    /// The owner alone.
     Owner,
     /// A group, which may write to the directory and to its tokens.
     Group,

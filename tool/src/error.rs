@@ -15,33 +15,25 @@ use crate::client::{Failure, LoadError};
 pub enum Cause {
     /// None of the other causes.
     Other = 1,
-    /// The command line is wrong.
     Usage = 2,
-    /// There is no such token, object or file.
     NotFound = 3,
     /// There is one already, and the command line does not allow another one.
     Exists = 4,
-    /// A PIN, password or passphrase is wrong.
     WrongPin = 5,
-    /// The PIN is locked.
     Locked = 6,
     /// A policy or an attribute forbids it.
     Refused = 7,
     /// A file or a record is damaged or was altered.
     Damaged = 8,
-    /// The operating system does not permit it.
     NotPermitted = 9,
     /// The module or the store does not work.
     Device = 10,
 }
 
-/// An exit status of the tool.
 pub struct Status {
-    /// The number.
     pub number: u8,
     /// The name, which `--json` has.
     pub name: &'static str,
-    /// The meaning.
     pub meaning: &'static str,
 }
 
@@ -122,68 +114,34 @@ impl Cause {
 /// An error of the tool. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A function of the module failed.
     #[error(transparent)]
     Module(#[from] Failure),
-    /// The module could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A module is missing, or a token could not be found or prepared.
     #[error(transparent)]
     Peer(#[from] jeton_peers::Error),
-    /// A certificate or a request could not be made or read.
     #[error(transparent)]
     Pki(#[from] jeton_pki::Error),
-    /// A structure could not be encoded or decoded.
     #[error("DER: {0}")]
     Der(#[from] der::Error),
-    /// Work on a token's file failed.
     #[error("cannot {what}: {reason}")]
-    TokenFile {
-        /// The work that failed.
-        what: &'static str,
-        /// The cause.
-        cause: Cause,
-        /// The reason of the core.
-        reason: String,
-    },
-    /// Reading or writing a file, or starting a program, failed.
+    TokenFile { what: &'static str, cause: Cause, reason: String },
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file, directory or program.
-        path: PathBuf,
-        /// The reason of the operating system.
-        source: std::io::Error,
-    },
-    /// An old store could not be read.
+    Io { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     OldStore(#[from] jeton_migrate::Error),
-    /// A migration failed.
     #[error("{0}")]
     Migration(String),
-    /// A file with a key or a certificate could not be read.
     #[error("{}: {source}", path.display())]
-    KeyFile {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: jeton_formats::Error,
-    },
-    /// The work could not be done for this cause.
+    KeyFile { path: PathBuf, source: jeton_formats::Error },
     #[error("{1}")]
     Caused(Cause, String),
     /// The list of issued certificates could not be read or written.
     #[error("{}: {source}", path.display())]
-    Register {
-        /// The file of the list.
-        path: PathBuf,
-        /// The reason of SQLite.
-        source: rusqlite::Error,
-    },
-    /// The work could not be done.
+    Register { path: PathBuf, source: rusqlite::Error },
     #[error("{0}")]
     Failed(String),
-    /// The command line asks for something impossible.
     #[error("{0}")]
     Usage(String),
 }
@@ -195,7 +153,6 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
-    /// Returns the cause.
     pub fn cause(&self) -> Cause {
         use jeton_peers::Error as Peer;
         match self {

@@ -10,21 +10,16 @@ use crate::object::public_key_info;
 use crate::token_file::{KeyPair, PrivateTemplate};
 use crate::{Cause, Error};
 
-/// The label and the ID of imported objects.
 #[derive(Clone, Debug)]
 pub struct Naming {
-    /// `CKA_LABEL`
     pub label: String,
-    /// `CKA_ID`
     pub id: Vec<u8>,
-    /// Whether objects with the same ID may exist.
     pub duplicates: Duplicates,
 }
 
 /// What happens if the token has an object of the same class with the same ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// The import fails.
     Refused,
     /// The import creates another object with this ID.
     Allowed,
@@ -32,7 +27,6 @@ pub enum Duplicates {
     Kept,
 }
 
-/// The protection of an imported private or secret key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// It is sensitive and cannot be extracted.
@@ -89,7 +83,6 @@ fn create_private(session: &Session, template: &mut PrivateTemplate) -> Result<O
     }
 }
 
-/// Creates a secret key.
 pub fn secret_key(
     session: &Session,
     kind: CK_KEY_TYPE,
@@ -118,7 +111,6 @@ pub fn secret_key(
     Ok(session.create_object(&template.0)?)
 }
 
-/// Creates a certificate object.
 pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<ObjectHandle, Error> {
     if let Some(certificate) = existing(session, CKO_CERTIFICATE, naming)? {
         let is_same = session.bytes(certificate, CKA_VALUE) == der;

@@ -28,15 +28,10 @@ pub use write::run_child;
 /// The work of the process that writes the new token.
 #[derive(Serialize, Deserialize)]
 pub struct Job {
-    /// The objects of the old store.
     pub objects: Vec<jeton_migrate::Object>,
-    /// The module of Jeton.
     pub library: std::path::PathBuf,
-    /// The label of the new token.
     pub label: String,
-    /// The SO PIN of the new token.
     pub so_pin: String,
-    /// The user's PIN of the new token.
     pub pin: String,
     /// The module that wrote the old store, if it is installed.
     pub old_module: Option<OldModule>,
@@ -45,7 +40,6 @@ pub struct Job {
 /// The result of a [`Job`]. It contains no secret.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The serial number of the new token.
     pub serial: String,
     /// One line for each object, in their order.
     pub lines: Vec<Line>,
@@ -53,12 +47,10 @@ pub struct Outcome {
     pub note: Option<String>,
 }
 
-/// The result for one object.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Line {
     /// The class, the key type and the size, e.g. `private key, EC P-256`.
     pub what: String,
-    /// `CKA_LABEL`
     pub label: String,
     /// `CKA_ID` in hexadecimal.
     pub id: String,
@@ -66,7 +58,6 @@ pub struct Line {
     pub result: Result<Migrated, String>,
 }
 
-/// An object that is in the new token.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Migrated {
     /// How a private key was proved, or why it could not be; empty for other objects.
@@ -78,7 +69,6 @@ pub struct Migrated {
 }
 
 impl Outcome {
-    /// Returns the number of objects that were migrated.
     pub fn migrated(&self) -> usize {
         self.lines.iter().filter(|line| line.result.is_ok()).count()
     }
@@ -91,13 +81,10 @@ impl Outcome {
 
 /// Whether Jeton has a token with the label of the new token.
 pub enum Presence {
-    /// There is no token with this label.
     NoToken,
-    /// There is such a token.
     Token {
         /// The number of objects of the old store that it has already.
         objects: usize,
-        /// The serial number of the token.
         serial: String,
     },
 }

@@ -21,13 +21,10 @@ pub struct Description {
     /// The type of a key, for example `RSA 2048`, `EC P-256` or `AES 256`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_type: Option<String>,
-    /// `CKA_LABEL`
     pub label: String,
     /// `CKA_ID` in hexadecimal digits.
     pub id: String,
-    /// What the key may be used for.
     pub usage: Vec<&'static str>,
-    /// How the object is protected.
     pub access: Vec<&'static str>,
     /// The number of times that a private key may still be used, if it is limited. The one-time
     /// keys of HSS are such a limit.
@@ -36,7 +33,6 @@ pub struct Description {
     /// The size of a data object or a certificate in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
-    /// The PKCS#11 URI.
     pub uri: String,
 }
 
@@ -72,12 +68,10 @@ pub const CLASSES: [(CK_OBJECT_CLASS, &str); 5] = [
     (CKO_DATA, "data"),
 ];
 
-/// Returns the class with this name.
 pub fn class_named(name: &str) -> Option<CK_OBJECT_CLASS> {
     CLASSES.iter().find(|(_, known)| *known == name).map(|(class, _)| *class)
 }
 
-/// Describes an object.
 pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> Description {
     let class = session.number(object, CKA_CLASS);
     let known = CLASSES.iter().find(|(number, _)| Some(*number) == class).map(|(_, name)| (*name).to_owned());
@@ -118,7 +112,6 @@ pub fn describe(session: &Session, token: &TokenInfo, object: ObjectHandle) -> D
 
 /// The uses of a private key that may be used a limited number of times.
 pub struct Uses {
-    /// How many are left.
     pub left: CK_ULONG,
     /// How many there were at first. Only Jeton's keys show it.
     pub at_first: Option<CK_ULONG>,

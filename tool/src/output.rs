@@ -11,10 +11,8 @@ use tempfile::NamedTempFile;
 
 use crate::{Cause, Error};
 
-/// What happens to a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// The command fails.
     Keep,
     /// The new file replaces it. A symbolic link is replaced, not followed.
     Replace,
@@ -76,7 +74,6 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), folder: folder.to_owned(), existing, file })
     }
 
-    /// Returns the open file.
     pub fn file(&self) -> &File {
         match &self.file {
             Unnamed::Nameless(file) => file,
@@ -84,7 +81,6 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its name.
     pub fn publish(self) -> Result<(), Error> {
         self.file().sync_all().map_err(Error::io(&self.path))?;
         let path = self.path;

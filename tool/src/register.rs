@@ -37,22 +37,18 @@ CREATE TABLE IF NOT EXISTS certificate (
 ) STRICT;
 ";
 
-/// A list of issued certificates.
 pub struct Register {
     connection: Connection,
     path: PathBuf,
 }
 
-/// A certificate in the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     /// The serial number in hexadecimal digits.
     pub serial: String,
     /// The subject in the form of RFC 4514.
     pub subject: String,
-    /// The subject of the CA.
     pub issuer: String,
-    /// The profile.
     pub profile: String,
     /// The first second of its validity, since 1970.
     pub not_before: i64,
@@ -85,7 +81,6 @@ impl Register {
         Self::connect(path)
     }
 
-    /// Opens a list that exists.
     pub fn existing(path: &Path) -> Result<Self, Error> {
         std::fs::metadata(path).map_err(Error::io(path))?;
         Self::connect(path)
@@ -108,7 +103,6 @@ impl Register {
         self.done(self.connection.execute(ADD, [key_id, subject])).map(drop)
     }
 
-    /// Adds a certificate of this CA.
     pub fn add(&self, authority: &str, entry: &Entry, der: &[u8]) -> Result<(), Error> {
         const ADD: &str =
             "INSERT INTO certificate (serial, authority, profile, subject, not_before, not_after, der)
@@ -128,7 +122,6 @@ impl Register {
         self.done(read())
     }
 
-    /// Returns a certificate of a CA by its serial number.
     pub fn find(&self, authority: &str, serial: &str) -> Result<Option<Entry>, Error> {
         Ok(self.entries(Some(authority))?.into_iter().find(|entry| entry.serial == serial))
     }

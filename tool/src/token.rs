@@ -8,12 +8,9 @@ use crate::{Cause, Error};
 
 pub use files::delete_files;
 
-/// A slot and its token.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// The slot ID.
     pub id: SlotId,
-    /// The slot.
     pub slot: SlotInfo,
     /// Its token, if there is one.
     pub token: Option<TokenInfo>,
@@ -24,19 +21,14 @@ pub struct Slot {
 pub enum Choice {
     /// The first slot whose token is not initialised.
     Free,
-    /// A slot by its ID.
     Slot(SlotId),
-    /// A token by its serial.
     Serial(String),
-    /// A token by its label.
     Label(String),
-    /// A token by the attributes of a PKCS#11 URI.
     Uri(Box<Uri>),
     /// The only initialised token.
     Only,
 }
 
-/// Returns all slots of the module.
 pub fn slots(module: &Module) -> Result<Vec<Slot>, Failure> {
     let describe = |id| {
         let slot = module.slot_info(id)?;

@@ -84,7 +84,6 @@ pub fn reset_so_pin(token: &TokenFile, user_pin: &str, new: &str) -> Result<(), 
     token.reset_so_pin(user_pin.as_bytes(), new.as_bytes()).map_err(core("set the SO PIN"))
 }
 
-/// Replaces the label of a token.
 pub fn rename(token: &TokenFile, so_pin: &str, label: &str) -> Result<(), Error> {
     token.rename(so_pin.as_bytes(), label).map_err(core("rename the token"))
 }
@@ -104,7 +103,6 @@ pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Result<C
     Copy::receive(directory, serial, input).map_err(problem("decrypt the backup"))
 }
 
-/// Returns the bytes of a copy.
 pub fn contents(copy: &Copy) -> Result<impl Read, Error> {
     copy.file().map_err(problem("read the copy"))
 }
@@ -171,9 +169,7 @@ pub fn cheapest_derivation() -> String {
 pub struct KeyPair {
     /// The private key. Wiped when it is dropped.
     pub private: PrivateTemplate,
-    /// The public key.
     pub public: Vec<Attribute>,
-    /// The public key as SubjectPublicKeyInfo.
     pub public_key_info: Vec<u8>,
 }
 
@@ -237,7 +233,6 @@ pub fn change_sealing_key(
     token.change_sealing_key(pins, change, old.as_ref()).map_err(core("change the sealing key"))
 }
 
-/// Makes a file with a new sealing key.
 pub fn new_sealing_key(path: &Path) -> Result<(), Error> {
     jeton::admin::new_sealing_key(path).map_err(Error::io(path))
 }

@@ -30,25 +30,18 @@ pub const PROVIDER_LABEL: &str = "PKCS#11 PROVIDER URI";
 /// A URI with the attributes that this tool uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uri {
-    /// `token`: the label of the token.
     pub token: Option<String>,
-    /// `serial`
     pub serial: Option<String>,
-    /// `model`
     pub model: Option<String>,
     /// `manufacturer`: of the token.
     pub manufacturer: Option<String>,
-    /// `slot-id`
     pub slot: Option<u64>,
-    /// `object`: the label of the object.
     pub object: Option<String>,
-    /// `id`: `CKA_ID`.
     pub id: Option<Vec<u8>>,
     /// `type`: `private`, `public`, `cert`, `secret-key` or `data`.
     pub class: Option<String>,
     /// `pin-source`: a file with the PIN.
     pub pin_source: Option<String>,
-    /// `pin-value`: the PIN.
     pub pin_value: Option<Zeroizing<String>>,
     /// `module-path`: the file of a module.
     pub module_path: Option<String>,

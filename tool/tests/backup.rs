@@ -39,7 +39,6 @@ const LIMITS: &str = "ulimit -t 20 -v 4000000";
 /// The DER of the OID of P-256.
 const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 
-/// A token, an identity and its recipient.
 struct Setup {
     tool: Tool,
     recipient: String,
@@ -77,7 +76,6 @@ impl Setup {
         fails(&mut self.command_in("tokens", line))
     }
 
-    /// The command that makes a backup.
     fn create(&self, file: &str) -> String {
         format!("backup create {file} --recipient {}", self.recipient)
     }
@@ -97,7 +95,6 @@ impl Setup {
         list.iter().filter_map(|object| Some(object["label"].as_str()?.to_owned())).collect()
     }
 
-    /// Returns whether a file or a directory exists.
     fn has(&self, name: &str) -> bool {
         Path::new(&self.scratch.file(name)).exists()
     }

@@ -17,7 +17,6 @@ use jeton_peers::Known;
 use jeton_tool::client::{Access, Module, User};
 use serde_json::Value;
 
-/// A directory with one token.
 struct Setup {
     tool: Tool,
     token: String,

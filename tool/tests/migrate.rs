@@ -25,7 +25,6 @@ fn store() -> Option<&'static Old> {
     store.as_ref()
 }
 
-/// Returns a copy of the store.
 fn migration() -> Option<Migration> {
     store().map(Old::migration)
 }

@@ -12,7 +12,6 @@ use jeton_peers::Known;
 
 const OBJECTS: usize = 14;
 
-/// A stored token.
 struct Stored {
     name: &'static str,
     /// Its only file, if the tool gets this file instead of the directory.

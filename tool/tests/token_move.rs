@@ -171,7 +171,6 @@ impl Setup {
     }
 }
 
-/// Kills a process and waits for its end.
 fn kill(mut child: Child) {
     // The process may already have ended.
     let _ = child.kill();

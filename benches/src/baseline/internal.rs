@@ -9,7 +9,6 @@ use super::one;
 /// write for the macro that it declares.
 macro_rules! internal_functions {
     ($d:tt $($function:ident($($argument:ident: $kind:ty),* $(,)?)),* $(,)?) => {
-        /// The functions of one parameter set.
         #[derive(Clone, Copy)]
         struct Functions {
             $($function: unsafe extern "C" fn($($argument: $kind),*) -> std::ffi::c_int,)*
@@ -31,7 +30,6 @@ macro_rules! internal_functions {
 
 pub(super) use internal_functions;
 
-/// Returns random bytes.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // SAFETY: the length is that of `bytes`.

@@ -6,7 +6,6 @@ use jeton::backend::{MlDsa, PublicParts};
 use super::internal::{internal_functions, random};
 use super::one;
 
-/// The public key and the expanded private key.
 pub struct MlDsaPair {
     set: MlDsa,
     public: Vec<u8>,

@@ -5,7 +5,6 @@ use jeton::backend::MlKem;
 
 use super::internal::{internal_functions, random};
 
-/// The encapsulation key and the decapsulation key.
 pub struct MlKemPair {
     set: MlKem,
     functions: Functions,
@@ -14,7 +13,6 @@ pub struct MlKemPair {
 }
 
 impl MlKemPair {
-    /// Generates a key pair.
     pub fn generate(set: MlKem) -> Self {
         let functions = functions(set);
         let (public, private) = (vec![0; set.public_len()], vec![0; set.private_len()]);

@@ -5,7 +5,6 @@ use slh_dsa::{ParameterSet, Signature, SigningKey, VerifyingKey};
 
 use super::symmetric::random;
 
-/// The parsed key pair.
 pub struct SlhDsaPair<P: ParameterSet> {
     private: SigningKey<P>,
     public: VerifyingKey<P>,

@@ -7,7 +7,6 @@ use aws_lc_sys as aws;
 use super::one;
 use crate::scheme::{Aead, Digest};
 
-/// Fills `out` with random bytes.
 pub fn random(out: &mut [u8]) {
     // SAFETY: the length is that of `out`.
     one(unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) });
@@ -95,7 +94,6 @@ impl Drop for Sealer {
 pub struct Hmac(NonNull<aws::HMAC_CTX>);
 
 impl Hmac {
-    /// Prepares the key.
     pub fn new(key: &[u8; 32]) -> Self {
         // SAFETY: the function takes no arguments; we own the result.
         let context = NonNull::new(unsafe { aws::HMAC_CTX_new() }).expect("memory");

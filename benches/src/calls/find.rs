@@ -12,7 +12,6 @@ type End = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
 /// Handles per call. Real clients ask for one to several hundred.
 const ROOM: usize = 256;
 
-/// A complete search.
 pub struct Search<'a> {
     session: &'a Session,
     init: Init,
@@ -23,7 +22,6 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Prepares a search with this template.
     pub fn new(session: &'a Session, template: &[Attribute]) -> Answer<Self> {
         let functions = session.module().functions();
         Ok(Self {

@@ -54,14 +54,12 @@ pub struct KeyGeneration<'a> {
 }
 
 impl<'a> KeyGeneration<'a> {
-    /// Prepares the generation of a key with this template.
     pub fn new(session: &'a Session, mechanism: &Mechanism, template: &[Attribute]) -> Answer<Self> {
         let generate = entry("C_GenerateKey", session.module().functions().C_GenerateKey)?;
         let (mechanism, template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
         Ok(Self { session, generate, mechanism, template })
     }
 
-    /// Calls the function and returns the key.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
@@ -85,7 +83,6 @@ pub struct PairGeneration<'a> {
 }
 
 impl<'a> PairGeneration<'a> {
-    /// Prepares the generation of a key pair with these templates.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -97,7 +94,6 @@ impl<'a> PairGeneration<'a> {
         Ok(Self { session, generate, mechanism: MechanismMemory::new(mechanism), public, private })
     }
 
-    /// Calls the function and returns the public key and the private key.
     #[inline]
     pub fn call(&mut self) -> Answer<(ObjectHandle, ObjectHandle)> {
         let (public, public_count) = self.public.parts();
@@ -154,7 +150,6 @@ impl<'a> Encapsulation<'a> {
         })
     }
 
-    /// Calls the function and returns the new key.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
@@ -177,7 +172,6 @@ impl<'a> Encapsulation<'a> {
         Ok(ObjectHandle(key))
     }
 
-    /// Returns the ciphertext of the last call.
     pub fn ciphertext(&self) -> &[u8] {
         &self.out
     }
@@ -194,7 +188,6 @@ pub struct Decapsulation<'a> {
 }
 
 impl<'a> Decapsulation<'a> {
-    /// Prepares the call with a private key, this ciphertext and a template for the new key.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -214,7 +207,6 @@ impl<'a> Decapsulation<'a> {
         })
     }
 
-    /// Calls the function and returns the new key.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();

@@ -52,7 +52,6 @@ impl<'a> Messages<'a> {
         })
     }
 
-    /// Encrypts a message.
     #[inline]
     pub fn call(&mut self) -> Answer {
         self.nonce[0] += 1;

@@ -28,7 +28,6 @@ pub struct Creation<'a> {
 }
 
 impl<'a> Creation<'a> {
-    /// Prepares an object with this template.
     pub fn new(session: &'a Session, template: &[Attribute]) -> Answer<Self> {
         let create = entry("C_CreateObject", session.module().functions().C_CreateObject)?;
         Ok(Self { session, create, template: TemplateMemory::new(template) })
@@ -39,7 +38,6 @@ impl<'a> Creation<'a> {
         self.template.overwrite(at, value);
     }
 
-    /// Calls the function and returns the object.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
@@ -70,14 +68,12 @@ pub struct Reading<'a> {
 const ROOM: usize = 512;
 
 impl<'a> Reading<'a> {
-    /// Prepares to read these attributes of this object.
     pub fn new(session: &'a Session, object: ObjectHandle, kinds: &[CK_ATTRIBUTE_TYPE]) -> Answer<Self> {
         let get = entry("C_GetAttributeValue", session.module().functions().C_GetAttributeValue)?;
         let places: Vec<_> = kinds.iter().map(|kind| Attribute::bytes(*kind, [0; ROOM])).collect();
         Ok(Self { session, get, object: object.0, template: TemplateMemory::new(&places) })
     }
 
-    /// Calls the function.
     #[inline]
     pub fn call(&mut self) -> Answer {
         // The last call replaced the lengths of the buffers by those of the values.
@@ -89,7 +85,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// `C_OpenSession` and `C_CloseSession`.
 pub struct Sessions {
     slot: CK_SLOT_ID,
     open: Open,
@@ -97,7 +92,6 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Prepares read/write sessions with the token in this slot.
     pub fn new(module: &Module, slot: SlotId) -> Answer<Self> {
         let functions = module.functions();
         Ok(Self {
@@ -107,7 +101,6 @@ impl Sessions {
         })
     }
 
-    /// Calls both functions.
     #[inline]
     pub fn call(&self) -> Answer {
         let mut session = 0;

@@ -71,5 +71,5 @@ fn encapsulation(suite: &mut Suite, fixture: &Fixture, pair: &Pair) {
     // If the filter leaves out the second group, no call above has filled `into`.
     baseline.decapsulate(&ciphertext, &mut into);
     assert_eq!(into, secret, "the baseline decapsulates what it encapsulated");
-    targets.iter().zip(keys).for_each(|(target, keys)| destroy(*target, keys));
+    targets.iter().zip(keys).for_each(|(target, keys)| destroy(target, keys));
 }

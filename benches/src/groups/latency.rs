@@ -11,7 +11,7 @@ use crate::facts::{self, Latency};
 use crate::names::BASELINE;
 use crate::scheme::{Scheme, named};
 use crate::suite::Suite;
-use crate::target::{ModuleToken, Target};
+use crate::target::ModuleToken;
 
 const GROUP: &str = "latency/p256-beside-rsa4096";
 

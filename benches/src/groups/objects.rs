@@ -1,7 +1,6 @@
 //! Objects: create, read, destroy, and search among few and many.
 
 use std::ops::Range;
-use std::path::Path;
 use std::time::Instant;
 
 use super::{Fixture, keyed, rows_of, start};
@@ -9,17 +8,15 @@ use crate::facts::Filled;
 use crate::rows::{Maker, Row};
 use crate::scheme::named;
 use crate::suite::Suite;
-use crate::target::{CoreToken, FINDABLE, Findable, Home, ModuleToken, Outcome, Target};
+use crate::target::{FINDABLE, Findable, Home, ModuleToken, Outcome};
 
 /// The numbers of session objects. Each search is measured with each of these numbers.
 const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
-/// The numbers of token objects.
 const IN_TOKENS: [usize; 4] = [10, 1_000, 10_000, 100_000];
 /// The number of threads that create token objects in one of our tokens. One thread fills a peer,
 /// because peers are fastest with one thread.
 const FILLERS: usize = 8;
 
-/// Sessions and single objects.
 pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
     let targets = fixture.targets();
     suite.compare("session/open-close", None, || rows_of(&targets, |target| target.sessions()));
@@ -28,7 +25,7 @@ pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
         suite.compare("object/attributes", None, || {
             keyed(&targets, &keys, |target, keys| target.reading(keys))
         });
-        targets.iter().zip(keys).for_each(|(target, keys)| super::signatures::destroy(*target, keys));
+        targets.iter().zip(keys).for_each(|(target, keys)| super::signatures::destroy(target, keys));
     }
     for home in [Home::Session, Home::Token] {
         let [create, destroy] = ["create", "destroy"].map(|verb| format!("object/{verb}-{}", home.name()));
@@ -38,7 +35,7 @@ pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
 }
 
 /// Searches and starts, with growing numbers of objects.
-pub(super) fn run_many(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<(), String> {
+pub(super) fn run_many(suite: &mut Suite, rows: &[Row]) {
     // The backend makes little difference here, so one of our modules is enough.
     let first = rows.iter().find(|row| row.maker == Maker::Ours);
     let rows: Vec<_> = first.into_iter().chain(rows.iter().filter(|row| row.maker == Maker::Peer)).collect();
@@ -46,32 +43,27 @@ pub(super) fn run_many(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<(
     let in_session = IN_SESSIONS.iter().flat_map(|size| searches(Home::Session, *size));
     let first_uses = IN_SESSIONS.iter().map(|size| first_use_group(*size));
     if in_session.chain(first_uses).any(|group| suite.wants(&group)) {
-        std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
-        in_sessions(suite, &rows, CoreToken::new(core)?)?;
+        in_sessions(suite, &rows);
     }
     let in_token = IN_TOKENS.iter().flat_map(|size| searches(Home::Token, *size));
     let starts = IN_TOKENS.iter().flat_map(|size| start::groups(*size));
     if in_token.chain(starts).any(|group| suite.wants(&group)) {
         in_tokens(suite, &rows);
     }
-    Ok(())
 }
 
-fn in_sessions(suite: &mut Suite, rows: &[&Row], core: CoreToken) -> Result<(), String> {
+fn in_sessions(suite: &mut Suite, rows: &[&Row]) {
     let mut crowded = Crowded::open(suite, rows, Home::Session);
     let mut before = 0;
     for size in IN_SESSIONS {
         crowded.fill(suite, before..size);
-        core.fill(before..size)?;
         before = size;
-        search(suite, &crowded.tokens, Some(&core), Home::Session, size);
+        search(suite, &crowded.tokens, Home::Session, size);
         if size == IN_SESSIONS[0] || size == IN_SESSIONS[3] {
-            let targets = targets(&crowded.tokens, Some(&core));
+            let targets = targets(&crowded.tokens);
             suite.compare(&first_use_group(size), None, || rows_of(&targets, |target| target.first_use()));
         }
     }
-    drop(crowded);
-    core.close()
 }
 
 fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
@@ -80,7 +72,7 @@ fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
     for size in IN_TOKENS {
         crowded.fill(suite, before..size);
         before = size;
-        search(suite, &crowded.tokens, None, Home::Token, size);
+        search(suite, &crowded.tokens, Home::Token, size);
         // A restart ends the sessions.
         let rows: Vec<_> = crowded.rows();
         crowded.tokens.clear();
@@ -149,19 +141,12 @@ fn fill(suite: &mut Suite, row: &Row, token: &ModuleToken, home: Home, range: Ra
     }
 }
 
-fn targets<'a>(tokens: &'a [(&Row, ModuleToken)], core: Option<&'a CoreToken>) -> Vec<&'a dyn Target> {
-    let modules = tokens.iter().map(|(_, token)| token as &dyn Target);
-    modules.chain(core.map(|core| core as &dyn Target)).collect()
+fn targets<'a>(tokens: &'a [(&Row, ModuleToken)]) -> Vec<&'a ModuleToken> {
+    tokens.iter().map(|(_, token)| token).collect()
 }
 
-fn search(
-    suite: &mut Suite,
-    tokens: &[(&Row, ModuleToken)],
-    core: Option<&CoreToken>,
-    home: Home,
-    size: usize,
-) {
-    let targets = targets(tokens, core);
+fn search(suite: &mut Suite, tokens: &[(&Row, ModuleToken)], home: Home, size: usize) {
+    let targets = targets(tokens);
     for what in FINDABLE {
         suite.compare(&search_group(home, what, size), None, || {
             rows_of(&targets, |target| target.searching(what, size))

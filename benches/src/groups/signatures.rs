@@ -6,7 +6,7 @@ use crate::independent;
 use crate::names::BASELINE;
 use crate::scheme::{PAIRS, Pair, Scheme};
 use crate::suite::Suite;
-use crate::target::{Keys, Outcome, Target, public_parts};
+use crate::target::{Keys, ModuleToken, Outcome, public_parts};
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     for pair in PAIRS {
@@ -39,7 +39,7 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
                 beside(baseline.verifying(*scheme, input), rows)
             });
         }
-        targets.iter().zip(keys).for_each(|(target, keys)| destroy(*target, keys));
+        targets.iter().zip(keys).for_each(|(target, keys)| destroy(target, keys));
     }
 }
 
@@ -49,7 +49,7 @@ fn check(
     pair: &Pair,
     scheme: Scheme,
     baseline: &BaselinePair,
-    targets: &[&dyn Target],
+    targets: &[&ModuleToken],
     keys: &[Outcome<Keys>],
 ) {
     let signature = baseline.signature(scheme, scheme.input(pair.kind));
@@ -57,12 +57,12 @@ fn check(
     for (target, keys) in targets.iter().zip(keys) {
         let Ok(keys) = keys else { continue };
         let Ok(signature) = target.signature(pair, scheme, *keys) else { continue };
-        let public = public_parts(*target, pair, *keys).unwrap_or_else(|reason| panic!("{reason}"));
+        let public = public_parts(target, pair, *keys).unwrap_or_else(|reason| panic!("{reason}"));
         independent::verify(target.row(), &public, scheme, pair.kind, &signature);
     }
 }
 
-pub(super) fn destroy(target: &dyn Target, keys: Outcome<Keys>) {
+pub(super) fn destroy(target: &ModuleToken, keys: Outcome<Keys>) {
     if let Ok(keys) = keys {
         target.destroy(keys.public);
         target.destroy(keys.private);

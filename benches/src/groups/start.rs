@@ -8,7 +8,6 @@ use crate::rows::Row;
 use crate::suite::{Rows, Suite};
 use crate::target::{Home, aes_object};
 
-/// Returns the names of both groups for this number of objects.
 pub(super) fn groups(objects: usize) -> [String; 2] {
     [format!("start/login/{objects}"), format!("start/find/{objects}")]
 }

@@ -10,9 +10,8 @@ use crate::baseline::{self, Hmac, Sealer, random};
 use crate::operation::{Boxed, repeated};
 use crate::scheme::{Aead, Digest};
 use crate::suite::Suite;
-use crate::target::{Outcome, Target};
+use crate::target::{ModuleToken, Outcome};
 
-/// The lengths of messages in bytes.
 const LENGTHS: [usize; 3] = [256, 4096, 65_536];
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
@@ -39,24 +38,24 @@ pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
 
 /// Measures encryption. The baseline prepares its key once. In every row each message has a new
 /// nonce, because the ciphers require it.
-fn seal<'a>(suite: &mut Suite, targets: &[&'a dyn Target], name: &str, cipher: Aead, len: usize) {
-    let operation = |target: &'a dyn Target, key| target.sealing(cipher, key, len);
+fn seal<'a>(suite: &mut Suite, targets: &[&'a ModuleToken], name: &str, cipher: Aead, len: usize) {
+    let operation = |target: &'a ModuleToken, key| target.sealing(cipher, key, len);
     let (baseline, key) =
-        (|| baseline::sealing(cipher, len), |target: &dyn Target| target.cipher_key(cipher));
+        (|| baseline::sealing(cipher, len), |target: &ModuleToken| target.cipher_key(cipher));
     with_keys(suite, &format!("{name}/{len}"), targets, len, baseline, key, operation);
 }
 
 /// Encryption of messages with AES-GCM. The encryption begins once (`C_MessageEncryptInit`).
-fn seal_messages<'a>(suite: &mut Suite, targets: &[&'a dyn Target], len: usize) {
+fn seal_messages<'a>(suite: &mut Suite, targets: &[&'a ModuleToken], len: usize) {
     let cipher = Aead::AesGcm;
-    let operation = |target: &'a dyn Target, key| target.sealing_messages(key, len);
+    let operation = |target: &'a ModuleToken, key| target.sealing_messages(key, len);
     let (baseline, key) =
-        (|| baseline::sealing(cipher, len), |target: &dyn Target| target.cipher_key(cipher));
+        (|| baseline::sealing(cipher, len), |target: &ModuleToken| target.cipher_key(cipher));
     with_keys(suite, &format!("aes-gcm-message/{len}"), targets, len, baseline, key, operation);
 }
 
 /// Measures the decryption of one ciphertext, with its tag.
-fn open<'a>(suite: &mut Suite, targets: &[&'a dyn Target], name: &str, cipher: Aead, len: usize) {
+fn open<'a>(suite: &mut Suite, targets: &[&'a ModuleToken], name: &str, cipher: Aead, len: usize) {
     let baseline = || {
         let sealer = Sealer::new(cipher, &[5; 32]);
         let (mut sealed, mut out, nonce) = (vec![0; len + 16], vec![0; len + 16], [1; 12]);
@@ -65,12 +64,12 @@ fn open<'a>(suite: &mut Suite, targets: &[&'a dyn Target], name: &str, cipher: A
             black_box(sealer.open(&nonce, black_box(&sealed), &mut out));
         })
     };
-    let operation = |target: &'a dyn Target, key| target.opening(cipher, key, len);
-    let key = |target: &dyn Target| target.cipher_key(cipher);
+    let operation = |target: &'a ModuleToken, key| target.opening(cipher, key, len);
+    let key = |target: &ModuleToken| target.cipher_key(cipher);
     with_keys(suite, &format!("{name}/{len}"), targets, len, baseline, key, operation);
 }
 
-fn digest(suite: &mut Suite, targets: &[&dyn Target], name: &str, digest: Digest, len: usize) {
+fn digest(suite: &mut Suite, targets: &[&ModuleToken], name: &str, digest: Digest, len: usize) {
     suite.compare(&format!("{name}/{len}"), Some(Throughput::Bytes(len as u64)), || {
         let (input, mut out) = (vec![0; len], [0; 64]);
         let baseline = repeated(move || baseline::digest(digest, black_box(&input), black_box(&mut out)));
@@ -78,13 +77,13 @@ fn digest(suite: &mut Suite, targets: &[&dyn Target], name: &str, digest: Digest
     });
 }
 
-fn code<'a>(suite: &mut Suite, targets: &[&'a dyn Target], len: usize) {
+fn code<'a>(suite: &mut Suite, targets: &[&'a ModuleToken], len: usize) {
     let baseline = || {
         let (mut hmac, input, mut out) = (Hmac::new(&[9; 32]), vec![0; len], [0; 32]);
         repeated(move || hmac.code(black_box(&input), black_box(&mut out)))
     };
-    let operation = |target: &'a dyn Target, key| target.coding(key, len);
-    let key = |target: &dyn Target| target.generic_secret();
+    let operation = |target: &'a ModuleToken, key| target.coding(key, len);
+    let key = |target: &ModuleToken| target.generic_secret();
     with_keys(suite, &format!("hmac-sha256/{len}"), targets, len, baseline, key, operation);
 }
 
@@ -92,16 +91,16 @@ fn code<'a>(suite: &mut Suite, targets: &[&'a dyn Target], len: usize) {
 fn with_keys<'a>(
     suite: &mut Suite,
     group: &str,
-    targets: &[&'a dyn Target],
+    targets: &[&'a ModuleToken],
     len: usize,
     baseline: impl FnOnce() -> Boxed<'a>,
-    key: impl Fn(&dyn Target) -> Outcome<CK_OBJECT_HANDLE>,
-    operation: impl Fn(&'a dyn Target, CK_OBJECT_HANDLE) -> Outcome<Boxed<'a>>,
+    key: impl Fn(&ModuleToken) -> Outcome<CK_OBJECT_HANDLE>,
+    operation: impl Fn(&'a ModuleToken, CK_OBJECT_HANDLE) -> Outcome<Boxed<'a>>,
 ) {
     if !suite.wants(group) {
         return;
     }
-    let keys: Vec<_> = targets.iter().map(|target| key(*target)).collect();
+    let keys: Vec<_> = targets.iter().map(|target| key(target)).collect();
     suite.compare(group, Some(Throughput::Bytes(len as u64)), || {
         beside(baseline(), keyed(targets, &keys, operation))
     });

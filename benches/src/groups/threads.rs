@@ -17,9 +17,8 @@ use crate::names::BASELINE;
 use crate::operation::Operation;
 use crate::scheme::{Pair, Scheme, named};
 use crate::suite::{Rows, Suite};
-use crate::target::{Home, Keys, ModuleToken, Outcome, Target, creation, public_parts};
+use crate::target::{Home, Keys, ModuleToken, Outcome, creation, public_parts};
 
-/// The numbers of threads.
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
 
 pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
@@ -51,7 +50,6 @@ fn sign(suite: &mut Suite, fixture: &Fixture, pair: &Pair, scheme: Scheme) {
     tokens.into_iter().for_each(|(token, keys, _)| destroy(token, keys));
 }
 
-/// The start and the end of the measured work of a thread.
 type Span = (Instant, Instant);
 
 /// Returns the time from the first start to the last end.
@@ -77,7 +75,6 @@ struct BaselineThreads<'a> {
     pair: &'a Pair,
     scheme: Scheme,
     count: usize,
-    /// The last signature of each thread.
     signatures: Vec<Vec<u8>>,
 }
 
@@ -121,7 +118,6 @@ struct Crowd<'a> {
     sessions: Vec<Session>,
     /// The public key that verifies the signatures.
     public: Option<PublicParts>,
-    /// The last signature of each thread.
     signatures: Vec<Vec<u8>>,
 }
 

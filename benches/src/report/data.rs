@@ -13,27 +13,19 @@ use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};
 /// A median with its 95 % interval, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The median of the samples.
     pub median: f64,
-    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end of the interval.
     pub high: f64,
     /// Bytes or elements per repetition, if the group counts them.
     pub amount: Option<f64>,
 }
 
-/// All measurements.
 #[derive(Default)]
 pub struct Data {
     groups: BTreeMap<String, BTreeMap<String, Estimate>>,
-    /// Facts about the run.
     pub run: Run,
-    /// Latencies while keys are generated.
     pub latency: Vec<Latency>,
-    /// Counted instructions.
     pub instructions: Vec<Instructions>,
-    /// Sizes, loading, memory.
     pub startup: Option<Startup>,
 }
 
@@ -79,7 +71,6 @@ impl Data {
         Ok(())
     }
 
-    /// Returns the groups whose names begin with `prefix`.
     pub fn groups(&self, prefix: &str) -> Vec<&str> {
         self.groups.keys().filter(|name| name.starts_with(prefix)).map(String::as_str).collect()
     }
@@ -92,11 +83,10 @@ impl Data {
     }
 
     fn rank(&self, row: &str) -> usize {
-        const ORDER: [&str; 6] = [BASELINE, BASELINE_AGAIN, JETON, "core", "jeton-rc", NULL];
+        const ORDER: [&str; 5] = [BASELINE, BASELINE_AGAIN, JETON, "jeton-rc", NULL];
         ORDER.iter().position(|known| *known == row).unwrap_or(ORDER.len())
     }
 
-    /// Returns a row of a group.
     pub fn row(&self, group: &str, row: &str) -> Option<Estimate> {
         self.groups.get(group)?.get(row).copied()
     }
@@ -136,12 +126,12 @@ impl Data {
 
     /// Returns whether the row is a peer: neither the baseline nor ours.
     pub fn is_peer(&self, row: &str) -> bool {
-        self.rank(row) == 6
+        self.rank(row) == 5
     }
 
-    /// Returns the counted instructions of an operation in a row.
-    pub fn counted(&self, operation: &str, row: &str) -> Option<&Instructions> {
-        self.instructions.iter().find(|counted| counted.operation == operation && counted.row == row)
+    pub fn per_second(&self, group: &str, row: &str) -> Option<f64> {
+        let estimate = self.row(group, row)?;
+        Some(estimate.amount? * 1e9 / estimate.median)
     }
 }
 
@@ -171,7 +161,6 @@ struct Interval {
 
 #[cfg(test)]
 impl Data {
-    /// Makes data for a test.
     pub fn of(rows: &[(&str, &str, f64)]) -> Self {
         let mut data = Self::default();
         for (group, row, median) in rows {

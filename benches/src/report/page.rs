@@ -7,12 +7,10 @@ use std::process::Command;
 use jeton_laboratory::{Machine, Table};
 
 use super::data::Data;
-use super::figures::{self, Figure};
 use super::{losses, markdown, tables, time, words};
 use crate::facts::{Instructions, LeftOut};
 use crate::names::shown;
 
-/// Returns the whole page.
 pub fn page(data: &Data) -> String {
     let mut text = String::from(INTRODUCTION);
     section(&mut text, "Summary", &tables::summary(data));
@@ -66,7 +64,6 @@ const ROWS: &str = "\
 |---|---|
 | `baseline` | AWS-LC called directly, with a parsed key |
 | `jeton` | Jeton as users get it, through its C interface, with AWS-LC |
-| `core` | the same without the C interface |
 | `jeton-rc` | `jeton` with the RustCrypto backend |
 | `jeton-null` | a build of Jeton whose crypto computes nothing, which shows Jeton's own cost |
 | `softhsm2`, `nss`, `kryoptic`, `craton` | the other modules, with keys that are token objects |
@@ -153,22 +150,6 @@ fn first_line(program: &str, argument: &str) -> String {
 fn first_line_of(command: &mut Command) -> String {
     let said = command.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     said.ok().and_then(|said| said.lines().next().map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// Returns the targets of the project and what was measured, for the terminal.
-pub fn targets(data: &Data) -> String {
-    let mut text = String::from("\nTargets:\n");
-    for (number, figures) in figures::all(data) {
-        for Figure { aim, found, reached } in figures {
-            let verdict = match reached {
-                Some(true) => "reached",
-                Some(false) => "NOT REACHED",
-                None => "not measured",
-            };
-            writeln!(text, "{number} | {aim} | {found} | {verdict}").expect("a string");
-        }
-    }
-    text
 }
 
 fn latency(data: &Data) -> String {
@@ -281,8 +262,6 @@ What the baseline does:
 
 What the rows of Jeton do:
 
-- The difference between `core` and `jeton` is the cost of reading C structures, except for templates,
-  which `core` reads too.
 - The difference between `jeton-rc` and the baseline comes from the crypto library, not from Jeton.
 - Private keys are token objects, private and sensitive, as an application keeps them.
 - The key derivation of the PIN is set to its minimum in our rows, because its cost is chosen by the

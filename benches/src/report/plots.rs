@@ -6,13 +6,11 @@ use std::path::Path;
 use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
-use super::figures::per_second;
 use super::words;
 use crate::names::{BASELINE_AGAIN, JETON, NULL, shown};
 
 const SIZE: (u32, u32) = (960, 520);
 
-/// Draws all plots into `directory`.
 pub fn draw(data: &Data, directory: &Path) -> Result<(), String> {
     for (name, plot) in [("overhead", overhead(data)), ("threads", threads(data)), ("search", searches(data))]
     {
@@ -59,13 +57,12 @@ fn overhead(data: &Data) -> Result<String, String> {
     plots::draw(Plot { title, caption: true, size }, x, y, &all)
 }
 
-/// Plots the signatures per second by number of threads.
 fn threads(data: &Data) -> Result<String, String> {
     let groups = data.groups("threads/p256/");
     let rows = rows_among(data, &groups).into_iter().filter(|row| *row != NULL);
     let all: Vec<_> = rows
         .map(|row| {
-            let point = |group: &&str| Some((size_of(group)?, per_second(data, group, row)?));
+            let point = |group: &&str| Some((size_of(group)?, data.per_second(group, row)?));
             series(row, &legend(row), groups.iter().filter_map(point))
         })
         .collect();
@@ -86,7 +83,7 @@ fn searches(data: &Data) -> Result<String, String> {
     let mut all: Vec<Series> = Vec::new();
     for home in ["token", "session"] {
         let groups = data.groups(&format!("search/{home}/label/"));
-        all.extend(rows_among(data, &groups).into_iter().filter(|row| *row != "core").map(|row| {
+        all.extend(rows_among(data, &groups).into_iter().map(|row| {
             let point = |group: &&str| Some((size_of(group)?, data.row(group, row)?.median));
             series(row, &format!("{row}, {home} objects"), groups.iter().filter_map(point))
         }));
@@ -126,7 +123,6 @@ fn series(row: &str, name: &str, points: impl Iterator<Item = (f64, f64)>) -> Se
     Series { name: name.to_owned(), colour, mark, points }
 }
 
-/// Returns the text of a row in the legend.
 fn legend(row: &str) -> String {
     shown(row).replace("-session", ", session keys")
 }
@@ -142,7 +138,6 @@ fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
     rows
 }
 
-/// Returns the number at the end of a group's name.
 fn size_of(group: &str) -> Option<f64> {
     group.rsplit('/').next()?.parse().ok()
 }

@@ -47,7 +47,6 @@ fn line(data: &Data, group: &str, others: &[&str]) -> Vec<String> {
     [words::operation(group), format!("`{group}`")].into_iter().chain(cells).collect()
 }
 
-/// The headers of two columns.
 const SPEED: &str = "speed relative to baseline";
 const TIMES: &str = "times as fast as SoftHSMv2";
 
@@ -78,7 +77,6 @@ const SUMMARY: [(&str, &str); 19] = [
 const PEERS: [(&str, &str); 4] =
     [(SOFTHSM, "SoftHSMv2"), ("nss", "NSS"), ("kryoptic", "Kryoptic"), ("craton", "Craton HSM")];
 
-/// The groups of the README's table.
 const FRONT_PAGE: [&str; 3] = ["sign/p256", "sign/rsa2048-pkcs", "object/create-token"];
 
 /// The summary of the page: our module, the baseline, and the other modules in their faster
@@ -112,7 +110,6 @@ fn chosen(data: &Data, groups: &[(&str, &str)]) -> String {
     markdown(&Table::new(1, header).with(rows))
 }
 
-/// Returns the page `docs/benchmarks/rows.md`.
 pub fn every_row(data: &Data) -> String {
     let header = ["operation", "filter", "row", "median", "95 % interval", SPEED, TIMES];
     let mut table = Table::new(3, header);

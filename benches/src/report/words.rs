@@ -81,7 +81,6 @@ fn number(count: &str) -> String {
     count.parse().map_or_else(|_| count.to_owned(), thousands)
 }
 
-/// Writes a whole number with commas.
 pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();

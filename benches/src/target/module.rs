@@ -3,13 +3,19 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256_HMAC};
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_AES_KEY_GEN, CKM_EC_KEY_PAIR_GEN,
+    CKM_ML_KEM, CKM_SHA256_HMAC,
+};
 use jeton::backend::MlKem;
-use jeton_client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
+use jeton_client::key_types::P256;
+use jeton_client::{
+    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User,
+};
 use jeton_peers::{TokenAccess, open_token};
 
 use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
-use super::{Home, Keys, Outcome, Target};
+use super::{Home, Keys, Outcome};
 use crate::calls;
 use crate::child::Instance;
 use crate::operation::{Boxed, batched, making, one_by_one, repeated};
@@ -24,7 +30,6 @@ pub struct ModuleToken {
     module: Module,
     slot: SlotId,
     session: Session,
-    /// The lifetime of its keys.
     home: Home,
 }
 
@@ -54,7 +59,6 @@ impl ModuleToken {
         Ok(Self { row, module, slot: self.slot, session, home: Home::Session })
     }
 
-    /// Opens another session of the same user.
     pub fn another_session(&self) -> Result<Session, Failure> {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
@@ -77,42 +81,44 @@ impl ModuleToken {
     fn remove(&self, object: ObjectHandle) {
         done(calls::destroy(&self.session, object));
     }
-}
 
-impl Target for ModuleToken {
-    fn row(&self) -> &str {
+    pub fn row(&self) -> &str {
         &self.row
     }
 
-    fn pair(&self, pair: &Pair) -> Outcome<Keys> {
+    /// Makes a key pair: token or session objects, depending on the row.
+    pub fn pair(&self, pair: &Pair) -> Outcome<Keys> {
         let (public, private) = self.generate(pair, self.home).and_then(|mut call| call.call()).outcome()?;
         Ok(Keys { public: public.0, private: private.0 })
     }
 
-    fn cipher_key(&self, cipher: Aead) -> Outcome<CK_OBJECT_HANDLE> {
+    /// Makes a key of 32 bytes for this cipher: a token or a session object, depending on the row.
+    pub fn cipher_key(&self, cipher: Aead) -> Outcome<CK_OBJECT_HANDLE> {
         let mechanism = Mechanism::new(cipher.generation());
         Ok(self.session.generate_key(&mechanism, &template::cipher_key(cipher, self.home)).outcome()?.0)
     }
 
-    fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE> {
+    /// Makes a generic secret of 32 bytes: a token or a session object, depending on the row.
+    pub fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE> {
         Ok(self.session.create_object(&template::generic(self.home)).outcome()?.0)
     }
 
-    fn destroy(&self, object: CK_OBJECT_HANDLE) {
+    pub fn destroy(&self, object: CK_OBJECT_HANDLE) {
         self.remove(ObjectHandle(object));
     }
 
-    fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>> {
+    pub fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>> {
         self.session.attribute(ObjectHandle(object), kind).outcome()
     }
 
-    fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>> {
+    pub fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>> {
         let mut call = self.sign(pair, scheme, keys).outcome()?;
         let len = call.call().outcome()?;
         Ok(call.out()[..len].to_vec())
     }
 
-    fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
+    /// `C_SignInit` and `C_Sign`.
+    pub fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = self.sign(pair, scheme, keys).outcome()?;
         call.call().outcome()?;
         Ok(repeated(move || {
@@ -120,7 +126,8 @@ impl Target for ModuleToken {
         }))
     }
 
-    fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
+    /// `C_VerifyInit` and `C_Verify`.
+    pub fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let signature = self.signature(pair, scheme, keys)?;
         let (input, key) = (scheme.module_input(pair.kind), ObjectHandle(keys.public));
         let call = calls::Verification::new(&self.session, &scheme.mechanism(), key, &input, signature);
@@ -129,7 +136,8 @@ impl Target for ModuleToken {
         Ok(repeated(move || done(call.call())))
     }
 
-    fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
+    /// `C_GenerateKeyPair`.
+    pub fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
         let mut call = self.generate(pair, home).outcome()?;
         let clear = |(public, private)| {
             self.remove(public);
@@ -141,7 +149,8 @@ impl Target for ModuleToken {
         Ok(one_by_one(|| (), move |()| done(call.call()), clear))
     }
 
-    fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
+    /// `C_GenerateKey` of an AES-256 key.
+    pub fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(CKM_AES_KEY_GEN);
         let call = calls::KeyGeneration::new(&self.session, &mechanism, &template::aes(home));
         let mut call = call.outcome()?;
@@ -149,13 +158,15 @@ impl Target for ModuleToken {
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
+    /// `C_EncapsulateKey`.
+    pub fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = self.encapsulation(set, keys).outcome()?;
         self.remove(call.call().outcome()?);
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
+    /// `C_DecapsulateKey`.
+    pub fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut first = self.encapsulation(set, keys).outcome()?;
         self.remove(first.call().outcome()?);
         let ciphertext = first.ciphertext().to_vec();
@@ -167,7 +178,8 @@ impl Target for ModuleToken {
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+    /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
+    pub fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let call = calls::Transform::seal(&self.session, cipher, ObjectHandle(key), &vec![0; len]);
         let mut call = call.outcome()?;
         call.call().outcome()?;
@@ -176,14 +188,16 @@ impl Target for ModuleToken {
         }))
     }
 
-    fn sealing_messages(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+    /// `C_EncryptMessage` of this number of bytes with AES-256-GCM, each with a new nonce.
+    pub fn sealing_messages(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let mut messages =
             calls::Messages::begin(&self.session, ObjectHandle(key), &vec![0; len]).outcome()?;
         messages.call().outcome()?;
         Ok(repeated(move || done(messages.call())))
     }
 
-    fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+    /// `C_DecryptInit` and `C_Decrypt` of a ciphertext with this number of bytes and a tag.
+    pub fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let (key, message) = (ObjectHandle(key), vec![0x5a; len]);
         let mut seal = calls::Transform::seal(&self.session, cipher, key, &message).outcome()?;
         let sealed = seal.call().outcome()?;
@@ -198,7 +212,8 @@ impl Target for ModuleToken {
         }))
     }
 
-    fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>> {
+    /// `C_DigestInit` and `C_Digest` of this number of bytes.
+    pub fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(digest.mechanism());
         let mut call = calls::Transform::digest(&self.session, &mechanism, &vec![0; len]).outcome()?;
         call.call().outcome()?;
@@ -207,7 +222,8 @@ impl Target for ModuleToken {
         }))
     }
 
-    fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+    /// `C_SignInit` and `C_Sign` of this number of bytes with HMAC-SHA-256.
+    pub fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(CKM_SHA256_HMAC);
         let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(key), &vec![0; len], 32);
         let mut call = call.outcome()?;
@@ -217,25 +233,28 @@ impl Target for ModuleToken {
         }))
     }
 
-    fn random(&self, len: usize) -> Outcome<Boxed<'_>> {
+    /// `C_GenerateRandom` of this number of bytes.
+    pub fn random(&self, len: usize) -> Outcome<Boxed<'_>> {
         let mut call = calls::RandomBytes::new(&self.session, len).outcome()?;
         call.call().outcome()?;
         Ok(repeated(move || done(call.call())))
     }
 
-    fn sessions(&self) -> Outcome<Boxed<'_>> {
+    pub fn sessions(&self) -> Outcome<Boxed<'_>> {
         let call = calls::Sessions::new(&self.module, self.slot).outcome()?;
         call.call().outcome()?;
         Ok(repeated(move || done(call.call())))
     }
 
-    fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+    /// `C_GetAttributeValue` of five attributes of a private key.
+    pub fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = calls::Reading::new(&self.session, ObjectHandle(keys.private), &FIVE).outcome()?;
         call.call().outcome()?;
         Ok(repeated(move || done(call.call())))
     }
 
-    fn creating(&self, home: Home) -> Outcome<Boxed<'_>> {
+    /// `C_CreateObject` of an AES key.
+    pub fn creating(&self, home: Home) -> Outcome<Boxed<'_>> {
         let mut call = creation(&self.session, home).outcome()?;
         self.remove(call.call_with(0).outcome()?);
         let mut number = 0;
@@ -246,7 +265,8 @@ impl Target for ModuleToken {
         Ok(making(create, |object| self.remove(object)))
     }
 
-    fn destroying(&self, home: Home) -> Outcome<Boxed<'_>> {
+    /// `C_DestroyObject` of an AES key.
+    pub fn destroying(&self, home: Home) -> Outcome<Boxed<'_>> {
         let mut call = creation(&self.session, home).outcome()?;
         self.remove(call.call_with(0).outcome()?);
         let mut number = 0;
@@ -257,7 +277,9 @@ impl Target for ModuleToken {
         Ok(batched(create, |object| self.remove(object), drop))
     }
 
-    fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>> {
+    /// A search (`C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`) among
+    /// `count` objects. Each search looks for another value, unless it looks for all objects.
+    pub fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>> {
         let (template, at) = what.template();
         let mut call = calls::Search::new(&self.session, &template).outcome()?;
         let mut values = Values::new(what, count);
@@ -275,7 +297,8 @@ impl Target for ModuleToken {
         Ok(repeated(move || assert_eq!(done(search()), found, "{}", what.name())))
     }
 
-    fn first_use(&self) -> Outcome<Boxed<'_>> {
+    /// The first `C_SignInit` with a P-256 key that was never used.
+    pub fn first_use(&self) -> Outcome<Boxed<'_>> {
         let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
         let mut generate = self.generate(pair, Home::Session).outcome()?;
         let (mechanism, input) = (scheme.mechanism(), &INPUT[..32]);
@@ -299,9 +322,7 @@ impl Target for ModuleToken {
             },
         ))
     }
-}
 
-impl ModuleToken {
     fn encapsulation(&self, set: MlKem, keys: Keys) -> Result<calls::Encapsulation<'_>, Failure> {
         let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.public));
         calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), set.ciphertext_len())
@@ -360,7 +381,6 @@ pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, F
     Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
 }
 
-/// See [`creation`].
 pub struct NumberedCreation<'a>(calls::Creation<'a>);
 
 impl NumberedCreation<'_> {
@@ -370,6 +390,14 @@ impl NumberedCreation<'_> {
         self.0.set(ID_AT, &template::id(number));
         self.0.call()
     }
+}
+
+/// Generates a P-256 key pair on the token with this label. Returns the public and the private key.
+pub fn token_key(session: &Session, label: &str) -> Result<(ObjectHandle, ObjectHandle), Failure> {
+    let both = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_LABEL, label)];
+    let public = [&both[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
+    let private = [&both[..], &[Attribute::flag(CKA_SIGN, true)]].concat();
+    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private)
 }
 
 trait OrLeftOut<T> {

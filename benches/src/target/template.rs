@@ -17,7 +17,6 @@ fn kept(home: Home) -> Attribute {
     Attribute::flag(CKA_TOKEN, home == Home::Token)
 }
 
-/// Returns the template of a public key.
 pub(super) fn public(pair: &Pair, home: Home) -> Template {
     let mut template = pair.domain();
     template.push(kept(home));
@@ -44,7 +43,6 @@ pub(super) fn private(pair: &Pair, home: Home) -> Template {
     ]
 }
 
-/// Returns the template of a generated AES-256 key.
 pub(super) fn aes(home: Home) -> Template {
     vec![
         kept(home),
@@ -65,7 +63,6 @@ pub(super) fn cipher_key(cipher: Aead, home: Home) -> Template {
     template
 }
 
-/// Returns the template of a generic secret of 32 bytes.
 pub(super) fn generic(home: Home) -> Template {
     vec![
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
@@ -85,9 +82,7 @@ pub(super) fn received() -> Template {
     ]
 }
 
-/// The index of the label in [`aes_object`].
 pub(super) const LABEL_AT: usize = 0;
-/// The index of the identifier in [`aes_object`].
 pub(super) const ID_AT: usize = 1;
 
 /// Returns the template of the AES key with this number. The bench makes these keys and searches
@@ -116,29 +111,21 @@ pub(super) fn label(number: usize) -> [u8; 23] {
     label
 }
 
-/// Returns the identifier of the object with this number.
 pub(super) fn id(number: usize) -> [u8; 8] {
     (number as u64).to_be_bytes()
 }
 
-/// A kind of search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Findable {
-    /// One object by its label.
     Label,
-    /// One object by its identifier.
     Id,
-    /// One object by its class and identifier.
     ClassAndId,
-    /// All objects.
     All,
 }
 
-/// All kinds of search.
 pub const FINDABLE: [Findable; 4] = [Findable::Label, Findable::Id, Findable::ClassAndId, Findable::All];
 
 impl Findable {
-    /// Returns the word for this kind of search in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -159,7 +146,6 @@ impl Findable {
         }
     }
 
-    /// Returns the value that finds the object with this number.
     pub(super) fn value(self, number: usize) -> Vec<u8> {
         if self == Self::Label { label(number).to_vec() } else { id(number).to_vec() }
     }

@@ -38,7 +38,6 @@ impl Attacker<'_> {
         Ok([&[0, 1][..], &[0xff; 202], &[0], &PREFIX, &digest].concat())
     }
 
-    /// Encrypts [`SECRET`] for the owner.
     fn ciphertext(&self, with: CK_MECHANISM_TYPE, public: Handle) -> Tried<Vec<u8>> {
         self.encrypted(with, public, SECRET).setup()
     }

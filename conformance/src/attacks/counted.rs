@@ -16,11 +16,9 @@ use crate::fixture::hss_levels;
 
 const SOURCE: &str = "SP 800-208";
 const HSS: CK_MECHANISM_TYPE = CKM_HSS;
-/// The signatures of each thread.
 const SIGNATURES: usize = 16;
 const MESSAGE: &[u8] = b"message";
 
-/// Describes a key pair with one level on the token.
 fn stored() -> Pair {
     let pair = Pair::of(CKM_HSS_KEY_PAIR_GEN, [flag(CKA_VERIFY, true)], [flag(CKA_TOKEN, true)]);
     Pair { private: pair.private.guarded(Kept).and(hss_levels()), ..pair }

@@ -105,7 +105,6 @@ impl Attacker<'_> {
         self.derived(numbered(EXTRACT, at as CK_ULONG * 8), key, template)
     }
 
-    /// Concatenates [`KNOWN`] and the victim.
     fn concatenated(&self, victim: Handle, template: Template) -> Tried<Handle> {
         self.derived(numbered(BASE_AND_KEY, victim.0), self.import(known_base(Kept))?, template)
     }

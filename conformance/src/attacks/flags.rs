@@ -35,7 +35,6 @@ impl Attacker<'_> {
         if way == "C_CopyObject" { self.copy(object, changes) } else { self.set(object, changes) }
     }
 
-    /// Uses a key with a function.
     fn uses(&self, function: &'static str, with: CK_MECHANISM_TYPE, key: Handle) -> Tried<()> {
         match function {
             "C_Encrypt" => self.encrypted(with, key, &[0; 16]).map(drop),

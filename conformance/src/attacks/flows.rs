@@ -24,7 +24,6 @@ const COUNTER: CK_MECHANISM_TYPE = CKM_SP800_108_COUNTER_KDF;
 const FEEDBACK: CK_MECHANISM_TYPE = CKM_SP800_108_FEEDBACK_KDF;
 const PIPELINE: CK_MECHANISM_TYPE = CKM_SP800_108_DOUBLE_PIPELINE_KDF;
 const EXTENDED: CK_MECHANISM_TYPE = CKM_IKE1_EXTENDED_DERIVE;
-/// `CKM_NSS_TLS_PRF_GENERAL`
 const TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
 const CMAC: CK_MECHANISM_TYPE = CKM_AES_CMAC;
 const XCBC: CK_MECHANISM_TYPE = CKM_AES_XCBC_MAC;
@@ -43,7 +42,6 @@ pub fn attacks(t: &Table) {
     templates(t);
 }
 
-/// A field of the message of SP 800-108.
 enum Field<'a> {
     Iteration,
     Bytes(&'a [u8]),
@@ -77,7 +75,6 @@ fn ike_prf(prf: CK_MECHANISM_TYPE, nonce_is_key: bool, nonce: &[u8], new_key: Op
     parameter.mechanism(CKM_IKE_PRF_DERIVE)
 }
 
-/// Returns IKE1_PRF_DERIVE without cookies.
 fn ike1_prf(prf: CK_MECHANISM_TYPE, shared: Handle) -> Mechanism {
     let parameter = Structure::new().number(prf).flag(false).number(shared.0).number(0);
     parameter.bytes(&[]).bytes(&[]).inline(&[0]).mechanism(CKM_IKE1_PRF_DERIVE)
@@ -98,7 +95,6 @@ fn block() -> Template {
     open_of(CKK_GENERIC_SECRET, BLOCK)
 }
 
-/// Returns the known AES key of the PRF.
 fn prf_key() -> &'static [u8] {
     &KNOWN[..BLOCK]
 }
@@ -111,7 +107,6 @@ impl Attacker<'_> {
         if usage == CKA_ENCRYPT { self.encrypted(ECB, key, block) } else { self.decrypted(ECB, key, block) }
     }
 
-    /// Creates the known base key of the PRF.
     fn prf_base(&self) -> Tried<Handle> {
         self.import(secret(CKK_AES, prf_key(), Open, &[CKA_DERIVE]))
     }
@@ -302,7 +297,6 @@ fn compressions(t: &Table) {
 struct Comparison(&'static str);
 
 impl Comparison {
-    /// Returns the usages that the keys need.
     fn usages(self) -> &'static [CK_ATTRIBUTE_TYPE] {
         if self.0 == "HMAC" { &[CKA_DERIVE, CKA_SIGN] } else { &[CKA_DERIVE] }
     }

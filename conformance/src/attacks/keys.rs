@@ -9,7 +9,6 @@ use jeton_client::{Attribute, Memory, Structure};
 use super::{Attacker, Tried};
 use crate::fixture::{P256, USAGES};
 
-/// The handles of the public and the private key.
 pub type Handles = (Handle, Handle);
 
 /// The value of the victims that are secret keys.
@@ -29,7 +28,6 @@ pub const fn kind_name(kind: CK_KEY_TYPE) -> &'static str {
     }
 }
 
-/// Returns the usage that a victim of this type has.
 pub const fn usage_of(kind: CK_KEY_TYPE) -> CK_ATTRIBUTE_TYPE {
     if matches!(kind, CKK_AES | CKK_CHACHA20) { CKA_ENCRYPT } else { CKA_SIGN }
 }
@@ -46,7 +44,6 @@ pub fn bytes(kind: CK_ATTRIBUTE_TYPE, value: impl Into<Vec<u8>>) -> Attribute {
     Attribute::bytes(kind, value)
 }
 
-/// How the owner protects a victim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Guarded {
     /// `CKA_SENSITIVE` is true and `CKA_EXTRACTABLE` is false.
@@ -88,7 +85,6 @@ impl Template {
         self
     }
 
-    /// Protects the key.
     pub fn guarded(self, guarded: Guarded) -> Self {
         let trusted = (guarded == Guarded::ForTrusted).then(|| flag(CKA_WRAP_WITH_TRUSTED, true));
         let flags =
@@ -210,7 +206,6 @@ pub fn public_rsa(modulus: impl Into<Vec<u8>>, exponent: &[u8]) -> Template {
     head(CKO_PUBLIC_KEY, CKK_RSA).and(numbers).able(&[CKA_WRAP])
 }
 
-/// A key pair to generate.
 #[derive(Clone)]
 pub struct Pair {
     pub generate: CK_MECHANISM_TYPE,
@@ -229,7 +224,6 @@ impl Pair {
         Self { generate, public: session().and(public), private: session().and(private) }
     }
 
-    /// Adds attributes to the private key.
     pub fn and(self, more: impl IntoIterator<Item = Attribute>) -> Self {
         Self { private: self.private.and(more), ..self }
     }
@@ -271,7 +265,6 @@ pub fn ca_key(guarded: Guarded) -> Template {
     head(CKO_PRIVATE_KEY, CKK_EC).guarded(guarded).and(numbers).limited(&[CKA_SIGN, CKA_DERIVE], &[CKA_SIGN])
 }
 
-/// Describes an ML-KEM-768 pair.
 pub fn kem() -> Pair {
     let public = [number(CKA_PARAMETER_SET, CKP_ML_KEM_768), flag(CKA_ENCAPSULATE, true)];
     Pair::of(CKM_ML_KEM_KEY_PAIR_GEN, public, [flag(CKA_DECAPSULATE, true)])
@@ -279,13 +272,11 @@ pub fn kem() -> Pair {
 
 /// What the owner prepares before the attack. If a step fails, the attack cannot be tried.
 pub trait Prepare {
-    /// The handles that the attack receives.
     type Made;
 
     fn prepare(&self, a: &Attacker<'_>) -> Tried<Self::Made>;
 }
 
-/// The owner prepares nothing.
 impl Prepare for () {
     type Made = ();
 

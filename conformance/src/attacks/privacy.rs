@@ -66,12 +66,10 @@ fn imported_public() -> Template {
     made_public().and([bytes(CKA_VALUE, VICTIM)])
 }
 
-/// Describes a sensitive AES key on the token.
 fn stored() -> Template {
     aes(Kept).and([flag(CKA_TOKEN, true), flag(CKA_PRIVATE, true), label()])
 }
 
-/// Describes a P-256 pair on the token.
 fn stored_pair(private: bool) -> Pair {
     let stored = || [flag(CKA_TOKEN, true), label()];
     let public = [bytes(CKA_EC_PARAMS, P256), flag(CKA_VERIFY, true)];
@@ -107,7 +105,6 @@ impl Attacker<'_> {
 
 /// Attacks that find the bytes of a sensitive key in the files of the token.
 fn on_disk(t: &Table) {
-    /// Creates a token object with this value.
     type Make = fn(&Attacker<'_>, &[u8]) -> Tried<Handle>;
     let read = |what: &str, make: Make| {
         t.row(C1, format!("read {what} in the files of the token"), &[], ()).holds(move |a, ()| {

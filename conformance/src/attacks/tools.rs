@@ -30,7 +30,6 @@ pub fn named(kind: CK_MECHANISM_TYPE) -> String {
     name.trim_start_matches("CKM_").split(" (").next().unwrap_or_default().to_owned()
 }
 
-/// Returns the name of an attribute.
 pub fn attribute_name(kind: CK_ATTRIBUTE_TYPE) -> String {
     let name = jeton_client::names::attribute(kind);
     name.split(" (").next().unwrap_or_default().to_owned()
@@ -160,7 +159,6 @@ impl<'a> Attacker<'a> {
         self.login(User::ContextSpecific, Some(&self.fixture.pin)).setup()
     }
 
-    /// Calls `C_CreateObject`.
     pub fn import(&self, template: impl Attributes) -> Tried<Handle> {
         Ok(self.create_object(template.as_ref())?)
     }
@@ -175,7 +173,6 @@ impl<'a> Attacker<'a> {
         Ok(key)
     }
 
-    /// Generates an AES key from a template.
     pub fn generate(&self, template: impl Attributes) -> Tried<Handle> {
         Ok(self.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), template.as_ref())?)
     }
@@ -211,7 +208,6 @@ impl<'a> Attacker<'a> {
         Ok(self.attribute(key, CKA_VALUE)?)
     }
 
-    /// Returns whether a flag of an object is true.
     pub fn is(&self, object: Handle, kind: CK_ATTRIBUTE_TYPE) -> Tried<bool> {
         Ok(self.attribute(object, kind)? == [1])
     }
@@ -231,7 +227,6 @@ impl<'a> Attacker<'a> {
         self.filled(|out| self.sign(data, out))
     }
 
-    /// Returns whether the module verifies a signature.
     pub fn verifies(&self, with: impl With, key: Handle, data: &[u8], signature: &[u8]) -> Tried<bool> {
         self.verify_init(&with.mechanism(), key)?;
         Ok(self.verify(data, signature)?)
@@ -325,7 +320,6 @@ impl<'a> Attacker<'a> {
         self.exports(self.import(known(&[CKA_WRAP]))?, victim)
     }
 
-    /// Returns [`KNOWN`] wrapped under itself.
     pub fn known_wrapped(&self) -> Tried<Vec<u8>> {
         self.wrapped(KW, self.import(known(&[CKA_WRAP]))?, self.import(known(&[CKA_ENCRYPT]))?)
     }

@@ -21,9 +21,7 @@ const CBC_PAD: CK_MECHANISM_TYPE = CKM_AES_CBC_PAD;
 const CTR: CK_MECHANISM_TYPE = CKM_AES_CTR;
 /// The functions that wrap with an authenticated cipher.
 const FUNCTIONS: [&str; 2] = ["C_WrapKey", "C_WrapKeyAuthenticated"];
-/// The length of a nonce in bytes.
 const NONCE: usize = 12;
-/// The number of bits of a nonce.
 const ALL_BITS: CK_ULONG = 8 * NONCE as CK_ULONG;
 
 pub fn attacks(t: &Table) {
@@ -48,18 +46,15 @@ fn zeros() -> Memory {
     Memory::of(&[0; NONCE])
 }
 
-/// Where the nonce of a wrapped key comes from.
 #[derive(Clone, Copy)]
 struct Source {
     generator: CK_GENERATOR_FUNCTION,
-    /// The number of bits that the caller fixes.
     fixed: CK_ULONG,
 }
 
 const CALLER: Source = Source { generator: CKG_NO_GENERATE, fixed: 0 };
 const TOKEN: Source = Source { generator: CKG_GENERATE_RANDOM, fixed: 0 };
 
-/// A call that wraps with an authenticated cipher.
 #[derive(Clone, Copy)]
 struct Sealing {
     function: &'static str,

@@ -15,7 +15,6 @@ use crate::task::{Task, Work};
 /// management functions").
 const LEGACY: &[&str] = &["C_GetFunctionStatus", "C_CancelFunction"];
 
-/// Returns the cases for all functions.
 pub fn tasks() -> Vec<Task> {
     let uninitialised = FUNCTIONS.iter().filter(|function| !EARLY.contains(&function.name)).map(|function| {
         let run = move |module: &Module| {

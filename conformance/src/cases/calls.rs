@@ -92,7 +92,6 @@ impl<'a> Calls<'a> {
         (length as usize, outcome)
     }
 
-    /// Asks for the length of the output.
     pub fn length(&self, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<usize, Failure> {
         let (mut all, mut length) = (arguments, 0);
         all.push(Arg::NoBuffer(&mut length));

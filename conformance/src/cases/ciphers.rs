@@ -17,9 +17,7 @@ struct Cipher {
     parameter: fn(CK_MECHANISM_TYPE, u8) -> Mechanism,
     key: CK_KEY_TYPE,
     key_length: usize,
-    /// Lengths of messages that it accepts.
     accepts: &'static [usize],
-    /// Lengths of messages that it refuses.
     refuses: &'static [usize],
     /// The number of bytes by which the ciphertext is longer than a message of the first length.
     growth: usize,
@@ -164,7 +162,6 @@ const CHECKS: &[Check] = &[
     ),
 ];
 
-/// Returns a case for each check of each cipher.
 pub fn tasks() -> Vec<Task> {
     let pairs = CIPHERS.iter().flat_map(|cipher| CHECKS.iter().map(move |check| (cipher, check)));
     let tasks = pairs.map(|(cipher, (function, situation, codes, run))| {
@@ -216,11 +213,9 @@ const DECRYPT: Way = Way {
     wrong_length: CKR_ENCRYPTED_DATA_LEN_RANGE,
 };
 
-/// The codes for an invalid ciphertext.
 const INVALID: &[CK_RV] =
     &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
 
-/// A direction, its input and its output.
 type Passage = (Way, Vec<u8>, Vec<u8>);
 
 /// A cipher with a key, and a session for its operations.
@@ -246,7 +241,6 @@ impl<'a> Trial<'a> {
         Ok(Self { calls: Calls::new(fixture)?, cipher, key: key(fixture, cipher, true)? })
     }
 
-    /// Returns the same cipher in another session.
     fn beside(&self) -> Result<Self, Failure> {
         Ok(Self { calls: Calls::new(self.calls.fixture)?, ..*self })
     }

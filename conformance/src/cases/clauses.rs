@@ -53,7 +53,6 @@ const STRETCHED: [(CK_ULONG, &str); 13] = [
     (CKD_BLAKE2B_512_KDF, "5078629d0ecc7e4326fa14955b173c2e5d4ca4bf99fe65df"),
 ];
 
-/// Starts a signature and passes a part.
 fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Result<(), Failure> {
     let session = fixture.fresh()?;
     session.sign_init(mechanism, fixture.key(key)?)?;
@@ -90,12 +89,10 @@ fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     with(key.to_vec(), Attribute::flag(CKA_TOKEN, false))
 }
 
-/// Returns the template of a secret of 32 bytes.
 fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     with(bare(kind), Attribute::number(CKA_VALUE_LEN, 32))
 }
 
-/// Creates a sensitive key that derives.
 fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
     let template = with(bare(kind), Attribute::bytes(CKA_VALUE, SECRET));
     fixture.session.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))

@@ -6,7 +6,6 @@ use jeton_client::{Arg, Memory, Structure};
 use super::{Case, case};
 use crate::fixture::ensure;
 
-/// Returns memory that begins with these bytes.
 fn padded(bytes: &[u8]) -> Memory {
     let mut whole = Arg::zeroed().bytes();
     whole[..bytes.len()].copy_from_slice(bytes);

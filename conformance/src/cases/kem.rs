@@ -161,7 +161,6 @@ fn not_permitted(fixture: &Fixture<'_>, also: Also) -> Result<(), Failure> {
 
 /// The code of a module that does not encapsulate with this mechanism.
 const REVERSED: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
-/// The codes for a ciphertext with another length.
 const OF_ANOTHER_LENGTH: &[CK_RV] = &[
     CKR_WRAPPED_KEY_LEN_RANGE,
     CKR_WRAPPED_KEY_INVALID,
@@ -169,10 +168,8 @@ const OF_ANOTHER_LENGTH: &[CK_RV] = &[
     CKR_ENCRYPTED_DATA_INVALID,
     CKR_FUNCTION_NOT_SUPPORTED,
 ];
-/// The codes for a key of another type.
 const OF_ANOTHER_TYPE: &[CK_RV] =
     &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
-/// The codes for a key without the usage.
 const NOT_PERMITTED: &[CK_RV] = &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
 
 pub const CASES: &[Case] = &[

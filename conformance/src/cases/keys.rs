@@ -39,7 +39,6 @@ fn derived(
     fixture.session.derive_key(mechanism, key, &template).map(drop)
 }
 
-/// Returns HKDF without a salt.
 fn hkdf(extract: bool, expand: bool) -> Mechanism {
     let parameter = Structure::new().flag(extract).flag(expand).number(CKM_SHA256);
     parameter.number(CKF_HKDF_SALT_NULL).bytes(b"").number(0).bytes(b"").mechanism(CKM_HKDF_DERIVE)
@@ -75,7 +74,6 @@ fn of_password(fixture: &Fixture<'_>, rounds: CK_ULONG, bytes: Option<CK_ULONG>)
     fixture.session.generate_key(&parameter.mechanism(CKM_PKCS5_PBKD2), &template).map(drop)
 }
 
-/// Returns a template for a key of that number of bytes.
 fn sized(bytes: CK_ULONG) -> Vec<Attribute> {
     vec![Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, bytes)]
 }
@@ -84,7 +82,6 @@ fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Result<(), Failur
     fixture.session.generate_key(&AES_GEN, template).map(drop)
 }
 
-/// Returns ECDH with that public value.
 fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
     Structure::new().number(kdf).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE)
 }

@@ -31,7 +31,6 @@ fn init(
     Calls::new(fixture)?.init(function, mechanism, key)
 }
 
-/// Starts an operation twice.
 fn twice(
     fixture: &Fixture<'_>,
     function: &'static str,
@@ -54,7 +53,6 @@ pub struct Message {
     length: usize,
 }
 
-/// The associated data.
 pub const MORE: &[u8] = b"more";
 /// The authenticated ciphers, each with lengths of nonces and tags.
 pub const AUTHENTIC: [(CK_MECHANISM_TYPE, &[(usize, usize)]); 3] = [
@@ -69,7 +67,6 @@ impl Message {
         Self { kind, nonce, tag, fixed_bits: 0, generator: CKG_NO_GENERATE, length }
     }
 
-    /// Returns the same message with this tag.
     pub fn tagged(&self, tag: &[u8]) -> Self {
         Self { tag: Memory::of(tag), ..self.clone() }
     }
@@ -106,7 +103,6 @@ impl Message {
     }
 }
 
-/// The names of the functions of one direction.
 #[derive(Clone, Copy)]
 struct Way {
     init: &'static str,
@@ -137,7 +133,6 @@ pub fn key_of(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<ObjectHa
     fixture.session.create_object(&able(template, &[CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP]))
 }
 
-/// Starts message encryption and message decryption.
 fn started<'a>(
     fixture: &'a Fixture<'a>,
     kind: CK_MECHANISM_TYPE,

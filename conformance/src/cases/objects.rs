@@ -6,7 +6,6 @@ use jeton_client::{Arg, Attribute};
 use super::{Case, case};
 use crate::fixture::{Key, NO_OBJECT, P256, SECRET, able, ensure, open_key, with};
 
-/// Returns the template of a data object in a session.
 pub fn data(private: bool) -> Vec<Attribute> {
     vec![
         Attribute::number(CKA_CLASS, CKO_DATA),

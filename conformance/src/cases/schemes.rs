@@ -8,13 +8,11 @@ use super::calls::{Calls, NOT_BEGUN, TOO_SMALL, listed, message, refused};
 use crate::fixture::{Fixture, Key, Pair, SECRET, able, ensure, open_key, with};
 use crate::task::Task;
 
-/// A mechanism that signs.
 struct Scheme {
     kind: CK_MECHANISM_TYPE,
     parameter: fn(CK_MECHANISM_TYPE) -> Mechanism,
     /// `None` for an AES key of 128 bits.
     key: Option<Key>,
-    /// The length of the message.
     length: usize,
     /// Whether the same message has the same signature.
     repeats: bool,
@@ -81,7 +79,6 @@ const CHECKS: &[Check] = &[
     ("C_SignMessage", "signs as C_Sign does", CKF_MESSAGE_SIGN, messages),
 ];
 
-/// Returns a case for each check of each mechanism.
 pub fn tasks() -> Vec<Task> {
     let pairs = SCHEMES.iter().flat_map(|scheme| CHECKS.iter().map(move |check| (scheme, check)));
     let tasks = pairs.map(|(scheme, (function, situation, flag, run))| {

@@ -197,7 +197,6 @@ pub const CASES: &[Case] = &[
 const ASYNC: &[CK_RV] =
     &[CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 
-/// Returns memory with a C string.
 fn name_of(name: &str) -> jeton_client::Memory {
     let mut bytes = Arg::zeroed().bytes();
     bytes[..name.len()].copy_from_slice(name.as_bytes());

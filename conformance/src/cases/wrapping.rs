@@ -23,7 +23,6 @@ fn wrapped(
     Ok(out)
 }
 
-/// Unwraps a key as a generic secret.
 fn unwrap(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     fixture.session.unwrap_key(mechanism, fixture.key(key)?, bytes, &template).map(drop)
@@ -175,7 +174,6 @@ fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
     parameter.bytes(b"more").number(128).mechanism(CKM_AES_GCM)
 }
 
-/// The codes for a wrapped key with a wrong tag.
 const INAUTHENTIC: &[CK_RV] = &[
     CKR_WRAPPED_KEY_INVALID,
     CKR_AEAD_DECRYPT_FAILED,
@@ -213,7 +211,6 @@ fn oaep() -> Structure {
     Structure::new().number(CKM_SHA_1).number(CKG_MGF1_SHA1).number(CKZ_DATA_SPECIFIED).bytes(b"")
 }
 
-/// Returns cases for each mechanism that wraps.
 pub fn tasks() -> Vec<Task> {
     let secrets = WRAPS.iter().map(|wrap| {
         let name = "of secret keys of several lengths, with {}";
@@ -245,7 +242,6 @@ pub fn tasks() -> Vec<Task> {
     secrets.chain(private).chain(known).chain(authentic).chain([agreed]).collect()
 }
 
-/// Returns the number of objects.
 fn count(fixture: &Fixture<'_>) -> Result<usize, Failure> {
     fixture.session.find(&[]).map(|found| found.len())
 }

@@ -20,13 +20,9 @@ use serde::Deserialize;
 
 /// A guide with the blocks that are run.
 pub struct Page {
-    /// The name of the file, without its extension.
     pub name: String,
-    /// The heading.
     pub title: String,
-    /// The properties of the guide.
     pub matter: Matter,
-    /// The sections, in order.
     pub sections: Vec<Section>,
     /// The names of the variables that the guide tells readers to set.
     pub variables: Vec<String>,
@@ -44,7 +40,6 @@ pub struct Matter {
     pub version: String,
     /// The programs that the guide needs. If one is missing, the guide is not run.
     pub programs: Vec<String>,
-    /// The Debian packages of these programs.
     pub packages: Vec<String>,
     /// True if readers follow the guide as root.
     #[serde(default)]
@@ -52,7 +47,6 @@ pub struct Matter {
     /// True if the guide fetches something from a package registry.
     #[serde(default)]
     pub network: bool,
-    /// The maximum run time in seconds.
     #[serde(default = "two_minutes")]
     pub seconds: u64,
     /// The maximum run time in seconds with the long blocks.
@@ -68,26 +62,19 @@ const fn an_hour() -> u64 {
     3600
 }
 
-/// A heading and the blocks below it.
 pub struct Section {
-    /// The heading.
     pub title: String,
-    /// The blocks, in order.
     pub blocks: Vec<Block>,
 }
 
-/// A block that is run or written.
 pub enum Block {
     /// A script that bash runs, and when.
     Shell(When, String),
-    /// The name and the contents of a file.
     File(String, String),
 }
 
-/// When a block is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Always.
     Always,
     /// Always. If it fails, something is missing on this machine, and the guide is not run.
     Needs,
@@ -141,7 +128,6 @@ impl Page {
         })
     }
 
-    /// Returns the maximum run time.
     pub const fn limit(&self, soak: bool) -> Duration {
         Duration::from_secs(if soak { self.matter.soak_seconds } else { self.matter.seconds })
     }

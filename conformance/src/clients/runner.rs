@@ -37,7 +37,6 @@ pub struct Runner {
     talk: bool,
 }
 
-/// The result of a guide.
 pub enum Outcome {
     /// The sections that passed, and those that failed with their last output.
     Done(Vec<String>, Vec<(String, String)>),
@@ -183,7 +182,6 @@ pub fn last_words(said: &str) -> String {
     at.map_or_else(|| (*line).to_owned(), |at| format!("{line} (at: {at})"))
 }
 
-/// Returns a free port of the loopback interface.
 pub fn free_port() -> Result<String, Error> {
     let address = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     Ok(address.map_err(Error::io("a port of the loopback interface"))?.port().to_string())

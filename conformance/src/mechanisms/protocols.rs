@@ -141,7 +141,6 @@ fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failu
     Ok(())
 }
 
-/// Returns `CK_SSL3_RANDOM_DATA`.
 fn randoms() -> Structure {
     Structure::new().bytes(&[1; 32]).bytes(&[2; 32])
 }

@@ -40,12 +40,10 @@ fn template(
     template
 }
 
-/// Returns the template of a secret key.
 pub fn secret(kind: CK_KEY_TYPE, value: &[u8], uses: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
     template(CKO_SECRET_KEY, kind, &[(CKA_VALUE, value)], uses)
 }
 
-/// Returns the template of a key that verifies signatures.
 pub fn verifying(key: &PublicKey) -> Vec<Attribute> {
     let public =
         |kind, parts: &[(CK_ATTRIBUTE_TYPE, &[u8])]| template(CKO_PUBLIC_KEY, kind, parts, &[CKA_VERIFY]);
@@ -71,7 +69,6 @@ pub fn verifying(key: &PublicKey) -> Vec<Attribute> {
     }
 }
 
-/// Returns the template of an RSA key that decrypts.
 pub fn decrypting(key: &RsaKey) -> Vec<Attribute> {
     let parts = [
         (CKA_MODULUS, &key.n[..]),
@@ -86,7 +83,6 @@ pub fn decrypting(key: &RsaKey) -> Vec<Attribute> {
     template(CKO_PRIVATE_KEY, CKK_RSA, &parts, &[CKA_DECRYPT])
 }
 
-/// Returns the template of a private key on a curve.
 pub fn on_curve(curve: &Curve, value: &[u8], usage: CK_ATTRIBUTE_TYPE) -> Vec<Attribute> {
     let parts = [(CKA_EC_PARAMS, curve.oid), (CKA_VALUE, value)];
     template(CKO_PRIVATE_KEY, key_type(curve), &parts, &[usage])

@@ -85,7 +85,6 @@ pub fn carry_out(fixture: &Fixture<'_>, mechanism: &Mechanism, operation: &Opera
     }
 }
 
-/// Compares a result with the expected one.
 fn same(made: &[u8], expected: &[u8]) -> Outcome {
     if made == expected { Ok(()) } else { Err(Miss::Differs) }
 }
@@ -139,7 +138,6 @@ fn wraps(
     })
 }
 
-/// Checks the value of a derived key.
 fn derives(
     fixture: &Fixture<'_>,
     mechanism: &Mechanism,

@@ -1,11 +1,10 @@
-//! Certificates and requests that an administrator makes with a key of a token. The module `pki`
-//! builds those of the pipeline, whose contents do not depend on the PKCS#11 module.
+//! Certificates and requests that are made with a key of a token.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
 use cryptoki_sys::*;
-use der::asn1::{Ia5String, OctetString, SetOfVec};
+use der::asn1::{GeneralizedTime, Ia5String, OctetString, SetOfVec, UtcTime};
 use der::{Any, DateTime, Decode, Encode};
 use jeton_client::{Mechanism, ObjectHandle, Session, User, key_types};
 use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
@@ -17,9 +16,8 @@ use x509_cert::ext::{AsExtension, Extension};
 use x509_cert::name::Name;
 use x509_cert::request::CertReqInfo;
 use x509_cert::serial_number::SerialNumber;
-use x509_cert::time::Validity;
+use x509_cert::time::{Time, Validity};
 
-use super::authority::utc;
 use super::{ecdsa, extension};
 use crate::Error;
 
@@ -32,9 +30,9 @@ pub struct Signer {
     /// The digest that the tool computes before the mechanism signs.
     digest: Option<&'static digest::Algorithm>,
     /// The identifier of the signature's algorithm.
-    pub(crate) algorithm: AlgorithmIdentifierOwned,
-    /// Whether the mechanism returns r and s, which X.509 encodes in DER.
-    ecdsa: bool,
+    pub algorithm: AlgorithmIdentifierOwned,
+    /// The length of r and s together, if the mechanism returns them. X.509 encodes them in DER.
+    ecdsa: Option<usize>,
 }
 
 impl Signer {
@@ -45,7 +43,7 @@ impl Signer {
             mechanism: Mechanism::new(mechanism),
             digest: None,
             algorithm: AlgorithmIdentifierOwned { oid: info.algorithm.oid, parameters: None },
-            ecdsa: false,
+            ecdsa: None,
         };
         let oid = info.algorithm.oid.to_der()?;
         if oid == key_types::RSA {
@@ -57,14 +55,14 @@ impl Signer {
             let curve = info.algorithm.parameters.map(|curve| curve.to_der()).transpose()?;
             // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
             // hashes.
-            let (digest, number) = match curve.as_deref() {
-                Some(key_types::P384) => (&SHA384, "1.2.840.10045.4.3.3"),
-                Some(key_types::P521) => (&SHA512, "1.2.840.10045.4.3.4"),
-                _ => (&SHA256, "1.2.840.10045.4.3.2"),
+            let (digest, number, length) = match curve.as_deref() {
+                Some(key_types::P384) => (&SHA384, "1.2.840.10045.4.3.3", 96),
+                Some(key_types::P521) => (&SHA512, "1.2.840.10045.4.3.4", 132),
+                _ => (&SHA256, "1.2.840.10045.4.3.2", 64),
             };
             let algorithm =
                 AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(number), parameters: None };
-            return Ok(Self { digest: Some(digest), algorithm, ecdsa: true, ..plain(CKM_ECDSA) });
+            return Ok(Self { digest: Some(digest), algorithm, ecdsa: Some(length), ..plain(CKM_ECDSA) });
         }
         // RFC 9802, 5: the signature has the same identifier as the key.
         if oid == key_types::HSS {
@@ -105,10 +103,19 @@ impl Signer {
         login: &Login<'_>,
         message: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        let hashed = self.digest.map(|algorithm| digest::digest(algorithm, message));
+        let hashed = self.digest_of(message);
         let input = hashed.as_ref().map_or(message, AsRef::as_ref);
-        let signature = sign(session, key, &self.mechanism, login, input)?;
-        if self.ecdsa { Ok(ecdsa::to_der(&signature)?) } else { Ok(signature) }
+        self.encoded(sign(session, key, &self.mechanism, login, input)?)
+    }
+
+    /// Returns the digest of a message if the mechanism signs digests.
+    pub fn digest_of(&self, message: &[u8]) -> Option<digest::Digest> {
+        self.digest.map(|algorithm| digest::digest(algorithm, message))
+    }
+
+    /// Converts a signature of the mechanism to the form of X.509.
+    pub fn encoded(&self, signature: Vec<u8>) -> Result<Vec<u8>, Error> {
+        if self.ecdsa.is_some() { Ok(ecdsa::to_der(&signature)?) } else { Ok(signature) }
     }
 
     /// Verifies a signature in the form of X.509.
@@ -119,17 +126,13 @@ impl Signer {
         message: &[u8],
         signature: &[u8],
     ) -> Result<bool, Error> {
-        let hashed = self.digest.map(|algorithm| digest::digest(algorithm, message));
+        let hashed = self.digest_of(message);
         let input = hashed.as_ref().map_or(message, AsRef::as_ref);
-        let raw = if self.ecdsa {
-            let length = ecdsa_length(session.bytes(key, CKA_EC_POINT).len());
-            match length.and_then(|length| ecdsa::from_der(signature, length)) {
-                Some(raw) => raw,
-                None => return Ok(false),
-            }
-        } else {
-            signature.to_vec()
+        let raw = match self.ecdsa {
+            Some(length) => ecdsa::from_der(signature, length),
+            None => Some(signature.to_vec()),
         };
+        let Some(raw) = raw else { return Ok(false) };
         session.verify_init(&self.mechanism, key)?;
         Ok(session.verify(input, &raw)?)
     }
@@ -166,12 +169,6 @@ pub fn sign(
     let length = session.sign(input, &mut signature)?;
     signature.truncate(length);
     Ok(signature)
-}
-
-/// Returns the length of r and s together. `point` is the length of `CKA_EC_POINT`, which shows the
-/// curve.
-fn ecdsa_length(point: usize) -> Option<usize> {
-    [28, 32, 48, 66].into_iter().find(|length| 2 * length + 6 >= point).map(|length| 2 * length)
 }
 
 /// Returns the key identifier of RFC 5280, 4.2.1.2, method 1. An import sets `CKA_ID` to it by
@@ -232,13 +229,15 @@ pub fn general_name(text: &str) -> Result<GeneralName, Error> {
     })
 }
 
+/// The attribute extensionRequest of PKCS #9.
+pub(crate) const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
+
 /// Returns a certificate request (PKCS #10) as bytes to sign.
 pub fn request_tbs(info: &[u8], holder: &Holder) -> Result<Vec<u8>, Error> {
     let mut attributes = SetOfVec::new();
     if let Some(extension) = holder.extension()? {
         let values = SetOfVec::try_from(vec![Any::from_der(&vec![extension].to_der()?)?])?;
-        let oid = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
-        attributes.insert(RequestAttribute { oid, values })?;
+        attributes.insert(RequestAttribute { oid: EXTENSION_REQUEST, values })?;
     }
     let request = CertReqInfo {
         version: x509_cert::request::Version::V1,
@@ -305,7 +304,15 @@ pub(crate) fn positive(mut serial: [u8; 16]) -> [u8; 16] {
     serial
 }
 
-/// Joins the bytes of a certificate or a request with their signature, in DER.
+/// Encodes a time. RFC 5280 4.1.2.5 asks for UTCTime through 2049.
+pub(crate) fn utc(time: DateTime) -> der::Result<Time> {
+    Ok(match UtcTime::from_date_time(time) {
+        Ok(time) => Time::UtcTime(time),
+        Err(_) => Time::GeneralTime(GeneralizedTime::from_date_time(time)),
+    })
+}
+
+/// Joins the bytes of a certificate, a CRL or a request with their signature, in DER.
 pub fn assemble(tbs: &[u8], signer: &Signer, signature: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(crate::Signed::assemble(tbs, &signer.algorithm, signature)?)
 }

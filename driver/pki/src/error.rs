@@ -11,9 +11,6 @@ pub enum Error {
     /// A structure could not be encoded or decoded.
     #[error("DER: {0}")]
     Der(#[from] der::Error),
-    /// A structure could not be read.
-    #[error("DER: {0}")]
-    Asn1(#[from] synta::Error),
     /// The caller asks for something impossible.
     #[error("{0}")]
     Usage(String),

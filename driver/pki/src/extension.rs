@@ -7,7 +7,7 @@ use der::flagset::FlagSet;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{
     AuthorityKeyIdentifier, BasicConstraints, CrlNumber, ExtendedKeyUsage, KeyUsage, KeyUsages,
-    SubjectAltName, SubjectKeyIdentifier,
+    SubjectKeyIdentifier,
 };
 
 pub(super) fn ca_basic_constraints(path_len_constraint: Option<u8>) -> der::Result<Extension> {
@@ -33,11 +33,6 @@ pub(super) fn authority_key_identifier(id: &[u8]) -> der::Result<Extension> {
 
 pub(super) fn extended_key_usage(purpose: ObjectIdentifier) -> der::Result<Extension> {
     encoded(false, &ExtendedKeyUsage(vec![purpose]))
-}
-
-/// `names` is the value of the extension.
-pub(super) fn subject_alt_name(names: &[u8]) -> der::Result<Extension> {
-    Ok(Extension { extn_id: SubjectAltName::OID, critical: false, extn_value: OctetString::new(names)? })
 }
 
 pub(super) fn crl_number(number: u64) -> der::Result<Extension> {

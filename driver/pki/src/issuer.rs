@@ -1,7 +1,5 @@
-//! A CA of an administrator: certificates for requests, CRLs, and OCSP responses.
-//!
-//! `authority` builds those of the pipeline, whose contents are fixed. Here a request, a profile
-//! and the CA's own certificate decide the contents.
+//! A CA: certificates for requests, CRLs, and OCSP responses. A request, a profile and the CA's own
+//! certificate decide the contents.
 
 mod ocsp;
 mod request;
@@ -28,12 +26,11 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::Validity;
 use x509_cert::{Certificate, TbsCertificate, Version};
 
-use super::authority::utc;
-use super::certificate::{Holder, Signer, key_id, positive};
+use super::certificate::{Holder, Signer, key_id, positive, utc};
 use super::extension;
 use crate::Error;
 
-pub use ocsp::{Answer, Responder, malformed_request};
+pub use ocsp::{Answer, Responder, malformed_request, request as ocsp_request};
 pub use request::Request;
 
 const DAY: u64 = 24 * 60 * 60;

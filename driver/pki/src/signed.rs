@@ -4,12 +4,10 @@
 use const_oid::db::rfc6960::ID_PKIX_OCSP_BASIC;
 use der::asn1::{AnyRef, BitStringRef, OctetString};
 use der::referenced::OwnedToRef;
-use der::{Decode, Encode, Sequence};
+use der::{Decode, Encode, Reader, Sequence, SliceReader, Tag};
 use spki::{AlgorithmIdentifierOwned, AlgorithmIdentifierRef};
-use synta::{OctetStringRef, Tag};
 use x509_ocsp::{OcspResponse, OcspResponseStatus, ResponseBytes};
 
-use super::elements::{Elements, SEQUENCE};
 use crate::Error;
 
 /// The parts of a signed structure.
@@ -31,20 +29,17 @@ struct Encoded<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// Splits DER into the parts, without decoding the signed bytes.
-    pub fn parse(der: &'a [u8]) -> synta::Result<Self> {
-        let mut parts = Elements::of(der, SEQUENCE)?;
-        let (tbs, algorithm) = (parts.raw()?, parts.raw()?);
-        let signature: synta::BitStringRef<'_> = parts.next()?;
-        if signature.unused_bits() != 0 {
-            let (position, tag) = (der.len(), Tag::universal(synta::tag::TAG_BIT_STRING));
-            let reason = "a signature has whole bytes".to_owned();
-            return Err(synta::Error::InvalidEncoding { position, tag, reason });
-        }
-        // A basic OCSP response may have certificates after the signature. Those of the pipeline do
-        // not.
-        parts.end()?;
-        Ok(Self { tbs, algorithm, signature: signature.as_bytes() })
+    /// Splits DER into the parts, without decoding the signed bytes. Fails if bytes follow the
+    /// signature: the certificates of a basic OCSP response.
+    pub fn parse(der: &'a [u8]) -> der::Result<Self> {
+        let mut reader = SliceReader::new(der)?;
+        let parts = reader.sequence(|reader| {
+            let (tbs, algorithm) = (reader.tlv_bytes()?, reader.tlv_bytes()?);
+            let signature = BitStringRef::decode(reader)?;
+            let signature = signature.as_bytes().ok_or_else(|| Tag::BitString.value_error())?;
+            Ok(Self { tbs, algorithm, signature })
+        })?;
+        reader.finish(parts)
     }
 
     /// Encodes the parts.
@@ -65,23 +60,14 @@ pub fn ocsp_response(basic: Vec<u8>) -> der::Result<Vec<u8>> {
 }
 
 /// Returns the basic response of a successful OCSPResponse.
-pub fn ocsp_payload(der: &[u8]) -> Result<&[u8], Error> {
-    /// DER of the status `successful`.
-    const SUCCESSFUL: &[u8] = b"\x0a\x01\x00";
-    /// DER of id-pkix-ocsp-basic.
-    const BASIC: &[u8] = b"\x06\x09\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
-    let mut response = Elements::of(der, SEQUENCE)?;
-    let status = response.raw()?;
-    let mut explicit = response.open(Tag::context_specific_constructed(0))?;
-    let mut bytes = explicit.open(SEQUENCE)?;
-    let (kind, basic): (_, OctetStringRef<'_>) = (bytes.raw()?, bytes.next()?);
-    for elements in [response, explicit, bytes] {
-        elements.end()?;
-    }
-    if status == SUCCESSFUL && kind == BASIC {
-        Ok(basic.as_bytes())
-    } else {
-        Err(Error::Failed("not a successful basic OCSP response".to_owned()))
+pub fn ocsp_payload(der: &[u8]) -> Result<Vec<u8>, Error> {
+    match OcspResponse::from_der(der)? {
+        OcspResponse { response_status: OcspResponseStatus::Successful, response_bytes: Some(bytes) }
+            if bytes.response_type == ID_PKIX_OCSP_BASIC =>
+        {
+            Ok(bytes.response.into_bytes())
+        }
+        _ => Err(Error::Failed("not a successful basic OCSP response".to_owned())),
     }
 }
 

@@ -22,7 +22,6 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let mut compared = results::compare(&self.before, &self.after)?;
         if compared.is_empty() {

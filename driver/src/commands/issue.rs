@@ -9,17 +9,16 @@ use std::time::Duration;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
+use jeton_driver::algorithm::Algorithm;
 use jeton_driver::issuance::{
-    IssueReport, Load, LoadTurn, Options, Storage, TablePlan, distinct_loads, document_tables,
+    IssueReport, Load, LoadTurn, Options, Settings, Storage, TablePlan, distinct_loads, document_tables,
     ordinary_tables,
 };
-use jeton_driver::pipeline::{Group, Plan, measure};
-use jeton_driver::results::Results;
+use jeton_driver::pipeline::{Group, Plan};
 use jeton_driver::selection::Selection;
 use jeton_peers::Known;
-use jeton_pki::Algorithm;
 
-use super::modules::{self, Modules, Progress, Shared, finish, named, open_output, terminal_columns};
+use super::modules::{self, Modules, Shared, open_output, terminal_columns};
 use super::printing;
 
 /// The least number of rounds of a load, so that one slow run does not change the median much.
@@ -94,40 +93,23 @@ impl Issue {
     pub fn run(self) -> Result<ExitCode, Error> {
         let tables = self.tables()?;
         let loads = distinct_loads(&tables);
-        let mut report = IssueReport::new(self.requests);
+        let mut report = IssueReport::new(Settings { requests: self.requests, tables: Vec::new() });
         let (selections, absent) = self.selections()?;
         report.absent = absent;
-        let selections = named(selections);
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         if let Some(path) = &self.keep {
             std::fs::create_dir_all(path).map_err(Error::io(path))?;
         }
         let json = open_output(self.json.as_deref())?;
-        let threads = loads.iter().map(|load| load.clients).max().unwrap_or_default();
         let shared = Shared {
-            threads,
+            threads: loads.iter().map(|load| load.clients).max().unwrap_or_default(),
             rsa_key_pool: 0,
             database: directory.path().to_owned(),
             keep: self.keep.as_deref(),
+            results: self.results.as_deref(),
         };
-        let results =
-            self.results.as_ref().map(|path| Results::begin(path, &report.about.machine, threads, 0));
-        let results = results.transpose()?;
-        let pin = self.modules.path_pin()?;
-        modules::catch_interrupts();
-        let directory = directory.path();
-        let mut participants =
-            self.modules.start_all(&selections, &shared, directory, pin.as_deref(), results.as_ref())?;
         let plan = self.plan(loads);
-        let mut progress = Progress::new(&plan, results);
-        let measured = measure(&mut participants, &plan, &mut progress);
-        progress.finish();
-        for (name, outcome) in finish(selections, participants) {
-            report.add(name, outcome);
-        }
-        measured?;
-        report.interrupted = modules::interrupted();
-        report.about.end();
+        self.modules.measure(&mut report, selections, &plan, &shared, directory.path())?;
         report.make_tables(&tables);
         report.print(terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {

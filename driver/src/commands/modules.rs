@@ -13,8 +13,9 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
-use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, Work, Worker};
-use jeton_driver::results::{Record, Results};
+use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, Work, Worker, measure};
+use jeton_driver::report::Report;
+use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
 
@@ -67,6 +68,8 @@ pub struct Shared<'a> {
     pub database: PathBuf,
     /// The directory for documents that are kept.
     pub keep: Option<&'a Path>,
+    /// The result store.
+    pub results: Option<&'a Path>,
 }
 
 /// Whether the user has pressed Ctrl-C.
@@ -167,7 +170,7 @@ impl Modules {
 
     /// Returns the user PIN if the command line names a module by its path, and else `None`. Asks
     /// for the PIN before the long work begins.
-    pub fn path_pin(&self) -> Result<Option<String>, Error> {
+    fn path_pin(&self) -> Result<Option<String>, Error> {
         let mut named = self.module.iter().filter(|text| *text != "all");
         let path = named.find_map(|text| match Selection::parse(text) {
             Ok(Selection::Path(path)) => Some(path),
@@ -177,26 +180,29 @@ impl Modules {
         self.token.pin(&path).map(Some)
     }
 
-    /// Starts the process of each module. Writes the modules' descriptions of themselves to the
-    /// result store. `directory` is for the tokens.
-    pub fn start_all<W: Work>(
+    /// Starts the process of each module, lets the modules take turns, and ends the processes. Adds
+    /// the results to the report and to the result store, which it returns. `directory` is for the
+    /// tokens.
+    pub fn measure<W: Work, S>(
         &self,
-        selections: &[(String, Selection)],
+        report: &mut Report<W::Measured, S>,
+        selections: Vec<Selection>,
+        plan: &Plan<W>,
         shared: &Shared<'_>,
         directory: &Path,
-        pin: Option<&str>,
-        results: Option<&Results>,
-    ) -> Result<Vec<Participant<Worker<W>, W>>, Error> {
+    ) -> Result<Option<Results>, Error> {
+        let begin = |path| Results::begin::<W>(path, &report.about, shared.threads, shared.rsa_key_pool);
+        let results = shared.results.map(begin).transpose()?;
+        let pin = self.path_pin()?;
+        catch_interrupts();
         let mut participants = Vec::new();
+        let selections = named(selections);
         for (index, (name, selection)) in selections.iter().enumerate() {
             let own = directory.join(index.to_string());
-            let participant = self.start(name, selection, shared, &own, pin)?;
-            if let (Some(results), Some(description)) = (results, &participant.outcome.description) {
-                results.describe(name, description)?;
-            }
-            participants.push(participant);
+            participants.push(self.start(name, selection, shared, &own, pin.as_deref())?);
         }
-        Ok(participants)
+        let names = selections.into_iter().map(|(name, _)| name).collect();
+        measure_all(report, names, participants, plan, results)
     }
 
     /// Starts the process of a module. A module that cannot be started takes no turns, and its
@@ -277,20 +283,36 @@ impl TokenOptions {
     }
 }
 
-/// Ends the processes. Returns the name and the result of each module.
-pub fn finish<W: Work>(
-    selections: Vec<(String, Selection)>,
-    participants: Vec<Participant<Worker<W>, W>>,
-) -> impl Iterator<Item = (String, Outcome<W>)> {
-    selections.into_iter().zip(participants).map(|((name, _), Participant { runner, mut outcome })| {
+/// Lets the modules take turns, and ends their processes. Adds the results to the report and to the
+/// result store, which it returns.
+pub fn measure_all<W: Work, S>(
+    report: &mut Report<W::Measured, S>,
+    names: Vec<String>,
+    mut participants: Vec<Participant<Worker<W>, W>>,
+    plan: &Plan<W>,
+    results: Option<Results>,
+) -> Result<Option<Results>, Error> {
+    for (name, participant) in names.iter().zip(&participants) {
+        if let (Some(results), Some(description)) = (&results, &participant.outcome.description) {
+            results.describe(name, description)?;
+        }
+    }
+    let mut progress = Progress::new(plan, results);
+    let measured = measure(&mut participants, plan, &mut progress);
+    progress.bar.finish_and_clear();
+    for (name, Participant { runner, mut outcome }) in names.into_iter().zip(participants) {
         outcome.notes.extend(runner.and_then(Worker::finish));
-        (name, outcome)
-    })
+        report.add(name, outcome);
+    }
+    measured?;
+    report.interrupted = interrupted();
+    report.about.end();
+    Ok(progress.results)
 }
 
 /// Gives each selection its name in the report. If modules have the same file name, all but the
 /// first get a number.
-pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
+fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
     let mut named: Vec<(String, Selection)> = Vec::new();
     for selection in selections {
         let stem = selection.name();
@@ -303,14 +325,14 @@ pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
 }
 
 /// The progress of a measurement: shows a bar on a terminal, and writes to the result store.
-pub struct Progress {
+struct Progress {
     bar: ProgressBar,
     results: Option<Results>,
 }
 
 impl Progress {
     /// Shows the bar if standard error is a terminal.
-    pub fn new<W>(plan: &Plan<W>, results: Option<Results>) -> Self {
+    fn new<W>(plan: &Plan<W>, results: Option<Results>) -> Self {
         let total = plan.len() as u64;
         let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
         // The template is a constant that parses. Without it the bar would only look plainer.
@@ -320,28 +342,15 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, results }
     }
-
-    /// Removes the bar. Returns the result store.
-    pub fn finish(self) -> Option<Results> {
-        self.bar.finish_and_clear();
-        self.results
-    }
 }
 
-impl<W: Work> Watcher<W> for Progress
-where
-    Results: Record<W>,
-{
+impl<W: Work> Watcher<W> for Progress {
     fn begins(&mut self, module: &str, turn: &W) {
         self.bar.set_message(format!("{turn}, {module}"));
     }
 
-    fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), Error> {
-        self.results.as_mut().map_or(Ok(()), |results| results.ran(module, turn, sample))
-    }
-
-    fn measured(&mut self, measured: &W::Measured) -> Result<(), Error> {
-        self.results.as_mut().map_or(Ok(()), |results| results.measured(measured))
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), Error> {
+        self.results.as_ref().map_or(Ok(()), |results| results.ran(module, turn, round, sample))
     }
 
     fn done(&mut self) {

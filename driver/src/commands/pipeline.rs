@@ -8,14 +8,11 @@ use std::process::ExitCode;
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
-use jeton_driver::pipeline::{Database, Plan, measure};
-use jeton_driver::report::{self, Report};
-use jeton_driver::results::Results;
-use jeton_pki::{ALGORITHMS, Profile};
+use jeton_driver::algorithm::{ALGORITHMS, Profile};
+use jeton_driver::pipeline::{Database, Plan, STAGES};
+use jeton_driver::report::{self, Report, Settings};
 
-use super::modules::{
-    self, Modules, Progress, Shared, available, finish, named, open_output, terminal_columns,
-};
+use super::modules::{self, Modules, Shared, available, open_output, terminal_columns};
 use super::printing;
 
 /// Run the X.509 PKI pipeline through modules side by side.
@@ -73,10 +70,15 @@ impl Pipeline {
     pub fn run(self) -> Result<ExitCode, Error> {
         let algorithms = self.algorithms()?;
         let threads = self.threads.map_or_else(default_threads, |threads| threads as usize);
-        let mut report = Report::new(algorithms, self.sizes.clone(), threads, self.rsa_key_pool);
+        let mut report = Report::new(Settings {
+            stages: STAGES.iter().map(|row| row.name).collect(),
+            algorithms,
+            sizes: self.sizes.clone(),
+            threads,
+            rsa_key_pool: self.rsa_key_pool,
+        });
         let (selections, absent) = self.modules.selections()?;
         report.absent = absent;
-        let selections = named(selections);
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         if let Some(path) = &self.db {
             Database::open(path)?;
@@ -85,39 +87,23 @@ impl Pipeline {
             std::fs::create_dir_all(path).map_err(Error::io(path))?;
         }
         let json = open_output(self.json.as_deref())?;
-        let results = self
-            .results
-            .as_ref()
-            .map(|path| Results::begin(path, &report.about.machine, report.threads, report.rsa_key_pool));
-        let results = results.transpose()?;
-        let pin = self.modules.path_pin()?;
-        modules::catch_interrupts();
         let shared = Shared {
-            threads: report.threads,
-            rsa_key_pool: report.rsa_key_pool,
+            threads,
+            rsa_key_pool: self.rsa_key_pool,
             database: self.database(directory.path()),
             keep: self.keep.as_deref(),
+            results: self.results.as_deref(),
         };
-        let mut participants = self.modules.start_all(
-            &selections,
-            &shared,
-            directory.path(),
-            pin.as_deref(),
-            results.as_ref(),
-        )?;
-        let plan = Plan::batches(&report.algorithms, &report.sizes, self.min_seconds);
-        let mut progress = Progress::new(&plan, results);
-        let measured = measure(&mut participants, &plan, &mut progress);
-        let results = progress.finish();
-        for (name, outcome) in finish(selections, participants) {
-            report.add(name, outcome);
-        }
-        measured?;
+        let plan = Plan::batches(&report.settings.algorithms, &self.sizes, self.min_seconds);
+        let results = self.modules.measure(&mut report, selections, &plan, &shared, directory.path())?;
         if let Some(results) = &results {
-            results.add_documents(&Database::open(&self.database(directory.path()))?.document_sizes()?)?;
+            let mut sizes = Database::open(&shared.database)?.document_sizes()?;
+            let settings = &report.settings;
+            sizes.retain(|one| {
+                settings.sizes.contains(&one.size) && settings.algorithms.contains(&one.algorithm)
+            });
+            results.add_documents(&sizes)?;
         }
-        report.interrupted = modules::interrupted();
-        report.about.end();
         report::print(&report, terminal_columns(), &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;

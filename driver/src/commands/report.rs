@@ -29,7 +29,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let page = Page::of(&results::newest(&self.store)?)?;
         if let Some(path) = &self.html {

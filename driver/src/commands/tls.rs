@@ -10,14 +10,19 @@ use jeton_child::{Child, Silence};
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
 use jeton_driver::page::{self, Page};
-use jeton_driver::pipeline::{Job, ModuleDescription, Outcome, Participant, Target, Worker, measure};
+use jeton_driver::pipeline::{Job, ModuleDescription, Outcome, Participant, Target, Worker};
+use jeton_driver::report::Report;
 use jeton_driver::results::Results;
 use jeton_driver::role::Role;
 use jeton_driver::selection::Selection;
-use jeton_driver::tls::{CaseTurn, Exchange, KeyKind, Options, Report, Resumption, Serve, TlsVersion, print};
+use jeton_driver::tls::{
+    CaseTurn, Exchange, KeyKind, Options, RUSTLS, Resumption, Serve, Settings, TlsReport, TlsVersion, print,
+};
 use jeton_peers::Known;
 
-use super::modules::{self, Environment, INTERRUPTED_STATUS, Progress, TokenOptions, available, open_output};
+use super::modules::{
+    self, Environment, INTERRUPTED_STATUS, TokenOptions, available, measure_all, open_output,
+};
 use super::printing;
 
 /// Measure TLS handshakes of a server whose key is in a token.
@@ -57,7 +62,7 @@ pub struct Tls {
     /// Write a page with tables and plots of the latencies to this file, as HTML.
     #[arg(long)]
     html: Option<PathBuf>,
-    /// Write each combination to this file as it is measured: an SQLite database, which later
+    /// Write each round to this file as it is measured: an SQLite database, which later
     /// measurements may share. `jeton-driver report` writes a page of the newest measurement.
     #[arg(long, conflicts_with = "serve")]
     results: Option<PathBuf>,
@@ -85,13 +90,12 @@ pub struct Tls {
 const MAX_THREADS: u64 = 1024;
 
 impl Tls {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let options = self.options()?;
         let selection = Selection::parse(&self.module)?;
         let json = open_output(self.json.as_deref())?;
         let html = open_output(self.html.as_deref())?;
-        let mut report = Report::new(selection.name());
+        let mut report = Report::new(Settings { rustls: RUSTLS });
         let results = self.results.as_deref().map(|path| store(path, &report, &options)).transpose()?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (target, environment) = self.target(&selection, directory.path())?;
@@ -108,20 +112,12 @@ impl Tls {
             return serve(&work, &environment);
         }
         modules::catch_interrupts();
-        let participant = self.start(&selection, target, &environment, &options, results.as_ref())?;
-        let mut participants = [participant];
+        let participant = self.start(&selection, target, &environment, &options)?;
         let plan = options.plan();
-        let mut progress = Progress::new(&plan, results);
-        let measured = measure(&mut participants, &plan, &mut progress);
-        progress.finish();
-        let [Participant { runner, outcome }] = participants;
-        runner.and_then(Worker::finish);
-        measured?;
-        if let Some((turn, message)) = outcome.failures.first() {
-            let turn = turn.as_ref().map(|turn| format!("{turn}: ")).unwrap_or_default();
-            return Err(Error::Failed(format!("{turn}{message}")));
+        measure_all(&mut report, vec![selection.name()], vec![participant], &plan, results)?;
+        if let Some(failure) = report.modules.iter().find_map(|module| module.failures.first()) {
+            return Err(Error::Failed(failure.clone()));
         }
-        report.add(outcome, modules::interrupted());
         print(&report, &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;
@@ -152,14 +148,13 @@ impl Tls {
         })
     }
 
-    /// Starts the process of the module. Writes its description to the result store.
+    /// Starts the process of the module.
     fn start(
         &self,
         selection: &Selection,
         target: Target,
         environment: &Environment,
         options: &Options,
-        results: Option<&Results>,
     ) -> Result<Participant<Worker<CaseTurn>, CaseTurn>, Error> {
         let in_memory = matches!(target, Target::InProcess);
         let job = Job {
@@ -173,9 +168,6 @@ impl Tls {
         let (worker, description) =
             Worker::start(&job, environment, jeton_child::UNLIMITED)?.map_err(Error::Failed)?;
         let description = Some(description).filter(|_| !in_memory);
-        if let (Some(results), Some(description)) = (results, &description) {
-            results.describe(&job.name, description)?;
-        }
         Ok(Participant { runner: Some(worker), outcome: Outcome { description, ..Outcome::default() } })
     }
 
@@ -203,12 +195,12 @@ impl Tls {
 }
 
 /// Begins a measurement in the result store at `path`, and describes the TLS library there.
-fn store(path: &Path, report: &Report, options: &Options) -> Result<Results, Error> {
-    let results = Results::begin(path, &report.about.machine, options.most_threads(), 0)?;
+fn store(path: &Path, report: &TlsReport, options: &Options) -> Result<Results, Error> {
+    let results = Results::begin::<CaseTurn>(path, &report.about, options.most_threads(), 0)?;
     let library = ModuleDescription {
         description: "rustls".to_owned(),
         manufacturer: "with aws-lc-rs".to_owned(),
-        version: report.rustls.to_owned(),
+        version: report.settings.rustls.to_owned(),
         cryptoki: "-".to_owned(),
         library: None,
     };

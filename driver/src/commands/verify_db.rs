@@ -37,7 +37,6 @@ pub struct VerifyDb {
 }
 
 impl VerifyDb {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match Selection::parse(&self.module)? {
             Selection::InProcess => verify(&self.db, &mut InProcess::default()),

@@ -1,21 +1,24 @@
 //! The CA: it receives a request and returns a certificate.
 
-use der::Encode;
-use jeton_pki::{Algorithm, Authority, Request, Signed};
+use der::{Decode, Encode};
+use jeton_pki::Signed;
+use jeton_pki::certificate::{Signer, assemble};
+use jeton_pki::issuer::{Issuer, Request};
+use spki::SubjectPublicKeyInfoOwned;
 
 use super::load::{Clock, Phase};
-use super::policy::Policy;
 use super::pool::Pool;
 use crate::Error;
-use crate::pipeline::{Engine, PublicKey, Stored};
+use crate::algorithm::Algorithm;
+use crate::pipeline::{Engine, PublicKey, Stored, order, serial_number};
 
-/// A CA with its key and its database.
+const PROFILE: &str = "tls-server";
+
 pub(super) struct Ca<'a> {
     pub(super) engine: &'a dyn Engine,
-    pub(super) authority: Authority,
+    pub(super) issuer: Issuer,
     /// The CA's public key, with which clients verify certificates.
     pub(super) public: PublicKey,
-    pub(super) policy: Policy,
     pub(super) pool: Pool,
 }
 
@@ -28,15 +31,16 @@ impl Ca<'_> {
         days: u32,
         clock: &mut Clock,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let info = verified(request)?;
+        let request = verified(request)?;
         clock.lap(Phase::RequestVerify);
 
-        let refused = |refusal| Error::Failed(format!("the request with serial {serial}: {refusal}"));
-        let names = self.policy.check(&info, days).map_err(refused)?;
-        let tbs = self.authority.requested_tbs(serial, info.subject, names, info.public_key, days)?;
+        let key = request.public_key()?;
+        let order = order(PROFILE, request.holder()?, &key, Some(days))?;
+        request.check(order.profile)?;
+        let tbs = self.issuer.certificate_tbs(&order, serial_number(serial))?;
         clock.lap(Phase::Policy);
 
-        let certificate = self.authority.assemble(&tbs, &self.engine.sign(&tbs)?)?;
+        let certificate = assemble(&tbs, &self.issuer.signer, &self.engine.sign(&tbs)?)?;
         clock.lap(Phase::Sign);
 
         Ok(match self.pool.store(serial, &certificate, clock)? {
@@ -46,19 +50,18 @@ impl Ca<'_> {
     }
 }
 
-/// Verifies the signature of a request with the key in the request. Returns the content of the
-/// request.
-pub(super) fn verified(request: &[u8]) -> Result<Request<'_>, Error> {
-    let signed = Signed::parse(request)?;
-    let info = Request::parse(signed.tbs)?;
+/// Verifies the signature of a request with the key in the request.
+pub(super) fn verified(der: &[u8]) -> Result<Request, Error> {
+    let (signed, request) = (Signed::parse(der)?, Request::parse(der)?);
     let wrong = |what: &str| Error::Failed(format!("a certificate request: {what}"));
-    let algorithm =
-        Algorithm::of_public_key(&info.public_key).ok_or_else(|| wrong("its type of key is unknown"))?;
-    if signed.algorithm != algorithm.signature.to_owned().to_der()? {
+    let info = request.public_key()?;
+    if signed.algorithm != Signer::of(&info)?.algorithm.to_der()? {
         return Err(wrong("the algorithm of its signature is not that of its key"));
     }
-    if !PublicKey::parse(algorithm, &info.public_key)?.verify(signed.tbs, signed.signature) {
+    let key = SubjectPublicKeyInfoOwned::from_der(&info)?;
+    let algorithm = Algorithm::of_public_key(&key).ok_or_else(|| wrong("its type of key is unknown"))?;
+    if !PublicKey::parse(algorithm, &key)?.verify(signed.tbs, signed.signature) {
         return Err(wrong("its signature does not verify"));
     }
-    Ok(info)
+    Ok(request)
 }

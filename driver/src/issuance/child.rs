@@ -5,20 +5,23 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use der::Encode;
 use der::pem::{LineEnding, encode_string};
 use jeton_laboratory::memory;
-use jeton_pki::{Algorithm, Authority};
+use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
+use jeton_pki::issuer::Issuer;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ca::Ca;
 use super::client::{self, Issued};
 use super::load::{Clock, LoadTurn, METRICS, Metric, PHASES, Values};
-use super::policy::Policy;
 use super::pool::Pool;
 use crate::Error;
+use crate::algorithm::Algorithm;
 use crate::heap::{self, Counters};
 use crate::pipeline::{
-    Database, Engine, Job, ModuleDescription, PublicKey, TakesTurns, open_engine, report_stage,
+    CA_DAYS, Database, Engine, Job, ModuleDescription, PublicKey, TakesTurns, open_engine, report_stage,
+    serial_number,
 };
 
 /// The engine of a job, ready for turns.
@@ -60,14 +63,14 @@ impl LoadChild {
         let threads = threads.map_err(|error| Error::Failed(format!("no threads: {error}")))?;
         let key = threads.install(|| self.engine.make_ca(algorithm))?;
         let public = PublicKey::parse(algorithm, &key)?;
-        let authority = Authority::new(algorithm, key)?;
-        let engine = &*self.engine;
-        let tbs = authority.certificate_tbs()?;
-        let root = authority.assemble(&tbs, &threads.install(|| engine.sign(&tbs))?)?;
+        let (engine, info) = (&*self.engine, key.to_der()?);
+        let (holder, signer) = (Holder::parse("CN=Jeton issue CA", &[])?, Signer::of(&info)?);
+        let tbs = self_signed_tbs(&info, &holder, &signer, Role::Authority, CA_DAYS, serial_number(0))?;
+        let root = assemble(&tbs, &signer, &threads.install(|| engine.sign(&tbs))?)?;
+        let issuer = Issuer::new(&root)?;
         let batch = (&*self.job.name, algorithm.name, turn.requests, root.as_slice());
         let pool = Pool::create(&load.storage, &self.job.database, load.pool, batch)?;
-        let policy = Policy { key_types: vec![key_type], suffix: ".issue.test", max_names: 4, max_days: 30 };
-        let ca = Ca { engine, authority, public, policy, pool };
+        let ca = Ca { engine, issuer, public, pool };
 
         let limit = Duration::from_secs_f64(turn.max_seconds);
         Run::new(&ca, key_type, 1..turn.warm_up + 1, limit, Keep::No).all(&threads)?;
@@ -222,7 +225,6 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the processor time of this process.
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

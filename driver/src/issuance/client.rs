@@ -1,13 +1,17 @@
 //! A client: it makes a key and a certificate request, and verifies the certificate.
 
-use der::Encode;
-use jeton_pki::certificate::{Holder, request_tbs};
-use jeton_pki::{Algorithm, AlternativeName, Content, SUBJECT_ALT_NAME, Signed, alternative_names};
+use der::{Decode, Encode};
+use jeton_pki::Signed;
+use jeton_pki::certificate::{Holder, Signer, assemble, request_tbs};
 use spki::SubjectPublicKeyInfoOwned;
+use x509_cert::Certificate;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 use super::ca::Ca;
 use super::load::{Clock, Phase};
 use crate::Error;
+use crate::algorithm::Algorithm;
 use crate::pipeline::{KeyPair, PublicKey};
 
 /// The validity that clients ask for.
@@ -42,8 +46,9 @@ pub(super) fn request(
     let key = pair.public_key()?;
     has_key();
     let holder = Holder::parse(&format!("CN={name}"), &[format!("dns:{name}")])?;
-    let tbs = request_tbs(&key.to_der()?, &holder)?;
-    let request = Signed::assemble(&tbs, &algorithm.signature.to_owned(), &pair.sign(&tbs)?)?;
+    let info = key.to_der()?;
+    let tbs = request_tbs(&info, &holder)?;
+    let request = assemble(&tbs, &Signer::of(&info)?, &pair.sign(&tbs)?)?;
     Ok((key, request))
 }
 
@@ -54,16 +59,13 @@ fn verify(der: &[u8], ca: &PublicKey, key: &SubjectPublicKeyInfoOwned, name: &st
     if !ca.verify(signed.tbs, signed.signature) {
         return Err(wrong("the signature does not verify"));
     }
-    let content = Content::parse(signed.tbs)?;
-    if content.public_key != key.to_der()? {
+    let content = Certificate::from_der(der)?.tbs_certificate;
+    if content.subject_public_key_info != *key {
         return Err(wrong("it has another key"));
     }
-    let extension = content.extensions.iter().find(|extension| extension.oid == SUBJECT_ALT_NAME);
-    let names = extension.map(|extension| alternative_names(extension.value)).transpose()?;
-    if names.as_deref() == Some(&[AlternativeName::Dns(name)]) {
-        Ok(())
-    } else {
-        Err(wrong("it has other names"))
+    match content.get::<SubjectAltName>()?.as_ref().map(|(_, names)| names.0.as_slice()) {
+        Some([GeneralName::DnsName(only)]) if only.as_str() == name => Ok(()),
+        _ => Err(wrong("it has other names")),
     }
 }
 

@@ -13,15 +13,10 @@ use crate::pipeline::Work;
 /// Clients that order certificates at the same time, and the CA that they order from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Load {
-    /// The number of clients.
     pub clients: usize,
-    /// The algorithm of the clients' keys.
     pub key_type: String,
-    /// The algorithm of the CA's key.
     pub ca_key_type: String,
-    /// The number of connections to the database.
     pub pool: usize,
-    /// Where the database is.
     pub storage: Storage,
 }
 
@@ -35,19 +30,15 @@ impl fmt::Display for Load {
     }
 }
 
-/// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Storage {
     /// In memory. It has one connection, because each connection would have a database of its own.
     Memory,
-    /// A file in the temporary directory.
     File,
-    /// A file in this directory.
     Directory(PathBuf),
 }
 
 impl Storage {
-    /// Reads a value of `--database`.
     pub fn parse(text: &str) -> Self {
         match text {
             "memory" => Self::Memory,
@@ -70,7 +61,6 @@ impl fmt::Display for Storage {
 /// Asks a child for one run of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadTurn {
-    /// The load.
     pub load: Load,
     /// The number of certificates to issue and measure.
     pub requests: u64,
@@ -106,11 +96,8 @@ macro_rules! named {
 }
 
 named! {
-    /// A step of an issuance. Each is timed.
     Phase,
-    /// The phases with their names, in their order.
     PHASES {
-        /// The client generates a key pair.
         Key = "key generation",
         /// The client builds and signs the certificate request.
         Request = "the certificate request",
@@ -118,18 +105,15 @@ named! {
         RequestVerify = "verifying the request",
         /// The CA applies its policy and builds the bytes to sign.
         Policy = "policy and encoding",
-        /// The CA signs with its key.
         Sign = "the CA's signature",
         /// The CA waits for a connection to the database and for its write lock.
         DatabaseWait = "waiting for the database",
-        /// The CA stores the certificate.
         Database = "the database",
         /// The client parses the certificate and verifies it.
         Verify = "verifying the certificate",
     }
 }
 
-/// The time of each phase of one issuance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     last: Instant,
@@ -141,19 +125,16 @@ impl Clock {
         Self { last: Instant::now(), phases: [Duration::ZERO; PHASES.len()] }
     }
 
-    /// Ends a phase.
     pub(super) fn lap(&mut self, phase: Phase) {
         let now = Instant::now();
         self.phases[phase as usize] += now - self.last;
         self.last = now;
     }
 
-    /// Returns the seconds of a phase.
     pub(super) fn seconds(&self, phase: Phase) -> f64 {
         self.phases[phase as usize].as_secs_f64()
     }
 
-    /// Returns the seconds of all phases.
     pub(super) fn total(&self) -> f64 {
         self.phases.iter().sum::<Duration>().as_secs_f64()
     }
@@ -167,17 +148,13 @@ impl Clock {
 }
 
 named! {
-    /// A metric of a run.
     Metric,
     /// The metrics with their names in JSON and in the result store, in their order.
     METRICS {
-        /// Certificates that were issued.
         Issued = "issued",
         /// Orders that failed because the database was busy.
         Errors = "errors",
-        /// Seconds of the run.
         Seconds = "seconds",
-        /// Certificates per second.
         Throughput = "issuances_per_second",
         /// The mean of the seconds of an issuance, from the key to the verified certificate.
         Mean = "latency_mean_seconds",
@@ -194,19 +171,12 @@ named! {
         FinalizeP99 = "finalize_p99_seconds",
         /// The mean of the seconds of [`Phase::Key`]. The other phases follow in their order.
         Key = "phase_key_seconds",
-        /// [`Phase::Request`]
         Request = "phase_request_seconds",
-        /// [`Phase::RequestVerify`]
         RequestVerify = "phase_request_verify_seconds",
-        /// [`Phase::Policy`]
         Policy = "phase_policy_seconds",
-        /// [`Phase::Sign`]
         Sign = "phase_sign_seconds",
-        /// [`Phase::DatabaseWait`]
         DatabaseWait = "phase_database_wait_seconds",
-        /// [`Phase::Database`]
         Database = "phase_database_seconds",
-        /// [`Phase::Verify`]
         Verify = "phase_verify_seconds",
         /// Seconds of processor time divided by seconds of the run.
         BusyCores = "busy_cores",
@@ -233,12 +203,10 @@ named! {
     }
 }
 
-/// The values of a run, in the order of [`METRICS`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Values(pub [f64; METRICS.len()]);
 
 impl Values {
-    /// Returns a value.
     pub fn get(&self, metric: Metric) -> f64 {
         self.0[metric as usize]
     }
@@ -248,14 +216,10 @@ impl Values {
     }
 }
 
-/// The medians of the runs of a load.
 #[derive(Clone, Debug)]
 pub struct MeasuredLoad {
-    /// The load.
     pub load: Load,
-    /// The number of measured runs.
     pub runs: usize,
-    /// The values, in the order of [`METRICS`].
     pub values: Vec<Interval>,
     /// How much the seconds per certificate of the runs differ: the range without the fastest and
     /// the slowest tenth, divided by the median.
@@ -288,7 +252,6 @@ impl MeasuredLoad {
         })
     }
 
-    /// Returns the median of a metric.
     pub fn median(&self, metric: Metric) -> f64 {
         self.values[metric as usize].value
     }
@@ -318,6 +281,7 @@ impl Work for LoadTurn {
     type Measured = MeasuredLoad;
 
     const ROLE: crate::role::Role = crate::role::Role::Issue;
+    const SCENARIO: &'static str = "issue";
 
     fn algorithm(&self) -> &str {
         &self.load.ca_key_type
@@ -333,6 +297,10 @@ impl Work for LoadTurn {
         baseline: Option<&[Option<Values>]>,
     ) -> Option<MeasuredLoad> {
         MeasuredLoad::of(&self.load, rounds, baseline)
+    }
+
+    fn can_be_drawn(load: &MeasuredLoad) -> bool {
+        (1e-6..1e9).contains(&load.median(Metric::Throughput))
     }
 }
 

@@ -7,7 +7,6 @@ use super::load::{Clock, Phase, Storage};
 use crate::Error;
 use crate::pipeline::{Database, Stored};
 
-/// The connections.
 pub(super) struct Pool {
     idle: Mutex<Vec<Database>>,
     returned: Condvar,
@@ -48,7 +47,6 @@ impl Pool {
         Ok(Self { idle: Mutex::new(idle), returned: Condvar::new(), batch, _directory: directory })
     }
 
-    /// Stores a certificate.
     pub(super) fn store(&self, serial: u64, der: &[u8], clock: &mut Clock) -> Result<Stored, Error> {
         let mut connection = self.take();
         let stored = connection.store_certificate(self.batch, serial, der, || clock.lap(Phase::DatabaseWait));
@@ -58,7 +56,6 @@ impl Pool {
         stored
     }
 
-    /// Waits for a connection.
     fn take(&self) -> Database {
         let mut idle = self.idle();
         loop {

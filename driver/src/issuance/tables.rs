@@ -13,19 +13,13 @@ use jeton_laboratory::figure::ratio_text;
 /// The values of the options. Every combination is a load.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The numbers of clients.
     pub clients: Vec<usize>,
-    /// The algorithms of the clients' keys.
     pub key_types: Vec<String>,
-    /// The algorithms of the CA's key.
     pub ca_key_types: Vec<String>,
-    /// The numbers of connections.
     pub pools: Vec<usize>,
-    /// Where the database is.
     pub storages: Vec<Storage>,
 }
 
-/// A table to measure.
 #[derive(Clone, Debug)]
 pub struct TablePlan {
     title: &'static str,
@@ -36,9 +30,7 @@ pub struct TablePlan {
 /// A table of results: a row for each load and module.
 #[derive(Clone, Debug, Serialize)]
 pub struct ResultTable {
-    /// The title.
     pub title: String,
-    /// The header of the rows' labels.
     pub label: String,
     /// The headers of the other columns. Each has a line break, which keeps the column narrow.
     pub columns: Vec<&'static str>,
@@ -49,14 +41,11 @@ pub struct ResultTable {
     pub remarks: Vec<String>,
 }
 
-/// The results of one load with one module.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableRow {
     /// The values in which the load differs from the other loads of the table.
     pub label: String,
-    /// The name of the module.
     pub module: String,
-    /// The cells.
     pub cells: Vec<String>,
 }
 
@@ -146,12 +135,10 @@ impl Options {
     }
 }
 
-/// Returns the tables of a measurement with these options.
 pub fn ordinary_tables(options: &Options) -> Vec<TablePlan> {
     tables_of(options.loads())
 }
 
-/// Returns the tables of these loads.
 pub fn tables_of(loads: Vec<Load>) -> Vec<TablePlan> {
     let busy = loads.iter().any(|load| load.pool > 1);
     let mut plans = vec![TablePlan { title: ISSUANCE_TITLE, columns: LATENCY, loads: loads.clone() }];
@@ -163,7 +150,6 @@ pub fn tables_of(loads: Vec<Load>) -> Vec<TablePlan> {
     plans
 }
 
-/// Returns the tables of source document 003.
 pub fn document_tables() -> Vec<TablePlan> {
     let shared_memory = Path::new("/dev/shm");
     let tmpfs =
@@ -253,7 +239,6 @@ impl TablePlan {
     }
 }
 
-/// Returns [`ResultTable::remarks`].
 fn remarks(plan: &TablePlan, modules: &[(&str, &[MeasuredLoad])], cores: usize) -> Vec<String> {
     let Some(load) = plan.loads.iter().max_by_key(|load| load.clients) else { return Vec::new() };
     let measured = modules

@@ -6,105 +6,36 @@ use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE};
 use jeton_laboratory::{Table, paragraph};
 use serde::Serialize;
 
-use super::load::{LoadTurn, MeasuredLoad};
+use super::load::MeasuredLoad;
 use super::tables::{ResultTable, TablePlan, TableRow, tables};
-use crate::about::{About, module_text};
-use crate::pipeline::{ModuleDescription, Outcome};
-use crate::selection::{DIRECTLY, shown};
+use crate::report::Report;
+use crate::selection::DIRECTLY;
 
-/// A measurement of issuance.
+/// A measurement of issuance. The baseline is the first module.
+pub type IssueReport = Report<MeasuredLoad, Settings>;
+
 #[derive(Debug, Serialize)]
-pub struct IssueReport {
-    /// The machine, the command and the tool.
-    #[serde(flatten)]
-    pub about: About,
-    /// The number of certificates of a run.
+pub struct Settings {
     pub requests: u64,
-    /// The result of each module. The baseline is the first.
-    pub modules: Vec<ModuleLoads>,
-    /// The tables.
     pub tables: Vec<ResultTable>,
-    /// Known modules that are not installed.
-    pub absent: Vec<String>,
-    /// True if the user ended the measurement early.
-    pub interrupted: bool,
-}
-
-/// The result of a module.
-#[derive(Debug, Serialize)]
-pub struct ModuleLoads {
-    /// The module's name in the tool.
-    pub name: String,
-    /// The module's description of itself.
-    pub description: Option<ModuleDescription>,
-    /// The loads.
-    pub loads: Vec<MeasuredLoad>,
-    /// Algorithms that the module lacks, each with the reason.
-    pub not_available: Vec<(String, String)>,
-    /// The failures.
-    pub failures: Vec<String>,
-    /// Notes that are not failures.
-    pub notes: Vec<String>,
 }
 
 impl IssueReport {
-    /// Starts a report of this machine.
-    pub fn new(requests: u64) -> Self {
-        Self {
-            about: About::this(),
-            requests,
-            modules: Vec::new(),
-            tables: Vec::new(),
-            absent: Vec::new(),
-            interrupted: false,
-        }
-    }
-
-    /// Adds the result of the module `name`.
-    pub fn add(&mut self, name: String, outcome: Outcome<LoadTurn>) {
-        let failure = |(turn, message): (Option<LoadTurn>, String)| match turn {
-            Some(LoadTurn { load, .. }) => format!("{load}: {message}"),
-            None => message,
-        };
-        self.modules.push(ModuleLoads {
-            name,
-            description: outcome.description,
-            loads: outcome.measured,
-            not_available: outcome.not_available,
-            failures: outcome.failures.into_iter().map(failure).collect(),
-            notes: outcome.notes,
-        });
-    }
-
-    /// Makes the tables from the results.
     pub fn make_tables(&mut self, plans: &[TablePlan]) {
         let modules: Vec<_> =
-            self.modules.iter().map(|module| (module.name.as_str(), module.loads.as_slice())).collect();
-        self.tables = tables(plans, &modules, self.about.machine.cores);
-    }
-
-    /// Returns whether anything failed.
-    pub fn failed(&self) -> bool {
-        self.modules.iter().any(|module| !module.failures.is_empty())
+            self.modules.iter().map(|module| (module.name.as_str(), module.measured.as_slice())).collect();
+        self.settings.tables = tables(plans, &modules, self.about.machine.cores);
     }
 
     /// Prints the tables and notes. A table that is wider than `columns` is printed as one table
     /// for each module.
     pub fn print(&self, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", self.about.machine)?;
-        for module in &self.modules {
-            if let Some(about) = &module.description {
-                writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
-            }
-        }
-        for table in &self.tables {
+        self.print_modules(out)?;
+        for table in &self.settings.tables {
             print_table(table, columns, out)?;
         }
-        self.print_notes(out)
-    }
-
-    fn print_notes(&self, out: &mut dyn Write) -> io::Result<()> {
-        let baseline = self.modules.first().map(|module| module.loads.as_slice()).unwrap_or_default();
+        let baseline = self.modules.first().map(|module| module.measured.as_slice()).unwrap_or_default();
         let moved = baseline.iter().filter(|one| one.spread > MOVED).count();
         if moved > 0 {
             let text = format!(
@@ -124,30 +55,11 @@ impl IssueReport {
              the round with the median ratio. ~: the 95 % interval of the ratio is wider than {:.0} % of it. Heap and \
              requested bytes are those of the tool's own code, without the module and the C libraries; process is \
              the memory of the whole process.",
-            self.requests,
+            self.settings.requests,
             WIDE * 100.0
         );
         writeln!(out, "\n{}", paragraph(&text))?;
-        if !self.absent.is_empty() {
-            writeln!(out, "not on this machine: {}", self.absent.join(", "))?;
-        }
-        for module in &self.modules {
-            for (algorithm, reason) in &module.not_available {
-                writeln!(out, "n/a: {} has {reason} for {algorithm}", shown(&module.name))?;
-            }
-            for note in &module.notes {
-                writeln!(out, "note: {}: {note}", shown(&module.name))?;
-            }
-        }
-        if self.interrupted {
-            writeln!(out, "interrupted: the last loads are missing or have few runs")?;
-        }
-        for module in &self.modules {
-            for failure in &module.failures {
-                writeln!(out, "FAILED: {}: {failure}", shown(&module.name))?;
-            }
-        }
-        Ok(())
+        self.print_notes(out)
     }
 }
 
@@ -177,9 +89,7 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
 /// The position of the modules' names in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Modules {
-    /// In the second column.
     InColumn,
-    /// Above the table.
     Left,
 }
 

@@ -4,16 +4,15 @@ use jeton_laboratory::figure::{UNUSABLE, WIDE, rate, time};
 use jeton_laboratory::plots::{self, Mark, Series};
 use jeton_laboratory::{Interval, Ratio, Table};
 
-use super::{Block, Page, Section};
+use super::{Block, Page, Section, facts};
 use crate::Error;
-use crate::pipeline::{Items, STAGES};
+use crate::pipeline::{Items, MeasuredBatch, STAGES, Turn};
 use crate::report::{has_rsa_subscribers, ratio_cells, rsa_keys};
-use crate::results::{Cell, Measurement};
+use crate::results::Measurement;
 use crate::selection::{IN_PROCESS, shown};
 
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];
-/// The name for the time of all stages together.
 const TOTAL: &str = "total";
 /// The stages that sign or verify.
 const SIGNING: [&str; 7] =
@@ -24,9 +23,11 @@ const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
 /// The columns of a module, as [`View::cells`] fills them.
 const COLUMNS: [&str; 5] = ["time", "per second", "undisturbed", "AWS-LC undisturbed", "ratio"];
 
-/// Builds the page.
-pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
-    let Some(newest) = measurements.last() else {
+pub(super) fn page(measurements: &[Measurement<Turn>]) -> Result<Page, Error> {
+    let has_a_time = |one: &&Measurement<Turn>| {
+        one.modules.iter().flat_map(|(_, batches)| batches).any(|batch| can_be_drawn(&batch.total))
+    };
+    let Some(newest) = measurements.last().filter(has_a_time) else {
         return Err(Error::Failed("the store has no measurement with a run".to_owned()));
     };
     let view = View::of(newest);
@@ -40,7 +41,7 @@ pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
 
 /// A measurement, and the modules, algorithms and batch sizes that it has.
 struct View<'a> {
-    measurement: &'a Measurement,
+    measurement: &'a Measurement<Turn>,
     /// The baseline is the first.
     modules: Vec<&'a str>,
     algorithms: Vec<&'a str>,
@@ -49,26 +50,41 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(measurement: &'a Measurement) -> Self {
-        let cells = || measurement.cells.iter().map(|(cell, _)| cell);
-        let mut sizes = distinct(cells().map(|cell| cell.size));
+    fn of(measurement: &'a Measurement<Turn>) -> Self {
+        let batches = || measurement.modules.iter().flat_map(|(_, batches)| batches);
+        let mut sizes = distinct(batches().map(|batch| batch.size));
         sizes.sort_unstable();
-        let mut modules = distinct(cells().map(|cell| cell.module.as_str()));
+        let mut modules = distinct(measurement.modules.iter().map(|(name, _)| name.as_str()));
         modules.sort_by_key(|module| *module != IN_PROCESS);
         Self {
             measurement,
             modules,
-            algorithms: distinct(cells().map(|cell| cell.algorithm.as_str())),
+            algorithms: distinct(batches().map(|batch| batch.algorithm.as_str())),
             sizes,
         }
     }
 
+    fn batch(&self, module: &str, algorithm: &str, size: u64) -> Option<&'a MeasuredBatch> {
+        let (_, batches) = self.measurement.modules.iter().find(|(name, _)| name == module)?;
+        batches.iter().find(|batch| batch.size == size && batch.algorithm == algorithm)
+    }
+
     fn seconds(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Interval> {
-        find(&self.measurement.cells, module, algorithm, size, stage)
+        let batch = self.batch(module, algorithm, size)?;
+        let seconds = match STAGES.iter().position(|row| row.name == stage) {
+            Some(index) => batch.seconds[index],
+            None => batch.total,
+        };
+        Some(seconds).filter(can_be_drawn)
     }
 
     fn ratio(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Ratio> {
-        find(&self.measurement.ratios, module, algorithm, size, stage)
+        let batch = self.batch(module, algorithm, size)?;
+        let ratio = match STAGES.iter().position(|row| row.name == stage) {
+            Some(index) => batch.ratios[index],
+            None => batch.total_ratio,
+        };
+        ratio.filter(|ratio| can_be_drawn(&ratio.quotient))
     }
 
     /// Returns the cells below [`COLUMNS`], or `None` if the module was not measured.
@@ -114,11 +130,10 @@ impl<'a> View<'a> {
     }
 }
 
-fn find<T: Copy>(cells: &[(Cell, T)], module: &str, algorithm: &str, size: u64, stage: &str) -> Option<T> {
-    let same = |cell: &Cell| {
-        cell.size == size && cell.stage == stage && cell.module == module && cell.algorithm == algorithm
-    };
-    cells.iter().find(|(cell, _)| same(cell)).map(|(_, figure)| *figure)
+/// Returns whether a time or a ratio is positive and within the range that a plot can show. A store
+/// may come from another person.
+fn can_be_drawn(one: &Interval) -> bool {
+    [one.low, one.value, one.high].iter().all(|number| (1e-12..1e9).contains(number))
 }
 
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
@@ -131,32 +146,14 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     known
 }
 
-/// Returns the facts that every measurement has.
-pub(super) fn facts(measurement: &Measurement) -> Vec<(String, String)> {
-    let memory = measurement.memory_kib.map(|kib| format!(", {} GiB of memory", kib.div_ceil(1 << 20)));
-    let machine = format!("{}, {} cores{}", measurement.cpu, measurement.cores, memory.unwrap_or_default());
-    let mut facts = vec![
-        ("Machine".to_owned(), machine),
-        ("System".to_owned(), measurement.system.clone()),
-        ("Date".to_owned(), measurement.started.clone()),
-        ("Tool".to_owned(), format!("jeton {}", measurement.version)),
-        ("Command".to_owned(), measurement.command.join(" ")),
-    ];
-    facts.extend(measurement.modules.iter().map(|module| {
-        let file = module.library.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
-        let text = format!("{} {} ({}){file}", module.description, module.version, module.manufacturer);
-        (format!("Module {}", shown(&module.name)), text)
-    }));
-    facts
-}
-
 /// Returns the facts of a measurement of the pipeline.
-fn pipeline_facts(measurement: &Measurement) -> Vec<(String, String)> {
+fn pipeline_facts(measurement: &Measurement<Turn>) -> Vec<(String, String)> {
     let pairs = match measurement.rsa_key_pool {
         0 => "a new pair for each certificate".to_owned(),
         pairs => format!("{pairs} pairs that a batch reuses"),
     };
-    let mut facts = facts(measurement);
+    let modules = measurement.descriptions.iter().map(|(name, about)| (name.as_str(), about));
+    let mut facts = facts(&measurement.about, Some(&measurement.started), modules);
     facts.push(("Threads".to_owned(), measurement.threads.to_string()));
     facts.push(("RSA key pairs of subscribers".to_owned(), pairs));
     facts
@@ -231,7 +228,6 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
     Ok(Section { title: "The algorithms".to_owned(), blocks })
 }
 
-/// A backend of Jeton in a measurement.
 struct BackendView<'a> {
     backend: &'a str,
     view: View<'a>,
@@ -240,7 +236,7 @@ struct BackendView<'a> {
 
 /// Compares the backends of Jeton in the newest measurement. If it has only one of them, compares
 /// the newest measurement of each backend.
-fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
+fn backends(measurements: &[Measurement<Turn>]) -> Result<Option<Section>, Error> {
     let together = measurements.last().map(both_backends).unwrap_or_default();
     let text = match together.is_empty() {
         false => "Both backends took turns in this measurement.",
@@ -280,22 +276,22 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
 
 /// Returns both backends if a measurement has `jeton` and `jeton-rc`. Returns an empty list
 /// otherwise.
-fn both_backends(measurement: &Measurement) -> Vec<BackendView<'_>> {
-    let has = |module: &str| measurement.cells.iter().any(|(cell, _)| cell.module == module);
+fn both_backends(measurement: &Measurement<Turn>) -> Vec<BackendView<'_>> {
+    let has = |module: &str| measurement.modules.iter().any(|(name, _)| name == module);
     if !(has("jeton") && has("jeton-rc")) {
         return Vec::new();
     }
-    let backends = [(measurement.backend(), "jeton"), ("rustcrypto", "jeton-rc")];
+    let backends = [(measurement.about.backend(), "jeton"), ("rustcrypto", "jeton-rc")];
     backends.map(|(backend, module)| BackendView { backend, view: View::of(measurement), module }).into()
 }
 
 /// Returns the newest measurement with each backend.
-fn separate_backends(measurements: &[Measurement]) -> Vec<BackendView<'_>> {
-    let has_own = |one: &&Measurement| one.cells.iter().any(|(cell, _)| cell.module == "jeton");
+fn separate_backends(measurements: &[Measurement<Turn>]) -> Vec<BackendView<'_>> {
+    let has_own = |one: &&Measurement<Turn>| one.modules.iter().any(|(name, _)| name == "jeton");
     let own: Vec<_> = measurements.iter().filter(has_own).collect();
-    let names = distinct(own.iter().map(|one| one.backend()));
+    let names = distinct(own.iter().map(|one| one.about.backend()));
     let newest = |backend| {
-        let one = own.iter().rev().find(|one| one.backend() == backend)?;
+        let one = own.iter().rev().find(|one| one.about.backend() == backend)?;
         Some(BackendView { backend, view: View::of(one), module: "jeton" })
     };
     names.into_iter().filter_map(newest).collect()
@@ -326,7 +322,7 @@ fn throughput(view: &View<'_>) -> Result<Section, Error> {
 }
 
 /// Shows the sizes of the signed documents, if the store has them.
-fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
+fn documents(measurement: &Measurement<Turn>) -> Result<Option<Section>, Error> {
     const KIND: &str = "certificate";
     let all = &measurement.documents;
     let algorithms = distinct(all.iter().map(|one| one.algorithm.as_str()));

@@ -22,7 +22,6 @@ figure{margin:1rem 0;overflow-x:auto}figcaption{font-weight:600}\
 svg{color:var(--text);width:100%;min-width:40rem;height:auto}\
 @media(max-width:40rem){body{margin:1rem auto}dl{display:block}dd{margin:0 0 .5rem}}";
 
-/// Returns the page as one HTML document.
 pub fn html(page: &Page) -> String {
     let mut out = String::new();
     let title = escaped(&page.title);

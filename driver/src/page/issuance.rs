@@ -3,25 +3,23 @@
 use jeton_laboratory::Table;
 use jeton_laboratory::plots::{self, Mark, Series};
 
-use super::contents::facts;
-use super::{Block, Page, Section};
+use super::{Block, Page, Section, facts};
 use crate::Error;
-use crate::issuance::{Load, Metric, document_tables, tables, tables_of};
-use crate::results::IssuanceMeasurement;
+use crate::issuance::{Load, LoadTurn, Metric, document_tables, tables, tables_of};
+use crate::results::Measurement;
 use crate::selection::shown;
 
 /// Builds the page. Fails if the measurement has no run.
-pub(super) fn page(measurement: &IssuanceMeasurement) -> Result<Page, Error> {
+pub(super) fn page(measurement: &Measurement<LoadTurn>) -> Result<Page, Error> {
     let about = &measurement.about;
     let plans = if about.command.iter().any(|word| word == "--all-tables") {
         document_tables()
     } else {
-        tables_of(measurement.loads.clone())
+        tables_of(loads(measurement).cloned().collect())
     };
     let modules: Vec<_> =
         measurement.modules.iter().map(|(name, loads)| (name.as_str(), loads.as_slice())).collect();
-    let cores = usize::try_from(about.cores).unwrap_or(usize::MAX);
-    let all = tables(&plans, &modules, cores);
+    let all = tables(&plans, &modules, about.machine.cores);
     if all.is_empty() {
         return Err(Error::Failed("the store has no measurement with a run".to_owned()));
     }
@@ -36,13 +34,20 @@ pub(super) fn page(measurement: &IssuanceMeasurement) -> Result<Page, Error> {
         blocks.push(Block::Table(all));
         sections.push(Section { title: table.title, blocks });
     }
-    Ok(Page { title: "Jeton: issuance under load".to_owned(), facts: facts(about), sections })
+    let descriptions = measurement.descriptions.iter().map(|(name, about)| (name.as_str(), about));
+    let facts = facts(about, Some(&measurement.started), descriptions);
+    Ok(Page { title: "Jeton: issuance under load".to_owned(), facts, sections })
+}
+
+/// Returns the loads of the first module, which is the baseline unless the store was changed.
+fn loads(measurement: &Measurement<LoadTurn>) -> impl Iterator<Item = &Load> {
+    measurement.modules.iter().take(1).flat_map(|(_, loads)| loads).map(|one| &one.load)
 }
 
 /// Shows certificates per second over the number of clients. Uses the loads that differ from the
 /// first load only in the number of clients.
-fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
-    let first = measurement.loads.first();
+fn scaling(measurement: &Measurement<LoadTurn>) -> Result<Section, Error> {
+    let first = loads(measurement).next();
     let same =
         |load: &Load| first.is_some_and(|first| Load { clients: first.clients, ..load.clone() } == *first);
     let names: Vec<&str> = measurement.modules.iter().map(|(name, _)| name.as_str()).collect();

@@ -4,7 +4,6 @@ use jeton_laboratory::plots::standalone;
 
 use super::{Block, Page};
 
-/// Returns the page as one Markdown document.
 pub fn markdown(page: &Page) -> String {
     let mut out = format!("# {}\n\n", escaped(&page.title));
     for (name, text) in &page.facts {

@@ -6,36 +6,19 @@ use jeton_laboratory::plots::{self, Mark, Series};
 
 use super::{Block, Page, Section};
 use crate::Error;
-use crate::about::module_text;
-use crate::tls::{MeasuredCase, Report, case_name, case_ratio, explanation, threads};
+use crate::tls::{MeasuredCase, case_name, case_ratio, explanation, threads};
 
 /// Builds the page from facts about the measurement and its cases.
-pub(super) fn page(facts: Vec<(String, String)>, all: &[MeasuredCase]) -> Result<Page, Error> {
+pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page, Error> {
     let mut sections = Vec::new();
     for threads in threads(all) {
-        let cases: Vec<_> = all.iter().filter(|one| one.case.threads == threads).collect();
+        let cases: Vec<_> = all.iter().copied().filter(|one| one.case.threads == threads).collect();
         sections.push(section(threads, &cases)?);
     }
     if sections.is_empty() {
         return Err(Error::Failed("no case was measured".to_owned()));
     }
     Ok(Page { title: "Jeton: TLS handshakes".to_owned(), facts, sections })
-}
-
-/// Returns the facts of a report.
-pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
-    let second = || "both keys are in memory".to_owned();
-    let module = report.description.as_ref().map_or_else(second, module_text);
-    let [before, after] = &report.about.load;
-    [
-        ("machine", report.about.machine.to_string()),
-        ("load", format!("{before} before, {after} after")),
-        ("rustls", format!("{} with aws-lc-rs", report.rustls)),
-        (report.module.as_str(), module),
-        ("command", report.about.command.join(" ")),
-    ]
-    .map(|(name, text)| (name.to_owned(), text))
-    .into()
 }
 
 fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
@@ -66,7 +49,6 @@ fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
     Ok(Section { title: format!("{threads} {plural}"), blocks })
 }
 
-/// Draws the distribution of the latencies of a case.
 fn latency(threads: usize, case: &MeasuredCase) -> Result<Block, Error> {
     let title = format!("Latency of {}, threads: {threads}", case_name(case));
     let microseconds = |points: &[(f64, f64)]| points.iter().map(|(x, y)| (*x, y * 1e6)).collect();

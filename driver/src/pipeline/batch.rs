@@ -1,7 +1,13 @@
 //! One run through the fifteen stages, with a fresh CA and serial numbers from 1.
 
-use jeton_pki::{Authority, Key, Profile};
+use std::time::UNIX_EPOCH;
+
+use der::Encode;
+use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
+use jeton_pki::issuer::{Answer, Issuer, Order, Responder, Revoked, ocsp_request, profile};
 use rayon::prelude::*;
+use spki::SubjectPublicKeyInfoOwned;
+use x509_cert::ext::pkix::CrlReason;
 
 use super::database::{Database, Table};
 use super::engine::{Engine, Subscriber};
@@ -10,7 +16,13 @@ use super::parts::{InParts, in_parts};
 use super::stage::{Clock, STAGES, Stage, Times};
 use super::verify::verify_all;
 use crate::Error;
+use crate::algorithm::{Key, Profile};
 use crate::error::Document;
+
+/// The validity of the CA's certificate in days.
+pub(crate) const CA_DAYS: u32 = 30;
+/// The validity of a CRL and of an OCSP response in days.
+const STATUS_DAYS: u32 = 7;
 
 /// The parameters of a run.
 pub(super) struct Run<'a> {
@@ -44,17 +56,20 @@ impl Run<'_> {
 
     fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<(Times, Sample), Error> {
         let mut clock = Clock::default();
-        let authority = Authority::new(self.profile.ca, engine.make_ca(self.profile.ca)?)?;
+        let key = engine.make_ca(self.profile.ca)?.to_der()?;
+        let signer = Signer::of(&key)?;
         let engine = &*engine;
         let ca = self.time(&mut clock, Stage::CaSelfSign, || {
-            let tbs = authority.certificate_tbs()?;
-            Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?)
+            let holder = Holder::parse("CN=Jeton pipeline CA", &[])?;
+            let tbs = self_signed_tbs(&key, &holder, &signer, Role::Authority, CA_DAYS, serial_number(0))?;
+            Ok(assemble(&tbs, &signer, &engine.sign(&tbs)?)?)
         })?;
+        let issuer = Issuer::new(&ca)?;
         let batch = database.start_batch(self.module, self.algorithm, self.size, &ca)?;
 
-        let leaf = self.certificates(&mut clock, engine, &authority, database, batch)?;
-        let crl = self.crl(&mut clock, engine, &authority, database, batch)?;
-        let ocsp = self.ocsp(&mut clock, engine, &authority, database, batch)?;
+        let leaf = self.certificates(&mut clock, engine, &issuer, database, batch)?;
+        let crl = self.crl(&mut clock, engine, &issuer, database, batch)?;
+        let ocsp = self.ocsp(&mut clock, engine, &issuer, database, batch)?;
         Ok((clock.times(), Sample { ca, leaf, crl, ocsp }))
     }
 
@@ -62,16 +77,16 @@ impl Run<'_> {
         &self,
         clock: &mut Clock,
         engine: &dyn Engine,
-        authority: &Authority,
+        issuer: &Issuer,
         database: &mut Database,
         batch: i64,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let issued = self.time_parts(clock, Stage::CertGen, || self.issue(engine, authority))?;
+        let issued = self.time_parts(clock, Stage::CertGen, || self.issue(engine, issuer))?;
         self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, batch, &issued))?;
         drop(issued);
         let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, batch))?;
         self.time_parts(clock, Stage::CertVerify, || {
-            verify_all(engine, self.profile.ca, Document::Certificate, &rows)
+            verify_all(engine, &issuer.signer.algorithm.to_der()?, Document::Certificate, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
@@ -80,15 +95,19 @@ impl Run<'_> {
         &self,
         clock: &mut Clock,
         engine: &dyn Engine,
-        authority: &Authority,
+        issuer: &Issuer,
         database: &mut Database,
         batch: i64,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let tbs = self.time(clock, Stage::CrlBuild, || Ok(authority.crl_tbs(1, self.size)?))?;
-        let crl = self.time(clock, Stage::CrlSign, || Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?))?;
+        let revoked: Vec<_> = (1..=self.size).map(|serial| revoked(&serial_number(serial))).collect();
+        let tbs = self.time(clock, Stage::CrlBuild, || Ok(issuer.crl_tbs(1, &revoked, STATUS_DAYS)?))?;
+        let crl =
+            self.time(clock, Stage::CrlSign, || Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?))?;
         self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, batch, &[crl]))?;
         let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, batch))?;
-        self.time(clock, Stage::CrlVerify, || verify_all(engine, self.profile.ca, Document::Crl, &rows))?;
+        self.time(clock, Stage::CrlVerify, || {
+            verify_all(engine, &issuer.signer.algorithm.to_der()?, Document::Crl, &rows)
+        })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
@@ -96,29 +115,35 @@ impl Run<'_> {
         &self,
         clock: &mut Clock,
         engine: &dyn Engine,
-        authority: &Authority,
+        issuer: &Issuer,
         database: &mut Database,
         batch: i64,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let serials = (1..=self.size).into_par_iter();
+        let responder = Responder::new(issuer, None)?;
+        let request = |serial| Ok(ocsp_request(issuer, &serial_number(serial))?);
+        let requests = (1..=self.size).map(request).collect::<Result<Vec<_>, Error>>()?;
+        let status = |serial: &[u8]| Ok(Answer::Revoked(revoked(serial)));
         let built: Vec<Vec<u8>> = self.time(clock, Stage::OcspBuild, || {
-            serials.map(|serial| Ok(authority.ocsp_tbs(serial)?)).collect::<Result<_, Error>>()
+            let responses =
+                requests.par_iter().map(|one| Ok(responder.response_tbs(one, STATUS_DAYS, status)?));
+            responses.collect::<Result<_, Error>>()
         })?;
+        drop(requests);
         let signed = self.time_parts(clock, Stage::OcspSign, || {
-            in_parts(&built, |tbs| Ok(authority.assemble_ocsp(tbs, &engine.sign(tbs)?)?))
+            in_parts(&built, |tbs| Ok(responder.assemble(tbs, &engine.sign(tbs)?)?))
         })?;
         drop(built);
         self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, batch, &signed))?;
         drop(signed);
         let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, batch))?;
         self.time_parts(clock, Stage::OcspVerify, || {
-            verify_all(engine, self.profile.ca, Document::OcspResponse, &rows)
+            verify_all(engine, &issuer.signer.algorithm.to_der()?, Document::OcspResponse, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
     /// Generates the subscribers' key pairs, and issues a certificate for each serial number.
-    fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<InParts<Vec<u8>>, Error> {
+    fn issue(&self, engine: &dyn Engine, issuer: &Issuer) -> Result<InParts<Vec<u8>>, Error> {
         let subscriber = self.profile.subscriber;
         let pool = self.key_pool(engine)?;
         let issue = |serial: &u64| {
@@ -126,8 +151,8 @@ impl Run<'_> {
                 [] => engine.make_subscriber(subscriber)?.public_key,
                 pool => pool[*serial as usize % pool.len()].public_key.clone(),
             };
-            let tbs = authority.leaf_tbs(*serial, key)?;
-            Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?)
+            let tbs = leaf_tbs(issuer, *serial, &key)?;
+            Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?)
         };
         in_parts(&(1..=self.size).collect::<Vec<_>>(), issue)
     }
@@ -166,4 +191,44 @@ impl Run<'_> {
             source => Error::Stage { stage: name, source: Box::new(source) },
         })
     }
+}
+
+/// Returns a subscriber's certificate as bytes to sign.
+fn leaf_tbs(issuer: &Issuer, serial: u64, key: &SubjectPublicKeyInfoOwned) -> Result<Vec<u8>, Error> {
+    let holder = Holder::parse(&format!("CN=Subscriber {serial}"), &[])?;
+    let key = key.to_der()?;
+    Ok(issuer.certificate_tbs(&order("tls-client", holder, &key, None)?, serial_number(serial))?)
+}
+
+/// Returns the order of a certificate with this profile.
+pub(crate) fn order<'a>(
+    name: &str,
+    holder: Holder,
+    public_key: &'a [u8],
+    days: Option<u32>,
+) -> Result<Order<'a>, Error> {
+    let profile = profile(name).ok_or_else(|| Error::Failed(format!("no profile {name}")))?;
+    let (permitted, excluded) = (Vec::new(), Vec::new());
+    Ok(Order {
+        profile,
+        holder,
+        public_key,
+        days,
+        path_length: 0,
+        permitted,
+        excluded,
+        crl_url: None,
+        ocsp_url: None,
+    })
+}
+
+/// Returns a serial number of 16 bytes, the length of those that `jeton cert issue` draws.
+pub(crate) fn serial_number(serial: u64) -> [u8; 16] {
+    (0x40 << 120 | u128::from(serial)).to_be_bytes()
+}
+
+/// Returns the entry of a certificate that is revoked now.
+fn revoked(serial: &[u8]) -> Revoked {
+    let time = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    Revoked { serial: serial.to_vec(), time, reason: CrlReason::Unspecified }
 }

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use jeton_child::say;
-use jeton_pki::Profile;
 
 use super::batch::Run;
 use super::database::Database;
@@ -14,6 +13,7 @@ use super::job::{Event, Job, ModuleDescription, Target, Turn, Work};
 use super::pkcs11::Pkcs11;
 use super::stage::Times;
 use crate::Error;
+use crate::algorithm::Profile;
 
 /// The child reports no progress during this time at the start of a turn. The parent that reads a
 /// report would take a core from the measured stage. The warm-up and the first round of a size

@@ -22,21 +22,17 @@ const SCHEMA: &str = "
         PRIMARY KEY (batch, serial));
 ";
 
-/// An open database.
 pub struct Database {
     connection: Connection,
 }
 
-/// A stored batch.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The batch's key in the database.
     pub id: i64,
     /// The module that signed.
     pub module: String,
     /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
-    /// The number of certificates.
     pub size: u64,
     /// The CA's certificate in DER.
     pub ca_certificate: Vec<u8>,
@@ -47,18 +43,15 @@ pub struct Batch {
 pub struct DocumentSize {
     /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
-    /// The number of certificates of the batch.
     pub size: u64,
     /// The type of document, such as `CRL`.
-    pub kind: &'static str,
-    /// The length in bytes.
+    pub kind: String,
     pub bytes: u64,
 }
 
 /// The result of storing a certificate of `jeton-driver issue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// The certificate is stored.
     Done,
     /// Another connection held the lock for too long. The certificate is not stored.
     Busy,
@@ -67,7 +60,6 @@ pub enum Stored {
 /// The time that a connection waits for the lock of another one.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// The tables of signed documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Table {
     Certificates,
@@ -107,14 +99,12 @@ impl Database {
         Ok(Self { connection })
     }
 
-    /// Makes a database in memory.
     pub(crate) fn in_memory() -> Result<Self, Error> {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA)?;
         Ok(Self { connection })
     }
 
-    /// Opens an existing database.
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
         match path.try_exists() {
             Ok(true) => Self::open(path),
@@ -155,6 +145,7 @@ impl Database {
                  GROUP BY algorithm, size ORDER BY min(batches.id)"
             ))?;
             let rows = statement.query_map([], |row| {
+                let kind = kind.to_owned();
                 Ok(DocumentSize { algorithm: row.get(0)?, size: row.get(1)?, kind, bytes: row.get(2)? })
             })?;
             for row in rows {
@@ -183,7 +174,6 @@ impl Database {
         Ok(id)
     }
 
-    /// Removes the batch of this module, algorithm and size.
     pub(super) fn forget_batch(&mut self, module: &str, algorithm: &str, size: u64) -> Result<(), Error> {
         let transaction = self.connection.transaction()?;
         forget(&transaction, module, algorithm, size)?;
@@ -224,7 +214,6 @@ impl Database {
         Ok(Stored::Done)
     }
 
-    /// Reads the documents of a batch back.
     pub(super) fn read(&self, table: Table, batch: i64) -> Result<Vec<Row>, Error> {
         let mut statement = self.connection.prepare(table.select())?;
         let rows = statement.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;

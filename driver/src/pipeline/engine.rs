@@ -1,9 +1,9 @@
 //! The engine of the pipeline: it holds the CA key, signs and verifies.
 
-use jeton_pki::Algorithm;
 use spki::SubjectPublicKeyInfoOwned;
 
 use crate::Error;
+use crate::algorithm::Algorithm;
 
 /// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC or OpenSSL called directly. Many
 /// threads call the methods with `&self` at the same time.
@@ -31,8 +31,6 @@ pub trait Engine: Sync {
     fn clear(&mut self) -> Result<(), Error>;
 }
 
-/// What the CA receives from a subscriber.
 pub struct Subscriber {
-    /// The public key for the certificate.
     pub public_key: SubjectPublicKeyInfoOwned,
 }

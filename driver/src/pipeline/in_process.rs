@@ -20,13 +20,13 @@ use aws_lc_rs::signature::{
 use cryptoki_sys::{CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::asn1::BitString;
 use der::{Decode, Encode};
-use jeton_pki::{Algorithm, Key};
 use slh_dsa::{Sha2_128f, Signature as SlhDsaSignature, SigningKey, VerifyingKey};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::{Engine, Subscriber};
 use super::job::ModuleDescription;
 use crate::Error;
+use crate::algorithm::{Algorithm, Key};
 
 /// AWS-LC, without PKCS#11.
 #[derive(Default)]
@@ -38,7 +38,6 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Returns the description of the baseline.
     pub fn describe() -> ModuleDescription {
         ModuleDescription {
             description: "AWS-LC called directly".to_owned(),
@@ -101,7 +100,6 @@ pub(crate) enum KeyPair {
 }
 
 impl KeyPair {
-    /// Generates a key pair.
     pub(crate) fn generate(algorithm: &Algorithm) -> Result<Self, Error> {
         let made = match algorithm.key {
             Key::P256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map(Self::Ecdsa),
@@ -118,7 +116,6 @@ impl KeyPair {
         made.map_err(|Unspecified| Error::InProcess("generating a key pair"))
     }
 
-    /// Returns the public key.
     pub(crate) fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let der: Result<PublicKeyX509Der<'_>, Unspecified> = match self {
             Self::Ecdsa(pair) => pair.public_key().as_der(),
@@ -128,7 +125,7 @@ impl KeyPair {
             Self::SlhDsa(key) => {
                 let public: &VerifyingKey<Sha2_128f> = key.as_ref().as_ref();
                 return Ok(SubjectPublicKeyInfoOwned {
-                    algorithm: Algorithm::named("slh-dsa-sha2-128f")?.public_key.to_owned(),
+                    algorithm: Algorithm::named("slh-dsa-sha2-128f")?.identifier()?,
                     subject_public_key: BitString::from_bytes(&public.to_bytes())?,
                 });
             }
@@ -174,14 +171,12 @@ fn sign_slh_dsa(key: &SigningKey<Sha2_128f>, message: &[u8]) -> Result<Vec<u8>, 
     Ok(signature.to_bytes().to_vec())
 }
 
-/// A parsed public key.
 pub(crate) enum PublicKey {
     AwsLc(ParsedPublicKey),
     SlhDsa(Box<VerifyingKey<Sha2_128f>>),
 }
 
 impl PublicKey {
-    /// Parses a key of this algorithm.
     pub(crate) fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
         let rejected = || Error::InProcess("parsing a public key");
         let Some(verification) = verification(algorithm) else {

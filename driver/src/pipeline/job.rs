@@ -16,9 +16,7 @@ use crate::role::Role;
 /// command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The module's name in the report.
     pub name: String,
-    /// The engine.
     pub target: Target,
     /// The number of threads of the parallel stages, or the largest number of clients of the loads.
     pub threads: usize,
@@ -31,20 +29,14 @@ pub struct Job {
     pub keep: Option<PathBuf>,
 }
 
-/// The engine of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Target {
-    /// AWS-LC, called directly.
     InProcess,
-    /// OpenSSL, called directly.
     OpenSsl,
-    /// A module.
     Module {
-        /// The shared object.
         library: PathBuf,
         /// The library parameters of `C_Initialize`.
         reserved: Option<String>,
-        /// How to get a token.
         token: TokenAccess,
     },
 }
@@ -73,19 +65,17 @@ impl Target {
 /// names it for the progress bar. The child answers with progress, and at the end with `Ran`,
 /// `NotAvailable` or `Failed`.
 pub trait Work: Clone + Display + Serialize + DeserializeOwned {
-    /// The values that one run measures.
     type Sample: Clone + Serialize + DeserializeOwned + Send + 'static;
-    /// The summary of the runs of a module.
     type Measured;
 
-    /// The role of the child.
     const ROLE: Role;
+    /// The name of the scenario in a result store.
+    const SCENARIO: &'static str;
 
     /// Returns the algorithm of the CA's key, or the profile. The report lists the algorithms that
     /// a module lacks.
     fn algorithm(&self) -> &str;
 
-    /// Returns the same work in this round.
     fn in_round(&self, round: usize) -> Self;
 
     /// Summarises the runs of a module in the rounds. Returns `None` if there is no run. `baseline`
@@ -95,6 +85,11 @@ pub trait Work: Clone + Display + Serialize + DeserializeOwned {
         rounds: &[Option<Self::Sample>],
         baseline: Option<&[Option<Self::Sample>]>,
     ) -> Option<Self::Measured>;
+
+    /// Returns whether a plot can show the numbers. A result store may come from another person.
+    fn can_be_drawn(_measured: &Self::Measured) -> bool {
+        true
+    }
 }
 
 /// Asks for one run through the stages.
@@ -102,7 +97,6 @@ pub trait Work: Clone + Display + Serialize + DeserializeOwned {
 pub struct Turn {
     /// The CA algorithm, or a profile with another algorithm of the subscribers.
     pub algorithm: String,
-    /// The batch size.
     pub size: u64,
     /// The number of the round. 0 is the warm-up, whose documents are not kept.
     pub round: usize,
@@ -115,36 +109,28 @@ impl Display for Turn {
     }
 }
 
-/// An event of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event<S> {
     /// The module was loaded. The child waits for turns.
     Described(ModuleDescription),
-    /// A stage begins.
     Progress {
-        /// The stage.
         stage: String,
     },
-    /// A turn is done.
     Ran(S),
     /// The module lacks what the algorithm needs.
     NotAvailable {
-        /// The reason.
         reason: String,
     },
     /// The start or a turn failed.
     Failed {
-        /// The message.
         message: String,
     },
 }
 
-/// The module's description of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModuleDescription {
     /// `libraryDescription` of `C_GetInfo`.
     pub description: String,
-    /// `manufacturerID`
     pub manufacturer: String,
     /// `libraryVersion`
     pub version: String,

@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use der::asn1::OctetString;
 use der::{Decode, Encode, Sequence};
-use jeton_pki::{Algorithm, Key};
 use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
@@ -23,6 +22,7 @@ use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use super::engine::{Engine, Subscriber};
 use super::job::ModuleDescription;
 use crate::Error;
+use crate::algorithm::{Algorithm, Key};
 
 /// OpenSSL, without PKCS#11.
 #[derive(Default)]
@@ -40,7 +40,6 @@ struct Ca {
 }
 
 impl OpenSsl {
-    /// Returns the description of the library.
     pub fn describe() -> ModuleDescription {
         ModuleDescription {
             description: "OpenSSL called directly".to_owned(),
@@ -80,7 +79,7 @@ impl Engine for OpenSsl {
             Key::Ed25519 | Key::MlDsa(_) | Key::SlhDsa(_) => None,
         };
         // A DER signature of ECDSA has at most 9 bytes more than r and s.
-        let signature_length = algorithm.signature_length + 9;
+        let signature_length = algorithm.signature_length() + 9;
         self.ca = Some(Ca { digest, signature_length, private: None, public });
         Ok(())
     }
@@ -163,7 +162,7 @@ fn generate_ml_dsa(algorithm: &Algorithm) -> Result<PKey<Private>, Error> {
     rand_bytes(&mut private_key[2..]).map_err(during("generating a key pair"))?;
     let info = PrivateKeyInfo {
         version: 0,
-        algorithm: algorithm.public_key.to_owned(),
+        algorithm: algorithm.identifier()?,
         private_key: OctetString::new(private_key.as_slice())?,
     };
     PKey::private_key_from_der(&info.to_der()?).map_err(|_| {

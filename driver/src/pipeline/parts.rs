@@ -13,7 +13,6 @@ const PARTS: usize = 16;
 
 /// The results of all items, and the times of the parts.
 pub(super) struct InParts<T> {
-    /// The results, in the order of the items.
     pub results: Vec<T>,
     /// The seconds of each part, divided by the number of threads: its share of the time of all
     /// items. A last part with fewer items than the others is left out.

@@ -5,24 +5,28 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aws_lc_rs::digest::{SHA256, SHA384, digest};
 use cryptoki_sys::{
-    CK_MECHANISM_TYPE, CKA_CLASS, CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL,
-    CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN,
-    CKA_TOKEN, CKA_VERIFY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED,
+    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE,
+    CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKR_ATTRIBUTE_VALUE_INVALID,
+    CKR_PARAMETER_SET_NOT_SUPPORTED,
 };
-use jeton_pki::{
-    Algorithm, ED25519_NAME_PARAMS, Input, Key, ecdsa, public_key_attributes, subject_public_key,
-};
+use der::Encode;
+use der::asn1::OctetStringRef;
+use jeton_pki::certificate::Signer;
+use jeton_pki::public_key_template;
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::{Engine, Subscriber};
 use super::workers::PerThread;
 use crate::Error;
+use crate::algorithm::{Algorithm, Key};
 use crate::client::{
-    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, key_types,
-    names,
+    Access, Attribute, Doing, Failure, Module, ObjectHandle, Session, SlotId, User, key_types, names,
 };
+
+/// The name of Ed25519, `CKA_EC_PARAMS`. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts
+/// no other form.
+pub(crate) const ED25519_NAME: &[u8] = b"\x13\x0cedwards25519";
 
 /// A module with a token, logged in.
 pub struct Pkcs11 {
@@ -36,9 +40,8 @@ pub struct Pkcs11 {
 }
 
 struct Ca {
-    algorithm: &'static Algorithm,
-    mechanism: Mechanism,
-    input: Input,
+    signer: Signer,
+    signature_length: usize,
     public: ObjectHandle,
     private: Option<ObjectHandle>,
 }
@@ -61,15 +64,14 @@ impl Pkcs11 {
         self.ca.as_ref().ok_or_else(|| Error::Failed("no CA key was made".to_owned()))
     }
 
-    /// Returns the mechanism with which the module signs, and its input.
-    fn signing(&self, algorithm: &Algorithm) -> Result<(Mechanism, Input), Error> {
-        let has = |mechanism| self.mechanisms.contains(&mechanism);
-        let found = algorithm.signing.iter().find(|signing| has(signing.mechanism));
-        found.map(|signing| (Mechanism::new(signing.mechanism), signing.input)).ok_or_else(|| {
-            let wanted: Vec<_> =
-                algorithm.signing.iter().map(|one| names::mechanism(one.mechanism)).collect();
-            Error::NotAvailable(format!("no {}", wanted.join(" and no ")))
-        })
+    /// Returns how the module signs with a key.
+    fn signer(&self, key: &SubjectPublicKeyInfoOwned) -> Result<Signer, Error> {
+        let signer = Signer::of(&key.to_der()?)?;
+        if self.mechanisms.contains(&signer.mechanism.kind) {
+            Ok(signer)
+        } else {
+            Err(lacks(signer.mechanism.kind))
+        }
     }
 
     /// Generates a key pair in this thread's session. Modules accept different forms of the curve.
@@ -80,8 +82,15 @@ impl Pkcs11 {
         token: bool,
         id: &[u8],
     ) -> Result<(ObjectHandle, ObjectHandle), Error> {
-        let mechanism = Mechanism::new(algorithm.generation);
-        let variants = key_parameters(algorithm);
+        let key_type = algorithm.key_type()?;
+        let mechanism = key_type.mechanism;
+        if !self.mechanisms.contains(&mechanism.kind) {
+            return Err(lacks(mechanism.kind));
+        }
+        let mut variants = vec![key_type.parameters];
+        if algorithm.key == Key::Ed25519 {
+            variants.push(vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME)]);
+        }
         let session = self.sessions.mine();
         let first = self.variant.load(Ordering::Relaxed).min(variants.len() - 1);
         let mut refused = None;
@@ -115,11 +124,10 @@ impl Pkcs11 {
         key: ObjectHandle,
     ) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let session = self.sessions.mine();
-        let info = subject_public_key(algorithm, |kind, capacity| {
+        algorithm.public_key(|kind, capacity| {
             let read = session.attribute_within(key, kind, capacity);
             read.doing(|| format!("reading {} of a public key", names::attribute(kind)))
-        });
-        Ok(info?)
+        })
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, Vec<ObjectHandle>> {
@@ -130,14 +138,11 @@ impl Pkcs11 {
 
 impl Engine for Pkcs11 {
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
-        if !self.mechanisms.contains(&algorithm.generation) {
-            return Err(lacks(algorithm));
-        }
-        let (mechanism, input) = self.signing(algorithm)?;
         self.variant.store(0, Ordering::Relaxed);
         let (public, private) = self.generate(algorithm, true, b"jeton-pipeline-ca")?;
         let key = self.public_key(algorithm, public)?;
-        self.ca = Some(Ca { algorithm, mechanism, input, public, private: Some(private) });
+        let (signer, signature_length) = (self.signer(&key)?, algorithm.signature_length());
+        self.ca = Some(Ca { signer, signature_length, public, private: Some(private) });
         Ok(key)
     }
 
@@ -146,21 +151,14 @@ impl Engine for Pkcs11 {
         algorithm: &'static Algorithm,
         key: &SubjectPublicKeyInfoOwned,
     ) -> Result<(), Error> {
-        let (mechanism, input) = self.signing(algorithm)?;
+        let (signer, signature_length) = (self.signer(key)?, algorithm.signature_length());
         let mut refused = None;
-        for attributes in public_key_attributes(algorithm, key.subject_public_key.raw_bytes())? {
-            let mut template = vec![
-                Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY),
-                Attribute::number(CKA_KEY_TYPE, algorithm.key_type),
-                Attribute::flag(CKA_TOKEN, false),
-                Attribute::flag(CKA_VERIFY, true),
-            ];
-            template.extend(attributes);
+        for template in public_key_forms(key)? {
             let created = self.sessions.mine().create_object(&template);
             match created.doing(|| format!("importing the CA's {} public key", algorithm.name)) {
                 Ok(public) => {
                     self.made().push(public);
-                    self.ca = Some(Ca { algorithm, mechanism, input, public, private: None });
+                    self.ca = Some(Ca { signer, signature_length, public, private: None });
                     return Ok(());
                 }
                 Err(failure) => refused = refused.or(Some(failure)),
@@ -173,42 +171,20 @@ impl Engine for Pkcs11 {
         let ca = self.ca()?;
         let key = ca.private.ok_or_else(|| Error::Failed("the CA's key only verifies".to_owned()))?;
         let session = self.sessions.mine();
-        let mut signature = vec![0; ca.algorithm.signature_length];
-        let length = with_input(ca.input, message, |data| {
-            session.sign_init(&ca.mechanism, key)?;
-            session.sign(data, &mut signature)
-        })?;
+        let mut signature = vec![0; ca.signature_length];
+        let digest = ca.signer.digest_of(message);
+        session.sign_init(&ca.signer.mechanism, key)?;
+        let length = session.sign(digest.as_ref().map_or(message, AsRef::as_ref), &mut signature)?;
         signature.truncate(length);
-        match ca.algorithm.key {
-            Key::P256 | Key::P384 => Ok(ecdsa::to_der(&signature)?),
-            _ => Ok(signature),
-        }
+        Ok(ca.signer.encoded(signature)?)
     }
 
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error> {
         let ca = self.ca()?;
-        let fixed;
-        let signature = match ca.algorithm.key {
-            Key::P256 | Key::P384 => match ecdsa::from_der(signature, ca.algorithm.signature_length) {
-                Some(pair) => {
-                    fixed = pair;
-                    fixed.as_slice()
-                }
-                None => return Ok(false),
-            },
-            _ => signature,
-        };
-        let session = self.sessions.mine();
-        Ok(with_input(ca.input, message, |data| {
-            session.verify_init(&ca.mechanism, ca.public)?;
-            session.verify(data, signature)
-        })?)
+        Ok(ca.signer.verify(&self.sessions.mine(), ca.public, message, signature)?)
     }
 
     fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error> {
-        if !self.mechanisms.contains(&algorithm.generation) {
-            return Err(lacks(algorithm));
-        }
         let (public, _private) = self.generate(algorithm, false, b"jeton-subscriber")?;
         Ok(Subscriber { public_key: self.public_key(algorithm, public)? })
     }
@@ -223,35 +199,27 @@ impl Engine for Pkcs11 {
     }
 }
 
-/// Returns the error of a module that cannot generate a key of this algorithm.
-fn lacks(algorithm: &Algorithm) -> Error {
-    Error::NotAvailable(format!("no {}", names::mechanism(algorithm.generation)))
+/// Returns the error of a module without a mechanism.
+fn lacks(mechanism: CK_MECHANISM_TYPE) -> Error {
+    Error::NotAvailable(format!("no {}", names::mechanism(mechanism)))
 }
 
-fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) -> T {
-    match input {
-        Input::Message => call(message),
-        Input::Sha256 => call(digest(&SHA256, message).as_ref()),
-        Input::Sha384 => call(digest(&SHA384, message).as_ref()),
+/// Returns templates that create a public key object, the form of the specification first.
+fn public_key_forms(key: &SubjectPublicKeyInfoOwned) -> Result<Vec<Vec<Attribute>>, Error> {
+    let mut template = public_key_template(key)?;
+    template.extend([Attribute::flag(CKA_TOKEN, false), Attribute::flag(CKA_VERIFY, true)]);
+    let mut forms = vec![template.clone()];
+    if template.contains(&Attribute::bytes(CKA_EC_PARAMS, key_types::ED25519)) {
+        // Implementations of PKCS#11 3.0 encode the Edwards point raw or in DER. Version 3.1 says
+        // raw.
+        let point = OctetStringRef::new(key.subject_public_key.raw_bytes())?.to_der()?;
+        template.retain(|attribute| ![CKA_EC_PARAMS, CKA_EC_POINT].contains(&attribute.kind));
+        template.push(Attribute::bytes(CKA_EC_POINT, point));
+        for curve in [key_types::ED25519, ED25519_NAME] {
+            forms.push([&template[..], &[Attribute::bytes(CKA_EC_PARAMS, curve)]].concat());
+        }
     }
-}
-
-/// Returns the attributes of a public key template that depend on the algorithm. There are several
-/// variants if modules differ. The specification's variant is first.
-fn key_parameters(algorithm: &Algorithm) -> Vec<Vec<Attribute>> {
-    match algorithm.key {
-        Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, key_types::P256)]],
-        Key::P384 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, key_types::P384)]],
-        Key::Ed25519 => vec![
-            vec![Attribute::bytes(CKA_EC_PARAMS, key_types::ED25519)],
-            vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)],
-        ],
-        Key::MlDsa(set) | Key::SlhDsa(set) => vec![vec![Attribute::number(CKA_PARAMETER_SET, set)]],
-        Key::Rsa(bits) => vec![vec![
-            Attribute::number(CKA_MODULUS_BITS, bits),
-            Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
-        ]],
-    }
+    Ok(forms)
 }
 
 fn public_template(token: bool, id: &[u8], parameters: &[Attribute]) -> Vec<Attribute> {

@@ -32,15 +32,11 @@ const STEADY_SECONDS: f64 = 4.0;
 /// The size of the batch before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
 
-/// Runs the turns of a module.
 pub trait Runner<W: Work> {
-    /// Returns the module's name in the report.
     fn name(&self) -> &str;
-    /// Does the work of a turn once.
     fn run(&mut self, turn: &W) -> Answer<W::Sample>;
 }
 
-/// The result of a turn.
 #[derive(Clone, Debug)]
 pub enum Answer<S> {
     /// The values that the run measured.
@@ -73,29 +69,23 @@ pub struct Plan<W> {
     pub steady_runs: usize,
 }
 
-/// Work with one algorithm.
 #[derive(Clone, Debug)]
 pub struct Group<W> {
-    /// The turn before the measurement.
     pub warm_up: W,
-    /// The work to measure.
     pub work: Vec<W>,
 }
 
 impl<W> Plan<W> {
-    /// Returns the number of pieces of work.
     pub fn len(&self) -> usize {
         self.groups.iter().map(|group| group.work.len()).sum()
     }
 
-    /// Returns whether there is no work.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Plan<Turn> {
-    /// Plans a batch of each size for each algorithm.
     pub fn batches(algorithms: &[String], sizes: &[u64], min_seconds: f64) -> Self {
         let group = |algorithm: &String| {
             let batch = |size| Turn { algorithm: algorithm.clone(), size, round: 0 };
@@ -115,32 +105,25 @@ impl Plan<Turn> {
     }
 }
 
-/// Watches a measurement.
 pub trait Watcher<W: Work> {
-    /// A turn begins.
     fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), crate::Error>;
-    /// A module is done with a piece of work. An error ends the measurement.
-    fn measured(&mut self, measured: &W::Measured) -> Result<(), crate::Error>;
+    fn ran(&mut self, module: &str, turn: &W, round: usize, sample: &W::Sample) -> Result<(), crate::Error>;
     /// All modules are done with a piece of work.
     fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
     fn interrupted(&self) -> bool;
 }
 
-/// The result of a module.
 #[derive(Debug)]
 pub struct Outcome<W: Work> {
     /// The module's description of itself, if it was loaded.
     pub description: Option<ModuleDescription>,
-    /// The summary of each piece of work.
     pub measured: Vec<W::Measured>,
     /// Algorithms that the module lacks, and the reason.
     pub not_available: Vec<(String, String)>,
     /// Failures, each with its turn.
     pub failures: Vec<(Option<W>, String)>,
-    /// Notes that are not failures.
     pub notes: Vec<String>,
 }
 
@@ -161,13 +144,10 @@ impl<W: Work> Default for Outcome<W> {
 pub struct MeasuredBatch {
     /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
-    /// The batch size.
     pub size: u64,
-    /// The number of measured runs.
     pub runs: usize,
     /// The seconds of each stage, in the order of [`STAGES`].
     pub seconds: Vec<Interval>,
-    /// The seconds of all stages of a run.
     pub total: Interval,
     /// How much the totals of the runs differ: the range without the fastest and the slowest tenth,
     /// divided by the median.
@@ -181,11 +161,9 @@ pub struct MeasuredBatch {
     pub total_ratio: Option<Ratio>,
 }
 
-/// A module of the measurement with its result.
 pub struct Participant<R, W: Work> {
     /// The module. `None` after it was lost, or if it could not be started.
     pub runner: Option<R>,
-    /// Its result.
     pub outcome: Outcome<W>,
 }
 
@@ -261,7 +239,7 @@ fn measure_work<W: Work, R: Runner<W>>(
             let start = Instant::now();
             let sample = run_turn(&mut participants[index], &turn, watcher);
             if let Some(sample) = &sample {
-                watcher.ran(&name(&participants[index]), &turn, sample)?;
+                watcher.ran(&name(&participants[index]), &turn, round, sample)?;
             }
             if sample.is_none() {
                 active.retain(|one| *one != index);
@@ -278,10 +256,7 @@ fn measure_work<W: Work, R: Runner<W>>(
             BASELINE => work.summarise(&baseline, None),
             _ => work.summarise(&runs[index].rounds, Some(&baseline)),
         };
-        if let Some(measured) = measured {
-            watcher.measured(&measured)?;
-            participant.outcome.measured.push(measured);
-        }
+        participant.outcome.measured.extend(measured);
     }
     Ok(())
 }
@@ -322,6 +297,7 @@ impl Work for Turn {
     type Measured = MeasuredBatch;
 
     const ROLE: crate::role::Role = crate::role::Role::Pipeline;
+    const SCENARIO: &'static str = "pipeline";
 
     fn algorithm(&self) -> &str {
         &self.algorithm
@@ -404,11 +380,7 @@ mod tests {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
-        fn ran(&mut self, _: &str, _: &Turn, _: &Times) -> Result<(), crate::Error> {
-            Ok(())
-        }
-
-        fn measured(&mut self, _: &MeasuredBatch) -> Result<(), crate::Error> {
+        fn ran(&mut self, _: &str, _: &Turn, _: usize, _: &Times) -> Result<(), crate::Error> {
             Ok(())
         }
 

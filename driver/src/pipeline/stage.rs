@@ -41,7 +41,6 @@ pub enum Stage {
 
 /// A row of [`STAGES`].
 pub struct StageRow {
-    /// The stage.
     pub stage: Stage,
     /// Its name.
     pub name: &'static str,
@@ -51,7 +50,6 @@ pub struct StageRow {
     pub place: Place,
 }
 
-/// What a stage handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
     /// One item for each certificate.
@@ -60,10 +58,8 @@ pub enum Items {
     One,
 }
 
-/// Where a stage works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It calls the module.
     Module,
     /// It never calls the module, so its time says nothing about the module.
     Tool,
@@ -83,7 +79,6 @@ pub struct StageTimes {
 /// The times of one run: of each stage, in the order of [`STAGES`].
 pub type Times = [StageTimes; STAGES.len()];
 
-/// All stages, in the order of the tables that the tool prints.
 pub const STAGES: [StageRow; 15] = [
     row(Stage::CaSelfSign, "ca_self_sign", Items::One, Place::Module),
     row(Stage::CertGen, "cert_gen", Items::Certificates, Place::Module),
@@ -106,7 +101,6 @@ const fn row(stage: Stage, name: &'static str, items: Items, place: Place) -> St
     StageRow { stage, name, items, place }
 }
 
-/// Measures the stages of one run.
 #[derive(Debug, Default)]
 pub struct Clock(Times);
 
@@ -119,12 +113,10 @@ impl Clock {
         result
     }
 
-    /// Records the times of the parts of `stage`.
     pub fn divide(&mut self, stage: Stage, parts: Vec<f64>) {
         self.0[stage as usize].parts = parts;
     }
 
-    /// Returns the times of all stages.
     pub fn times(self) -> Times {
         self.0
     }

@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use der::{Decode, Encode};
-use jeton_pki::{Algorithm, Signed, ocsp_payload};
+use jeton_pki::certificate::Signer;
+use jeton_pki::{Signed, ocsp_payload};
 use rayon::prelude::*;
 use spki::AlgorithmIdentifierRef;
 use x509_cert::Certificate;
@@ -14,12 +15,12 @@ use super::database::{Batch, Database, Row, Table};
 use super::engine::Engine;
 use super::parts::{InParts, in_parts};
 use crate::Error;
+use crate::algorithm::Algorithm;
 use crate::error::Document;
 
 /// The result of `jeton-driver verify-db` for a batch.
 #[derive(Debug)]
 pub struct Verdict {
-    /// The batch.
     pub batch: Batch,
     /// The number of documents that verify.
     pub good: usize,
@@ -36,11 +37,10 @@ pub fn verify_database(path: &Path, engine: &mut dyn Engine) -> Result<Vec<Verdi
 }
 
 fn verify_batch(database: &Database, engine: &mut dyn Engine, batch: Batch) -> Result<Verdict, Error> {
-    let algorithm = match import_ca(engine, &batch) {
-        Ok(algorithm) => algorithm,
+    let expected = match import_ca(engine, &batch) {
+        Ok(expected) => expected,
         Err(error) => return Ok(Verdict { batch, good: 0, failures: vec![error] }),
     };
-    let expected = algorithm.signature.to_owned().to_der()?;
     let mut results = Vec::new();
     let tables = [
         (Table::Certificates, Document::Certificate),
@@ -58,25 +58,25 @@ fn verify_batch(database: &Database, engine: &mut dyn Engine, batch: Batch) -> R
     Ok(Verdict { batch, good: all - failures.len(), failures })
 }
 
-fn import_ca(engine: &mut dyn Engine, batch: &Batch) -> Result<&'static Algorithm, Error> {
+/// Imports the key of the CA. Returns the algorithm of its signatures in DER.
+fn import_ca(engine: &mut dyn Engine, batch: &Batch) -> Result<Vec<u8>, Error> {
     let certificate = Certificate::from_der(&batch.ca_certificate)?;
     let key = &certificate.tbs_certificate.subject_public_key_info;
     let algorithm = Algorithm::of_public_key(key)
         .ok_or_else(|| Error::Failed(format!("the CA's key algorithm {} is unknown", key.algorithm.oid)))?;
     engine.import_ca(algorithm, key)?;
-    Ok(algorithm)
+    Ok(Signer::of(&key.to_der()?)?.algorithm.to_der()?)
 }
 
 /// Verifies all documents of a stage in parallel. Reports the failure with the lowest serial
-/// number.
+/// number. `expected` is the algorithm of their signatures in DER.
 pub(super) fn verify_all(
     engine: &dyn Engine,
-    algorithm: &Algorithm,
+    expected: &[u8],
     document: Document,
     rows: &[Row],
 ) -> Result<InParts<()>, Error> {
-    let expected = algorithm.signature.to_owned().to_der()?;
-    in_parts(rows, |row| verify_one(engine, &expected, document, row))
+    in_parts(rows, |row| verify_one(engine, expected, document, row))
 }
 
 /// Verifies one stored document. `expected` is the algorithm of its signature in DER.
@@ -89,8 +89,8 @@ fn verify_one(
     let serial = *serial;
     let malformed = |reason: String| Error::Malformed { document, serial, reason };
     let der = match document {
-        Document::Certificate | Document::Crl => der.as_slice(),
-        Document::OcspResponse => ocsp_payload(der).map_err(|error| malformed(error.to_string()))?,
+        Document::Certificate | Document::Crl => der,
+        Document::OcspResponse => &ocsp_payload(der).map_err(|error| malformed(error.to_string()))?,
     };
     let signed = Signed::parse(der).map_err(|error| malformed(error.to_string()))?;
     if signed.algorithm != expected {

@@ -6,24 +6,48 @@ use std::io::{self, Write};
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
 use jeton_laboratory::{Interval, Ratio, Table, paragraph};
 
+use serde::Serialize;
+
 use super::{ModuleReport, Report};
-use crate::about::module_text;
 use crate::pipeline::{Items, MeasuredBatch, STAGES};
 use crate::results::Comparison;
 use crate::selection::{DIRECTLY, shown};
 
+#[derive(Debug, Serialize)]
+pub struct Settings {
+    /// The stages. The times of each batch are in the same order.
+    pub stages: Vec<&'static str>,
+    /// The CA algorithms that the user asked for.
+    pub algorithms: Vec<String>,
+    /// The batch sizes that the user asked for.
+    pub sizes: Vec<u64>,
+    /// Threads of the parallel stages.
+    pub threads: usize,
+    /// The number of RSA subscriber key pairs of a batch. 0 means one for each certificate.
+    pub rsa_key_pool: u64,
+}
+
+type BatchReport = Report<MeasuredBatch, Settings>;
+type Module = ModuleReport<MeasuredBatch>;
+
+impl Module {
+    fn batch(&self, algorithm: &str, size: u64) -> Option<&MeasuredBatch> {
+        self.measured.iter().find(|batch| batch.algorithm == algorithm && batch.size == size)
+    }
+
+    fn lacks(&self, algorithm: &str) -> bool {
+        self.not_available.iter().any(|(lacking, _)| lacking == algorithm)
+    }
+}
+
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
 /// one table for each module.
-pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-    let plural = if report.threads == 1 { "" } else { "s" };
-    writeln!(out, "{}, {} thread{plural}", report.about.machine, report.threads)?;
-    for module in &report.modules {
-        if let Some(about) = &module.description {
-            writeln!(out, "{}: {}", shown(&module.name), module_text(about))?;
-        }
-    }
-    for algorithm in &report.algorithms {
-        for size in &report.sizes {
+pub fn print(report: &BatchReport, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let plural = if report.settings.threads == 1 { "" } else { "s" };
+    writeln!(out, "{}, {} thread{plural}", report.about.machine, report.settings.threads)?;
+    report.print_modules(out)?;
+    for algorithm in &report.settings.algorithms {
+        for size in &report.settings.sizes {
             print_batch(report, algorithm, *size, columns, out)?;
         }
     }
@@ -31,7 +55,7 @@ pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io
 }
 
 fn print_batch(
-    report: &Report,
+    report: &BatchReport,
     algorithm: &str,
     size: u64,
     columns: Option<usize>,
@@ -70,7 +94,7 @@ fn print_batch(
     Ok(())
 }
 
-fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size: u64) -> Table {
+fn batch_table(report: &BatchReport, modules: &[&Module], algorithm: &str, size: u64) -> Table {
     let mut table = Table::new(1, header(report, modules));
     for (index, row) in STAGES.iter().enumerate() {
         let items = match row.items {
@@ -103,7 +127,7 @@ pub fn comparison(compared: &[Comparison]) -> String {
         table.add([
             shown(&cell.module).to_owned(),
             cell.algorithm.clone(),
-            cell.stage.clone(),
+            cell.stage.to_owned(),
             cell.size.to_string(),
             time(one.before.value),
             time(one.after.value),
@@ -114,7 +138,7 @@ pub fn comparison(compared: &[Comparison]) -> String {
     table.terminal(None)
 }
 
-fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<String> {
+fn header(report: &BatchReport, modules: &[&Module]) -> Vec<String> {
     let mut cells = vec!["stage".to_owned()];
     for module in modules {
         cells.push(format!("{}\ntime", shown(&module.name)));
@@ -143,7 +167,7 @@ pub(crate) fn ratio_cells(ratio: Option<Ratio>) -> [String; 3] {
         .map_or_else(Default::default, |one| [time(one.figure), time(one.baseline), ratio_text(one.quotient)])
 }
 
-fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn print_notes(report: &BatchReport, out: &mut dyn Write) -> io::Result<()> {
     let text = format!(
         "undisturbed: of the parts of a stage, those count that no other program slowed. ratio: the undisturbed \
          time of the module, divided by that of the baseline (AWS-LC called directly) in the same rounds; ~: its \
@@ -151,34 +175,13 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         WIDE * 100.0
     );
     writeln!(out, "\n{}", paragraph(&text))?;
-    if report.algorithms.iter().any(|name| has_rsa_subscribers(name)) {
-        writeln!(out, "RSA: {}", rsa_keys(report.rsa_key_pool))?;
+    if report.settings.algorithms.iter().any(|name| has_rsa_subscribers(name)) {
+        writeln!(out, "RSA: {}", rsa_keys(report.settings.rsa_key_pool))?;
     }
-    if !report.absent.is_empty() {
-        writeln!(out, "not on this machine: {}", report.absent.join(", "))?;
-    }
-    for module in &report.modules {
-        for lack in &module.not_available {
-            writeln!(out, "n/a: {} has {} for {}", shown(&module.name), lack.reason, lack.algorithm)?;
-        }
-        for note in &module.notes {
-            writeln!(out, "note: {}: {note}", shown(&module.name))?;
-        }
-    }
-    if report.interrupted {
-        writeln!(out, "interrupted: the last sizes are missing or have few runs")?;
-    }
-    for module in &report.modules {
-        for failure in &module.failures {
-            let algorithm = failure.algorithm.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
-            let size = failure.size.map(|size| format!(", batch of {size}")).unwrap_or_default();
-            writeln!(out, "FAILED: {}{algorithm}{size}: {}", shown(&module.name), failure.message)?;
-        }
-    }
-    Ok(())
+    report.print_notes(out)
 }
 
-fn is_baseline(report: &Report, module: &ModuleReport) -> bool {
+fn is_baseline(report: &BatchReport, module: &Module) -> bool {
     report.baseline().is_some_and(|baseline| std::ptr::eq(baseline, module))
 }
 

@@ -9,40 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A type of server key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyKind {
-    /// RSA with 2048 bits.
     Rsa2048,
-    /// ECDSA on P-256.
     P256,
-    /// ECDSA on P-384.
     P384,
-    /// Ed25519.
     Ed25519,
-    /// ML-DSA-65.
     MlDsa65,
 }
 
-/// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TlsVersion {
-    /// TLS 1.2.
     #[serde(rename = "1.2")]
     V12,
-    /// TLS 1.3.
     #[serde(rename = "1.3")]
     V13,
 }
 
-/// A key exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exchange {
-    /// X25519.
     X25519,
-    /// X25519 and ML-KEM-768 together.
     X25519MlKem768,
 }
 
@@ -83,18 +71,16 @@ fn name_of<T: Copy + PartialEq, const N: usize>(all: &[Named<T>; N], value: T) -
 }
 
 impl KeyKind {
-    /// Reads a name.
     pub fn parse(name: &str) -> Result<Self, Error> {
         named("key", &KEYS, name)
     }
 
-    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         name_of(&KEYS, self)
     }
 
     /// Returns the name in `key generate --type`, which [`jeton_pki::key_type::KeyType`] and
-    /// [`jeton_pki::Algorithm`] read.
+    /// [`crate::algorithm::Algorithm`] read.
     pub(super) fn key_type(self) -> &'static str {
         match self {
             Self::Rsa2048 => "rsa:2048",
@@ -120,12 +106,10 @@ impl KeyKind {
 }
 
 impl TlsVersion {
-    /// Reads a name.
     pub fn parse(name: &str) -> Result<Self, Error> {
         named("version of TLS", &VERSIONS, name)
     }
 
-    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         name_of(&VERSIONS, self)
     }
@@ -139,12 +123,10 @@ impl TlsVersion {
 }
 
 impl Exchange {
-    /// Reads a name.
     pub fn parse(name: &str) -> Result<Self, Error> {
         named("key exchange", &EXCHANGES, name)
     }
 
-    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         name_of(&EXCHANGES, self)
     }
@@ -158,12 +140,10 @@ impl Exchange {
 }
 
 impl Resumption {
-    /// Reads a name.
     pub fn parse(name: &str) -> Result<Self, Error> {
         named("kind of handshake", &RESUMPTIONS, name)
     }
 
-    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         name_of(&RESUMPTIONS, self)
     }
@@ -185,7 +165,7 @@ mod tests {
             assert_eq!(KeyKind::parse(name).expect("it is in the table"), key);
             assert_eq!(key.name(), name);
             assert!(jeton_pki::key_type::KeyType::parse(key.key_type()).is_ok());
-            assert!(jeton_pki::Algorithm::named(key.key_type()).is_ok());
+            assert!(crate::algorithm::Algorithm::named(key.key_type()).is_ok());
         }
         let error = KeyKind::parse("rsa1").expect_err("it is not in the table").to_string();
         assert_eq!(error, "unknown key \"rsa1\"; known are rsa2048, p256, p384, ed25519, ml-dsa-65");

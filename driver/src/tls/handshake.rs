@@ -27,12 +27,9 @@ pub(super) struct Pair {
     resumption: Resumption,
 }
 
-/// The time of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
-    /// The time of the client.
     pub(super) client: Duration,
-    /// The time of the server.
     pub(super) server: Duration,
 }
 

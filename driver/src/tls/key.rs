@@ -18,21 +18,21 @@ use cryptoki_sys::{
 use der::Encode;
 use jeton_pki::certificate::{self, Holder, Role, Signer};
 use jeton_pki::key_type::KeyType;
-use jeton_pki::{Algorithm, ED25519_NAME_PARAMS, subject_public_key};
 use jeton_rustls::{Find, Token};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
 
 use super::case::KeyKind;
 use crate::Error;
+use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
+use crate::pipeline::ED25519_NAME;
 
 /// The name in the certificates.
 pub(super) const NAME: &str = "localhost";
 const LABEL: &[u8] = b"jeton-tls";
 const DAYS: u32 = 7;
 
-/// Generates a key in memory.
 pub(super) fn in_memory(kind: KeyKind) -> Result<CertifiedKey, Error> {
     let pkcs8 = pkcs8(kind).map_err(|Unspecified| Error::InProcess("generating a key pair"))?;
     let der = PrivatePkcs8KeyDer::from(pkcs8).into();
@@ -64,7 +64,6 @@ pub(super) struct TokenKeys {
 }
 
 impl TokenKeys {
-    /// Logs in to a token.
     pub(super) fn open(module: &Module, slot: SlotId, pin: &str) -> Result<Self, Error> {
         let session = module.open_session(slot, Access::ReadWrite)?;
         session.login(User::User, Some(pin))?;
@@ -72,7 +71,6 @@ impl TokenKeys {
         Ok(Self { token, session, mechanisms: module.mechanisms(slot)?, made: Vec::new() })
     }
 
-    /// Generates a key in the token.
     pub(super) fn generate(&mut self, kind: KeyKind) -> Result<CertifiedKey, Error> {
         let mut key_type = KeyType::parse(kind.key_type())?;
         let mechanism = key_type.mechanism.kind;
@@ -82,7 +80,7 @@ impl TokenKeys {
         let (public, private) = match self.pair(&key_type) {
             // SoftHSMv2 before 2.7 accepts only the name of the curve, not its OID.
             Err(_) if kind == KeyKind::Ed25519 => {
-                key_type.parameters = vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)];
+                key_type.parameters = vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME)];
                 self.pair(&key_type)?
             }
             pair => pair?,
@@ -90,7 +88,7 @@ impl TokenKeys {
         self.made.extend([public, private]);
         let key = self.token.signing_key_of(private).map_err(token_error)?;
         let read = |kind, most| self.session.attribute_within(public, kind, most);
-        let info = subject_public_key(Algorithm::named(kind.key_type())?, read)?.to_der()?;
+        let info = Algorithm::named(kind.key_type())?.public_key(read)?.to_der()?;
         certified(kind, key, &info)
     }
 

@@ -24,22 +24,16 @@ const TURN: f64 = 0.05;
 /// The values of the options. Every combination that exists is a case.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The types of the server's key.
     pub keys: Vec<KeyKind>,
-    /// The versions of TLS.
     pub versions: Vec<TlsVersion>,
-    /// The key exchanges.
     pub exchanges: Vec<Exchange>,
-    /// Full and resumed handshakes.
     pub handshakes: Vec<Resumption>,
-    /// Numbers of threads.
     pub threads: Vec<usize>,
     /// The least time of the turns of each server, for each case.
     pub min_seconds: f64,
 }
 
 impl Options {
-    /// Returns the largest number of threads.
     pub fn most_threads(&self) -> usize {
         self.threads.iter().max().copied().unwrap_or_default()
     }
@@ -75,22 +69,16 @@ impl Options {
 /// A combination of key, version, key exchange, kind of handshake and number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// The server's key.
     pub key: KeyKind,
-    /// The version of TLS.
     pub version: TlsVersion,
-    /// The key exchange.
     pub exchange: Exchange,
-    /// Full or resumed.
     pub handshake: Resumption,
-    /// The number of threads.
     pub threads: usize,
 }
 
 /// Asks a child for one turn of each server of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseTurn {
-    /// The case.
     pub case: Case,
     /// The intended length of a turn in seconds.
     pub seconds: f64,
@@ -111,6 +99,7 @@ impl Work for CaseTurn {
     type Measured = MeasuredCase;
 
     const ROLE: Role = Role::Tls;
+    const SCENARIO: &'static str = "tls";
 
     fn algorithm(&self) -> &str {
         self.case.key.name()
@@ -135,28 +124,29 @@ impl Work for CaseTurn {
             token: Side::of(rounds.iter().map(|round| &round.token).collect())?,
         })
     }
+
+    fn can_be_drawn(case: &MeasuredCase) -> bool {
+        let is_time = |seconds: f64| (1e-12..1e9).contains(&seconds);
+        let side = |side: &Side| {
+            is_time(side.server.value) && side.latency.curve.iter().all(|(_, seconds)| is_time(*seconds))
+        };
+        let Ratio { figure, baseline, .. } = case.ratio;
+        is_time(figure) && is_time(baseline) && side(&case.memory) && side(&case.token)
+    }
 }
 
-/// A value for each server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sides<T> {
-    /// The server with its key in memory.
     pub memory: T,
-    /// The server with its key in the token.
     pub token: T,
 }
 
-/// The result of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredCase {
-    /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// The number of rounds.
     pub rounds: usize,
-    /// The server with its key in memory.
     pub memory: Side,
-    /// The server with its key in the token.
     pub token: Side,
     /// Handshakes per second with the key in the token, divided by those with the key in memory in
     /// the same round. Both rates leave out the slowest tenth of the turn's handshakes, which other
@@ -164,10 +154,8 @@ pub struct MeasuredCase {
     pub ratio: Ratio,
 }
 
-/// The measurements of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Side {
-    /// The number of handshakes.
     pub handshakes: usize,
     /// Handshakes per second of the time that a thread spends in the server.
     pub server: Interval,
@@ -183,15 +171,10 @@ pub struct Side {
 /// The distribution of the times of single handshakes, in seconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latency {
-    /// The median.
     pub p50: f64,
-    /// The 90th percentile.
     pub p90: f64,
-    /// The 99th percentile.
     pub p99: f64,
-    /// The 99.9th percentile.
     pub p999: f64,
-    /// The longest time.
     pub max: f64,
     /// Points `(number, seconds)` of the distribution: on average, one in `number` handshakes takes
     /// at least `seconds`.

@@ -6,59 +6,23 @@ use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
 use jeton_laboratory::{Table, paragraph};
 use serde::Serialize;
 
-use super::measure::{CaseTurn, MeasuredCase};
-use crate::about::{About, module_text};
-use crate::pipeline::{ModuleDescription, Outcome};
+use super::measure::MeasuredCase;
+use crate::about::module_text;
+use crate::report::Report;
 
-/// A measurement, and the machine on which it ran.
+/// A measurement of one module.
+pub type TlsReport = Report<MeasuredCase, Settings>;
+
 #[derive(Debug, Serialize)]
-pub struct Report {
-    /// The machine, the command and the tool.
-    #[serde(flatten)]
-    pub about: About,
-    /// The version of the TLS library.
+pub struct Settings {
     pub rustls: &'static str,
-    /// The name of the module.
-    pub module: String,
-    /// The module's description of itself. `None` if both keys are in memory.
-    pub description: Option<ModuleDescription>,
-    /// The results.
-    pub cases: Vec<MeasuredCase>,
-    /// Keys that the module lacks, with the reason.
-    pub not_available: Vec<(String, String)>,
-    /// True if the user ended the measurement early.
-    pub interrupted: bool,
 }
 
 /// The version of rustls. A test compares it with Cargo.lock.
-const RUSTLS: &str = "0.23.46";
-
-impl Report {
-    /// Starts a report of this machine.
-    pub fn new(module: String) -> Self {
-        Self {
-            about: About::this(),
-            rustls: RUSTLS,
-            module,
-            description: None,
-            cases: Vec::new(),
-            not_available: Vec::new(),
-            interrupted: false,
-        }
-    }
-
-    /// Adds the results.
-    pub fn add(&mut self, outcome: Outcome<CaseTurn>, interrupted: bool) {
-        self.about.end();
-        self.description = outcome.description;
-        self.cases = outcome.measured;
-        self.not_available = outcome.not_available;
-        self.interrupted = interrupted;
-    }
-}
+pub const RUSTLS: &str = "0.23.46";
 
 /// Returns the numbers of threads of these cases in ascending order.
-pub(crate) fn threads(cases: &[MeasuredCase]) -> Vec<usize> {
+pub(crate) fn threads(cases: &[&MeasuredCase]) -> Vec<usize> {
     let mut threads: Vec<_> = cases.iter().map(|one| one.case.threads).collect();
     threads.sort_unstable();
     threads.dedup();
@@ -113,32 +77,31 @@ const LATENCIES: [Column; 5] = [
 ];
 
 /// Prints two tables for each number of threads, and the notes below them.
-pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+pub fn print(report: &TlsReport, out: &mut dyn Write) -> io::Result<()> {
     let [before, after] = &report.about.load;
     writeln!(out, "{}, load {before}, then {after}", report.about.machine)?;
-    writeln!(out, "rustls {} with aws-lc-rs", report.rustls)?;
-    match &report.description {
-        Some(about) => writeln!(out, "{}: {}", report.module, module_text(about))?,
-        None => writeln!(out, "{}: both keys are in memory", report.module)?,
+    writeln!(out, "rustls {} with aws-lc-rs", report.settings.rustls)?;
+    for module in &report.modules {
+        let in_memory = || "both keys are in memory".to_owned();
+        writeln!(
+            out,
+            "{}: {}",
+            module.name,
+            module.description.as_ref().map_or_else(in_memory, module_text)
+        )?;
     }
-    for threads in threads(&report.cases) {
-        let cases: Vec<_> = report.cases.iter().filter(|one| one.case.threads == threads).collect();
+    let measured: Vec<_> = report.modules.iter().flat_map(|module| &module.measured).collect();
+    for threads in threads(&measured) {
+        let cases: Vec<_> = measured.iter().copied().filter(|one| one.case.threads == threads).collect();
         let plural = if threads == 1 { "thread" } else { "threads" };
         writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time)")?;
         writeln!(out, "{}", table(&cases, &RATES))?;
         writeln!(out, "{threads} {plural}: the server's time for one handshake")?;
         writeln!(out, "{}", table(&cases, &LATENCIES))?;
     }
-    let all: Vec<_> = report.cases.iter().collect();
-    let text = format!("{} client: the client's rate (median).", explanation(&all));
+    let text = format!("{} client: the client's rate (median).", explanation(&measured));
     writeln!(out, "\n{}", paragraph(&text))?;
-    for (key, reason) in &report.not_available {
-        writeln!(out, "n/a: {} has {reason} for {key}", report.module)?;
-    }
-    if report.interrupted {
-        writeln!(out, "interrupted: the last cases are missing or have few rounds")?;
-    }
-    Ok(())
+    report.print_notes(out)
 }
 
 fn table(cases: &[&MeasuredCase], columns: &[Column]) -> String {

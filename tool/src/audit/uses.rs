@@ -14,64 +14,48 @@ const SUCCESSES: [&str; 2] = ["Ok", "Pending"];
 /// The uses in an audit log. Each list begins with the most frequent entry.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Uses {
-    /// The number of calls that the log has.
     pub calls: u64,
-    /// The number of records that the module could not write.
     pub lost_records: u64,
-    /// The number of lines that are not records.
     pub invalid_lines: u64,
-    /// The calls by function.
     pub functions: Vec<Count<Function>>,
-    /// The calls by mechanism.
     pub mechanisms: Vec<Count<MechanismName>>,
     /// The calls with a mechanism, by the keys that they name. The generation of a key is one of
     /// them.
     pub keys: Vec<Count<Key>>,
-    /// The calls by client.
     pub clients: Vec<Count<Client>>,
 }
 
 /// How often something was used.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Count<T> {
-    /// What was used.
     #[serde(flatten)]
     pub of: T,
-    /// The number of calls.
     pub calls: u64,
-    /// The number of those calls that failed.
     pub failed: u64,
 }
 
 /// A function of PKCS#11, or a command of the tool.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Function {
-    /// Its name.
     pub function: String,
 }
 
-/// A mechanism.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct MechanismName {
-    /// Its name.
     pub mechanism: String,
 }
 
 /// A key, or the keys of a token with the same label and ID, such as a key pair.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Key {
-    /// The serial number of the token.
     pub token: String,
-    /// `CKA_LABEL`
     pub label: String,
     /// `CKA_ID` in hexadecimal digits.
     pub id: String,
 }
 
-/// The program of a user.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Client {
-    /// The real user ID.
     pub uid: Option<u32>,
     /// The file name of the program.
     pub program: Option<String>,
@@ -79,7 +63,6 @@ pub struct Client {
     pub client: Option<String>,
 }
 
-/// The fields of a line that are counted.
 #[derive(Deserialize)]
 struct Record {
     uid: Option<u32>,
@@ -100,7 +83,6 @@ struct ObjectName {
     id: String,
 }
 
-/// Counts the uses in a log.
 pub fn count(log: impl BufRead) -> std::io::Result<Uses> {
     let mut uses = Uses::default();
     let (mut functions, mut mechanisms) = (Tally::default(), Tally::default());

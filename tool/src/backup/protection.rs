@@ -29,17 +29,12 @@ const LONGEST_HEADER: u64 = 256 << 10;
 /// reads the header from its start again for each line.
 const MOST_LINES: usize = 4096;
 
-/// Who can decrypt a new backup.
 pub enum Protection {
-    /// Everyone who knows the passphrase.
     Passphrase(Zeroizing<String>),
-    /// The owner of each of these keys.
     Recipients(Vec<x25519::Recipient>),
 }
 
-/// The keys that decrypt a backup.
 pub enum Keys {
-    /// A passphrase.
     Passphrase(Zeroizing<String>),
     /// X25519 keys, of which one is enough.
     Identities(Vec<Box<dyn Identity>>),

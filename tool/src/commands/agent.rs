@@ -51,7 +51,6 @@ enum What {
 }
 
 impl Agent {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let socket = self.socket.map_or_else(default_socket, Ok)?;
         let named = || Error::io(&socket);

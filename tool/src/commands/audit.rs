@@ -41,7 +41,6 @@ enum What {
 }
 
 impl Audit {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Verify { file, last } => verify(&file, last.as_deref()),

@@ -51,7 +51,6 @@ enum What {
 }
 
 impl Backup {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Create(command) => command.run(),

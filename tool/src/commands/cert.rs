@@ -48,7 +48,6 @@ enum What {
 }
 
 impl Cert {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Import(command) => command.run_certificates(),
@@ -202,7 +201,6 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         if self.subject.output.is_kept() {
             self.subject.output.text(&[])?;

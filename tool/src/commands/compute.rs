@@ -43,7 +43,6 @@ pub struct Sign {
 }
 
 impl Sign {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
@@ -77,7 +76,6 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let signature = out::input(&self.signature, 1 << 20)?;
@@ -189,7 +187,6 @@ impl Method {
 }
 
 impl Encrypt {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let (_, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
@@ -208,7 +205,6 @@ impl Encrypt {
 }
 
 impl Decrypt {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let input = out::input(&self.work.file, out::MESSAGE + ROOM)?;
         let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
@@ -265,7 +261,6 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let name = self.mechanism.to_ascii_uppercase();
         // The specification writes CKM_SHA_1, but CKM_SHA256.
@@ -298,7 +293,6 @@ pub struct Random {
 }
 
 impl Random {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let mut random = vec![0; self.bytes as usize];
         self.slot.session()?.random(&mut random)?;

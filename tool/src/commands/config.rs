@@ -24,7 +24,6 @@ enum What {
 }
 
 impl Config {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let values = token_file::configuration()?;
         match self.what {

@@ -42,7 +42,6 @@ struct Row {
 }
 
 impl Crl {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let ready = self.authority.open()?;
         ready.expect_own_key()?;

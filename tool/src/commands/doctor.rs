@@ -35,7 +35,6 @@ struct Row {
 }
 
 impl Doctor {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let known = self.pins.given()?;
         let Examination { findings, omissions } = doctor::examine(known.as_ref().map(KnownPin::login))?;

@@ -74,7 +74,6 @@ struct New {
 }
 
 impl Issue {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         if self.output.is_kept() {
             self.output.text(&[])?;
@@ -141,7 +140,6 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let entries = Register::existing(&self.list.path()?)?.entries(None)?;
         let rows: Vec<_> = entries.iter().map(IssuedRow::of).collect();
@@ -167,7 +165,6 @@ pub struct Revoke {
 }
 
 impl Revoke {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let reason = REASONS.iter().find(|(_, name)| *name == self.reason);
         let (reason, _) = reason.expect("clap accepts only the names of the table");

@@ -48,7 +48,6 @@ enum What {
 }
 
 impl Key {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Generate(command) => command.run(),

@@ -35,7 +35,6 @@ struct Row {
 }
 
 impl Mechanisms {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let module = self.module.open(None)?;
         let slot = match self.slot {

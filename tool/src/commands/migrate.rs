@@ -58,7 +58,6 @@ pub struct Migrate {
 }
 
 impl Migrate {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let library = jeton_peers::library_of(Known::Jeton.name())?;
         let old = self.old_token()?;

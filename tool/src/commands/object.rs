@@ -48,7 +48,6 @@ enum What {
 }
 
 impl Object {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::List(command) => command.run(),

@@ -53,7 +53,6 @@ pub struct Ocsp {
 }
 
 impl Ocsp {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let ready = self.authority.open()?;
         let register = authority::register(&self.authority.list, &ready)?;

@@ -35,7 +35,6 @@ enum What {
 }
 
 impl Pin {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Change(command) => command.run(),

@@ -48,7 +48,6 @@ enum What {
 }
 
 impl Token {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Init(command) => command.run(),
@@ -118,7 +117,6 @@ pub struct InitToken {
 }
 
 impl InitToken {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let label = self.label.as_deref().unwrap_or("test");
         check_label(label)?;
@@ -213,7 +211,6 @@ struct TokenRow {
 }
 
 impl ShowSlots {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let module = self.module.open(None)?;
         let rows: Vec<_> = token::slots(&module)?.iter().map(Row::of).collect();
@@ -312,7 +309,6 @@ pub struct DeleteToken {
 }
 
 impl DeleteToken {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         if self.module.name() != "jeton" {
             return Err(Error::Usage(

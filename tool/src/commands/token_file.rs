@@ -44,7 +44,6 @@ pub struct TokenInfo {
 }
 
 impl TokenInfo {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let token = self.which.open()?;
         if out::is_json() {
@@ -81,7 +80,6 @@ pub struct Reset {
 }
 
 impl Reset {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let token = self.which.open()?;
         if self.failures {
@@ -167,7 +165,6 @@ pub struct Rekey {
 }
 
 impl Rekey {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let serial = self.opened.run(token_file::rekey)?;
         let text = format!("The token with serial {serial} has a new key.");
@@ -210,7 +207,6 @@ struct ChangeSealing {
 }
 
 impl SealingKey {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let (command, change, done) = match self.what {
             SealingCommand::New { file } => {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The file name of the module.
 const MODULE: &str = "libjeton_pkcs11.so";
 
 /// Finds processes that use the token with a module file that was replaced. If there are none,

@@ -14,16 +14,13 @@ use crate::Error;
 use crate::client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, User};
 use crate::token::{self, Slot};
 
-/// How to open the old module.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct OldModule {
-    /// Its shared object.
     pub library: PathBuf,
     /// The library parameters of `C_Initialize`.
     pub parameters: Option<String>,
     /// The serial number of the token; `None` for NSS, whose token has a fixed slot.
     pub serial: Option<String>,
-    /// The user's PIN in the old store.
     pub pin: String,
     /// Whether the user named the module. If so, it must open the store.
     pub required: bool,

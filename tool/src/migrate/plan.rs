@@ -18,7 +18,6 @@ pub struct Plan {
     _held: Vec<Memory>,
 }
 
-/// The attributes of every object.
 const STORAGE: &[CK_ATTRIBUTE_TYPE] =
     &[CKA_CLASS, CKA_TOKEN, CKA_PRIVATE, CKA_MODIFIABLE, CKA_COPYABLE, CKA_DESTROYABLE, CKA_LABEL];
 
@@ -60,7 +59,6 @@ const TRUST: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_TRUST_OCSP_SIGNING,
 ];
 
-/// The attributes of every key.
 const KEY: &[CK_ATTRIBUTE_TYPE] =
     &[CKA_KEY_TYPE, CKA_ID, CKA_START_DATE, CKA_END_DATE, CKA_ALLOWED_MECHANISMS];
 
@@ -244,7 +242,6 @@ impl Plan {
         self.get(kind) == Some(&[CK_TRUE][..])
     }
 
-    /// Returns the value of an attribute of the template.
     pub(super) fn get(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<&[u8]> {
         self.template.iter().find(|one| one.kind == kind).map(|one| one.value.as_slice())
     }

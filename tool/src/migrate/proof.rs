@@ -16,10 +16,8 @@ pub(super) use public::PublicKeys;
 
 use public::PublicKey;
 
-/// The message that is signed.
 const MESSAGE: &[u8] = b"jeton migrate: proof of a key pair";
 
-/// Proves the keys of a token.
 pub(super) struct Prover<'a> {
     pub(super) session: &'a Session,
     pub(super) pin: &'a str,
@@ -44,7 +42,6 @@ struct Subject {
     asks: bool,
 }
 
-/// The result of a proof that did not fail.
 pub(super) enum Verdict {
     /// The key fits. The text says how that was shown.
     Proved(String),

@@ -40,7 +40,6 @@ impl Stage {
         Ok(Self { directory, _lock: None })
     }
 
-    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -65,7 +65,6 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     Ok(Outcome { serial, lines, note })
 }
 
-/// Why an object was not migrated.
 enum Obstacle {
     /// The reason is in the object itself.
     Object(String),

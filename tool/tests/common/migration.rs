@@ -15,7 +15,6 @@ pub use super::PIN;
 
 /// A copy of the store, and a directory for tokens of Jeton.
 pub struct Migration {
-    /// The directory that contains both.
     pub scratch: Scratch,
     /// The path that the tool gets: the directory of the old store, or a file in it.
     pub from: PathBuf,
@@ -38,12 +37,10 @@ impl Migration {
         migration
     }
 
-    /// Returns the directory of the old store.
     pub fn old(&self) -> String {
         self.scratch.file("old")
     }
 
-    /// Returns the token directory.
     pub fn tokens(&self) -> PathBuf {
         self.scratch.path().join("tokens")
     }
@@ -78,7 +75,6 @@ impl Migration {
         command
     }
 
-    /// Returns the names of the files in the token directory.
     pub fn listed(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.tokens()) else { return Vec::new() };
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
@@ -185,7 +181,6 @@ pub fn survives_damage(path: &Path, flips: usize, cuts: usize, read: impl Fn() -
     assert!(read(), "a sound store");
 }
 
-/// Copies a directory.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory") {

@@ -35,7 +35,6 @@ pub fn copy_tool(to: impl AsRef<Path>) {
 
 /// A command line of the tool: words with spaces between them, or a list of words.
 pub trait Line {
-    /// Returns the words.
     fn words(&self) -> Vec<&str>;
 }
 
@@ -71,7 +70,6 @@ impl Line for Vec<&str> {
 
 /// A directory with a token directory, a configuration and other files, in which the tool runs.
 pub struct Tool {
-    /// The directory.
     pub scratch: Scratch,
 }
 
@@ -91,7 +89,6 @@ impl Tool {
         Some(tool)
     }
 
-    /// Writes the configuration.
     pub fn configure(&self, more: &str) {
         self.write("conf", format!("{CHEAP}{more}"));
     }
@@ -109,7 +106,6 @@ impl Tool {
         command
     }
 
-    /// Returns a command without PINs.
     pub fn without_pins(&self, line: &(impl Line + ?Sized)) -> Command {
         let mut command = jeton(line.words());
         command.current_dir(self.scratch.path()).stdin(Stdio::null());
@@ -143,12 +139,10 @@ impl Tool {
         succeed(command.args(["-ec", script]).current_dir(self.scratch.path()).stdin(Stdio::null()))
     }
 
-    /// Writes a file.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
         fs::write(self.scratch.file(name), bytes).expect("the directory is writable");
     }
 
-    /// Reads a file.
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.scratch.file(name)).expect("the file was written")
     }

@@ -29,7 +29,6 @@ const COMMON: [&str; 9] = [
 const SOME: [&str; 8] =
     ["ed25519", "x25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87", "ml-kem-512", "ml-kem-768", "ml-kem-1024"];
 
-/// A module with a store of its own.
 pub struct Old {
     /// A directory. The store is in its subdirectory `old`.
     pub scratch: Scratch,
@@ -101,7 +100,6 @@ impl Old {
         code == 0
     }
 
-    /// Returns the tool for the old module.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = jeton(arguments);
         command.env("JETON_PIN", PIN).arg("--module").arg(self.module.library().expect("the module"));

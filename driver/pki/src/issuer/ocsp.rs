@@ -1,18 +1,21 @@
 //! Answers OCSP requests (RFC 6960).
 
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
-use der::asn1::{BitString, OctetString};
-use der::{Decode, Encode};
+use const_oid::db::rfc5912::ID_SHA_1;
+use der::asn1::{BitString, Null, OctetString};
+use der::{Any, Decode, Encode};
+use spki::AlgorithmIdentifierOwned;
 use x509_cert::Certificate;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{CrlReason, ExtendedKeyUsage};
+use x509_cert::serial_number::SerialNumber;
 use x509_ocsp::{
-    BasicOcspResponse, CertId, CertStatus, OcspRequest, OcspResponse, ResponderId, ResponseData, RevokedInfo,
-    SingleResponse,
+    BasicOcspResponse, CertId, CertStatus, OcspRequest, OcspResponse, Request, ResponderId, ResponseData,
+    RevokedInfo, SingleResponse, TbsRequest, Version,
 };
 
 use super::{DAY, ID_KP_OCSP_SIGNING, ID_PKIX_OCSP_NONCE, Issuer, Revoked, at, now};
-use crate::certificate::{Signer, key_id};
+use crate::certificate::{Signer, assemble, key_id};
 use crate::{Error, ocsp_response};
 
 /// What the CA knows about a serial number.
@@ -91,7 +94,7 @@ impl<'a> Responder<'a> {
         let nonce = |extension: &Extension| extension.extn_id == ID_PKIX_OCSP_NONCE;
         let nonce = request.request_extensions.unwrap_or_default().into_iter().find(nonce);
         let data = ResponseData {
-            version: x509_ocsp::Version::V1,
+            version: Version::V1,
             responder_id: ResponderId::ByKey(OctetString::new(self.key_hash.clone())?),
             produced_at: time(now)?,
             responses,
@@ -102,11 +105,14 @@ impl<'a> Responder<'a> {
 
     /// Joins the signed bytes of a response with the signature and the signer's certificate.
     pub fn assemble(&self, tbs: &[u8], signature: &[u8]) -> Result<Vec<u8>, Error> {
+        let Some(certificate) = &self.certificate else {
+            return Ok(ocsp_response(assemble(tbs, &self.signer, signature)?)?);
+        };
         let basic = BasicOcspResponse {
             tbs_response_data: ResponseData::from_der(tbs)?,
             signature_algorithm: self.signer.algorithm.clone(),
             signature: BitString::from_bytes(signature)?,
-            certs: self.certificate.clone().map(|certificate| vec![certificate]),
+            certs: Some(vec![certificate.clone()]),
         };
         Ok(ocsp_response(basic.to_der()?)?)
     }
@@ -129,6 +135,23 @@ fn hash(oid: &str) -> Option<&'static digest::Algorithm> {
         "2.16.840.1.101.3.4.2.3" => &SHA512,
         _ => return None,
     })
+}
+
+/// Returns the request of a client for a serial number of this CA. RFC 5019, 2.1.1: its hashes are
+/// SHA-1. They only identify the CA.
+pub fn request(issuer: &Issuer, serial: &[u8]) -> Result<Vec<u8>, Error> {
+    let own = &issuer.certificate.tbs_certificate;
+    let hash = |bytes: &[u8]| OctetString::new(digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref());
+    let req_cert = CertId {
+        hash_algorithm: AlgorithmIdentifierOwned { oid: ID_SHA_1, parameters: Some(Any::from(Null)) },
+        issuer_name_hash: hash(&own.subject.to_der()?)?,
+        issuer_key_hash: hash(own.subject_public_key_info.subject_public_key.raw_bytes())?,
+        serial_number: SerialNumber::new(serial)?,
+    };
+    let request_list = vec![Request { req_cert, single_request_extensions: None }];
+    let tbs_request =
+        TbsRequest { version: Version::V1, requestor_name: None, request_list, request_extensions: None };
+    Ok(OcspRequest { tbs_request, optional_signature: None }.to_der()?)
 }
 
 /// Returns the response to a request that is not one.

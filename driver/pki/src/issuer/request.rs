@@ -9,8 +9,7 @@ use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, Subject
 use x509_cert::request::CertReq;
 
 use super::CertificateProfile;
-use crate::certificate::{Holder, Signer};
-use crate::contents::EXTENSION_REQUEST;
+use crate::certificate::{EXTENSION_REQUEST, Holder, Signer};
 use crate::{Error, Signed, public_key_template};
 
 /// A certificate request.
@@ -33,7 +32,7 @@ impl Request {
         let request = CertReq::from_der(&der).map_err(|error| wrong(error.to_string()))?;
         let mut extensions = Vec::new();
         for attribute in request.info.attributes.iter() {
-            if attribute.oid.to_der()? == EXTENSION_REQUEST {
+            if attribute.oid == EXTENSION_REQUEST {
                 for value in attribute.values.iter() {
                     extensions.extend(Vec::<Extension>::from_der(&value.to_der()?)?);
                 }

@@ -58,7 +58,6 @@ enum Kdf {
 }
 
 impl Derive {
-    /// Runs the command.
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let kind = KeyType::parse(&self.kind)?;
         if kind.shape == Shape::Pair {

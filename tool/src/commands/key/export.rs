@@ -50,7 +50,6 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Runs the command.
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let form = match self.format {
             Form::Uri => return self.key_file(),

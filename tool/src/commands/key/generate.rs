@@ -34,7 +34,6 @@ pub(super) struct Generate {
 }
 
 impl Generate {
-    /// Runs the command.
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let kind = KeyType::parse(&self.kind)?;
         let usages = self.key.permissions.usages(kind.usages)?;

@@ -110,7 +110,6 @@ impl Import {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         self.run_with(if self.aes { ImportType::Aes } else { self.kind })
     }

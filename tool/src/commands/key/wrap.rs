@@ -81,7 +81,6 @@ pub(super) struct Wrap {
 }
 
 impl Wrap {
-    /// Runs the command.
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let (_, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.chosen.objects.one(&session, &["private", "secret-key"])?;
@@ -115,7 +114,6 @@ pub(super) struct Unwrap {
 }
 
 impl Unwrap {
-    /// Runs the command.
     pub(super) fn run(self) -> Result<ExitCode, Error> {
         let wrapped = out::input(&self.file, formats::MAX_FILE)?;
         let (class, kind, default): (_, _, &[Usage]) = match self.kind.as_str() {

@@ -29,7 +29,6 @@ pub(in crate::migrate) struct PublicKey<'a> {
     pub(super) object: Option<&'a Object>,
 }
 
-/// The public keys and certificates of a store.
 pub(in crate::migrate) struct PublicKeys<'a>(Vec<&'a Object>);
 
 impl<'a> PublicKeys<'a> {
@@ -111,7 +110,6 @@ impl<'a> PublicKey<'a> {
         Some(Self::new(kind, parts, None))
     }
 
-    /// Reads a SubjectPublicKeyInfo.
     fn of_info(info: &[u8]) -> Option<Self> {
         let info = SubjectPublicKeyInfoRef::from_der(info).ok()?;
         let bits = info.subject_public_key.as_bytes()?;
