@@ -63,7 +63,6 @@ impl Application {
         )
     }
 
-    /// Makes a MAC. Returns its length.
     fn sign(&self, key: ObjectHandle) -> Result<usize> {
         let mechanism = Mechanism { info: mechanism::find(AES_CMAC).expect("AES"), params: Params::None };
         self.module.with_session(self.session, |session| {
@@ -72,7 +71,6 @@ impl Application {
         })
     }
 
-    /// Returns the objects with this label.
     fn find(&self, label: &str) -> Vec<ObjectHandle> {
         let given = Given { id: A::LABEL, value: Raw::Bytes(label.as_bytes()) };
         self.module.find_init(self.session, &Template(vec![given])).expect("a search");

@@ -14,7 +14,8 @@ pub enum Error {
     /// The module could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A token could not be prepared, or the conformance suite failed.
+    /// A token could not be prepared, the conformance suite failed, or a file could not be read or
+    /// written.
     #[error(transparent)]
     Peer(#[from] jeton_peers::Error),
     /// A certificate, a request, a CRL or an OCSP response could not be made or read.
@@ -56,14 +57,6 @@ pub enum Error {
     /// The database failed.
     #[error("database: {0}")]
     Database(#[from] rusqlite::Error),
-    /// Reading or writing a file, or starting a program, failed.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file, directory or program.
-        path: PathBuf,
-        /// The reason of the operating system.
-        source: std::io::Error,
-    },
     /// The work could not be done.
     #[error("{0}")]
     Failed(String),
@@ -76,7 +69,7 @@ impl Error {
     /// Returns a function for `map_err` that adds this path.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { path, source }
+        move |source| jeton_peers::Error::Io { path, source }.into()
     }
 
     /// Returns whether the command line is wrong.

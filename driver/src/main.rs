@@ -91,8 +91,10 @@ fn measuring(work: fn() -> Result<(), Error>) -> Result<ExitCode, Error> {
 
 /// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
 fn report(error: &Error) -> ExitCode {
-    let is_closed_pipe =
-        matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe);
+    let is_closed_pipe = match error {
+        Error::Peer(jeton_peers::Error::Io { source, .. }) => source.kind() == std::io::ErrorKind::BrokenPipe,
+        _ => false,
+    };
     if !is_closed_pipe {
         eprintln!("jeton-driver: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
     }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub use table::{Settings, comparison, print};
+pub use table::{Settings, print};
 pub(crate) use table::{has_rsa_subscribers, ratio_cells, rsa_keys};
 
 use crate::about::{About, module_text};

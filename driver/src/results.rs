@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use jeton_laboratory::Interval;
+use jeton_laboratory::figure::time;
+use jeton_laboratory::{Interval, Table};
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +17,7 @@ use crate::Error;
 use crate::about::About;
 use crate::issuance::LoadTurn;
 use crate::pipeline::{DocumentSize, MeasuredBatch, ModuleDescription, STAGES, Turn, Work};
-use crate::selection::IN_PROCESS;
+use crate::selection::{IN_PROCESS, shown};
 use crate::tls::CaseTurn;
 
 /// `application_id` of the file: "JRES".
@@ -267,6 +268,26 @@ impl Comparison {
     pub fn is_significant(&self) -> bool {
         self.before.high < self.after.low || self.after.high < self.before.low
     }
+}
+
+/// Returns a table of before, after, change and significance.
+pub fn comparison(compared: &[Comparison]) -> String {
+    let header = ["module", "algorithm", "stage", "batch", "before", "after", "change", "significant"];
+    let mut table = Table::new(3, header);
+    for one in compared {
+        let cell = &one.cell;
+        table.add([
+            shown(&cell.module).to_owned(),
+            cell.algorithm.clone(),
+            cell.stage.to_owned(),
+            cell.size.to_string(),
+            time(one.before.value),
+            time(one.after.value),
+            format!("{:+.1} %", one.change() * 100.0),
+            if one.is_significant() { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table.terminal(None)
 }
 
 /// Compares the last measurements of `jeton-driver pipeline` in two stores, cell by cell. Cells

@@ -23,5 +23,5 @@ pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
 pub use child::{CaseChild, run_server};
 pub use measure::{Case, CaseTurn, Latency, MeasuredCase, Options, Side, Sides, Turn};
 pub use report::{RUSTLS, Settings, TlsReport, print};
-pub(crate) use report::{case_name, case_ratio, explanation, threads};
+pub(crate) use report::{case_name, explanation, tables, threads};
 pub use serve::Serve;

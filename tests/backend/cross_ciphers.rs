@@ -12,11 +12,8 @@ struct Case {
     /// Takes the length of the message, because CCM needs it.
     scheme: fn(usize) -> CipherScheme,
     keys: &'static [usize],
-    /// Message lengths that encryption accepts.
     takes: &'static [usize],
-    /// Message lengths that encryption refuses.
     refuses: &'static [usize],
-    /// Ciphertext lengths that decryption refuses.
     refuses_back: &'static [usize],
     authenticated: bool,
 }

@@ -32,7 +32,6 @@ impl Key {
         Self { group: DsaGroup { prime, subprime, base }, public, private: field(group, "x") }
     }
 
-    /// The key of 1024 bits.
     fn small() -> Self {
         Self::new(&RFC[0])
     }
@@ -210,7 +209,6 @@ fn private_and_public_values_out_of_range_are_refused() {
     }
 }
 
-/// Returns the product of two numbers without leading zeros.
 fn times(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; a.len() + b.len()];
     for (i, x) in a.iter().rev().enumerate() {

@@ -459,7 +459,6 @@ fn public_edwards(curve: &vectors::Curve, point: &[u8]) -> PublicParts {
     }
 }
 
-/// Returns the hash function with this name in the vectors.
 pub fn hash(name: &str) -> Hash {
     named(Hash::ALL.into_iter().chain(Hash::BLAKE2B), name).unwrap_or_else(|| panic!("unknown hash: {name}"))
 }

@@ -24,7 +24,6 @@ const TYPES: [[u64; 2]; 2] = [[6, 5], [3, 3]];
 /// The place of the number of the lower one-time key in a signature: after the upper signature and
 /// the lower public key.
 const LOWER: usize = 4 + 2508 + 56;
-/// The number of keys of a lower tree.
 const LEAVES: u32 = 1 << 5;
 
 /// A module that signs with both keys.
@@ -65,7 +64,6 @@ impl Signer {
         self.try_sign(say).expect("two signatures");
     }
 
-    /// Like [`sign`](Self::sign).
     pub fn try_sign(&self, say: impl Fn(String)) -> Result<()> {
         let sign = |id, key| self.client.sign(self.session, &plain(id), key, b"message");
         let signature = sign(M::HSS, self.stateful)?;
@@ -79,7 +77,6 @@ impl Signer {
         Ok(())
     }
 
-    /// Returns the number of uses that the limited key has left.
     pub fn left(&self) -> u64 {
         self.client.number(self.session, self.limited, A::JETON_USES_LEFT)
     }

@@ -116,7 +116,6 @@ fn quiet(directory: &Directory) -> Result<Client, Error> {
     Ok(Client { module, slot, directory: Directory::lent(path) })
 }
 
-/// Makes a token and sets its PINs.
 fn make(client: &Client) -> Said {
     let mut said = Said::new();
     said.push(("initialise", client.module.init_token(client.slot, SO_PIN, LABEL)));

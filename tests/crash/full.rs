@@ -78,7 +78,6 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (done, start.elapsed())
 }
 
-/// Fills the rest of the disk.
 fn fill(directory: &Directory) -> PathBuf {
     let path = directory.path().join("filler");
     let mut file = File::options().append(true).create(true).open(&path).expect("a file");

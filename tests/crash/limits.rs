@@ -20,7 +20,6 @@ const KIB: u64 = 1 << 10;
 const SECRETS: usize = 32;
 const SECRET: usize = 8 << 10;
 
-/// Lowers a limit of this process.
 pub fn limit(resource: Resource, amount: u64) {
     let maximum = getrlimit(resource).maximum;
     setrlimit(resource, Rlimit { current: Some(amount), maximum }).expect("a limit below the hard one");
@@ -137,7 +136,6 @@ fn every_kind() -> Vec<Kind> {
     kinds
 }
 
-/// Generates a key of this kind and uses it.
 fn use_key(client: &Client, kind: Kind) {
     let session = client.open();
     client.module.login(session, User::User, PIN).expect("the user");

@@ -75,7 +75,6 @@ fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &
     assert_eq!(client.find(session, &none().label(label)), []);
 }
 
-/// One token.
 pub fn case() {
     work_on((1, 8, 8));
 }

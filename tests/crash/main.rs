@@ -78,7 +78,6 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
 
-/// The cases, by name.
 const CASES: &[(&str, fn())] = &[
     ("acknowledged_changes_survive_a_kill", kill::case),
     ("acknowledged_changes_survive_a_power_cut", power::case),
@@ -115,7 +114,6 @@ const CASES: &[(&str, fn())] = &[
     ("many_hosts_share_a_token_of_a_database", database::fleet::case),
 ];
 
-/// The roles of child processes, by name.
 const CHILDREN: &[(&str, fn())] = &[
     ("kill", worker::child),
     ("power", power::child),
@@ -173,7 +171,6 @@ const ABOUT_FILES: [&str; 12] = [
 /// memory. Without optimisation it takes five minutes, so it runs only if its name is an argument.
 const OPTIMISED: &str = "no_secret_stays_in_memory";
 
-/// Returns whether the tokens are in a database.
 fn is_in_database() -> bool {
     std::env::var("JETON_TEST_STORE").is_ok_and(|store| store == "postgresql")
 }

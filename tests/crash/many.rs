@@ -13,7 +13,6 @@ use crate::process::{self, Process, Random, argument, directory, number};
 use crate::support::{Client, Directory, Functions, LABEL, SO_PIN};
 use crate::worker::{Task, Worker, pin, try_log_in};
 
-/// The number of many tokens.
 pub fn count() -> usize {
     number("JETON_CRASH_TOKENS", 8)
 }
@@ -51,7 +50,6 @@ pub fn tokens_of(count: usize, user_pin: &[u8]) -> Arc<Directory> {
     directory
 }
 
-/// Opens a session of a token and logs in.
 pub fn user(client: &Client, slot: SlotId, pin: &[u8]) -> SessionHandle {
     let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
     client.module.login(session, User::User, pin).expect("the user");

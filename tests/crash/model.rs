@@ -11,13 +11,10 @@ use crate::support::{Client, none, plain};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Absent,
-    /// A data object with this value.
     Data(String),
-    /// A key pair that signs.
     Pair,
     /// Only the public key of a pair.
     Half,
-    /// A PIN with this number.
     Pin(u64),
 }
 
@@ -41,11 +38,9 @@ pub struct Verified {
     pub done_in_doubt: u64,
 }
 
-/// The label of the PIN.
 pub const PIN: &str = "pin";
 
 impl Model {
-    /// Reads the lines of a process.
     pub fn of<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
         let mut model = Self::default();
         let mut pending = None;

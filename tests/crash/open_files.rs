@@ -114,7 +114,6 @@ fn own_sessions(client: &Client, tokens: &[Signer]) -> Vec<SessionHandle> {
     tokens.iter().map(open).collect()
 }
 
-/// The number of open descriptors of this process.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }

@@ -109,7 +109,6 @@ impl Recording {
     }
 }
 
-/// One token.
 pub fn case() {
     cut_power(1);
 }
@@ -128,7 +127,6 @@ fn said(events: &[Event]) -> impl Iterator<Item = &str> {
     events.iter().filter_map(|event| if let Event::Said(line) = event { Some(line.as_str()) } else { None })
 }
 
-/// Returns the files of a directory.
 fn read(directory: &Directory) -> Files {
     let entries =
         std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry"));

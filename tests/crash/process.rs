@@ -38,13 +38,11 @@ pub fn directory() -> Arc<Directory> {
     Directory::lent(&directory)
 }
 
-/// The argument of a child.
 pub fn argument<T: DeserializeOwned>() -> T {
     let (.., argument) = own_role().expect("a child");
     serde_json::from_value(argument).expect("an argument of this child")
 }
 
-/// Reads a number from the environment.
 pub fn number<T: FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().ok().expect("a number in the environment"),
@@ -66,7 +64,6 @@ pub fn seconds() -> u64 {
 pub struct Process(Child);
 
 impl Process {
-    /// Starts a child with an argument.
     pub fn start(role: &str, directory: &Directory, argument: impl Serialize) -> Self {
         Self::run(jeton_child::of_role(&role_of(role, directory, argument)))
     }
@@ -88,7 +85,6 @@ impl Process {
         Self(Child::start(&mut command).expect("a child"))
     }
 
-    /// Lets the waiting child continue.
     pub fn go(&mut self) {
         self.0.write("go");
     }
@@ -184,7 +180,6 @@ pub fn token() -> Arc<Directory> {
     directory
 }
 
-/// Makes a token whose user has this PIN.
 pub fn token_in(directory: &Arc<Directory>, user_pin: &[u8]) {
     let client = client(directory, 10);
     client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
@@ -192,7 +187,6 @@ pub fn token_in(directory: &Arc<Directory>, user_pin: &[u8]) {
     client.module.finalize().expect("a module");
 }
 
-/// Logs in as the SO and sets the user's PIN.
 pub fn unlock(client: &Client, pin: &[u8]) {
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");

@@ -32,7 +32,6 @@ impl Turned {
     }
 }
 
-/// A secret to look for.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Sought {
     pub name: String,

@@ -27,7 +27,6 @@ use crate::scan::{Scanner, Sought, Turned};
 use crate::support::{Client, Directory, Functions, LABEL, none};
 use crate::uses::{Fixture, generate, shown};
 
-/// The parameters of the child.
 #[derive(Serialize, Deserialize)]
 struct Plan {
     /// The SO PIN, the user PIN, the next user PIN, and a wrong PIN.
@@ -52,7 +51,6 @@ struct Sample {
 const KEYS: &str = "JETON_CRASH_KEYS";
 const PLAN: &str = "plan.json";
 
-/// All kinds of pairs.
 fn kinds() -> Vec<Kind> {
     let mut kinds: Vec<_> =
         Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING).collect();
@@ -203,7 +201,6 @@ impl Plan {
     }
 }
 
-/// The state of the child.
 struct Run {
     client: Client,
     plan: Plan,
@@ -413,7 +410,6 @@ impl Run {
         self.client.module.initialize(Some(&self.parameters)).expect("a module");
     }
 
-    /// Keys that the token generates.
     fn generated(&mut self, wanted: &str) {
         let makes = |row: &&MechanismRow| matches!(row.action, Action::Generate | Action::GeneratePreMaster);
         for row in mechanism::all().filter(makes).filter(|row| is_wanted(wanted, &row.id.to_string())) {
@@ -497,7 +493,6 @@ pub fn case() {
     println!("no secret was found after C_Logout and C_Finalize");
 }
 
-/// Creates a token with the PINs of the plan.
 fn set_up(directory: &Arc<Directory>, plan: &Plan) {
     let module = Functions::new();
     module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");

@@ -31,7 +31,6 @@ impl Server {
         String::from_utf8(done.stdout).expect("text").trim_end().to_owned()
     }
 
-    /// Runs pg_ctl with these arguments.
     pub fn control(&self, arguments: &[&str]) {
         let mut command = as_user(&self.directory);
         command.arg(binaries().expect("PostgreSQL").join("pg_ctl"));

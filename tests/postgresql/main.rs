@@ -69,7 +69,6 @@ fn provider() -> &'static Provider {
     Provider::ALL[0]
 }
 
-/// Reads a number from the environment.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number in the environment"))
 }

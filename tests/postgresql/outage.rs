@@ -25,7 +25,6 @@ fn own_server(name: &str) -> Option<Server> {
     Server::start(name, "-c fsync=off")
 }
 
-/// Calls `work` until it succeeds.
 fn until_ok<T>(mut work: impl FnMut() -> Result<T, Error>) -> T {
     let start = Instant::now();
     loop {

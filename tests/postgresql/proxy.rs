@@ -42,7 +42,6 @@ enum Direction {
 }
 
 impl Proxy {
-    /// Starts a proxy in front of the server at this port.
     pub fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -82,7 +81,6 @@ impl Proxy {
         self.rules.budget.store(bytes as i64, Ordering::Release);
     }
 
-    /// The number of connections that were cut.
     pub fn cuts(&self) -> u64 {
         self.rules.cuts.load(Ordering::Acquire)
     }

@@ -7,7 +7,6 @@ use crate::support::server::Server;
 use crate::support::{Directory, Functions, data};
 use crate::{host, provider, server};
 
-/// Starts a module with this section `store`.
 fn start(store: &str) -> Result<(), Error> {
     let directory = Directory::new();
     let module = Functions::new();

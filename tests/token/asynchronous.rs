@@ -11,7 +11,6 @@ use jeton::module::{Access, Completed, Module, User, Wait};
 use crate::keys::Kind;
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, none, one_backend, one_user, plain};
 
-/// Opens an asynchronous session with the user logged in.
 fn session(client: &Client) -> SessionHandle {
     let session = client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
     client.login(session);

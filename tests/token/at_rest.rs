@@ -18,7 +18,6 @@ use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
 
-/// Returns the path of the token's file.
 fn file(directory: &Path) -> PathBuf {
     let mut files =
         fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("an entry").path());
@@ -36,7 +35,6 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Reads one value of a column of bytes.
 fn column(directory: &Path, sql: &str) -> Vec<u8> {
     let connection = Connection::open(file(directory)).expect("the token file");
     connection.query_row(sql, [], |row| row.get(0)).expect("a row")

@@ -123,7 +123,6 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
     });
 }
 
-/// Logs the user of an audited token in.
 fn user(client: &Client) -> SessionHandle {
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");

@@ -17,21 +17,18 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{Client, Directory, PIN, data, none, one_backend, one_user};
 
-/// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
     let mut files = fs::read_dir(directory.path()).expect("the directory");
     let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
     files.find_map(|entry| Some(entry.expect("an entry").path()).filter(token)).expect("a token file")
 }
 
-/// Returns the path with a suffix.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Returns the slots that have a token.
 fn tokens(module: &Module) -> Vec<SlotId> {
     let has_token =
         |slot: &SlotId| module.token(*slot).expect("a slot").flags & token_flag::TOKEN_INITIALIZED != 0;

@@ -20,7 +20,6 @@ fn lengths(key_type: KeyType) -> (&'static [u64], &'static [u64]) {
     }
 }
 
-/// Returns the mechanisms that generate key pairs.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
     // The test of Diffie-Hellman is in `dh.rs`.

@@ -118,7 +118,6 @@ fn wrap(
     Ok(out)
 }
 
-/// Wraps with C_WrapKeyAuthenticated.
 fn seal(
     client: &Client,
     session: SessionHandle,
@@ -133,7 +132,6 @@ fn seal(
     client.module.wrap_key_authenticated(session, how, by, key, Output::Buffer(&mut [0; 512]))
 }
 
-/// Wraps with C_WrapKey and CK_GCM_WRAP_PARAMS.
 fn seal_with_params(
     client: &Client,
     session: SessionHandle,

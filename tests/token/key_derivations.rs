@@ -18,13 +18,11 @@ fn secret(key_type: KeyType, len: u8) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &value)
 }
 
-/// Creates an unreadable key with CKA_DERIVE.
 fn closed(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -> ObjectHandle {
     let key = secret(key_type, len).flag(A::SENSITIVE, true).flag(A::DERIVE, true);
     client.create(session, &key).expect("a key")
 }
 
-/// Creates a key with a known value.
 fn known(client: &Client, session: SessionHandle, len: u8) -> ObjectHandle {
     let key = secret(KeyType::GENERIC_SECRET, len).flag(A::DERIVE, true).and(&shown());
     client.create(session, &key).expect("a key")

@@ -61,7 +61,6 @@ const fn brainpool(number: u8) -> [u8; 11] {
 const SLH_DSA_128F: [u64; 2] = [value::SLH_DSA_SHA2_128S + 2, value::SLH_DSA_SHA2_128S + 3];
 
 impl Kind {
-    /// The pairs that sign.
     pub const PAIRS: [Kind; 18] = [
         Kind::Rsa,
         Kind::P224,
@@ -96,7 +95,6 @@ impl Kind {
         Kind::BrainpoolP384r1,
         Kind::BrainpoolP384t1,
     ];
-    /// The pairs that encapsulate.
     pub const ENCAPSULATING: [Kind; 3] = [Kind::MlKem512, Kind::MlKem768, Kind::MlKem1024];
     /// The secret keys that make MACs.
     pub const SECRETS: [Kind; 3] = [Kind::Aes, Kind::Generic, Kind::Hmac];
@@ -105,7 +103,6 @@ impl Kind {
         self.row().0
     }
 
-    /// Returns the mechanism that generates a key of this type.
     pub fn generator(self) -> M {
         self.row().1
     }
@@ -159,7 +156,6 @@ impl Kind {
     }
 }
 
-/// The templates of the two objects of an RSA pair.
 pub struct RsaPair {
     pub public: Attributes,
     pub private: Attributes,
@@ -231,9 +227,7 @@ pub fn group() -> Attributes {
 pub const DSA_PRIME: &str = "86f5ca03dcfeb225063ff830a0c769b9dd9d6153ad91d7ce27f787c43278b447e6533b86b18bed6e8a48b784a14c252c\
     5be0dbf60b86d6385bd2f12fb763ed8873abfd3f5ba2e0a8c0a59082eac056935e529daf7c610467899c77adedfc846c8818\
     70b7b19b2b58f9be0521a17002e3bdd6b86685ee90b3d9a1b02b782b1779";
-/// The subprime of this DSA group.
 pub const DSA_SUBPRIME: &str = "996f967f6c8e388d9e28d01e205fba957a5698b1";
-/// The base of this DSA group.
 pub const DSA_BASE: &str = "07b0f92546150b62514bb771e2a0c0ce387f03bda6c56b505209ff25fd3c133d89bbcd97e904e09114d9a7defdeadfc9\
     078ea544d2e401aeecc40bb9fbbf78fd87995a10a1c27cb7789b594ba7efb5c4326a9fe59a070e136db77175464adca417be\
     5dce2f40d10a46a3a3943f26ab7fd9c0398ff8c76ee0a56826a8a88f1dbd";

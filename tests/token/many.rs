@@ -63,7 +63,6 @@ fn path_of(client: &Client, slot: SlotId) -> PathBuf {
     client.directory.path().join(serial).with_extension("jeton")
 }
 
-/// Returns whether this process has the file open.
 fn is_open(path: &Path) -> bool {
     let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     links.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target == path)

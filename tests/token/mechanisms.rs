@@ -10,12 +10,10 @@ use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Param
 use crate::keys::{Kind, pair};
 use crate::support::{Client, each_backend, none, one_backend, plain};
 
-/// A mechanism that signs.
 #[derive(Clone)]
 pub struct Case {
     pub mechanism: Mechanism,
     pub kinds: &'static [Kind],
-    /// A message length that it accepts.
     pub message: usize,
     /// Whether the same message gives the same signature.
     pub repeats: bool,

@@ -21,7 +21,6 @@ fn vectors() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         .map(|(left, right)| (left.trim(), hex(right.trim())))
 }
 
-/// Creates the key pair of the vectors.
 fn key(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
     let number = |name| vectors().find(|(left, _)| *left == name).expect("a number of the key").1;
     let half = |class| {

@@ -61,7 +61,6 @@ impl Sample {
         if self.object_type.is_hidden() { self.whole.clone().and(&shown()) } else { self.whole.clone() }
     }
 
-    /// Returns the mechanism that generates objects of this type.
     pub fn generator(&self) -> Option<M> {
         let action = match self.class {
             ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => Action::Generate,
@@ -98,7 +97,6 @@ impl Sample {
         }
     }
 
-    /// Returns the length of a secret key.
     pub fn len(&self) -> usize {
         self.whole.value(A::VALUE).len()
     }

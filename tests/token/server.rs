@@ -62,7 +62,6 @@ echo ready
 read -r _ || true
 "#;
 
-/// A running server.
 pub struct Server {
     pub directory: PathBuf,
     pub port: u16,
@@ -108,7 +107,6 @@ impl Server {
         std::env::temp_dir().join(format!("{PREFIX}{process}-{name}"))
     }
 
-    /// Returns the address of the server's database.
     pub fn url(&self) -> String {
         format!("postgresql://{USER}@/postgres?host={}&port={}", self.directory.display(), self.port)
     }

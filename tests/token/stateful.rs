@@ -28,7 +28,6 @@ struct Vector {
     signature: Vec<u8>,
 }
 
-/// Returns the published vectors of a key type.
 fn published(key_type: KeyType) -> Vec<Vector> {
     let set = vectors::sets().into_iter().find(|set| set.name == "Stateful").expect("the set");
     let mut found = Vec::new();
@@ -59,7 +58,6 @@ fn template(key_type: KeyType, key: &[u8]) -> Attributes {
     }
 }
 
-/// Returns the template of a published public key.
 pub fn public_key(key_type: KeyType) -> Attributes {
     template(key_type, &published(key_type)[0].key)
 }

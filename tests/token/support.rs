@@ -201,12 +201,10 @@ impl Client {
         Self { module, slot, directory: Arc::clone(directory) }
     }
 
-    /// Opens a read/write session.
     pub fn open(&self) -> SessionHandle {
         self.module.open_session(self.slot, Access::ReadWrite).expect("a session")
     }
 
-    /// Opens a read/write session and logs the user in.
     pub fn user(&self) -> SessionHandle {
         let session = self.open();
         self.login(session);
@@ -296,7 +294,6 @@ impl Client {
         made.map(|(len, key)| (out[..len].to_vec(), key.expect("a key")))
     }
 
-    /// Returns all results of a search.
     pub fn find(&self, session: SessionHandle, wanted: &Attributes) -> Vec<ObjectHandle> {
         self.module.find_init(session, &wanted.template()).expect("a search");
         let mut found = Vec::new();
@@ -335,7 +332,6 @@ impl Client {
         c_ulong::from_ne_bytes(bytes.try_into().expect("the size of a number"))
     }
 
-    /// Signs data in one part.
     pub fn sign(
         &self,
         session: SessionHandle,
@@ -350,7 +346,6 @@ impl Client {
         Ok(out)
     }
 
-    /// Verifies a signature of data in one part.
     pub fn verify(
         &self,
         session: SessionHandle,
@@ -364,7 +359,6 @@ impl Client {
     }
 }
 
-/// Returns a mechanism without a parameter.
 pub fn plain(id: MechanismType) -> Mechanism {
     let info = mechanism::find(id).expect("a row");
     let scheme = match info.action {
@@ -386,7 +380,6 @@ pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize,
     Params::Cipher(CipherScheme::Aead { cipher, nonce: nonce.into(), aad: aad.into(), tag_len, data_len })
 }
 
-/// The attributes of a template.
 #[derive(Clone, Default)]
 pub struct Attributes(Vec<(A, Vec<u8>)>);
 
@@ -413,18 +406,15 @@ impl Attributes {
         self.bytes(A::LABEL, label.as_bytes())
     }
 
-    /// Sets `CKA_TOKEN`.
     pub fn stored(self) -> Self {
         self.flag(A::TOKEN, true)
     }
 
-    /// Adds the attributes of `others`.
     pub fn and(mut self, others: &Self) -> Self {
         self.0.extend_from_slice(&others.0);
         self
     }
 
-    /// Removes one attribute.
     pub fn without(mut self, id: A) -> Self {
         self.0.retain(|(known, _)| *known != id);
         self
@@ -454,12 +444,10 @@ impl Attributes {
     }
 }
 
-/// Returns an empty template.
 pub fn none() -> Attributes {
     Attributes::default()
 }
 
-/// Returns the template of a public data object.
 pub fn data(label: &str) -> Attributes {
     Attributes::of(ObjectClass::DATA).label(label).bytes(A::VALUE, b"some data")
 }

@@ -16,7 +16,6 @@ use rusqlite::{Connection, params};
 use crate::keys::{Kind, pair};
 use crate::support::{Client, Directory, Functions, PIN, data, none, one_backend, one_user, plain};
 
-/// Returns the path of the token's file.
 fn file(directory: &Directory) -> PathBuf {
     let mut files = std::fs::read_dir(directory.path()).expect("the directory");
     let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
@@ -34,7 +33,6 @@ fn tamper(client: &Client, statements: &str) {
     connect(client).execute_batch(statements).expect("statements");
 }
 
-/// Stores private objects with these labels.
 fn stored(client: &Client, session: SessionHandle, labels: &[&str]) -> Vec<ObjectHandle> {
     let private = |label: &&str| data(label).stored().flag(A::PRIVATE, true);
     labels.iter().map(|label| client.create(session, &private(label)).expect("data")).collect()
@@ -591,7 +589,6 @@ fn places(len: usize) -> impl Iterator<Item = (usize, u8)> {
     })
 }
 
-/// The results of the flips in a file.
 #[derive(Debug, Default)]
 struct Tally {
     same: usize,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_driver::{Error, report, results};
+use jeton_driver::{Error, results};
 
 /// Compare the last measurements of two result stores of `jeton-driver pipeline --results`.
 ///
@@ -28,7 +28,7 @@ impl Compare {
             return Err(Error::Usage("the two stores have no measurement in common".to_owned()));
         }
         compared.retain(|one| !self.significant || one.is_significant());
-        let table = report::comparison(&compared);
+        let table = results::comparison(&compared);
         writeln!(std::io::stdout().lock(), "{table}").map_err(super::printing)?;
         Ok(ExitCode::SUCCESS)
     }

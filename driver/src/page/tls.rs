@@ -1,12 +1,10 @@
 //! The page of a measurement of `jeton-driver tls`.
 
-use jeton_laboratory::Table;
-use jeton_laboratory::figure::{rate, time};
 use jeton_laboratory::plots::{self, Mark, Series};
 
 use super::{Block, Page, Section};
 use crate::Error;
-use crate::tls::{MeasuredCase, case_name, case_ratio, explanation, threads};
+use crate::tls::{MeasuredCase, case_name, explanation, tables, threads};
 
 /// Builds the page from facts about the measurement and its cases.
 pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page, Error> {
@@ -22,26 +20,12 @@ pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Resul
 }
 
 fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
-    let mut table =
-        Table::new(1, ["handshake", "memory 1/s", "token 1/s", "ratio", "p50", "p90", "p99", "p99.9"]);
-    for case in cases {
-        let latency = &case.token.latency;
-        table.add([
-            case_name(case),
-            rate(case.ratio.baseline),
-            rate(case.ratio.figure),
-            case_ratio(case),
-            time(latency.p50),
-            time(latency.p90),
-            time(latency.p99),
-            time(latency.p999),
-        ]);
-    }
     let text = format!(
-        "{} p50 to p99.9: the server's time for one handshake with the key in the token.",
+        "{} client: the client's rate (median). p50 to p99.9: the server's time for one handshake.",
         explanation(cases)
     );
-    let mut blocks = vec![Block::Text(text), Block::Table(table)];
+    let mut blocks = vec![Block::Text(text)];
+    blocks.extend(tables(cases).map(Block::Table));
     for case in cases {
         blocks.push(latency(threads, case)?);
     }

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::{ModuleReport, Report};
 use crate::pipeline::{Items, MeasuredBatch, STAGES};
-use crate::results::Comparison;
 use crate::selection::{DIRECTLY, shown};
 
 #[derive(Debug, Serialize)]
@@ -116,26 +115,6 @@ fn batch_table(report: &BatchReport, modules: &[&Module], algorithm: &str, size:
     });
     table.add(std::iter::once("total".to_owned()).chain(cells));
     table
-}
-
-/// Returns a table of before, after, change and significance.
-pub fn comparison(compared: &[Comparison]) -> String {
-    let header = ["module", "algorithm", "stage", "batch", "before", "after", "change", "significant"];
-    let mut table = Table::new(3, header);
-    for one in compared {
-        let cell = &one.cell;
-        table.add([
-            shown(&cell.module).to_owned(),
-            cell.algorithm.clone(),
-            cell.stage.to_owned(),
-            cell.size.to_string(),
-            time(one.before.value),
-            time(one.after.value),
-            format!("{:+.1} %", one.change() * 100.0),
-            if one.is_significant() { "yes" } else { "no" }.to_owned(),
-        ]);
-    }
-    table.terminal(None)
 }
 
 fn header(report: &BatchReport, modules: &[&Module]) -> Vec<String> {

@@ -37,7 +37,7 @@ pub(crate) fn case_name(MeasuredCase { case, .. }: &MeasuredCase) -> String {
 
 /// Formats the ratio of a case. There is no ratio if the rounds of the server with its key in
 /// memory differ too much.
-pub(crate) fn case_ratio(case: &MeasuredCase) -> String {
+fn case_ratio(case: &MeasuredCase) -> String {
     if case.memory.spread > UNUSABLE { "none".to_owned() } else { ratio_text(case.ratio.quotient) }
 }
 
@@ -95,19 +95,23 @@ pub fn print(report: &TlsReport, out: &mut dyn Write) -> io::Result<()> {
         let cases: Vec<_> = measured.iter().copied().filter(|one| one.case.threads == threads).collect();
         let plural = if threads == 1 { "thread" } else { "threads" };
         writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time)")?;
-        writeln!(out, "{}", table(&cases, &RATES))?;
+        let [rates, latencies] = tables(&cases);
+        writeln!(out, "{}", rates.terminal(None))?;
         writeln!(out, "{threads} {plural}: the server's time for one handshake")?;
-        writeln!(out, "{}", table(&cases, &LATENCIES))?;
+        writeln!(out, "{}", latencies.terminal(None))?;
     }
     let text = format!("{} client: the client's rate (median).", explanation(&measured));
     writeln!(out, "\n{}", paragraph(&text))?;
     report.print_notes(out)
 }
 
-fn table(cases: &[&MeasuredCase], columns: &[Column]) -> String {
-    let table = Table::new(1, std::iter::once("handshake").chain(columns.iter().map(|(name, _)| *name)));
-    let cells = |case: &MeasuredCase| columns.iter().map(|(_, cell)| cell(case)).collect::<Vec<_>>();
-    table.with(cases.iter().map(|case| (case_name(case), cells(case)))).terminal(None)
+/// Returns the tables of the rates and of the latencies.
+pub(crate) fn tables(cases: &[&MeasuredCase]) -> [Table; 2] {
+    [RATES, LATENCIES].map(|columns| {
+        let header = std::iter::once("handshake").chain(columns.iter().map(|(name, _)| *name));
+        let row = |case: &&MeasuredCase| (case_name(case), columns.map(|(_, cell)| cell(case)));
+        Table::new(1, header).with(cases.iter().map(row))
+    })
 }
 
 #[cfg(test)]

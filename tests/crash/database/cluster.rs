@@ -37,7 +37,6 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a primary and a standby.
     pub fn start() -> Self {
         let directory = std::env::temp_dir().join(format!("jeton-cluster-{}", std::process::id()));
         // Every client that reaches a socket is the superuser, so other users must not reach it.
@@ -57,7 +56,6 @@ impl Cluster {
         cluster
     }
 
-    /// The address of both servers.
     pub fn url(&self) -> String {
         let [one, other] = [0, 1].map(|node| format!("host={}", self.socket(node)));
         format!("postgresql://{USER}@/postgres?{one}&{other}")
@@ -104,7 +102,6 @@ impl Cluster {
         self.control(node, &["start", &format!("--options=-k {socket}")]);
     }
 
-    /// Runs pg_ctl with these arguments.
     fn control(&self, node: usize, arguments: &[&str]) {
         let log = self.directory.join(format!("log{node}")).display().to_string();
         let mut all = vec!["--wait", "--silent", "--log", &log, "--pgdata"];
@@ -130,7 +127,6 @@ impl Cluster {
         self.directory.join(node.to_string()).display().to_string()
     }
 
-    /// The directory with the socket of a server.
     fn socket(&self, node: usize) -> String {
         self.directory.join(format!("socket{node}")).display().to_string()
     }

@@ -36,7 +36,6 @@ const START: Duration = Duration::from_secs(180);
 /// The pause between two looks at the server's memory.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What a host counted.
 #[derive(Default)]
 struct Counts {
     numbers: BTreeMap<&'static str, u64>,
@@ -48,7 +47,6 @@ impl Counts {
         *self.numbers.entry(what).or_default() += 1;
     }
 
-    /// Counts a failed call.
     fn fail(&mut self, call: &str, reason: Error) {
         *self.errors.entry(format!("{call} {reason:?}")).or_default() += 1;
     }
@@ -127,7 +125,6 @@ fn work(client: &Client, session: SessionHandle, task: &Task, counts: &mut Count
     println!("longest {}", longest.as_millis());
 }
 
-/// Creates, changes, finds and destroys an object.
 fn change(client: &Client, session: SessionHandle, label: &str) -> Result<()> {
     let object = client.create(session, &data(label).stored())?;
     let changed = format!("{label}-changed");
@@ -136,11 +133,9 @@ fn change(client: &Client, session: SessionHandle, label: &str) -> Result<()> {
     client.module.destroy_object(session, object)
 }
 
-/// The server, the token and the hosts of a run.
 struct Fleet {
     hosts: usize,
     seconds: u64,
-    /// The address that the hosts use.
     url: String,
     // Dropped first: the hosts in the namespaces end before their server.
     namespaces: Option<Namespaces>,

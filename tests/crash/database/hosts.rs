@@ -28,7 +28,6 @@ pub(super) const DOOMED: usize = 4;
 /// The bound of docs/postgresql.md is 3 s and a round trip. The rest is for a busy machine.
 const STALENESS: Duration = Duration::from_secs(6);
 
-/// The argument of a process.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Task {
     pub name: String,

@@ -45,7 +45,6 @@ pub fn case() {
     assert!(workers.counts.done_in_doubt <= WORKERS as u64 * (rounds + crashes));
 }
 
-/// Waits for a random number of milliseconds below `end`.
 fn pause(workers: &mut Workers, end: u64) {
     sleep(Duration::from_millis(workers.random.below(end)));
 }

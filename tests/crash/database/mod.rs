@@ -44,7 +44,6 @@ fn is_installed() -> bool {
     found
 }
 
-/// Calls `work` until it succeeds.
 fn until_ok<T>(mut work: impl FnMut() -> Result<T>) -> T {
     let start = Instant::now();
     loop {
@@ -110,7 +109,6 @@ struct Workers {
 }
 
 impl Workers {
-    /// Makes a token on the server at this address.
     fn new(url: &str) -> Self {
         let directory = Directory::new();
         directory.use_url(url);
@@ -129,7 +127,6 @@ impl Workers {
         }
     }
 
-    /// Kills one of the processes.
     fn kill_one(&mut self) {
         let place = self.random.below(self.running.len() as u64) as usize;
         self.dead.push(self.running.swap_remove(place).kill());
@@ -157,7 +154,6 @@ impl Workers {
         client.module.finalize().expect("a module");
     }
 
-    /// Prints the counts.
     fn report(&self, what: &str) {
         let longest = self.counts.longest;
         println!("{what}, {}, the longest call took {longest} ms", self.counts.describe(self.pin));

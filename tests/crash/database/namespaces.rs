@@ -43,7 +43,6 @@ impl Namespaces {
         (ip(&[], &commands) && (0..count).all(connect)).then_some(made)
     }
 
-    /// Returns the name of the namespace of a host.
     pub fn name(&self, host: usize) -> String {
         format!("{PREFIX}{}-{host}", self.process)
     }
