@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
 use jeton_agent_wire::channel::wipe;
-use jeton_agent_wire::image::Outputs;
 use jeton_agent_wire::{
-    self as wire, Answer, Argument, Call, Function, Malformed, Reply, Request, State, Unfit, otp,
+    self as wire, Answer, Argument, Call, Function, Malformed, Parameter, Reply, Request, State, Unfit,
+    mechanism, otp,
 };
 use serde_bytes::Bytes;
 
+use crate::capture::Results;
 use crate::connection::{Connection, Lost};
 use crate::pool::{Linked, Pool, Refusal};
 use crate::sent::Sent;
@@ -82,6 +83,8 @@ struct Session {
     waiting: Vec<(usize, Vec<u8>)>,
     /// The `Init` function that succeeded last, for each operation.
     certain: [Certain; 6],
+    /// Whether the last signature that began is a one-time password.
+    signs_otp: bool,
 }
 
 /// An `Init` function that succeeded.
@@ -217,7 +220,7 @@ impl Application {
             framed.and_then(|()| linked.finish()).map_err(refusal)?;
             let logins = (function == Function::C_OpenSession).then(|| lock(&self.logins));
             let epoch = linked.epoch;
-            let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
+            let outcome = match exchange(&mut linked.connection, 1, limit(function, self.pool.patience())) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.take_answer(&call, arguments, answers.first(), epoch) }
@@ -230,7 +233,10 @@ impl Application {
                     continue;
                 }
             };
-            let (code, opened) = outcome.map_err(|Malformed| CKR_DEVICE_ERROR)?;
+            let Ok((code, opened)) = outcome else {
+                linked.lost();
+                return Err(CKR_DEVICE_ERROR);
+            };
             if let (Some((slot, session)), Some(mut logins)) = (opened, logins)
                 && resume(&mut logins, &mut linked, slot, session).is_err()
             {
@@ -359,7 +365,8 @@ impl Application {
             let is_login = matches!(function, Function::C_Login | Function::C_Logout);
             let mut logins = (is_close || is_login).then(|| lock(&self.logins));
             let had_operations = session.state.operations != 0;
-            let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
+            let (count, patience) = (session.waiting.len() + 1, limit(function, self.pool.patience()));
+            let outcome = match exchange(&mut linked.connection, count, patience) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -402,7 +409,10 @@ impl Application {
             if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
                 self.forget(handle, &known, &mut logins);
             }
-            return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
+            return outcome.map_err(|Malformed| {
+                linked.lost();
+                CKR_DEVICE_ERROR
+            });
         }
     }
 
@@ -421,7 +431,7 @@ impl Application {
             return false;
         }
         let patience = Some(self.pool.patience());
-        let outcome = exchange(&mut linked.connection, patience)
+        let outcome = exchange(&mut linked.connection, 1, patience)
             .map(|answers| answers.first().map(|answer| answer.code));
         match outcome {
             Ok(code) => code == Some(CKR_OK),
@@ -464,6 +474,7 @@ impl Application {
                 certain.certainty == self.certainty.load(Ordering::Acquire) && certain.call == encoded;
             if is_free && holds && session.waiting.len() + 1 < wire::MAX_CALLS {
                 session.waiting.push((operation, encoded.to_vec()));
+                session.note_mechanism(call);
                 return Some(CKR_OK);
             }
             return None;
@@ -515,6 +526,7 @@ impl Application {
         {
             let certainty = self.certainty.load(Ordering::Acquire);
             session.certain[operation] = Certain { call: encoded, certainty, signature: None };
+            session.note_mechanism(call);
         }
         if function == Function::C_Sign
             && answer.code == CKR_OK
@@ -528,7 +540,9 @@ impl Application {
         self.note_copy(held, call, answer);
         let mut outputs = answer.outputs.clone();
         let mut block;
-        if answer.otp
+        // This module knows where pointers belong, whatever the agent says.
+        if session.signs_otp
+            && matches!(function, Function::C_Sign | Function::C_SignFinal)
             && let Some(buffer) = arguments.last().and_then(|argument| argument.buffer())
             && let [_, given] = &mut outputs[..]
         {
@@ -584,7 +598,7 @@ impl Application {
             begin_with(connection, session, 1, object).map_err(|_| None)?;
             connection.frame().extend(&call);
             wire::finish(connection.frame()).map_err(|_| None)?;
-            let answers = exchange(connection, Some(self.pool.patience())).map_err(Some)?;
+            let answers = exchange(connection, 1, Some(self.pool.patience())).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
             if answer.outputs.first().map(|handle| &handle[..]) != Some(&object.to_ne_bytes()[..]) {
                 return Err(None);
@@ -653,7 +667,7 @@ impl Application {
             begin(connection, 0, 1).map_err(|_| None)?;
             append(connection, &Call { function: Function::C_OpenSession, arguments }).map_err(|_| None)?;
             wire::finish(connection.frame()).map_err(|_| None)?;
-            let answers = exchange(connection, Some(self.pool.patience())).map_err(Some)?;
+            let answers = exchange(connection, 1, Some(self.pool.patience())).map_err(Some)?;
             let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
             // The other agent may have another token in this slot.
             answer.kept.filter(|serial| serial[..] == held.serial).ok_or(None)?;
@@ -677,8 +691,8 @@ impl Application {
         handle: u64,
     ) -> CK_SESSION_HANDLE {
         let new = self.last_session.fetch_add(1, Ordering::Relaxed) + 1;
-        let (state, waiting, certain) = Default::default();
-        let session = Session { flags, handle, state, waiting, certain };
+        let (state, waiting, certain, signs_otp) = Default::default();
+        let session = Session { flags, handle, state, waiting, certain, signs_otp };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let held =
             Held { handle: new, slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
@@ -739,22 +753,29 @@ fn limit(function: Function, patience: Duration) -> Option<Duration> {
     (!is_long).then_some(patience)
 }
 
-/// Sends a request with calls. Returns the answers, for which it waits for at most the time
-/// `patience`, if there is one.
-fn exchange(connection: &mut Connection, patience: Option<Duration>) -> Result<Vec<Answer<'_>>, Lost> {
-    let malformed = || Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
+/// Sends a request with this number of calls. Returns the answers, for which it waits for at most
+/// the time `patience`, if there is one. Fails if they are not those of calls up to the first one
+/// that failed.
+fn exchange(
+    connection: &mut Connection,
+    count: usize,
+    patience: Option<Duration>,
+) -> Result<Vec<Answer<'_>>, Lost> {
     connection.number = connection.number.wrapping_add(1);
     let number = connection.number;
     let mut rest = connection.exchange(patience)?;
-    let mut answers = Vec::new();
-    match wire::take(&mut rest) {
-        Ok(Reply::Answers(of)) if of == number => {}
-        _ => return Err(malformed()),
+    let mut answers: Vec<Answer<'_>> = Vec::with_capacity(count);
+    let mut has_failed = !matches!(wire::take(&mut rest), Ok(Reply::Answers(of)) if of == number);
+    while !rest.is_empty() && !has_failed && answers.len() < count {
+        let answer: Answer<'_> = wire::take(&mut rest).map_err(|_| Lost::malformed())?;
+        if answer.kept.is_some_and(|kept| kept.len() > wire::MAX_KEPT) {
+            return Err(Lost::malformed());
+        }
+        has_failed = answer.code != CKR_OK;
+        answers.push(answer);
     }
-    while !rest.is_empty() {
-        answers.push(wire::take(&mut rest).map_err(|Malformed| malformed())?);
-    }
-    Ok(answers)
+    let is_whole = answers.len() == count || has_failed && !answers.is_empty();
+    if rest.is_empty() && is_whole { Ok(answers) } else { Err(Lost::malformed()) }
 }
 
 /// Keeps the ticket of a login until the logout.
@@ -796,16 +817,32 @@ unsafe fn receive(
     code: CK_RV,
     outputs: &[&Bytes],
 ) -> Result<(), Malformed> {
-    // A rule of the agent refused the call.
-    if code != CKR_OK && outputs.is_empty() {
+    // Other codes say that nothing was written.
+    if !matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
+        // A rule of the agent refused the call.
+        || code != CKR_OK && outputs.is_empty()
+    {
         return Ok(());
     }
-    let mut rest = outputs.iter();
+    let mut results = Results::new(code, outputs);
     for (argument, sent) in arguments.iter().zip(sent) {
         // SAFETY: the caller's promise.
-        unsafe { argument.receive(sent, code, &mut Outputs(&mut rest)) }?;
+        unsafe { argument.receive(sent, &mut results) }?;
     }
+    // SAFETY: the arguments noted places that the application passed, for their lengths.
+    unsafe { results.write() };
     Ok(())
+}
+
+impl Session {
+    /// Notes whether a signature that began is a one-time password.
+    fn note_mechanism(&mut self, call: &Call<'_>) {
+        if let (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) =
+            (call.function, &call.arguments[..])
+        {
+            self.signs_otp = mechanism::parameter(*mechanism, None) == Parameter::Otp;
+        }
+    }
 }
 
 impl Drop for Session {

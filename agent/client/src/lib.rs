@@ -218,14 +218,14 @@ macro_rules! export {
         export!($name $session; ($($p)* $a: *mut CK_BYTE,) [$($s,)* Name($a),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Out $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: *mut CK_ULONG,) [$($s,)* Out($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: *mut CK_ULONG,) [$($s,)* Items($a, 1, None, $b),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [List $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_ULONG, $b: *mut CK_ULONG,) [$($s,)* List($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_ULONG, $b: *mut CK_ULONG,) [$($s,)* Items($a.cast(), 8, None, $b),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Found $a:ident, $b:ident, $c:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ULONG, $b: CK_ULONG, $c: *mut CK_ULONG,) [$($s,)* Found($a, $b, $c),] $($rest)*);
+            ($($p)* $a: *mut CK_ULONG, $b: CK_ULONG, $c: *mut CK_ULONG,) [$($s,)* Items($a.cast(), 8, Some($b), $c),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Fill $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Fill($a, $b),] $($rest)*);
