@@ -225,7 +225,7 @@ impl Connection<'_> {
         if let Some(rule) = self.rule()
             && (self.has_ended(application.pace.turn(rule)) || rule.refuses(Function::C_Login))
         {
-            return CKR_USER_NOT_LOGGED_IN;
+            return self.refuse_ticket(application, session, "refused by a rule");
         }
         let holder = Holder { peer: self.peer(), token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
@@ -243,12 +243,19 @@ impl Connection<'_> {
         });
         match outcome {
             Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => CKR_OK,
-            // The application learns it from its next call.
-            _ => {
-                warn!(peer = self.peer(), ?outcome, "a ticket does not log in");
-                CKR_USER_NOT_LOGGED_IN
-            }
+            None => self.refuse_ticket(application, session, "not a ticket of this client, or void"),
+            Some(Err(error)) => self.refuse_ticket(application, session, &format!("{error:?}")),
         }
+    }
+
+    /// Counts and records a ticket that does not log in. The application learns it from its next
+    /// call.
+    fn refuse_ticket(&self, application: &Application, session: u64, reason: &str) -> CK_RV {
+        warn!(peer = self.peer(), reason, "a ticket does not log in");
+        self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
+        let result = format!("ticket refused: {reason}");
+        application.module.record_refusal(Some(SessionHandle(session)), "C_Login", None, result);
+        CKR_USER_NOT_LOGGED_IN
     }
 }
 
