@@ -537,8 +537,7 @@ unsafe fn receive(
         unsafe { argument.receive(sent, &mut results) }?;
     }
     // SAFETY: the arguments noted places that the application passed, for their lengths.
-    unsafe { results.write() };
-    Ok(())
+    unsafe { results.write() }
 }
 
 impl Session {

@@ -133,16 +133,21 @@ impl<'a> Results<'a> {
         self.writes.push((place, bytes));
     }
 
-    /// Writes what goes to the application.
+    /// Writes what goes to the application. Fails if the function wrote more than its arguments
+    /// take.
     ///
     /// # Safety
     ///
     /// Each place that was noted is writable for its bytes.
-    pub unsafe fn write(self) {
+    pub unsafe fn write(self) -> Result<(), Malformed> {
+        if self.outputs.len() != 0 {
+            return Err(Malformed);
+        }
         for (place, bytes) in self.writes.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
             // SAFETY: the caller's promise. The bytes are this library's.
             unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
+        Ok(())
     }
 }
 

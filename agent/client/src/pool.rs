@@ -49,8 +49,6 @@ struct Link {
     name: Option<Name>,
     /// Counts the agents. A session belongs to one of them.
     epoch: u64,
-    /// The greatest length of a message that the agent takes.
-    longest: u64,
     single: bool,
     /// Since when no agent answers.
     lost: Option<Instant>,
@@ -65,6 +63,7 @@ pub struct Line {
     pub connection: Connection,
     /// The number of the agent: see [`Link::epoch`].
     pub epoch: u64,
+    /// The greatest length of a message that the agent takes.
     longest: u64,
 }
 
@@ -245,9 +244,8 @@ impl Pool {
         if let Some(application) = name {
             let mut connection = open()?;
             match connection.ask_briefly(&Request::Join { version, application }).map_err(lost)? {
-                Reply::Started { .. } => {
-                    let link = lock(&self.link);
-                    return Ok(Line { connection, epoch: link.epoch, longest: link.longest });
+                Reply::Started { longest, .. } if longest >= wire::MIN_LONGEST => {
+                    return Ok(Line { connection, epoch: lock(&self.link).epoch, longest });
                 }
                 Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
                 // The agent has ended, or is another one.
@@ -256,11 +254,10 @@ impl Pool {
         }
         let mut connection = open()?;
         match connection.ask_briefly(&Request::Start { version, single }).map_err(lost)? {
-            Reply::Started { application, longest, .. } => {
+            Reply::Started { application, longest, .. } if longest >= wire::MIN_LONGEST => {
                 let mut link = lock(&self.link);
                 link.name = Some(application);
                 link.epoch += 1;
-                link.longest = longest;
                 Ok(Line { connection, epoch: link.epoch, longest })
             }
             Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),

@@ -34,6 +34,8 @@ pub use status::{OfApplication, Status};
 pub const VERSION: u16 = 3;
 /// The greatest length of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 27;
+/// Every agent takes messages of this length.
+pub const MIN_LONGEST: u64 = 1 << 16;
 /// The greatest length of the first message of a connection, before the agent knows the peer, and
 /// of its answer.
 pub const MAX_FIRST: usize = 512;
