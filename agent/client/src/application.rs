@@ -22,7 +22,7 @@ use crate::capture::Results;
 use crate::pool::{Pool, Refusal};
 use crate::sent::Sent;
 use message::{append, begin, changes, exchange, limit, refusal};
-use recovery::{Copied, Login, note_login, resume};
+use recovery::{Copied, Login, NUMBER, STORED, note_login, resume};
 
 mod message;
 mod recovery;
@@ -40,6 +40,9 @@ pub struct Application {
     logins: Mutex<HashMap<u64, Login>>,
     /// The session objects that can be made again, by slot and handle.
     copies: Mutex<HashMap<(u64, CK_OBJECT_HANDLE), Copied>>,
+    /// The greatest handle of a session object so far. A new object gets a greater one, also after
+    /// a restart, so that the handle of a lost object never names another one.
+    last_object: AtomicU64,
     /// Changes with each call after which an `Init` function may have another outcome.
     certainty: AtomicU64,
 }
@@ -289,7 +292,9 @@ impl Application {
                 session.waiting.clear();
             }
             let connection = &mut linked.connection;
-            let framed = begin(connection, session.handle, session.waiting.len() + 1, 0);
+            let last = self.last_object.load(Ordering::Acquire);
+            let object = if changes(function) && last != 0 { last + 1 } else { 0 };
+            let framed = begin(connection, session.handle, session.waiting.len() + 1, object);
             session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));
             let at = connection.frame().len();
             framed.and_then(|()| append(connection, &call)).map_err(refusal)?;
@@ -464,6 +469,12 @@ impl Application {
         }
         if let Some(logins) = logins {
             note_login(logins, held, function, answer);
+        }
+        if changes(function) {
+            let numbers = answer.outputs.iter().filter_map(|output| output[..].try_into().ok());
+            let handles = numbers.map(u64::from_ne_bytes).filter(|handle| handle & STORED == 0);
+            self.last_object
+                .fetch_max(handles.map(|handle| handle & NUMBER).max().unwrap_or(0), Ordering::AcqRel);
         }
         self.note_copy(held, call, answer);
         let mut outputs = answer.outputs.clone();

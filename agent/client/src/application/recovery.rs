@@ -24,7 +24,9 @@ pub(super) struct Copied {
 }
 
 /// The bit of the handle of a token object.
-const STORED: CK_OBJECT_HANDLE = 1 << 60;
+pub(super) const STORED: CK_OBJECT_HANDLE = 1 << 60;
+/// The bits of the handle of a session object that a login does not change.
+pub(super) const NUMBER: CK_OBJECT_HANDLE = (1 << 40) - 1;
 
 /// A login.
 pub(super) struct Login {
