@@ -191,11 +191,20 @@ fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
     let mut idle = Peer::started(directory);
     let (mut silent, mut slow) = (Peer::connect(directory), Peer::started(directory));
     std::io::Write::write_all(&mut slow.0, &[200, 0, 0, 0, 2]).expect("a part of a message");
+    // This one is never silent, and its message has no end.
+    let mut trickling = Peer::started(directory);
+    std::io::Write::write_all(&mut trickling.0, &[0, 0, 1, 0]).expect("a length");
     let start = Instant::now();
+    let trickle = std::thread::spawn(move || {
+        while std::io::Write::write_all(&mut trickling.0, &[0]).is_ok() && start.elapsed() < SILENT {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
     for peer in [&mut silent, &mut slow] {
         peer.0.set_read_timeout(Some(SILENT)).expect("a socket");
         assert_eq!(peer.0.read(&mut [0]).expect("the end"), 0);
     }
+    trickle.join().expect("a thread");
     assert!(start.elapsed() < SILENT);
     assert!(idle.is_served());
 }
