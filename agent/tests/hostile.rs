@@ -231,14 +231,19 @@ fn a_session_is_closed_after_the_call_that_runs_in_it() {
     let handle = session.handle();
     let call = thread::spawn(move || {
         let public = [Attribute::number(CKA_MODULUS_BITS, 4096)];
-        session.generate_key_pair(&Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN), &public, &[]).map(drop)
+        let generate = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+        let outcome = session.generate_key_pair(&generate, &public, &[]).map(drop);
+        // Not dropped here: that closes the session.
+        (session, outcome)
     });
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(50));
     // SAFETY: it takes no pointer.
     assert_eq!(unsafe { close(handle) }, CKR_OK);
     // The agent has answered the call.
     thread::sleep(Duration::from_millis(100));
     assert!(call.is_finished());
-    call.join().expect("a thread").expect("a key pair");
+    let (session, outcome) = call.join().expect("a thread");
+    outcome.expect("a key pair");
+    drop(session);
     module.finalize().expect("a module");
 }

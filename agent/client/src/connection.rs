@@ -331,6 +331,7 @@ impl Connection {
     /// for at most the time `patience` if there is one.
     pub fn exchange(&mut self, patience: Option<Duration>) -> Result<&[u8], Lost> {
         self.is_answered = false;
+        self.channel.whole = STUCK;
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
         self.channel.whole = WHOLE;
