@@ -11,8 +11,7 @@ use jeton::module::{Module, PinMark, Threads, User};
 use jeton::token::Identity;
 use jeton_agent_wire::argument::Input;
 use jeton_agent_wire::{
-    self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Parameter, Reply, State,
-    mechanism, otp,
+    self as wire, Answer, Application as Name, Argument, Call, Function, Malformed, Reply, State, otp,
 };
 use serde_bytes::Bytes;
 use tracing::warn;
@@ -49,9 +48,9 @@ impl Connection<'_> {
         }
         let (client, connections) = (self.peer().to_owned(), AtomicUsize::new(1));
         let process = self.standing.peer.process();
-        let (since, (refused, otp, pace)) = (Instant::now(), Default::default());
+        let (since, (refused, pace)) = (Instant::now(), Default::default());
         let application =
-            Arc::new(Application { module, client, process, since, connections, refused, otp, pace });
+            Arc::new(Application { module, client, process, since, connections, refused, pace });
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
         self.started(name)
@@ -127,6 +126,7 @@ impl Connection<'_> {
             return self.answer_with(application, session, CKR_PIN_LOCKED, Vec::new(), frame);
         }
         let mark = mark(module, session, call);
+        let is_otp = makes_otp(module, session, call);
         let mut outcome = CKR_GENERAL_ERROR;
         let carried = carry_out(call.function, session, &call.arguments, budget, &mut |code, outputs| {
             // A token that the rule hides has no event.
@@ -141,8 +141,7 @@ impl Connection<'_> {
             let kept = kept.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
             let mut block: Option<Vec<u8>> = None;
-            let otp = code == CKR_OK && application.makes_otp(session, call);
-            if otp && let [_, given] = &mut outputs[..] {
+            if let (true, CKR_OK, [_, given]) = (is_otp, code, &mut outputs[..]) {
                 let moved = block.insert(given.to_vec());
                 otp::move_pointers(moved, given.as_ptr().expose_provenance() as u64, 0);
                 *given = Bytes::new(moved);
@@ -152,7 +151,7 @@ impl Connection<'_> {
                     *first = Bytes::new(altered);
                 }
             }
-            Ok(wire::append(&Answer { code, state, outputs, otp, kept }, frame)?)
+            Ok(wire::append(&Answer { code, state, outputs, kept }, frame)?)
         });
         if let Some(tries) = &mut tries {
             tries.count(outcome);
@@ -177,7 +176,7 @@ impl Connection<'_> {
         frame: &mut Vec<u8>,
     ) -> Result<CK_RV, Malformed> {
         let state = if session == 0 { State::default() } else { state(&application.module, session) };
-        wire::append(&Answer { code, state, outputs, otp: false, kept: None }, frame)?;
+        wire::append(&Answer { code, state, outputs, kept: None }, frame)?;
         Ok(code)
     }
 
@@ -226,7 +225,7 @@ impl Connection<'_> {
         if let Some(rule) = self.rule()
             && (self.has_ended(application.pace.turn(rule)) || rule.refuses(Function::C_Login))
         {
-            return CKR_USER_NOT_LOGGED_IN;
+            return self.refuse_ticket(application, session, "refused by a rule");
         }
         let holder = Holder { peer: self.peer(), token: &token };
         let outcome = self.agent.tickets.open_for(&holder, ticket, |login| {
@@ -244,36 +243,27 @@ impl Connection<'_> {
         });
         match outcome {
             Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => CKR_OK,
-            // The application learns it from its next call.
-            _ => {
-                warn!(peer = self.peer(), ?outcome, "a ticket does not log in");
-                CKR_USER_NOT_LOGGED_IN
-            }
+            None => self.refuse_ticket(application, session, "not a ticket of this client, or void"),
+            Some(Err(error)) => self.refuse_ticket(application, session, &format!("{error:?}")),
         }
+    }
+
+    /// Counts and records a ticket that does not log in. The application learns it from its next
+    /// call.
+    fn refuse_ticket(&self, application: &Application, session: u64, reason: &str) -> CK_RV {
+        warn!(peer = self.peer(), reason, "a ticket does not log in");
+        self.client().figures.refused.fetch_add(1, Ordering::Relaxed);
+        let result = format!("ticket refused: {reason}");
+        application.module.record_refusal(Some(SessionHandle(session)), "C_Login", None, result);
+        CKR_USER_NOT_LOGGED_IN
     }
 }
 
-impl Application {
-    /// Returns whether a successful call wrote a one-time password. Notes which operations make
-    /// them.
-    fn makes_otp(&self, session: u64, call: &Call<'_>) -> bool {
-        match (call.function, &call.arguments[..]) {
-            (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) => {
-                let is_otp = mechanism::parameter(*mechanism, None) == Parameter::Otp;
-                let mut sessions = lock(&self.otp);
-                if is_otp {
-                    sessions.insert(session)
-                } else {
-                    sessions.remove(&session)
-                };
-                false
-            }
-            (Function::C_Sign | Function::C_SignFinal, [.., Argument::Output(true, _)]) => {
-                lock(&self.otp).contains(&session)
-            }
-            _ => false,
-        }
-    }
+/// Returns whether a call writes a one-time password if it succeeds.
+fn makes_otp(module: &Module, session: u64, call: &Call<'_>) -> bool {
+    let signs = matches!(call.function, Function::C_Sign | Function::C_SignFinal)
+        && matches!(call.arguments.last(), Some(Argument::Output(true, _)));
+    signs && module.with_session(SessionHandle(session), |session| Ok(session.signs_otp())).unwrap_or(false)
 }
 
 /// Makes a call of `C_WaitForSlotEvent` that waits one that does not. Returns whether it was: the

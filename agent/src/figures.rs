@@ -16,7 +16,7 @@ pub struct Latencies([AtomicU64; (u64::BITS * CLASSES) as usize]);
 pub struct Figures {
     /// The calls.
     pub calls: AtomicU64,
-    /// The calls that a rule refused.
+    /// The calls that a rule refused, and the tickets that did not log in.
     pub refused: AtomicU64,
     /// The connections that no rule allows.
     pub refused_connections: AtomicU64,

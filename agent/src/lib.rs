@@ -69,8 +69,6 @@ struct Application {
     connections: AtomicUsize,
     /// The functions of which a refusal was logged as an error.
     refused: Mutex<HashSet<&'static str>>,
-    /// The sessions whose signature operation makes one-time passwords.
-    otp: Mutex<HashSet<u64>>,
     pace: Pace,
 }
 

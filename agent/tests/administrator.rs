@@ -20,7 +20,7 @@ use cryptoki_sys::*;
 use jeton_agent_wire::status::{PinState, applications, lock, status};
 use jeton_client::{Access, Attribute, Module, User};
 use jeton_peers::{Known, PIN};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 const REFUSED: &str = "refused by the rules of the agent";
 /// Longer than the agent waits for a message.
@@ -191,11 +191,20 @@ fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
     let mut idle = Peer::started(directory);
     let (mut silent, mut slow) = (Peer::connect(directory), Peer::started(directory));
     std::io::Write::write_all(&mut slow.0, &[200, 0, 0, 0, 2]).expect("a part of a message");
+    // This one is never silent, and its message has no end.
+    let mut trickling = Peer::started(directory);
+    std::io::Write::write_all(&mut trickling.0, &[0, 0, 1, 0]).expect("a length");
     let start = Instant::now();
+    let trickle = std::thread::spawn(move || {
+        while std::io::Write::write_all(&mut trickling.0, &[0]).is_ok() && start.elapsed() < SILENT {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
     for peer in [&mut silent, &mut slow] {
         peer.0.set_read_timeout(Some(SILENT)).expect("a socket");
         assert_eq!(peer.0.read(&mut [0]).expect("the end"), 0);
     }
+    trickle.join().expect("a thread");
     assert!(start.elapsed() < SILENT);
     assert!(idle.is_served());
 }
@@ -245,4 +254,27 @@ fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
     let numbers: Vec<_> = line.split_whitespace().skip(3).take(2).collect();
     assert_eq!(numbers[0], numbers[1]);
+}
+
+#[test]
+fn an_agent_without_descriptors_goes_on_when_it_has_some_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let log = directory.join("log");
+    let mut command = Command::new(common::PROGRAM);
+    command.stderr(fs::File::create(&log).expect("a file"));
+    let mut agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
+    let process = Pid::from_raw(agent.id().cast_signed());
+    let limit = |most| {
+        let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
+        prlimit(process, Resource::Nofile, limit).expect("a process")
+    };
+    let before = limit(3);
+    // It waits until the agent accepts it.
+    let mut peer = Peer::connect(directory);
+    let said = || fs::read_to_string(&log).expect("a log");
+    until("the agent accepts", || said().contains("Too many open files"));
+    limit(before.current.expect("a limit"));
+    assert_eq!(peer.refusal(), None);
+    assert!(agent.runs());
 }

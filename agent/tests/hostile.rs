@@ -1,8 +1,12 @@
 //! The client module neither waits for ever for its agent, nor ends its application.
 
 mod common;
+#[path = "common/token.rs"]
+mod token;
 
 use std::ffi::c_void;
+use std::path::PathBuf;
+use std::ptr::null_mut;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,8 +14,10 @@ use agent_client as _;
 use common::{Agent, parameters, socket};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
-use jeton_client::{Access, Module};
-use jeton_peers::Known;
+use jeton_child::Child;
+use jeton_client::{Access, Attribute, Mechanism, Module};
+use jeton_peers::{Known, PIN};
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 
 fn module() -> Module {
     Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module")
@@ -62,7 +68,7 @@ fn a_forked_child_has_no_connection() {
             thread::spawn(move || {
                 let mut slot = 0;
                 // SAFETY: the slot is writable.
-                unsafe { wait(0, &raw mut slot, std::ptr::null_mut()) }
+                unsafe { wait(0, &raw mut slot, null_mut()) }
             })
         })
         .collect();
@@ -87,11 +93,6 @@ fn a_forked_child_has_no_connection() {
     }
 }
 
-fn signal(agent: &Agent, signal: i32) {
-    // SAFETY: kill(2) takes numbers.
-    assert_eq!(unsafe { libc::kill(agent.id() as i32, signal) }, 0);
-}
-
 #[test]
 fn a_stopped_agent_is_an_error_of_the_device() {
     let _alone = common::alone();
@@ -100,12 +101,12 @@ fn a_stopped_agent_is_an_error_of_the_device() {
     let module = module();
     module.initialize(Some(&parameters(directory.path()))).expect("an agent");
     let slot = module.slots(false).expect("slots")[0];
-    signal(&agent, libc::SIGSTOP);
+    agent.stop();
     let start = Instant::now();
     let failure = module.slots(false).expect_err("a stopped agent answers");
     assert!(matches!(failure.code, CKR_DEVICE_ERROR), "{failure}");
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    signal(&agent, libc::SIGCONT);
+    agent.signal(Signal::CONT);
     thread::sleep(Duration::from_millis(300));
     assert!(module.slots(false).is_ok());
     assert!(module.open_session(slot, Access::ReadOnly).is_err(), "there is no token");
@@ -132,5 +133,117 @@ fn calls_fail_at_once_after_one_has_waited() {
     agent.replace();
     thread::sleep(Duration::from_millis(300));
     assert!(module.slots(false).is_ok());
+    module.finalize().expect("a module");
+}
+
+/// What a client process says: the codes of two digests of long data.
+const LONG: [usize; 2] = [256 << 20, 100 << 20];
+
+/// Not a test by itself: a client process that may have little memory. Its role is the directory of
+/// the agent.
+#[test]
+fn client() {
+    let Some(role) = jeton_child::role::<PathBuf>() else { return };
+    let parameters = parameters(&role.expect("a role"));
+    token::make(&parameters);
+    let module = token::load(&parameters);
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
+    session.digest_init(&Mechanism::new(CKM_SHA256)).expect("an operation");
+    let data = vec![0; LONG[0]];
+    let status = std::fs::read_to_string("/proc/self/status").expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a line");
+    let used: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    let limit = Some((used << 10) + (64 << 20));
+    setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).expect("a limit");
+    let codes =
+        LONG.map(|len| session.digest_update(&data[..len]).map_or_else(|failure| failure.code, |()| CKR_OK));
+    jeton_child::say(&codes);
+    std::process::exit(0);
+}
+
+#[test]
+fn a_client_without_memory_for_a_call_goes_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let _agent = Agent::start(directory.path());
+    let mut child = Child::start(&mut jeton_child::of_test("client", &directory.path())).expect("a client");
+    let codes: [CK_RV; 2] = child.hear(Duration::from_secs(60)).expect("a client");
+    // A message of this length is refused before its copy, and the other one has no memory.
+    assert_eq!(codes, [CKR_DEVICE_MEMORY, CKR_HOST_MEMORY]);
+}
+
+#[test]
+fn a_length_that_no_memory_has_is_refused_as_in_process() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let _agent = Agent::start(directory.path());
+    token::make(&parameters(directory.path()));
+    let module = token::load(&parameters(directory.path()));
+    let session = token::log_in(&module);
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)]).expect("a search")[0].0;
+    let functions = module.functions_3_2().expect("a list");
+    let mut ecdsa = CK_MECHANISM { mechanism: CKM_ECDSA_SHA256, pParameter: null_mut(), ulParameterLen: 0 };
+    let (session, mut data) = (session.handle(), [7; 64]);
+    let (data, pin) = (data.as_mut_ptr(), PIN.as_ptr().cast_mut());
+    macro_rules! call {
+        ($name:ident($($argument:expr),*)) => {
+            // SAFETY: the pointers are `NULL` or readable for their lengths, but for those that
+            // every function refuses by their lengths.
+            unsafe { functions.$name.expect("a function")(session, $($argument),*) }
+        };
+    }
+    let mut len = 64;
+    for (long, others) in
+        [(1 << 36, None), (1 << 63, Some(CKR_ARGUMENTS_BAD)), (u64::MAX, Some(CKR_ARGUMENTS_BAD))]
+    {
+        let is = |code| others.unwrap_or(code);
+        assert_eq!(call!(C_SetPIN(pin, PIN.len() as u64, data, long)), is(CKR_PIN_LEN_RANGE), "{long:#x}");
+        assert_eq!(call!(C_VerifyInit(&raw mut ecdsa, key)), CKR_OK);
+        assert_eq!(call!(C_Verify(data, 4, data, long)), is(CKR_SIGNATURE_LEN_RANGE), "{long:#x}");
+        // A verification that is not carried out does not succeed.
+        assert_eq!(call!(C_MessageVerifyInit(&raw mut ecdsa, key)), CKR_OK);
+        assert_eq!(call!(C_VerifyMessageBegin(null_mut(), 0)), CKR_OK);
+        let code = call!(C_VerifyMessageNext(null_mut(), 0, data, 4, data, long));
+        assert_eq!(code, is(CKR_SIGNATURE_LEN_RANGE), "{long:#x}");
+        assert_eq!(call!(C_SessionCancel(CKF_VERIFY | CKF_MESSAGE_VERIFY)), CKR_OK);
+        if others.is_some() {
+            assert_eq!(call!(C_SeedRandom(data, long)), CKR_ARGUMENTS_BAD, "{long:#x}");
+            assert_eq!(call!(C_GenerateRandom(data, long)), CKR_ARGUMENTS_BAD, "{long:#x}");
+        }
+    }
+    // More than the agent makes is refused before anything is written.
+    assert_eq!(call!(C_GenerateRandom(data, 1 << 36)), CKR_DEVICE_MEMORY);
+    assert_eq!(call!(C_VerifyInit(&raw mut ecdsa, key)), CKR_OK);
+    assert_ne!(call!(C_Verify(data, 4, data, len)), CKR_OK);
+    assert_eq!(call!(C_GetOperationState(null_mut(), &raw mut len)), CKR_OPERATION_NOT_INITIALIZED);
+    module.finalize().expect("a module");
+}
+
+#[test]
+fn a_session_is_closed_after_the_call_that_runs_in_it() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let _agent = Agent::start(directory.path());
+    token::make(&parameters(directory.path()));
+    let module = token::load(&parameters(directory.path()));
+    let session = token::log_in(&module);
+    let close = module.functions().C_CloseSession.expect("a function");
+    let handle = session.handle();
+    let call = thread::spawn(move || {
+        let public = [Attribute::number(CKA_MODULUS_BITS, 4096)];
+        let generate = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+        let outcome = session.generate_key_pair(&generate, &public, &[]).map(drop);
+        // Not dropped here: that closes the session.
+        (session, outcome)
+    });
+    thread::sleep(Duration::from_millis(50));
+    // SAFETY: it takes no pointer.
+    assert_eq!(unsafe { close(handle) }, CKR_OK);
+    // The agent has answered the call.
+    thread::sleep(Duration::from_millis(100));
+    assert!(call.is_finished());
+    let (session, outcome) = call.join().expect("a thread");
+    outcome.expect("a key pair");
+    drop(session);
     module.finalize().expect("a module");
 }

@@ -9,8 +9,9 @@ use std::process::Command;
 
 use agent_client as _;
 use common::peer::{Peer, text};
-use common::{Agent, make_token};
+use common::{Agent, make_token, socket};
 use cryptoki_sys::*;
+use jeton_agent_wire::status::status;
 use jeton_agent_wire::{Argument, Function};
 use jeton_peers::{PIN, SO_PIN};
 
@@ -32,7 +33,9 @@ fn an_old_ticket_is_refused_without_a_try() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let mut agent = Agent::start(directory);
+    let audit = directory.join("audit.jsonl");
+    let more = format!("[audit]\nfile = '{}'\n", audit.display());
+    let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
     let slot = make_token(directory);
     let mut user = Peer::started(directory);
     let session = user.open(slot);
@@ -46,6 +49,11 @@ fn an_old_ticket_is_refused_without_a_try() {
         assert_eq!(peer.resume(session, &old), CKR_USER_NOT_LOGGED_IN);
     }
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_LOCKED), 0);
+    // The administrator sees them.
+    let clients = status(&socket(directory)).expect("a status").clients;
+    assert_eq!(clients[0].refused, MANY as u64);
+    let recorded = || fs::read_to_string(&audit).expect("the audit log").matches("ticket refused").count();
+    common::until("the audit log lacks a refused ticket", || recorded() == MANY);
     let mut peer = Peer::started(directory);
     let session = peer.open(slot);
     let login = peer.login(session, CKU_USER, NEW_PIN);

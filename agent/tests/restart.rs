@@ -245,6 +245,34 @@ fn clients_go_on_after_two_hundred_kills_of_two_agents() {
     on_a_database(200);
 }
 
+#[test]
+fn the_handle_of_a_lost_object_names_no_other_one() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    prepare(&common::parameters(directory.path()));
+    let module = load(&common::parameters(directory.path()));
+    let slot = module.slots(true).expect("slots")[0];
+    let open = || module.open_session(slot, Access::ReadWrite).expect("a session");
+    let (owner, other, quiet) = (open(), open(), open());
+    let data = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_LABEL, "data")];
+    let class = [Attribute::number(CKA_CLASS, CKO_DATA)];
+    let object = owner.create_object(&data).expect("an object");
+    assert_eq!(other.find(&class).expect("a search"), [object]);
+    agent.replace();
+    // Sessions that were used since then are invalid, and the others go on.
+    let code = |session: &Session| session.find(&class).map_err(|failure| failure.code);
+    assert_eq!(code(&owner), Err(CKR_SESSION_HANDLE_INVALID));
+    assert_eq!(code(&other), Err(CKR_SESSION_HANDLE_INVALID));
+    assert_eq!(code(&quiet), Ok(Vec::new()));
+    let label = || quiet.attribute(object, CKA_LABEL).map_err(|failure| failure.code);
+    assert_eq!(label(), Err(CKR_OBJECT_HANDLE_INVALID));
+    let new = open().create_object(&data).expect("an object");
+    assert_ne!(new, object);
+    assert_eq!(label(), Err(CKR_OBJECT_HANDLE_INVALID));
+    module.finalize().expect("a module");
+}
+
 /// What OpenSSL's pkcs11-provider does: it copies the key to a session object in one session, keeps
 /// the handle, and signs in another session.
 #[test]

@@ -7,17 +7,31 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
 use authority::{Authority, serial};
 use common::Agent;
 use cryptoki_sys::*;
+use jeton_child::Child;
 use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
 
 /// How long the agent waits for a handshake, and a margin.
 const SILENT: Duration = Duration::from_secs(15);
+/// A client does not try again within this time. A call waits twice as long for an agent.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Not a test by itself: a client process that the agent refuses. Its role is the library
+/// parameters.
+#[test]
+fn client() {
+    let Some(role) = jeton_child::role::<String>() else { return };
+    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    let outcome = module.initialize(Some(&role.expect("a role")));
+    jeton_child::say(&outcome.map_or_else(|failure| failure.code, |()| CKR_OK));
+}
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -130,16 +144,34 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
     }
     assert!(start.elapsed() < SILENT, "the agent keeps peers that say nothing");
 
-    // A certificate that is revoked now: the connection ends, and there is no other.
+    // A certificate that is revoked now: the connection ends, and there is no other. Calls do not
+    // wait for one.
     ca.revoke(&[serial(2), serial(4)]);
     agent.signal(rustix::process::Signal::HUP);
-    common::until("a revoked certificate goes on", || sign(&session, own).is_err());
+    let mut slowest = Duration::ZERO;
+    let mut fails = || {
+        let start = Instant::now();
+        let fails = sign(&session, own).is_err();
+        slowest = slowest.max(start.elapsed());
+        fails
+    };
+    common::until("a revoked certificate goes on", &mut fails);
+    assert!(fails() && slowest < AT_ONCE, "{slowest:?}");
     drop(session);
     let _ = module.finalize();
 
-    for name in ["stranger.example", "revoked.example", "web.example", "forged.example"] {
-        let refused = module.initialize(Some(&parameters(directory, &addresses, name)));
-        assert_eq!(refused.map_err(|failure| failure.code), Err(CKR_GENERAL_ERROR), "{name}");
+    for (name, reason) in [
+        ("stranger.example", "refused by the rules"),
+        ("revoked.example", "CertificateRevoked"),
+        ("web.example", "CertificateRevoked"),
+        ("forged.example", "UnknownCA"),
+    ] {
+        let role = parameters(directory, &addresses, name);
+        let mut child = jeton_child::of_test("client", &role);
+        let mut child = Child::start(child.stderr(Stdio::piped())).expect("a client");
+        assert_eq!(child.hear::<CK_RV>(AT_ONCE).expect("a code in time"), CKR_GENERAL_ERROR, "{name}");
+        let said = child.errors();
+        assert!(said.contains(reason), "{name}: {said}");
     }
     assert!(agent.runs());
 }

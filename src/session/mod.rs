@@ -154,6 +154,11 @@ impl Session {
         self.operations.active() | if self.find.is_some() { FIND } else { 0 }
     }
 
+    /// Returns whether the active signature is a one-time password: its output has pointers.
+    pub fn signs_otp(&self) -> bool {
+        self.operations.sign.uses().is_some_and(|(row, _)| matches!(row.action, Action::Otp))
+    }
+
     /// Returns the number of logins of the user that the application has ended on the token. The
     /// handles of private objects have it.
     pub fn logouts(&self) -> u64 {

@@ -2,16 +2,20 @@
 //! return codes. The core, the client, the models and the fuzz targets use this list, so that each
 //! name exists once.
 //!
+//! What both modules share is here too: the function lists, and the argument of `C_Initialize`.
+//!
 //! The numbers come from the specification's headers through `cryptoki-sys`. The package does not
 //! depend on the core, so that the client can use the names without the core.
 
 mod attribute;
 mod function_lists;
+mod initialization;
 mod mechanism;
 mod object;
 mod return_code;
 
 pub use attribute::AttributeType;
+pub use initialization::{Initialization, initialization};
 pub use mechanism::MechanismType;
 pub use object::{KeyType, ObjectClass};
 pub use return_code::ReturnCode;

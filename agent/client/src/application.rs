@@ -9,19 +9,23 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::channel::wipe;
-use jeton_agent_wire::image::Outputs;
 use jeton_agent_wire::{
-    self as wire, Answer, Argument, Call, Function, Malformed, Reply, Request, State, Unfit, otp,
+    self as wire, Answer, Argument, Call, Function, Malformed, Parameter, State, mechanism, otp,
 };
 use serde_bytes::Bytes;
 
-use crate::connection::{Connection, Lost};
-use crate::pool::{Linked, Pool, Refusal};
+use crate::capture::Results;
+use crate::pool::{Pool, Refusal};
 use crate::sent::Sent;
+use message::{append, begin, changes, exchange, limit, refusal};
+use recovery::{Copied, Login, NUMBER, STORED, note_login, resume};
+
+mod message;
+mod recovery;
 
 /// The application between `C_Initialize` and `C_Finalize`. A thread locks its session, then
 /// `logins`, then `sessions`, then `copies`, and then those of the pool.
@@ -36,28 +40,11 @@ pub struct Application {
     logins: Mutex<HashMap<u64, Login>>,
     /// The session objects that can be made again, by slot and handle.
     copies: Mutex<HashMap<(u64, CK_OBJECT_HANDLE), Copied>>,
+    /// The greatest handle of a session object so far. A new object gets a greater one, also after
+    /// a restart, so that the handle of a lost object never names another one.
+    last_object: AtomicU64,
     /// Changes with each call after which an `Init` function may have another outcome.
     certainty: AtomicU64,
-}
-
-/// A session object that is a copy of a token object, and was not changed. OpenSSL's provider signs
-/// with such a copy and keeps its handle, so it is made again at another agent.
-struct Copied {
-    /// The session that it belongs to.
-    session: CK_SESSION_HANDLE,
-    /// The call of `C_CopyObject` that made it.
-    call: Vec<u8>,
-}
-
-/// The bit of the handle of a token object.
-const STORED: CK_OBJECT_HANDLE = 1 << 60;
-
-/// A login.
-struct Login {
-    /// What logs in again at another agent.
-    ticket: Vec<u8>,
-    /// The agent that knows of the login.
-    epoch: u64,
 }
 
 /// A session, with what is read while another thread uses it.
@@ -82,6 +69,8 @@ struct Session {
     waiting: Vec<(usize, Vec<u8>)>,
     /// The `Init` function that succeeded last, for each operation.
     certain: [Certain; 6],
+    /// Whether the last signature that began is a one-time password.
+    signs_otp: bool,
 }
 
 /// An `Init` function that succeeded.
@@ -92,20 +81,6 @@ struct Certain {
     /// The length of its signatures.
     signature: Option<u64>,
 }
-
-/// The operations that `C_SessionCancel` ends: all that there are.
-const OPERATIONS: CK_FLAGS = CKF_ENCRYPT
-    | CKF_DECRYPT
-    | CKF_DIGEST
-    | CKF_SIGN
-    | CKF_SIGN_RECOVER
-    | CKF_VERIFY
-    | CKF_VERIFY_RECOVER
-    | CKF_MESSAGE_ENCRYPT
-    | CKF_MESSAGE_DECRYPT
-    | CKF_MESSAGE_SIGN
-    | CKF_MESSAGE_VERIFY
-    | CKF_FIND_OBJECTS;
 
 /// The position of the signature operation.
 const SIGN: usize = 1;
@@ -120,36 +95,6 @@ fn starts(function: Function) -> Option<usize> {
         Function::C_DecryptInit => Some(5),
         _ => None,
     }
-}
-
-/// Returns whether a call changes objects, logins or the token, so that it must not be carried out
-/// twice, and no later outcome is certain.
-fn changes(function: Function) -> bool {
-    use Function as F;
-    matches!(
-        function,
-        F::C_InitToken
-            | F::C_InitPIN
-            | F::C_SetPIN
-            | F::C_Login
-            | F::C_LoginUser
-            | F::C_Logout
-            | F::C_CreateObject
-            | F::C_CopyObject
-            | F::C_DestroyObject
-            | F::C_SetAttributeValue
-            | F::C_GenerateKey
-            | F::C_GenerateKeyPair
-            | F::C_UnwrapKey
-            | F::C_UnwrapKeyAuthenticated
-            | F::C_DeriveKey
-            | F::C_EncapsulateKey
-            | F::C_DecapsulateKey
-            | F::C_SetOperationState
-            | F::C_CloseAllSessions
-            | F::C_AsyncComplete
-            | F::C_AsyncJoin
-    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -213,11 +158,11 @@ impl Application {
         loop {
             let mut linked = self.pool.take(start)?;
             let connection = &mut linked.connection;
-            let framed = begin(connection, 0, 1).and_then(|()| append(connection, &call));
+            let framed = begin(connection, 0, 1, 0).and_then(|()| append(connection, &call));
             framed.and_then(|()| linked.finish()).map_err(refusal)?;
             let logins = (function == Function::C_OpenSession).then(|| lock(&self.logins));
             let epoch = linked.epoch;
-            let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
+            let outcome = match exchange(&mut linked.connection, 1, limit(function, self.pool.patience())) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.take_answer(&call, arguments, answers.first(), epoch) }
@@ -230,7 +175,10 @@ impl Application {
                     continue;
                 }
             };
-            let (code, opened) = outcome.map_err(|Malformed| CKR_DEVICE_ERROR)?;
+            let Ok((code, opened)) = outcome else {
+                linked.lost();
+                return Err(CKR_DEVICE_ERROR);
+            };
             if let (Some((slot, session)), Some(mut logins)) = (opened, logins)
                 && resume(&mut logins, &mut linked, slot, session).is_err()
             {
@@ -344,7 +292,9 @@ impl Application {
                 session.waiting.clear();
             }
             let connection = &mut linked.connection;
-            let framed = begin(connection, session.handle, session.waiting.len() + 1);
+            let last = self.last_object.load(Ordering::Acquire);
+            let object = if changes(function) && last != 0 { last + 1 } else { 0 };
+            let framed = begin(connection, session.handle, session.waiting.len() + 1, object);
             session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));
             let at = connection.frame().len();
             framed.and_then(|()| append(connection, &call)).map_err(refusal)?;
@@ -359,7 +309,8 @@ impl Application {
             let is_login = matches!(function, Function::C_Login | Function::C_Logout);
             let mut logins = (is_close || is_login).then(|| lock(&self.logins));
             let had_operations = session.state.operations != 0;
-            let outcome = match exchange(&mut linked.connection, limit(function, self.pool.patience())) {
+            let (count, patience) = (session.waiting.len() + 1, limit(function, self.pool.patience()));
+            let outcome = match exchange(&mut linked.connection, count, patience) {
                 Ok(answers) => {
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -402,34 +353,10 @@ impl Application {
             if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
                 self.forget(handle, &known, &mut logins);
             }
-            return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
-        }
-    }
-
-    /// Cancels the operations of a session that had none before a call whose answer was lost. The
-    /// call may have started one. Returns whether the call may be sent again.
-    fn is_clear(&self, held: &Held, session: &Session, start: Instant) -> bool {
-        let Ok(mut linked) = self.pool.take(start) else { return false };
-        if held.epoch.load(Ordering::Acquire) != linked.epoch {
-            return true;
-        }
-        let call =
-            Call { function: Function::C_SessionCancel, arguments: vec![Argument::Number(OPERATIONS)] };
-        let connection = &mut linked.connection;
-        let framed = begin(connection, session.handle, 1).and_then(|()| append(connection, &call));
-        if framed.and_then(|()| linked.finish()).is_err() {
-            return false;
-        }
-        let patience = Some(self.pool.patience());
-        let outcome = exchange(&mut linked.connection, patience)
-            .map(|answers| answers.first().map(|answer| answer.code));
-        match outcome {
-            Ok(code) => code == Some(CKR_OK),
-            Err(_) => {
+            return outcome.map_err(|Malformed| {
                 linked.lost();
-                // The next connection shows whether the agent has ended.
-                true
-            }
+                CKR_DEVICE_ERROR
+            });
         }
     }
 
@@ -440,6 +367,22 @@ impl Application {
             self.forget(handle, held, &mut logins);
         } else {
             logins.remove(&held.slot);
+        }
+    }
+
+    /// Forgets a session. The last session on a token ends the login. If it was only the last one
+    /// that is open at its agent, the next one logs in again.
+    fn forget(&self, handle: CK_SESSION_HANDLE, gone: &Held, logins: &mut HashMap<u64, Login>) {
+        lock(&self.copies).retain(|_, copied| copied.session != handle);
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        sessions.remove(&handle);
+        let mut left = sessions.values().filter(|held| held.slot == gone.slot).peekable();
+        if left.peek().is_none() {
+            logins.remove(&gone.slot);
+        } else if let Some(login) = logins.get_mut(&gone.slot)
+            && left.all(|held| held.epoch.load(Ordering::Acquire) != login.epoch)
+        {
+            login.epoch = 0;
         }
     }
 
@@ -464,6 +407,7 @@ impl Application {
                 certain.certainty == self.certainty.load(Ordering::Acquire) && certain.call == encoded;
             if is_free && holds && session.waiting.len() + 1 < wire::MAX_CALLS {
                 session.waiting.push((operation, encoded.to_vec()));
+                session.note_mechanism(call);
                 return Some(CKR_OK);
             }
             return None;
@@ -515,6 +459,7 @@ impl Application {
         {
             let certainty = self.certainty.load(Ordering::Acquire);
             session.certain[operation] = Certain { call: encoded, certainty, signature: None };
+            session.note_mechanism(call);
         }
         if function == Function::C_Sign
             && answer.code == CKR_OK
@@ -525,10 +470,18 @@ impl Application {
         if let Some(logins) = logins {
             note_login(logins, held, function, answer);
         }
+        if changes(function) {
+            let numbers = answer.outputs.iter().filter_map(|output| output[..].try_into().ok());
+            let handles = numbers.map(u64::from_ne_bytes).filter(|handle| handle & STORED == 0);
+            self.last_object
+                .fetch_max(handles.map(|handle| handle & NUMBER).max().unwrap_or(0), Ordering::AcqRel);
+        }
         self.note_copy(held, call, answer);
         let mut outputs = answer.outputs.clone();
         let mut block;
-        if answer.otp
+        // This module knows where pointers belong, whatever the agent says.
+        if session.signs_otp
+            && matches!(function, Function::C_Sign | Function::C_SignFinal)
             && let Some(buffer) = arguments.last().and_then(|argument| argument.buffer())
             && let [_, given] = &mut outputs[..]
         {
@@ -541,133 +494,6 @@ impl Application {
         Ok(answer.code)
     }
 
-    /// Keeps what makes a copy of a token object again, until it is changed or destroyed.
-    fn note_copy(&self, held: &Held, call: &Call<'_>, answer: &Answer<'_>) {
-        let copies = || lock(&self.copies);
-        match (call.function, &call.arguments[..], &answer.outputs[..]) {
-            _ if answer.code != CKR_OK => {}
-            (Function::C_CopyObject, [Argument::Number(source), ..], [handle]) if source & STORED != 0 => {
-                let handle = handle[..].try_into().map_or(STORED, u64::from_ne_bytes);
-                let mut encoded = Vec::new();
-                if handle & STORED == 0 && wire::append(call, &mut encoded).is_ok() {
-                    copies().insert((held.slot, handle), Copied { session: held.handle, call: encoded });
-                }
-            }
-            (
-                Function::C_SetAttributeValue | Function::C_DestroyObject,
-                [Argument::Number(handle), ..],
-                _,
-            ) => {
-                copies().remove(&(held.slot, *handle));
-            }
-            // The private session objects end with the login.
-            (Function::C_Logout, ..) => copies().retain(|(slot, _), _| *slot != held.slot),
-            _ => {}
-        }
-    }
-
-    /// Returns whether the application has no session objects on a token but such that can be made
-    /// again.
-    fn has_only_copies(&self, slot: u64, objects: u64) -> bool {
-        objects == 0 || lock(&self.copies).keys().filter(|(at, _)| *at == slot).count() as u64 >= objects
-    }
-
-    /// Makes the copies of a session again. Fails with `None` if one cannot be made.
-    fn copy_again(&self, held: &Held, session: u64, linked: &mut Linked<'_>) -> Result<(), Option<Lost>> {
-        let copies: Vec<_> = {
-            let all = lock(&self.copies);
-            let of_session = all.iter().filter(|(_, copied)| copied.session == held.handle);
-            of_session.map(|((_, handle), copied)| (*handle, copied.call.clone())).collect()
-        };
-        for (object, call) in copies {
-            let connection = &mut linked.connection;
-            begin_with(connection, session, 1, object).map_err(|_| None)?;
-            connection.frame().extend(&call);
-            wire::finish(connection.frame()).map_err(|_| None)?;
-            let answers = exchange(connection, Some(self.pool.patience())).map_err(Some)?;
-            let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
-            if answer.outputs.first().map(|handle| &handle[..]) != Some(&object.to_ne_bytes()[..]) {
-                return Err(None);
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets a session. The last session on a token ends the login. If it was only the last one
-    /// that is open at its agent, the next one logs in again.
-    fn forget(&self, handle: CK_SESSION_HANDLE, gone: &Held, logins: &mut HashMap<u64, Login>) {
-        lock(&self.copies).retain(|_, copied| copied.session != handle);
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        sessions.remove(&handle);
-        let mut left = sessions.values().filter(|held| held.slot == gone.slot).peekable();
-        if left.peek().is_none() {
-            logins.remove(&gone.slot);
-        } else if let Some(login) = logins.get_mut(&gone.slot)
-            && left.all(|held| held.epoch.load(Ordering::Acquire) != login.epoch)
-        {
-            login.epoch = 0;
-        }
-    }
-
-    /// Opens a session again at another agent. Fails with `None` if it had something that is lost.
-    fn reopen(&self, held: &Held, session: &mut Session, linked: &mut Linked) -> Result<(), Option<Lost>> {
-        if !self.has_only_copies(held.slot, session.state.objects) {
-            return Err(None);
-        }
-        let mut logins = lock(&self.logins);
-        self.reopen_alone(held, session, linked, &mut logins)?;
-        // A call may use a copy that belongs to another session. A session that another thread uses
-        // is opened by that thread.
-        let others: Vec<_> = {
-            let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-            let copies = lock(&self.copies);
-            let owners = copies.values().filter_map(|copied| sessions.get(&copied.session));
-            owners.filter(|other| other.slot == held.slot).map(Arc::clone).collect()
-        };
-        for other in others {
-            if other.epoch.load(Ordering::Acquire) != linked.epoch
-                && let Ok(mut session) = other.session.try_lock()
-            {
-                self.reopen_alone(&other, &mut session, linked, &mut logins)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn reopen_alone(
-        &self,
-        held: &Held,
-        session: &mut Session,
-        linked: &mut Linked,
-        logins: &mut HashMap<u64, Login>,
-    ) -> Result<(), Option<Lost>> {
-        let connection = &mut linked.connection;
-        let arguments = vec![
-            Argument::Number(held.slot),
-            Argument::Number(session.flags),
-            Argument::Pointer(false),
-            Argument::Pointer(false),
-            Argument::Pointer(true),
-        ];
-        let opened = {
-            begin(connection, 0, 1).map_err(|_| None)?;
-            append(connection, &Call { function: Function::C_OpenSession, arguments }).map_err(|_| None)?;
-            wire::finish(connection.frame()).map_err(|_| None)?;
-            let answers = exchange(connection, Some(self.pool.patience())).map_err(Some)?;
-            let answer = answers.first().filter(|answer| answer.code == CKR_OK).ok_or(None)?;
-            // The other agent may have another token in this slot.
-            answer.kept.filter(|serial| serial[..] == held.serial).ok_or(None)?;
-            let bytes = answer.outputs.first().and_then(|bytes| bytes[..].try_into().ok());
-            u64::from_ne_bytes(bytes.ok_or(None)?)
-        };
-        resume(logins, linked, held.slot, opened).map_err(Some)?;
-        self.copy_again(held, opened, linked)?;
-        // While the logins are locked: a close in another thread sees which sessions are open.
-        held.epoch.store(linked.epoch, Ordering::Release);
-        session.handle = opened;
-        Ok(())
-    }
-
     fn add_session(
         &self,
         slot: u64,
@@ -677,8 +503,8 @@ impl Application {
         handle: u64,
     ) -> CK_SESSION_HANDLE {
         let new = self.last_session.fetch_add(1, Ordering::Relaxed) + 1;
-        let (state, waiting, certain) = Default::default();
-        let session = Session { flags, handle, state, waiting, certain };
+        let (state, waiting, certain, signs_otp) = Default::default();
+        let session = Session { flags, handle, state, waiting, certain, signs_otp };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let held =
             Held { handle: new, slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
@@ -698,93 +524,6 @@ unsafe fn read_call<'a>(function: Function, arguments: &'a [&'a dyn Sent]) -> Re
     Ok(Call { function, arguments: read.map_err(refusal)? })
 }
 
-fn refusal(unfit: Unfit) -> Refusal {
-    match unfit {
-        Unfit::TooLong => CKR_DEVICE_MEMORY,
-        Unfit::NoMemory => CKR_HOST_MEMORY,
-    }
-}
-
-/// Starts a request with calls.
-fn begin(connection: &mut Connection, session: u64, count: usize) -> Result<(), Unfit> {
-    begin_with(connection, session, count, 0)
-}
-
-/// The same for a call that makes the session object with this handle again.
-fn begin_with(connection: &mut Connection, session: u64, count: usize, object: u64) -> Result<(), Unfit> {
-    let number = connection.number.wrapping_add(1);
-    wire::start(connection.frame());
-    append(connection, &Request::Calls { session, count: count as u8, object, number })
-}
-
-fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Unfit> {
-    wire::append(value, connection.frame())
-}
-
-/// Returns how long a call waits for its answer while the agent lives; `None` if the function may
-/// compute or wait for longer.
-fn limit(function: Function, patience: Duration) -> Option<Duration> {
-    use Function as F;
-    let is_long = matches!(
-        function,
-        F::C_WaitForSlotEvent
-            | F::C_InitToken
-            | F::C_GenerateKey
-            | F::C_GenerateKeyPair
-            | F::C_DeriveKey
-            | F::C_UnwrapKey
-            | F::C_UnwrapKeyAuthenticated
-            | F::C_AsyncComplete
-    );
-    (!is_long).then_some(patience)
-}
-
-/// Sends a request with calls. Returns the answers, for which it waits for at most the time
-/// `patience`, if there is one.
-fn exchange(connection: &mut Connection, patience: Option<Duration>) -> Result<Vec<Answer<'_>>, Lost> {
-    let malformed = || Lost { sent: true, error: std::io::ErrorKind::InvalidData.into() };
-    connection.number = connection.number.wrapping_add(1);
-    let number = connection.number;
-    let mut rest = connection.exchange(patience)?;
-    let mut answers = Vec::new();
-    match wire::take(&mut rest) {
-        Ok(Reply::Answers(of)) if of == number => {}
-        _ => return Err(malformed()),
-    }
-    while !rest.is_empty() {
-        answers.push(wire::take(&mut rest).map_err(|Malformed| malformed())?);
-    }
-    Ok(answers)
-}
-
-/// Keeps the ticket of a login until the logout.
-fn note_login(logins: &mut HashMap<u64, Login>, held: &Held, function: Function, answer: &Answer<'_>) {
-    if answer.code != CKR_OK {
-        return;
-    }
-    if let (Function::C_Login, Some(ticket)) = (function, answer.kept) {
-        let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
-        logins.insert(held.slot, login);
-    } else if function == Function::C_Logout {
-        logins.remove(&held.slot);
-    }
-}
-
-/// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
-/// next call fails with the code that says so.
-fn resume(
-    logins: &mut HashMap<u64, Login>,
-    linked: &mut Linked<'_>,
-    slot: u64,
-    session: u64,
-) -> Result<(), Lost> {
-    let epoch = linked.epoch;
-    let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != epoch) else { return Ok(()) };
-    linked.connection.ask(&Request::Resume { session, ticket: Bytes::new(&login.ticket) })?;
-    login.epoch = epoch;
-    Ok(())
-}
-
 /// Gives each argument what the function wrote for it.
 ///
 /// # Safety
@@ -796,16 +535,31 @@ unsafe fn receive(
     code: CK_RV,
     outputs: &[&Bytes],
 ) -> Result<(), Malformed> {
-    // A rule of the agent refused the call.
-    if code != CKR_OK && outputs.is_empty() {
+    // Other codes say that nothing was written.
+    if !matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
+        // A rule of the agent refused the call.
+        || code != CKR_OK && outputs.is_empty()
+    {
         return Ok(());
     }
-    let mut rest = outputs.iter();
+    let mut results = Results::new(code, outputs);
     for (argument, sent) in arguments.iter().zip(sent) {
         // SAFETY: the caller's promise.
-        unsafe { argument.receive(sent, code, &mut Outputs(&mut rest)) }?;
+        unsafe { argument.receive(sent, &mut results) }?;
     }
-    Ok(())
+    // SAFETY: the arguments noted places that the application passed, for their lengths.
+    unsafe { results.write() }
+}
+
+impl Session {
+    /// Notes whether a signature that began is a one-time password.
+    fn note_mechanism(&mut self, call: &Call<'_>) {
+        if let (Function::C_SignInit, [Argument::Mechanism(Some(mechanism), _), ..]) =
+            (call.function, &call.arguments[..])
+        {
+            self.signs_otp = mechanism::parameter(*mechanism, None) == Parameter::Otp;
+        }
+    }
 }
 
 impl Drop for Session {

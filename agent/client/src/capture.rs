@@ -5,12 +5,13 @@
 use std::borrow::Cow;
 use std::ptr::slice_from_raw_parts;
 
-use cryptoki_sys::{CK_ATTRIBUTE, CK_UNAVAILABLE_INFORMATION};
-use jeton_agent_wire::image::{Behind, Extent, Image, Item, Outputs, Walk, extent, number};
-use jeton_agent_wire::layout::{ATTRIBUTE_READ, Flow, Layout, Len, PASSWORD_LIMIT, Target};
+use cryptoki_sys::{CK_ATTRIBUTE, CK_RV, CK_UNAVAILABLE_INFORMATION, CKR_OK};
+use jeton_agent_wire::image::{Behind, Extent, Image, Item, Walk, extent, number};
+use jeton_agent_wire::layout::{ATTRIBUTE_READ, Flow, Layout, Len, PASSWORD_LIMIT, Pointer, Target};
 use jeton_agent_wire::{Malformed, Unfit};
 use serde_bytes::Bytes;
 
+const TYPE: usize = std::mem::offset_of!(CK_ATTRIBUTE, type_);
 const LENGTH: usize = std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen);
 const VALUE: usize = std::mem::offset_of!(CK_ATTRIBUTE, pValue);
 
@@ -90,23 +91,83 @@ unsafe fn capture_at(
     Ok(())
 }
 
-/// Copies what the function wrote to the structs of the application. Unchanged memory is not
+/// The byte strings that a function wrote, in the order in which its arguments take them, and where
+/// they go. Nothing is written before all of them fit.
+pub struct Results<'a> {
+    /// The code of the call.
+    pub code: CK_RV,
+    outputs: std::slice::Iter<'a, &'a Bytes>,
+    /// What is written at the end.
+    pub writes: Vec<(*mut u8, &'a [u8])>,
+}
+
+impl<'a> Results<'a> {
+    /// Returns results of which nothing was taken.
+    pub fn new(code: CK_RV, outputs: &'a [&'a Bytes]) -> Self {
+        Self { code, outputs: outputs.iter(), writes: Vec::new() }
+    }
+
+    /// Returns the next string, of this length.
+    pub fn next(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        self.at_most(len as u64).and_then(|bytes| if bytes.len() == len { Ok(bytes) } else { Err(Malformed) })
+    }
+
+    /// Returns the next string, of at most this length.
+    pub fn at_most(&mut self, room: u64) -> Result<&'a [u8], Malformed> {
+        let bytes = self.outputs.next().ok_or(Malformed)?;
+        if bytes.len() as u64 <= room { Ok(bytes) } else { Err(Malformed) }
+    }
+
+    /// Takes a value of this length, which only a successful call writes.
+    pub fn value(&mut self, place: *mut u8, len: u64) -> Result<(), Malformed> {
+        let bytes = self.at_most(len)?;
+        if self.code == CKR_OK && !place.is_null() {
+            self.put(place, bytes);
+            return if bytes.len() as u64 == len { Ok(()) } else { Err(Malformed) };
+        }
+        Ok(())
+    }
+
+    /// Notes that these bytes go to this place.
+    pub fn put(&mut self, place: *mut u8, bytes: &'a [u8]) {
+        self.writes.push((place, bytes));
+    }
+
+    /// Writes what goes to the application. Fails if the function wrote more than its arguments
+    /// take.
+    ///
+    /// # Safety
+    ///
+    /// Each place that was noted is writable for its bytes.
+    pub unsafe fn write(self) -> Result<(), Malformed> {
+        if self.outputs.len() != 0 {
+            return Err(Malformed);
+        }
+        for (place, bytes) in self.writes.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            // SAFETY: the caller's promise. The bytes are this library's.
+            unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        Ok(())
+    }
+}
+
+/// Takes what the function wrote to the structs of the application. Unchanged memory is not
 /// written, because it may be constant.
 ///
 /// # Safety
 ///
 /// `first` points to the structs that the image was captured from. They and the memory that they
-/// point to are writable where the function writes.
+/// point to are readable.
 pub unsafe fn restore(
     image: &Image<'_>,
     layout: &'static Layout,
     first: *mut u8,
-    outputs: &mut Outputs<'_, '_>,
+    results: &mut Results<'_>,
 ) -> Result<(), Malformed> {
     let mut items = &image.0[..];
     let structs = Item::take_structs(&mut items)?;
     // SAFETY: the caller's promise.
-    unsafe { restore_at(structs, &mut items, layout, first, &[], outputs) }
+    unsafe { restore_at(structs, &mut items, layout, first, &[], results) }
 }
 
 /// # Safety
@@ -118,14 +179,19 @@ unsafe fn restore_at(
     layout: &'static Layout,
     first: *mut u8,
     owner: &[u8],
-    outputs: &mut Outputs<'_, '_>,
+    results: &mut Results<'_>,
 ) -> Result<(), Malformed> {
     for (index, bytes) in structs.chunks_exact(layout.size).enumerate() {
         // SAFETY: inside the structs of the application.
         let place = unsafe { first.add(index * layout.size) };
         for (at, len) in layout.written {
-            let written = outputs.next(*len)?;
-            if std::ptr::eq(layout, &ATTRIBUTE_READ) && *at == LENGTH {
+            let written = results.next(*len)?;
+            let is_attribute = std::ptr::eq(layout, &ATTRIBUTE_READ);
+            // Only attributes in an attribute get a type.
+            if is_attribute && *at == TYPE && owner.is_empty() && written != &bytes[TYPE..TYPE + 8] {
+                return Err(Malformed);
+            }
+            if is_attribute && *at == LENGTH {
                 // The application reads as many bytes as its buffer is said to have.
                 // SAFETY: a field of the struct.
                 let is_query = unsafe { place.add(VALUE).cast::<*const u8>().read_unaligned() }.is_null();
@@ -135,22 +201,30 @@ unsafe fn restore_at(
                 }
             }
             // SAFETY: a field of the struct.
-            unsafe { put_changed(place.add(*at), written) };
+            unsafe { put_changed(results, place.add(*at), written) };
         }
         let mut behind = Behind::default();
-        for pointer in layout.pointers {
+        for (index, pointer) in layout.pointers.iter().enumerate() {
             // SAFETY: as above.
             let to = unsafe { place.add(pointer.at).cast::<*mut u8>().read_unaligned() };
             let item = Item::take(items)?;
             match (&item, extent(pointer, bytes, owner, &behind)) {
-                (Item::Room, Extent::Bytes(room, Flow::Out))
-                | (Item::Bytes(_), Extent::Bytes(room, Flow::Both)) => {
+                (Item::Room, Extent::Bytes(room, Flow::Out)) => {
+                    let written = results.at_most(room)?;
                     // SAFETY: the application's memory has this room.
-                    unsafe { put_changed(to, outputs.at_most(room)?) };
+                    unsafe { put_changed(results, to, written) };
+                }
+                (Item::Bytes(read), Extent::Bytes(room, Flow::Both)) => {
+                    let written = results.next(room as usize)?;
+                    if is_len(layout, index) && number(written, 0) > number(read, 0) {
+                        return Err(Malformed);
+                    }
+                    // SAFETY: the application's memory has this room.
+                    unsafe { put_changed(results, to, written) };
                 }
                 (Item::Structs(inner), Extent::Structs(_, layout)) => {
                     // SAFETY: the caller's promise.
-                    unsafe { restore_at(inner, items, layout, to, bytes, outputs) }?;
+                    unsafe { restore_at(inner, items, layout, to, bytes, results) }?;
                 }
                 _ => {}
             }
@@ -182,14 +256,18 @@ unsafe fn resolve_password(bytes: &mut [u8], field: usize) {
     bytes[field..field + 8].copy_from_slice(&len.to_ne_bytes());
 }
 
+/// Returns whether the pointer with this index points to the length of a buffer.
+fn is_len(layout: &Layout, index: usize) -> bool {
+    let names = |pointer: &Pointer| matches!(pointer.target, Target::Bytes { len: Len::Behind(at), .. } if at == index);
+    layout.pointers.iter().any(names)
+}
+
 /// # Safety
 ///
-/// `place` is readable for these bytes, and writable if they differ.
-unsafe fn put_changed(place: *mut u8, bytes: &[u8]) {
-    // SAFETY: the caller's promise. The memory is not the slice's: that one is this library's.
-    unsafe {
-        if !bytes.is_empty() && *slice_from_raw_parts(place, bytes.len()) != *bytes {
-            place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        }
+/// `place` is readable for these bytes.
+unsafe fn put_changed<'a>(results: &mut Results<'a>, place: *mut u8, bytes: &'a [u8]) {
+    // SAFETY: the caller's promise.
+    if !bytes.is_empty() && unsafe { *slice_from_raw_parts(place, bytes.len()) != *bytes } {
+        results.put(place, bytes);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use jeton_agent_wire::channel::{Channel, KEPT};
-use jeton_agent_wire::{self as wire, MAX_MESSAGE, Malformed, Reply, Request};
+use jeton_agent_wire::{self as wire, MAX_FIRST, MAX_MESSAGE, Reply, Request};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
@@ -28,6 +28,8 @@ const BRIEF: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_secs(2);
 /// How long an agent may take no byte of a message. It may wait for the memory of the client first.
 const STUCK: Duration = Duration::from_secs(8);
+/// How long a short answer may take from its first byte to its last one.
+const WHOLE: Duration = Duration::from_secs(4);
 
 /// Where an agent is.
 #[derive(Debug, Clone)]
@@ -278,6 +280,8 @@ pub struct Connection {
     channel: Channel,
     /// The number of the last request with calls.
     pub number: u32,
+    /// Whether the last request has its answer. Otherwise no other one is sent.
+    pub is_answered: bool,
     address: Address,
     /// The place of the descriptor in [`OPEN`].
     place: &'static AtomicI32,
@@ -292,6 +296,13 @@ pub struct Lost {
     pub error: io::Error,
 }
 
+impl Lost {
+    /// The agent answered something that does not follow the protocol.
+    pub fn malformed() -> Self {
+        Self { sent: true, error: io::ErrorKind::InvalidData.into() }
+    }
+}
+
 impl Connection {
     /// Connects.
     pub fn open(address: &Address) -> io::Result<Self> {
@@ -303,7 +314,7 @@ impl Connection {
             Address::Tls(host) => Channel::new(host.open()?, most, KEPT),
         };
         let place = OPEN.put(channel.descriptor());
-        Ok(Self { channel, number: 0, address: address.clone(), place })
+        Ok(Self { channel, number: 0, is_answered: true, address: address.clone(), place })
     }
 
     /// Returns whether the agent has closed the connection.
@@ -319,8 +330,11 @@ impl Connection {
     /// Sends the frame and returns the message that answers it. Waits while the agent lives, and
     /// for at most the time `patience` if there is one.
     pub fn exchange(&mut self, patience: Option<Duration>) -> Result<&[u8], Lost> {
+        self.is_answered = false;
+        self.channel.whole = STUCK;
         // A request that is not whole is not carried out.
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
+        self.channel.whole = WHOLE;
         let start = Instant::now();
         while let Err(error) = self.channel.receive(MAX_MESSAGE, |_| true) {
             let is_over = patience.is_some_and(|patience| start.elapsed() >= patience);
@@ -328,24 +342,26 @@ impl Connection {
                 return Err(Lost { sent: true, error });
             }
         }
+        self.is_answered = true;
         Ok(self.channel.parts().0)
     }
 
-    /// Sends a request and returns the reply.
-    pub fn ask(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
-        let malformed = |Malformed| Lost { sent: true, error: io::ErrorKind::InvalidData.into() };
-        wire::encode(request, self.frame()).map_err(|unfit| malformed(unfit.into()))?;
-        wire::decode(self.exchange(Some(STUCK))?).map_err(malformed)
+    /// Sends a request that the agent carries out and answers with a code.
+    pub fn ask(&mut self, request: &Request<'_>) -> Result<(), Lost> {
+        wire::encode(request, self.frame()).map_err(|_| Lost::malformed())?;
+        match wire::decode(self.exchange(Some(STUCK))?) {
+            Ok(Reply::Done(_)) => Ok(()),
+            _ => Err(Lost::malformed()),
+        }
     }
 
-    /// The same for the first request of a connection, which the agent answers at once.
+    /// Sends the first request of a connection, which the agent answers at once.
     pub fn ask_briefly(&mut self, request: &Request<'_>) -> Result<Reply<'_>, Lost> {
-        let lost = |error| Lost { sent: true, error };
-        let malformed = |Malformed| lost(io::ErrorKind::InvalidData.into());
-        wire::encode(request, self.frame()).map_err(|unfit| malformed(unfit.into()))?;
+        wire::encode(request, self.frame()).map_err(|_| Lost::malformed())?;
         self.channel.send().map_err(|error| Lost { sent: false, error })?;
-        self.channel.receive(MAX_MESSAGE, |_| true).map_err(lost)?;
-        wire::decode(self.channel.parts().0).map_err(malformed)
+        self.channel.whole = BRIEF;
+        self.channel.receive(MAX_FIRST, |_| true).map_err(|error| Lost { sent: true, error })?;
+        wire::decode(self.channel.parts().0).map_err(|_| Lost::malformed())
     }
 
     /// Wipes both messages, which may have a PIN or a key.
@@ -358,6 +374,15 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.place.store(-1, Ordering::Relaxed);
     }
+}
+
+#[cfg(feature = "tls")]
+pub use wire::tls::is_final;
+
+/// Without TLS, no error is final.
+#[cfg(not(feature = "tls"))]
+pub fn is_final(_: &io::Error) -> bool {
+    false
 }
 
 /// Returns whether an agent answers on a new connection.

@@ -75,32 +75,11 @@ fn alone(work: impl FnOnce() -> CK_RV) -> CK_RV {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
-    let mut single = false;
-    let mut parameters: Option<&str> = None;
-    if !arguments.is_null() {
-        // SAFETY: not null; the application passes CK_C_INITIALIZE_ARGS.
-        let given = unsafe { arguments.cast::<CK_C_INITIALIZE_ARGS>().read_unaligned() };
-        single = given.flags & CKF_LIBRARY_CANT_CREATE_OS_THREADS != 0;
-        let callbacks = [
-            given.CreateMutex.is_some(),
-            given.DestroyMutex.is_some(),
-            given.LockMutex.is_some(),
-            given.UnlockMutex.is_some(),
-        ];
-        let some = callbacks.contains(&true);
-        if some && callbacks.contains(&false) {
-            return CKR_ARGUMENTS_BAD;
-        }
-        // The application's own mutexes cannot be used.
-        if some && given.flags & CKF_OS_LOCKING_OK == 0 {
-            return CKR_CANT_LOCK;
-        }
-        // SAFETY: NULL, or the library parameters.
-        match unsafe { read_parameters(given.pReserved.cast()) } {
-            Ok(text) => parameters = text,
-            Err(code) => return code,
-        }
-    }
+    // SAFETY: the caller's promise.
+    let given = match unsafe { jeton_names::initialization(arguments) } {
+        Ok(given) => given,
+        Err(code) => return code,
+    };
     alone(|| {
         if !WATCHING.swap(true, Ordering::AcqRel) {
             // SAFETY: a function of this library, which is never unmapped (build.rs: nodelete).
@@ -115,7 +94,7 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
             KEPT.store(kept, Ordering::Release);
         }
         // SAFETY: not null, and never freed.
-        match unsafe { &*kept }.start(parameters, single) {
+        match unsafe { &*kept }.start(given.parameters, given.single) {
             Ok(()) => {
                 CURRENT.store(kept, Ordering::Release);
                 CKR_OK
@@ -123,32 +102,6 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
             Err(code) => code,
         }
     })
-}
-
-/// The greatest length of the library parameters, and the lowest address of a string, as in
-/// `abi/src/init.rs`, which this module does not link.
-const MAX_PARAMETERS: usize = 16 * 1024;
-const LOWEST_ADDRESS: usize = 4096;
-
-/// Returns the library parameters, which NSS introduced: a string.
-///
-/// # Safety
-///
-/// The pointer is `NULL`, a number below [`LOWEST_ADDRESS`], or the address of a string.
-unsafe fn read_parameters<'a>(pointer: *const u8) -> Result<Option<&'a str>, CK_RV> {
-    if pointer.is_null() {
-        return Ok(None);
-    }
-    // PKCS#11 3.2, C_Initialize: a pReserved other than NULL is CKR_ARGUMENTS_BAD. Test suites pass
-    // (void *)1.
-    if pointer.addr() < LOWEST_ADDRESS {
-        return Err(CKR_ARGUMENTS_BAD);
-    }
-    // SAFETY: bytes are read one by one up to the NUL that the caller promises.
-    let len = (0..MAX_PARAMETERS).find(|index| unsafe { pointer.add(*index).read() } == 0);
-    // SAFETY: these bytes have just been read.
-    let text = unsafe { std::slice::from_raw_parts(pointer, len.ok_or(CKR_ARGUMENTS_BAD)?) };
-    std::str::from_utf8(text).map(Some).map_err(|_| CKR_ARGUMENTS_BAD)
 }
 
 #[unsafe(no_mangle)]
@@ -218,14 +171,14 @@ macro_rules! export {
         export!($name $session; ($($p)* $a: *mut CK_BYTE,) [$($s,)* Name($a),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Out $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: *mut CK_ULONG,) [$($s,)* Out($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: *mut CK_ULONG,) [$($s,)* Items($a, 1, None, $b),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [List $a:ident, $b:ident] $($rest:tt)*) => {
-        export!($name $session; ($($p)* $a: *mut CK_ULONG, $b: *mut CK_ULONG,) [$($s,)* List($a, $b),] $($rest)*);
+        export!($name $session; ($($p)* $a: *mut CK_ULONG, $b: *mut CK_ULONG,) [$($s,)* Items($a.cast(), 8, None, $b),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Found $a:ident, $b:ident, $c:ident] $($rest:tt)*) => {
         export!($name $session;
-            ($($p)* $a: *mut CK_ULONG, $b: CK_ULONG, $c: *mut CK_ULONG,) [$($s,)* Found($a, $b, $c),] $($rest)*);
+            ($($p)* $a: *mut CK_ULONG, $b: CK_ULONG, $c: *mut CK_ULONG,) [$($s,)* Items($a.cast(), 8, Some($b), $c),] $($rest)*);
     };
     ($name:ident $session:expr; ($($p:tt)*) [$($s:expr,)*] [Fill $a:ident, $b:ident] $($rest:tt)*) => {
         export!($name $session; ($($p)* $a: *mut CK_BYTE, $b: CK_ULONG,) [$($s,)* Fill($a, $b),] $($rest)*);

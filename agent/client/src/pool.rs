@@ -4,6 +4,7 @@
 //! Locks are taken in the order of the fields of [`Pool`], and no call of a socket happens under
 //! `link` or `idle`.
 
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use cryptoki_sys::*;
 use jeton_agent_wire::{self as wire, Application as Name, Reply, Request, Unfit};
 
-use crate::connection::{Address, Connection, Lost};
+use crate::connection::{Address, Connection, Lost, is_final};
 
 /// The time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(20);
@@ -48,13 +49,13 @@ struct Link {
     name: Option<Name>,
     /// Counts the agents. A session belongs to one of them.
     epoch: u64,
-    /// The greatest length of a message that the agent takes.
-    longest: u64,
     single: bool,
     /// Since when no agent answers.
     lost: Option<Instant>,
     /// When the last attempt to connect ended.
     tried: Option<Instant>,
+    /// Whether standard error says that the agents refuse this client.
+    is_said: bool,
 }
 
 /// A connection to an agent.
@@ -62,6 +63,7 @@ pub struct Line {
     pub connection: Connection,
     /// The number of the agent: see [`Link::epoch`].
     pub epoch: u64,
+    /// The greatest length of a message that the agent takes.
     longest: u64,
 }
 
@@ -75,9 +77,23 @@ pub struct Linked<'a> {
 /// The right to connect.
 struct Turn<'a>(&'a Pool);
 
+/// Why there is no connection.
 enum Failure {
+    /// The agent, or TLS, refuses this client: another attempt fails too.
     Refused(String),
     Lost(String),
+}
+
+impl Failure {
+    fn of(address: &Address, error: &io::Error) -> Self {
+        let reason = format!("{address:?}: {error}");
+        if is_final(error) { Self::Refused(reason) } else { Self::Lost(reason) }
+    }
+
+    fn reason(&self) -> &str {
+        let (Self::Refused(reason) | Self::Lost(reason)) = self;
+        reason
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,7 +110,7 @@ impl Pool {
         *link = Link { addresses, patience, single, epoch, ..Link::default() };
         drop(link);
         // `C_Initialize` does not wait, so that a missing agent shows at once.
-        let linked = self.connect(Duration::ZERO).map_err(|reason| refuse(&reason))?;
+        let linked = self.connect(Duration::ZERO).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
         Ok(())
@@ -138,17 +154,24 @@ impl Pool {
                 return Ok(Linked { pool: self, line: Some(line) });
             }
         }
-        self.connect(time).map_err(|_| CKR_DEVICE_ERROR)
+        self.connect(time).map_err(|failure| {
+            if let Failure::Refused(reason) = failure
+                && !std::mem::replace(&mut lock(&self.link).is_said, true)
+            {
+                refuse(&reason);
+            }
+            CKR_DEVICE_ERROR
+        })
     }
 
     /// Connects to an agent, the one that answered last first, and joins the application there. If
     /// the agent does not know the application, a new one begins. Tries at least once, unless no
     /// agent has answered for the time that a call waits: then calls fail at once, and one of them
     /// tries after each [`PROBE`]. Returns the reason of a failure.
-    fn connect(&self, time: Duration) -> Result<Linked<'_>, String> {
+    fn connect(&self, time: Duration) -> Result<Linked<'_>, Failure> {
         let start = Instant::now();
         loop {
-            let away = || "no agent answers".to_owned();
+            let away = || Failure::Lost("no agent answers".to_owned());
             let turn = self.turn(time.saturating_sub(start.elapsed())).ok_or_else(away)?;
             let is_away = {
                 let link = lock(&self.link);
@@ -158,14 +181,13 @@ impl Pool {
                 }
                 is_away
             };
-            let reason = match self.attempt() {
+            let failure = match self.attempt() {
                 Ok(line) => return Ok(Linked { pool: self, line: Some(line) }),
-                Err(Failure::Refused(reason)) => return Err(reason),
-                Err(Failure::Lost(reason)) => reason,
+                Err(failure) => failure,
             };
             drop(turn);
-            if is_away || start.elapsed() >= time {
-                return Err(reason);
+            if is_away || matches!(failure, Failure::Refused(_)) || start.elapsed() >= time {
+                return Err(failure);
             }
             thread::sleep(RETRY);
         }
@@ -189,27 +211,31 @@ impl Pool {
             let link = lock(&self.link);
             (Arc::clone(&link.addresses), link.at)
         };
-        let mut reason = "no address".to_owned();
+        let mut failure = Failure::Refused("no address".to_owned());
         for at in (first..first + addresses.len()).map(|at| at % addresses.len()) {
             match self.link_to(&addresses[at]) {
                 Ok(line) => {
                     let mut link = lock(&self.link);
-                    (link.at, link.lost, link.tried) = (at, None, None);
+                    (link.at, link.lost, link.tried, link.is_said) = (at, None, None, false);
                     return Ok(line);
                 }
-                Err(Failure::Lost(error)) => reason = format!("{:?}: {error}", addresses[at]),
-                refused => return refused,
+                // An agent that ended may come back, whatever the others say.
+                Err(other) => {
+                    if matches!(failure, Failure::Refused(_)) {
+                        failure = other;
+                    }
+                }
             }
         }
         let mut link = lock(&self.link);
         link.lost.get_or_insert_with(Instant::now);
         link.tried = Some(Instant::now());
-        Err(Failure::Lost(reason))
+        Err(failure)
     }
 
     fn link_to(&self, address: &Address) -> Result<Line, Failure> {
-        let open = || Connection::open(address).map_err(|error| Failure::Lost(error.to_string()));
-        let lost = |lost: Lost| Failure::Lost(lost.error.to_string());
+        let open = || Connection::open(address).map_err(|error| Failure::of(address, &error));
+        let lost = |lost: Lost| Failure::of(address, &lost.error);
         let (name, single) = {
             let link = lock(&self.link);
             (link.name, link.single)
@@ -218,9 +244,8 @@ impl Pool {
         if let Some(application) = name {
             let mut connection = open()?;
             match connection.ask_briefly(&Request::Join { version, application }).map_err(lost)? {
-                Reply::Started { .. } => {
-                    let link = lock(&self.link);
-                    return Ok(Line { connection, epoch: link.epoch, longest: link.longest });
+                Reply::Started { longest, .. } if longest >= wire::MIN_LONGEST => {
+                    return Ok(Line { connection, epoch: lock(&self.link).epoch, longest });
                 }
                 Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
                 // The agent has ended, or is another one.
@@ -229,15 +254,14 @@ impl Pool {
         }
         let mut connection = open()?;
         match connection.ask_briefly(&Request::Start { version, single }).map_err(lost)? {
-            Reply::Started { application, longest, .. } => {
+            Reply::Started { application, longest, .. } if longest >= wire::MIN_LONGEST => {
                 let mut link = lock(&self.link);
                 link.name = Some(application);
                 link.epoch += 1;
-                link.longest = longest;
                 Ok(Line { connection, epoch: link.epoch, longest })
             }
             Reply::Refused(reason) => Err(Failure::Refused(reason.to_owned())),
-            _ => Err(Failure::Lost("an answer of another protocol".to_owned())),
+            _ => Err(Failure::Lost(format!("{address:?}: an answer of another protocol"))),
         }
     }
 }
@@ -287,7 +311,7 @@ impl Drop for Linked<'_> {
         let Some(mut line) = self.line.take() else { return };
         line.connection.wipe();
         let mut idle = lock(&self.pool.idle);
-        if idle.len() < KEPT && self.pool.is_open() {
+        if idle.len() < KEPT && self.pool.is_open() && line.connection.is_answered {
             idle.push(line);
         }
     }
@@ -295,6 +319,8 @@ impl Drop for Linked<'_> {
 
 /// Says on standard error why there is no agent: the code of `C_Initialize` does not.
 fn refuse(reason: &str) -> Refusal {
+    // The agent's words go to a terminal.
+    let reason = reason.replace(char::is_control, " ");
     eprintln!("libjeton_client: no agent: {reason}");
     CKR_GENERAL_ERROR
 }

@@ -3,17 +3,18 @@
 //!
 //! All pointers here are the application's, valid by the contract of PKCS#11. What the agent says
 //! is not trusted: it chooses no pointer, and writes no more than the application's lengths allow.
+//! A call that failed changes no memory but the lengths and attributes that its code announces.
 
+use std::any::TypeId;
 use std::ptr::slice_from_raw_parts;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Argument, Content, Input};
-use jeton_agent_wire::image::Outputs;
-use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, Parameter};
-use jeton_agent_wire::{MAX_SHORT, Malformed, Unfit, mechanism};
+use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter};
+use jeton_agent_wire::{MAX_MESSAGE, MAX_SHORT, Malformed, Unfit, mechanism};
 use serde_bytes::Bytes;
 
-use crate::capture::{capture, restore};
+use crate::capture::{Results, capture, restore};
 
 /// An argument in the client.
 pub trait Sent {
@@ -29,18 +30,13 @@ pub trait Sent {
         None
     }
 
-    /// Takes back what the function wrote. `sent` is the argument that was read.
+    /// Takes what the function wrote. `sent` is the argument that was read.
     ///
     /// # Safety
     ///
     /// As for [`argument`](Self::argument).
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        code: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        let _ = (sent, code, outputs);
+    unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
+        let _ = (sent, results);
         Ok(())
     }
 }
@@ -118,108 +114,41 @@ impl Sent for Name {
     }
 }
 
-/// A buffer in the two-call convention.
-pub struct Out(pub *mut u8, pub *mut CK_ULONG);
+/// A buffer for items of this number of bytes, and where their number goes. `None` for the room:
+/// the two-call convention, in which the number is the room first.
+pub struct Items(pub *mut u8, pub u64, pub Option<u64>, pub *mut CK_ULONG);
 
-impl Sent for Out {
+impl Sent for Items {
     fn buffer(&self) -> Option<*const u8> {
         Some(self.0)
     }
 
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
-        // SAFETY: the caller's promise.
-        Ok(Argument::Output(!self.0.is_null(), unsafe { read_room(self.1) }))
+        // SAFETY: not null; readable by the caller's promise.
+        let room = || self.2.unwrap_or_else(|| unsafe { self.3.read_unaligned() });
+        Ok(Argument::Output(!self.0.is_null(), (!self.3.is_null()).then(room)))
     }
 
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        code: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        // SAFETY: the caller's promise.
-        unsafe { take_items(self.0, self.1, 1, sent, code, outputs) }
+    unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
+        let Self(buffer, item, _, len) = *self;
+        let Argument::Output(_, Some(room)) = sent else { return Ok(()) };
+        let number = results.next(8)?;
+        let count = number.try_into().map(u64::from_ne_bytes).map_err(|_| Malformed)?;
+        let bytes = results.at_most(room.saturating_mul(item))?;
+        let said = count.checked_mul(item).filter(|said| *said <= MAX_MESSAGE as u64).ok_or(Malformed)?;
+        let is_filled = results.code == CKR_OK && !buffer.is_null();
+        // The application reads as many items as the number says.
+        if is_filled && said != bytes.len() as u64 {
+            return Err(Malformed);
+        }
+        if matches!(results.code, CKR_OK | CKR_BUFFER_TOO_SMALL) {
+            results.put(len.cast(), number);
+        }
+        if is_filled {
+            results.put(buffer, bytes);
+        }
+        Ok(())
     }
-}
-
-/// A list of numbers in the two-call convention.
-pub struct List(pub *mut CK_ULONG, pub *mut CK_ULONG);
-
-impl Sent for List {
-    unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
-        // SAFETY: the caller's promise.
-        Ok(Argument::Output(!self.0.is_null(), unsafe { read_room(self.1) }))
-    }
-
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        code: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        // SAFETY: the caller's promise; the list has 8 bytes for each number.
-        unsafe { take_items(self.0.cast(), self.1, 8, sent, code, outputs) }
-    }
-}
-
-/// The results of `C_FindObjects`: the handles, the room, and their number.
-pub struct Found(pub *mut CK_ULONG, pub u64, pub *mut CK_ULONG);
-
-impl Sent for Found {
-    unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
-        // `NULL` for the number is `None`, and every room is a number.
-        Ok(Argument::Output(!self.0.is_null(), (!self.2.is_null()).then_some(self.1)))
-    }
-
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        code: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        // SAFETY: the caller's promise; the array has 8 bytes for each handle.
-        unsafe { take_items(self.0.cast(), self.2, 8, sent, code, outputs) }
-    }
-}
-
-/// Returns the number at a pointer; `None` for `NULL`.
-///
-/// # Safety
-///
-/// `NULL` or readable.
-unsafe fn read_room(len: *const CK_ULONG) -> Option<u64> {
-    // SAFETY: not null; readable by the caller's promise.
-    (!len.is_null()).then(|| unsafe { len.read_unaligned() })
-}
-
-/// Takes the number of items, and the items of this number of bytes if the application passed a
-/// buffer.
-///
-/// # Safety
-///
-/// As for [`Sent::receive`]: the buffer has the room that was sent.
-unsafe fn take_items(
-    buffer: *mut u8,
-    len: *mut CK_ULONG,
-    item: u64,
-    sent: &Argument<'_>,
-    code: CK_RV,
-    outputs: &mut Outputs<'_, '_>,
-) -> Result<(), Malformed> {
-    let Argument::Output(_, Some(room)) = sent else { return Ok(()) };
-    let count = outputs.next(8)?.try_into().map(u64::from_ne_bytes).map_err(|_| Malformed)?;
-    let bytes = outputs.at_most(room.saturating_mul(item))?;
-    // The application reads as many items as the number says.
-    if code == CKR_OK && !buffer.is_null() && count.checked_mul(item) != Some(bytes.len() as u64) {
-        return Err(Malformed);
-    }
-    // SAFETY: not null; writable by the caller's promise.
-    unsafe { len.write_unaligned(count) };
-    if !bytes.is_empty() && !buffer.is_null() {
-        // SAFETY: the buffer has this room by the caller's promise.
-        unsafe { buffer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-    }
-    Ok(())
 }
 
 /// A buffer that a function fills.
@@ -227,42 +156,31 @@ pub struct Fill(pub *mut u8, pub u64);
 
 impl Sent for Fill {
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
+        if (MAX_ROOM + 1..=isize::MAX as u64).contains(&self.1) {
+            return Err(Unfit::TooLong);
+        }
         Ok(Argument::Output(!self.0.is_null(), Some(self.1)))
     }
 
-    unsafe fn receive(
-        &self,
-        _: &Argument<'_>,
-        _: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        let bytes = outputs.at_most(self.1)?;
-        if !bytes.is_empty() && !self.0.is_null() {
-            // SAFETY: the buffer has this room by the caller's promise.
-            unsafe { self.0.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        }
-        Ok(())
+    unsafe fn receive(&self, _: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
+        results.value(self.0, self.1)
     }
 }
 
 /// A pointer to which a function writes one value without pointers.
 pub struct Put<T>(pub *mut T);
 
-impl<T> Sent for Put<T> {
+impl<T: 'static> Sent for Put<T> {
     unsafe fn argument<'a>(&'a self) -> Result<Argument<'a>, Unfit> {
         Ok(Argument::Pointer(!self.0.is_null()))
     }
 
-    unsafe fn receive(
-        &self,
-        _: &Argument<'_>,
-        _: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
-        let bytes = outputs.at_most(size_of::<T>() as u64)?;
-        if bytes.len() == size_of::<T>() && !self.0.is_null() {
-            // SAFETY: writable for a `T` by the caller's promise.
-            unsafe { self.0.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    unsafe fn receive(&self, _: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
+        results.value(self.0.cast(), size_of::<T>() as u64)?;
+        // The one pointer in such a value. The agent has none for this process.
+        if results.code == CKR_OK && !self.0.is_null() && TypeId::of::<T>() == TypeId::of::<CK_ASYNC_DATA>() {
+            let at = std::mem::offset_of!(CK_ASYNC_DATA, pValue);
+            results.put(self.0.cast::<u8>().wrapping_add(at), &[0; 8]);
         }
         Ok(())
     }
@@ -295,17 +213,12 @@ impl Sent for Mechanism {
         Ok(Argument::Mechanism(Some(given.mechanism), content?))
     }
 
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        _: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
+    unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
         let Argument::Mechanism(Some(_), content) = sent else { return Ok(()) };
         // SAFETY: the caller's promise.
         let Some((given, parameter)) = (unsafe { self.read() }) else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { take_back(parameter, content, given.pParameter.cast(), outputs) }
+        unsafe { take_back(parameter, content, given.pParameter.cast(), results) }
     }
 }
 
@@ -318,15 +231,10 @@ impl Sent for Message {
         Ok(Argument::Parameter(unsafe { content(Parameter::Message, self.0, self.1) }?))
     }
 
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        _: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
+    unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
         let Argument::Parameter(content) = sent else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { take_back(Parameter::Message, content, self.0, outputs) }
+        unsafe { take_back(Parameter::Message, content, self.0, results) }
     }
 }
 
@@ -356,12 +264,17 @@ unsafe fn take_back(
     parameter: Parameter,
     content: &Content<'_>,
     pointer: *mut u8,
-    outputs: &mut Outputs<'_, '_>,
+    results: &mut Results<'_>,
 ) -> Result<(), Malformed> {
     let Content::Struct(len, image) = content else { return Ok(()) };
     let layout = parameter.layout(*len).ok_or(Malformed)?;
+    let before = results.writes.len();
     // SAFETY: the caller's promise.
-    unsafe { restore(image, layout, pointer, outputs) }
+    unsafe { restore(image, layout, pointer, results) }?;
+    if results.code != CKR_OK {
+        results.writes.truncate(before);
+    }
+    Ok(())
 }
 
 /// Attributes: those of a template, or those of `C_GetAttributeValue`.
@@ -376,14 +289,9 @@ impl Sent for Template {
         Ok(Argument::Template(self.1, Some(unsafe { capture(self.2, self.0.cast(), self.1) }?)))
     }
 
-    unsafe fn receive(
-        &self,
-        sent: &Argument<'_>,
-        _: CK_RV,
-        outputs: &mut Outputs<'_, '_>,
-    ) -> Result<(), Malformed> {
+    unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
         let Argument::Template(_, Some(image)) = sent else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { restore(image, self.2, self.0.cast(), outputs) }
+        unsafe { restore(image, self.2, self.0.cast(), results) }
     }
 }

@@ -42,14 +42,8 @@ impl Peer {
 
     /// Sends a message. Returns the answer, or `None` if the agent closes the connection.
     pub fn ask(&mut self, message: &[u8]) -> Option<Vec<u8>> {
-        let mut frame = (message.len() as u32).to_le_bytes().to_vec();
-        frame.extend(message);
-        self.0.write_all(&frame).ok()?;
-        let mut header = [0; HEADER];
-        self.0.read_exact(&mut header).ok()?;
-        let mut reply = vec![0; u32::from_le_bytes(header) as usize];
-        self.0.read_exact(&mut reply).ok()?;
-        Some(reply)
+        self.0.write_all(&frame(message)).ok()?;
+        read_frame(&mut self.0)
     }
 
     /// Returns why the agent refuses to start an application; `None` if it does not.
@@ -125,6 +119,20 @@ impl Peer {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Returns a message with its length.
+pub fn frame(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u32).to_le_bytes(), message].concat()
+}
+
+/// Reads a message. Returns `None` at the end of the stream.
+pub fn read_frame(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header).ok()?;
+    let mut message = vec![0; u32::from_le_bytes(header) as usize];
+    stream.read_exact(&mut message).ok()?;
+    Some(message)
 }
 
 /// Returns an argument of bytes.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use crate::wait::{Patience, Stream};
 use crate::{HEADER, length};
@@ -12,6 +13,8 @@ use crate::{HEADER, length};
 const READ: usize = 8 * 1024;
 /// Buffers of a client that are longer lose their memory after a message.
 pub const KEPT: usize = 1 << 20;
+/// A message takes at most a second for this number of bytes, and [`Channel::whole`].
+const PACE: usize = 1 << 16;
 
 /// A stream with its buffers.
 pub struct Channel {
@@ -23,8 +26,11 @@ pub struct Channel {
     pub frame: Vec<u8>,
     /// The message that was received, with its header.
     received: Vec<u8>,
-    /// Its length.
+    /// Its length; 0 before it is whole.
     len: usize,
+    /// How long a message may take from its first byte to its last one, if it is short. A peer that
+    /// sends or takes one byte after the other is no better than a silent one.
+    pub whole: Duration,
 }
 
 impl Channel {
@@ -33,7 +39,8 @@ impl Channel {
     pub fn new(stream: impl Stream + 'static, most: usize, kept: usize) -> Self {
         let patience = Patience::new(most);
         let (frame, received) = (Vec::with_capacity(READ), vec![0; READ]);
-        Self { stream: Box::new(stream), patience, kept, frame, received, len: 0 }
+        let whole = Duration::from_secs(20);
+        Self { stream: Box::new(stream), patience, kept, frame, received, len: 0, whole }
     }
 
     /// Returns whether the peer has closed the stream, or sent something without a request.
@@ -49,7 +56,14 @@ impl Channel {
 
     /// Sends the frame.
     pub fn send(&mut self) -> io::Result<()> {
-        self.stream.send(&self.frame)
+        let start = Instant::now();
+        for (index, part) in self.frame.chunks(PACE).enumerate() {
+            if index > 0 {
+                in_time(start, self.whole, index * PACE)?;
+            }
+            self.stream.send(part)?;
+        }
+        Ok(())
     }
 
     /// Receives a message of at most `limit` bytes. Fails with `UnexpectedEof` if the peer closed
@@ -58,7 +72,8 @@ impl Channel {
     /// socket has a limit of time, fails with `WouldBlock` before the first byte, and with
     /// `TimedOut` after it.
     pub fn receive(&mut self, limit: usize, mut admit: impl FnMut(usize) -> bool) -> io::Result<()> {
-        let (mut got, mut is_admitted) = (0, false);
+        let (mut got, mut is_admitted, mut start) = (0, false, None);
+        self.len = 0;
         loop {
             match self.patience.read(&mut *self.stream, &mut self.received[got..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -69,24 +84,31 @@ impl Channel {
                 }
                 Err(error) => return Err(error),
             }
-            let Some(header) = self.received[..got].first_chunk() else { continue };
-            self.len = HEADER + length(*header, limit).map_err(|_| io::ErrorKind::InvalidData)?;
-            if got > self.len {
+            let Some(header) = self.received[..got].first_chunk() else {
+                in_time(*start.get_or_insert_with(Instant::now), self.whole, got)?;
+                continue;
+            };
+            let len = HEADER + length(*header, limit).map_err(|_| io::ErrorKind::InvalidData)?;
+            if got > len {
                 // Neither side sends a message before the answer to the last one.
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            if got == self.len {
+            if got == len {
+                self.len = len;
                 return Ok(());
             }
-            if self.len > self.kept && !is_admitted {
-                is_admitted = admit(self.len);
+            in_time(*start.get_or_insert_with(Instant::now), self.whole, got)?;
+            if len > self.kept && !is_admitted {
+                is_admitted = admit(len);
                 if !is_admitted {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 }
             }
             // A peer that only says that its message is long gets no memory for it.
-            if self.received.len() < self.len && self.received.len() == got {
-                self.received.resize(self.len.min(2 * got), 0);
+            if self.received.len() < len && self.received.len() == got {
+                let more = len.min(2 * got) - got;
+                self.received.try_reserve_exact(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                self.received.resize(got + more, 0);
             }
         }
     }
@@ -108,6 +130,12 @@ impl Channel {
         }
         self.len = 0;
     }
+}
+
+/// Fails if a message that began at this time had more time than this number of its bytes may take.
+fn in_time(start: Instant, whole: Duration, bytes: usize) -> io::Result<()> {
+    let is_late = start.elapsed() > whole + Duration::from_secs((bytes / PACE) as u64);
+    if is_late { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 
 impl Drop for Channel {

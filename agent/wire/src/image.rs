@@ -176,24 +176,3 @@ fn value_extent(attribute: &[u8], flow: Flow) -> Extent {
         _ => Extent::Bytes(len, flow),
     }
 }
-
-/// The byte strings that a function wrote, in the order in which its arguments take them.
-pub struct Outputs<'a, 'b>(pub &'b mut std::slice::Iter<'a, &'a Bytes>);
-
-impl<'a> Outputs<'a, '_> {
-    /// Returns the next string, of this length.
-    pub fn next(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let bytes = self.any()?;
-        if bytes.len() == len { Ok(bytes) } else { Err(Malformed) }
-    }
-
-    /// Returns the next string, of at most this length.
-    pub fn at_most(&mut self, room: u64) -> Result<&'a [u8], Malformed> {
-        let bytes = self.any()?;
-        if bytes.len() as u64 <= room { Ok(bytes) } else { Err(Malformed) }
-    }
-
-    fn any(&mut self) -> Result<&'a [u8], Malformed> {
-        self.0.next().map(|bytes| &bytes[..]).ok_or(Malformed)
-    }
-}

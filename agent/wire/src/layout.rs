@@ -292,7 +292,7 @@ pub const MAX_PLAIN: u64 = 2048;
 /// The greatest room for the output of a function, or for the values of all attributes together.
 pub const MAX_ROOM: u64 = 1 << 26;
 
-/// What the parameter of a mechanism is. The agent tells the client for each of its mechanisms.
+/// What the parameter of a mechanism is. Both sides have the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs, reason = "the names of the structs")]
 pub enum Parameter {

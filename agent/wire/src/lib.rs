@@ -5,6 +5,7 @@
 //! messages but the application that a connection belongs to.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use postcard::ser_flavors::Flavor;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -30,15 +31,23 @@ pub use layout::Parameter;
 pub use status::{OfApplication, Status};
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The greatest length of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 27;
-/// The greatest length of the first message of a connection, before the agent knows the peer.
+/// Every agent takes messages of this length.
+pub const MIN_LONGEST: u64 = 1 << 16;
+/// The greatest length of the first message of a connection, before the agent knows the peer, and
+/// of its answer.
 pub const MAX_FIRST: usize = 512;
 /// The greatest number of calls in a request.
 pub const MAX_CALLS: usize = 8;
 /// The greatest number of arguments of a call.
 pub const MAX_ARGUMENTS: usize = 6;
+/// The greatest number of byte strings that a call writes: three for each attribute, at most, and
+/// two for each argument.
+pub const MAX_OUTPUTS: usize = 1 << 14;
+/// The greatest length of what a client keeps for another agent.
+pub const MAX_KEPT: usize = 1 << 12;
 /// The greatest length of a PIN, a name, a signature or a saved state that travels. Functions
 /// refuse longer ones by their length.
 pub const MAX_SHORT: usize = 1 << 20;
@@ -100,32 +109,34 @@ pub struct Call<'a> {
     /// The function.
     pub function: Function,
     /// Its arguments, at most [`MAX_ARGUMENTS`].
-    #[serde(borrow, deserialize_with = "arguments")]
+    #[serde(borrow, deserialize_with = "at_most::<MAX_ARGUMENTS, _, _>")]
     pub arguments: Vec<Argument<'a>>,
 }
 
-/// Decodes the arguments of a call. Makes no room for more than a function has.
-fn arguments<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Argument<'de>>, D::Error> {
-    struct Items;
-    impl<'de> Visitor<'de> for Items {
-        type Value = Vec<Argument<'de>>;
+/// Decodes a list. Makes no room for more items than it may have, whatever the peer sends.
+fn at_most<'de, const MOST: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Items<const MOST: usize, T>(PhantomData<T>);
+    impl<'de, const MOST: usize, T: Deserialize<'de>> Visitor<'de> for Items<MOST, T> {
+        type Value = Vec<T>;
 
         fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(text, "at most {MAX_ARGUMENTS} arguments")
+            write!(text, "at most {MOST} items")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::with_capacity(MAX_ARGUMENTS);
-            while let Some(argument) = items.next_element()? {
-                if all.len() == MAX_ARGUMENTS {
-                    return Err(A::Error::invalid_length(all.len() + 1, &self));
+            let mut all = Vec::with_capacity(items.size_hint().unwrap_or(0).min(MOST));
+            while let Some(item) = items.next_element()? {
+                if all.len() == MOST {
+                    return Err(A::Error::invalid_length(MOST + 1, &self));
                 }
-                all.push(argument);
+                all.push(item);
             }
             Ok(all)
         }
     }
-    from.deserialize_seq(Items)
+    from.deserialize_seq(Items::<MOST, T>(PhantomData))
 }
 
 /// What the agent answers.
@@ -163,13 +174,11 @@ pub struct Answer<'a> {
     pub code: u64,
     /// What the session has besides itself.
     pub state: State,
-    /// What the function wrote, in the order of its arguments.
-    #[serde(borrow)]
+    /// What the function wrote, in the order of its arguments: at most [`MAX_OUTPUTS`].
+    #[serde(borrow, deserialize_with = "at_most::<MAX_OUTPUTS, _, _>")]
     pub outputs: Vec<&'a Bytes>,
-    /// Whether the output is a `CK_OTP_SIGNATURE_INFO` with offsets in place of pointers.
-    pub otp: bool,
     /// What the client keeps for another agent: after `C_Login` a ticket that logs in again, and
-    /// after `C_OpenSession` the serial number of the token.
+    /// after `C_OpenSession` the serial number of the token. At most [`MAX_KEPT`] bytes.
     #[serde(borrow)]
     pub kept: Option<&'a Bytes>,
 }

@@ -16,6 +16,8 @@ pub fn move_pointers(block: &mut [u8], from: u64, to: u64) {
 fn moved(block: &mut [u8], from: u64, to: u64) -> Option<()> {
     let count = number(block, offset_of!(CK_OTP_SIGNATURE_INFO, ulCount))?;
     let params = shift(block, offset_of!(CK_OTP_SIGNATURE_INFO, pParams), from, to)?;
+    // The pointers of the parameters must not be the number of parameters.
+    (params >= size_of::<CK_OTP_SIGNATURE_INFO>()).then_some(())?;
     for index in 0..usize::try_from(count).ok().filter(|count| *count < 16)? {
         let param = params.checked_add(index.checked_mul(size_of::<CK_OTP_PARAM>())?)?;
         let len = number(block, param.checked_add(offset_of!(CK_OTP_PARAM, ulValueLen))?)?;
@@ -65,6 +67,12 @@ mod tests {
             hostile[32..40].copy_from_slice(&len.to_ne_bytes());
             move_pointers(&mut hostile, 0, 0x9000);
             assert_eq!(hostile, [0; 48]);
+        }
+        for params in [0_u64, 8, 15] {
+            let mut overlapping = block(0, 40, 8);
+            overlapping[..8].copy_from_slice(&params.to_ne_bytes());
+            move_pointers(&mut overlapping, 0, 0x9000);
+            assert_eq!(overlapping, [0; 48]);
         }
         for len in 0..16 {
             let mut short = vec![1; len];

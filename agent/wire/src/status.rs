@@ -84,7 +84,7 @@ pub struct OfClient {
     pub connections: u64,
     /// The calls of functions.
     pub calls: u64,
-    /// The calls that a rule refused.
+    /// The calls that a rule refused, and the tickets that did not log in.
     pub refused: u64,
     /// The connections that no rule allows.
     pub refused_connections: u64,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{Connection, RootCertStore};
+use rustls::{AlertDescription, Connection, Error, RootCertStore};
 
 use crate::channel::{receive, transmit};
 use crate::wait::Stream;
@@ -134,6 +134,27 @@ impl Stream for Tls {
 
     fn descriptor(&self) -> RawFd {
         self.socket.stream.as_raw_fd()
+    }
+}
+
+/// Returns whether a connection failed because one side does not accept the certificate of the
+/// other one, so that another attempt fails too.
+pub fn is_final(error: &io::Error) -> bool {
+    use AlertDescription as Alert;
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(Error::InvalidCertificate(_)) => true,
+        Some(Error::AlertReceived(alert)) => matches!(
+            alert,
+            Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::UnknownCA
+                | Alert::AccessDenied
+                | Alert::CertificateRequired
+        ),
+        _ => false,
     }
 }
 
