@@ -280,6 +280,19 @@ fn a_copy_of_a_key_keeps_its_handle() {
     agent.replace();
     assert_eq!(user.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
+    // So is one whose call was under way.
+    user.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), copy).expect("an operation");
+    user.sign_update(b"part").expect("an operation");
+    agent.stop();
+    let lost = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            agent.replace();
+        });
+        user.sign_update(b"part").map_err(|failure| failure.code)
+    });
+    assert_eq!(lost, Err(CKR_DEVICE_ERROR));
+    assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
     // A new object has another handle, and what was destroyed stays away.
     let new = owner.copy_object(key, std::slice::from_ref(&session_object)).expect("a copy");
     assert_ne!(new, copy);

@@ -381,6 +381,8 @@ impl Application {
                     if lost.sent && (once || !self.is_clear(&known, &session, start))
                         || start.elapsed() > self.pool.patience()
                     {
+                        // The error ends the operations, so the next call does not report it again.
+                        session.state.operations = 0;
                         return Err(CKR_DEVICE_ERROR);
                     }
                     continue;
