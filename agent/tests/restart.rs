@@ -274,6 +274,10 @@ fn a_copy_of_a_key_keeps_its_handle() {
         assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
         assert_eq!(sign(&owner).map_err(|failure| failure.code), Ok(64));
     }
+    // The application may use the copy in a new session only.
+    agent.replace();
+    let new = module.open_session(slot, Access::ReadOnly).expect("a session");
+    assert_eq!(sign(&new).map_err(|failure| failure.code), Ok(64));
     // An operation that was active is lost once, and the session and the copy go on.
     user.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), copy).expect("an operation");
     user.sign_update(b"part").expect("an operation");
