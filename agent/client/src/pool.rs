@@ -189,6 +189,7 @@ impl Pool {
             let link = lock(&self.link);
             (Arc::clone(&link.addresses), link.at)
         };
+        let start = Instant::now();
         let mut reason = "no address".to_owned();
         for at in (first..first + addresses.len()).map(|at| at % addresses.len()) {
             match self.link_to(&addresses[at]) {
@@ -202,7 +203,7 @@ impl Pool {
             }
         }
         let mut link = lock(&self.link);
-        link.lost.get_or_insert_with(Instant::now);
+        link.lost.get_or_insert(start);
         link.tried = Some(Instant::now());
         Err(Failure::Lost(reason))
     }
