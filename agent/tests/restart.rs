@@ -336,3 +336,23 @@ fn a_login_and_a_logout_are_sent_to_the_next_agent() {
     assert_eq!(private(), 0);
     module.finalize().expect("a module");
 }
+
+/// What pkcs11-provider does in a worker of nginx or Apache, and programs that start again after an
+/// error.
+#[test]
+fn another_c_initialize_waits_for_the_agent() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let module = load(&common::parameters(directory.path()));
+    module.finalize().expect("a module");
+    agent.kill();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            agent.replace();
+        });
+        module.initialize(Some(&common::parameters(directory.path()))).expect("an agent");
+    });
+    module.finalize().expect("a module");
+}

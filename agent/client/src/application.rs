@@ -164,9 +164,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Application {
-    /// Connects to an agent. `single` says that the module may create no threads.
-    pub fn start(&self, parameters: Option<&str>, single: bool) -> Result<(), Refusal> {
-        self.pool.start(parameters, single)
+    /// Connects to an agent. `single` says that the module may create no threads, and `is_again`
+    /// that the parent of this process was an application.
+    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
+        self.pool.start(parameters, single, is_again)
     }
 
     /// Ends the application.

@@ -86,15 +86,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pool {
     /// Connects to the first agent that answers. `single` says that the module may create no
-    /// threads.
-    pub fn start(&self, parameters: Option<&str>, single: bool) -> Result<(), Refusal> {
+    /// threads, and `is_again` that the parent of this process was an application.
+    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
         let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
         let mut link = lock(&self.link);
         let (addresses, epoch) = (addresses.into(), link.epoch);
         *link = Link { addresses, patience, single, epoch, ..Link::default() };
         drop(link);
-        // `C_Initialize` does not wait, so that a missing agent shows at once.
-        let linked = self.connect(Duration::ZERO).map_err(|reason| refuse(&reason))?;
+        // The first `C_Initialize` does not wait, so that a missing agent shows at once.
+        let time = if is_again || epoch > 0 { patience } else { Duration::ZERO };
+        let linked = self.connect(time).map_err(|reason| refuse(&reason))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
         Ok(())
