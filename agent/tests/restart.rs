@@ -356,3 +356,27 @@ fn another_c_initialize_waits_for_the_agent() {
     });
     module.finalize().expect("a module");
 }
+
+#[test]
+fn an_error_of_the_device_ends_the_operations_of_a_session() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    prepare(&common::parameters(directory.path()));
+    let address = agent.socket().display();
+    let module = load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
+    session.login(User::User, Some(PIN)).expect("a login");
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let start = || session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).map_err(|failure| failure.code);
+    assert_eq!(start(), Ok(()));
+    session.sign_update(b"part").expect("an operation");
+    agent.kill();
+    assert_eq!(session.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    agent.replace();
+    // Calls fail without an attempt to connect for a short time.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(start(), Ok(()));
+    module.finalize().expect("a module");
+}

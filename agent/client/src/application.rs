@@ -312,11 +312,32 @@ impl Application {
         // SAFETY: the caller's promise.
         let call = unsafe { read_call(function, arguments) }?;
         let mut session = lock(&known.session);
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.call_in(&known, &mut session, &call, arguments) };
+        if outcome == Err(CKR_DEVICE_ERROR) {
+            // The error ends the operations. Otherwise a later call would report their end again.
+            session.state.operations = 0;
+            session.waiting.clear();
+        }
+        outcome
+    }
+
+    /// # Safety
+    ///
+    /// As for [`call`](Self::call).
+    unsafe fn call_in(
+        &self,
+        known: &Held,
+        session: &mut Session,
+        call: &Call<'_>,
+        arguments: &[&dyn Sent],
+    ) -> Result<CK_RV, Refusal> {
+        let (function, handle) = (call.function, known.handle);
         let start = Instant::now();
         let is_close = function == Function::C_CloseSession;
         if (is_close || function == Function::C_Logout) && self.pool.take_now().is_err() {
             // The session and its login ended with their agent.
-            self.leave(handle, &known, is_close);
+            self.leave(handle, known, is_close);
             return Ok(CKR_OK);
         }
         let mut has_cancelled = false;
@@ -324,16 +345,13 @@ impl Application {
             let mut linked = self.pool.take(start)?;
             if known.epoch.load(Ordering::Acquire) != linked.epoch {
                 if is_close {
-                    self.leave(handle, &known, true);
+                    self.leave(handle, known, true);
                     return Ok(CKR_OK);
                 }
                 let had_operations = session.state.operations != 0;
-                match self.reopen(&known, &mut session, &mut linked) {
+                match self.reopen(known, session, &mut linked) {
                     // The operations ended with their agent.
-                    Ok(()) if had_operations => {
-                        session.state.operations = 0;
-                        return Err(CKR_DEVICE_ERROR);
-                    }
+                    Ok(()) if had_operations => return Err(CKR_DEVICE_ERROR),
                     Ok(()) => {}
                     Err(Some(_)) => {
                         linked.lost();
@@ -343,7 +361,7 @@ impl Application {
                         continue;
                     }
                     Err(None) => {
-                        self.leave(handle, &known, true);
+                        self.leave(handle, known, true);
                         return Err(CKR_SESSION_HANDLE_INVALID);
                     }
                 }
@@ -356,10 +374,10 @@ impl Application {
             let framed = begin(connection, session.handle, session.waiting.len() + 1);
             session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));
             let at = connection.frame().len();
-            framed.and_then(|()| append(connection, &call)).map_err(refusal)?;
+            framed.and_then(|()| append(connection, call)).map_err(refusal)?;
             let encoded = &connection.frame()[at..];
             // SAFETY: the caller's promise.
-            if let Some(code) = unsafe { self.answer_here(&mut session, &call, arguments, encoded) } {
+            if let Some(code) = unsafe { self.answer_here(session, call, arguments, encoded) } {
                 return Ok(code);
             }
             let initial =
@@ -373,26 +391,16 @@ impl Application {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let logins = logins.as_deref_mut();
-                        self.take_session_answer(
-                            &known,
-                            &mut session,
-                            &call,
-                            arguments,
-                            initial,
-                            &answers,
-                            logins,
-                        )
+                        self.take_session_answer(known, session, call, arguments, initial, &answers, logins)
                     }
                 }
                 Err(lost) => {
                     linked.lost();
                     let once =
                         changes(function) && !ends_with_agent(function) || session.state.operations != 0;
-                    if lost.sent && (once || !self.is_clear(&known, &session, function, start))
+                    if lost.sent && (once || !self.is_clear(known, session, function, start))
                         || start.elapsed() > self.pool.patience()
                     {
-                        // The error ends the operations, so the next call does not report it again.
-                        session.state.operations = 0;
                         return Err(CKR_DEVICE_ERROR);
                     }
                     continue;
@@ -404,15 +412,14 @@ impl Application {
                 // A call whose answer was lost came to the agent after all, and started one.
                 has_cancelled = true;
                 drop((linked, logins));
-                if self.is_clear(&known, &session, function, start) {
+                if self.is_clear(known, session, function, start) {
                     session.state.operations = 0;
                     continue;
                 }
-                session.waiting.clear();
                 return Err(CKR_DEVICE_ERROR);
             }
             if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
-                self.forget(handle, &known, &mut logins);
+                self.forget(handle, known, &mut logins);
             }
             return outcome.map_err(|Malformed| CKR_DEVICE_ERROR);
         }
