@@ -123,7 +123,7 @@ fn starts(function: Function) -> Option<usize> {
 }
 
 /// Returns whether a call changes objects, logins or the token, so that it must not be carried out
-/// twice by one agent, and no later outcome is certain.
+/// twice, and no later outcome is certain.
 fn changes(function: Function) -> bool {
     use Function as F;
     matches!(
@@ -150,13 +150,6 @@ fn changes(function: Function) -> bool {
             | F::C_AsyncComplete
             | F::C_AsyncJoin
     )
-}
-
-/// Returns whether what a call changes is lost with the agent, so that another agent may carry it
-/// out.
-const fn ends_with_agent(function: Function) -> bool {
-    use Function as F;
-    matches!(function, F::C_Login | F::C_LoginUser | F::C_Logout)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -396,9 +389,8 @@ impl Application {
                 }
                 Err(lost) => {
                     linked.lost();
-                    let once =
-                        changes(function) && !ends_with_agent(function) || session.state.operations != 0;
-                    if lost.sent && (once || !self.is_clear(known, session, function, start))
+                    let once = changes(function) || session.state.operations != 0;
+                    if lost.sent && (once || !self.is_clear(known, session, start))
                         || start.elapsed() > self.pool.patience()
                     {
                         return Err(CKR_DEVICE_ERROR);
@@ -412,7 +404,7 @@ impl Application {
                 // A call whose answer was lost came to the agent after all, and started one.
                 has_cancelled = true;
                 drop((linked, logins));
-                if self.is_clear(known, session, function, start) {
+                if self.is_clear(known, session, start) {
                     session.state.operations = 0;
                     continue;
                 }
@@ -426,14 +418,11 @@ impl Application {
     }
 
     /// Cancels the operations of a session that had none before a call whose answer was lost. The
-    /// call may have started one. Returns whether the call of `function` may be sent again.
-    fn is_clear(&self, held: &Held, session: &Session, function: Function, start: Instant) -> bool {
+    /// call may have started one. Returns whether the call may be sent again.
+    fn is_clear(&self, held: &Held, session: &Session, start: Instant) -> bool {
         let Ok(mut linked) = self.pool.take(start) else { return false };
         if held.epoch.load(Ordering::Acquire) != linked.epoch {
             return true;
-        }
-        if ends_with_agent(function) {
-            return false;
         }
         let call =
             Call { function: Function::C_SessionCancel, arguments: vec![Argument::Number(OPERATIONS)] };
