@@ -302,11 +302,21 @@ fn a_copy_of_a_key_keeps_its_handle() {
         assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
         assert_eq!(sign(&owner).map_err(|failure| failure.code), Ok(64));
     }
+    // The application may use the copy in a new session only.
+    agent.replace();
+    let new = module.open_session(slot, Access::ReadOnly).expect("a session");
+    assert_eq!(sign(&new).map_err(|failure| failure.code), Ok(64));
     // An operation that was active is lost once, and the session and the copy go on.
     user.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), copy).expect("an operation");
     user.sign_update(b"part").expect("an operation");
     agent.replace();
     assert_eq!(user.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
+    // So is one whose call was under way.
+    user.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), copy).expect("an operation");
+    user.sign_update(b"part").expect("an operation");
+    let lost = during_replacement(&mut agent, || user.sign_update(b"part").map_err(|failure| failure.code));
+    assert_eq!(lost, Err(CKR_DEVICE_ERROR));
     assert_eq!(sign(&user).map_err(|failure| failure.code), Ok(64));
     // A new object has another handle, and what was destroyed stays away.
     let new = owner.copy_object(key, std::slice::from_ref(&session_object)).expect("a copy");
@@ -319,5 +329,61 @@ fn a_copy_of_a_key_keeps_its_handle() {
     owner.set_attributes(new, &[label]).expect("an object");
     agent.replace();
     assert_eq!(sign(&owner).map_err(|failure| failure.code), Err(CKR_SESSION_HANDLE_INVALID));
+    module.finalize().expect("a module");
+}
+
+/// Makes a call that is under way while the agent is killed and started again.
+fn during_replacement<T>(agent: &mut Agent, call: impl FnOnce() -> T) -> T {
+    agent.stop();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            agent.replace();
+        });
+        call()
+    })
+}
+
+/// What pkcs11-provider does in a worker of nginx or Apache, and programs that start again after an
+/// error.
+#[test]
+fn another_c_initialize_waits_for_the_agent() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    let module = load(&common::parameters(directory.path()));
+    module.finalize().expect("a module");
+    agent.kill();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            agent.replace();
+        });
+        module.initialize(Some(&common::parameters(directory.path()))).expect("an agent");
+    });
+    module.finalize().expect("a module");
+}
+
+#[test]
+fn an_error_of_the_device_ends_the_operations_of_a_session() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    prepare(&common::parameters(directory.path()));
+    let address = agent.socket().display();
+    let module = load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
+    session.login(User::User, Some(PIN)).expect("a login");
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
+    let start = || session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).map_err(|failure| failure.code);
+    assert_eq!(start(), Ok(()));
+    session.sign_update(b"part").expect("an operation");
+    agent.kill();
+    assert_eq!(session.sign_update(b"part").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    agent.replace();
+    // Calls fail without an attempt to connect for a short time.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(start(), Ok(()));
     module.finalize().expect("a module");
 }

@@ -102,9 +102,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Application {
-    /// Connects to an agent. `single` says that the module may create no threads.
-    pub fn start(&self, parameters: Option<&str>, single: bool) -> Result<(), Refusal> {
-        self.pool.start(parameters, single)
+    /// Connects to an agent. `single` says that the module may create no threads, and `is_again`
+    /// that the parent of this process was an application.
+    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
+        self.pool.start(parameters, single, is_again)
     }
 
     /// Ends the application.
@@ -180,7 +181,8 @@ impl Application {
                 return Err(CKR_DEVICE_ERROR);
             };
             if let (Some((slot, session)), Some(mut logins)) = (opened, logins)
-                && resume(&mut logins, &mut linked, slot, session).is_err()
+                && (resume(&mut logins, &mut linked, slot, session).is_err()
+                    || matches!(self.reopen_owners(slot, &mut linked, &mut logins), Err(Some(_))))
             {
                 // The next call opens the session at another agent.
                 linked.lost();
@@ -251,11 +253,32 @@ impl Application {
         // SAFETY: the caller's promise.
         let call = unsafe { read_call(function, arguments) }?;
         let mut session = lock(&known.session);
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.call_in(&known, &mut session, &call, arguments) };
+        if outcome == Err(CKR_DEVICE_ERROR) {
+            // The error ends the operations. Otherwise a later call would report their end again.
+            session.state.operations = 0;
+            session.waiting.clear();
+        }
+        outcome
+    }
+
+    /// # Safety
+    ///
+    /// As for [`call`](Self::call).
+    unsafe fn call_in(
+        &self,
+        known: &Held,
+        session: &mut Session,
+        call: &Call<'_>,
+        arguments: &[&dyn Sent],
+    ) -> Result<CK_RV, Refusal> {
+        let (function, handle) = (call.function, known.handle);
         let start = Instant::now();
         let is_close = function == Function::C_CloseSession;
         if (is_close || function == Function::C_Logout) && self.pool.take_now().is_err() {
             // The session and its login ended with their agent.
-            self.leave(handle, &known, is_close);
+            self.leave(handle, known, is_close);
             return Ok(CKR_OK);
         }
         let mut has_cancelled = false;
@@ -263,16 +286,13 @@ impl Application {
             let mut linked = self.pool.take(start)?;
             if known.epoch.load(Ordering::Acquire) != linked.epoch {
                 if is_close {
-                    self.leave(handle, &known, true);
+                    self.leave(handle, known, true);
                     return Ok(CKR_OK);
                 }
                 let had_operations = session.state.operations != 0;
-                match self.reopen(&known, &mut session, &mut linked) {
+                match self.reopen(known, session, &mut linked) {
                     // The operations ended with their agent.
-                    Ok(()) if had_operations => {
-                        session.state.operations = 0;
-                        return Err(CKR_DEVICE_ERROR);
-                    }
+                    Ok(()) if had_operations => return Err(CKR_DEVICE_ERROR),
                     Ok(()) => {}
                     Err(Some(_)) => {
                         linked.lost();
@@ -282,7 +302,7 @@ impl Application {
                         continue;
                     }
                     Err(None) => {
-                        self.leave(handle, &known, true);
+                        self.leave(handle, known, true);
                         return Err(CKR_SESSION_HANDLE_INVALID);
                     }
                 }
@@ -297,10 +317,10 @@ impl Application {
             let framed = begin(connection, session.handle, session.waiting.len() + 1, object);
             session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));
             let at = connection.frame().len();
-            framed.and_then(|()| append(connection, &call)).map_err(refusal)?;
+            framed.and_then(|()| append(connection, call)).map_err(refusal)?;
             let encoded = &connection.frame()[at..];
             // SAFETY: the caller's promise.
-            if let Some(code) = unsafe { self.answer_here(&mut session, &call, arguments, encoded) } {
+            if let Some(code) = unsafe { self.answer_here(session, call, arguments, encoded) } {
                 return Ok(code);
             }
             let initial =
@@ -315,21 +335,13 @@ impl Application {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let logins = logins.as_deref_mut();
-                        self.take_session_answer(
-                            &known,
-                            &mut session,
-                            &call,
-                            arguments,
-                            initial,
-                            &answers,
-                            logins,
-                        )
+                        self.take_session_answer(known, session, call, arguments, initial, &answers, logins)
                     }
                 }
                 Err(lost) => {
                     linked.lost();
                     let once = changes(function) || session.state.operations != 0;
-                    if lost.sent && (once || !self.is_clear(&known, &session, start))
+                    if lost.sent && (once || !self.is_clear(known, session, start))
                         || start.elapsed() > self.pool.patience()
                     {
                         return Err(CKR_DEVICE_ERROR);
@@ -343,15 +355,14 @@ impl Application {
                 // A call whose answer was lost came to the agent after all, and started one.
                 has_cancelled = true;
                 drop((linked, logins));
-                if self.is_clear(&known, &session, start) {
+                if self.is_clear(known, session, start) {
                     session.state.operations = 0;
                     continue;
                 }
-                session.waiting.clear();
                 return Err(CKR_DEVICE_ERROR);
             }
             if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
-                self.forget(handle, &known, &mut logins);
+                self.forget(handle, known, &mut logins);
             }
             return outcome.map_err(|Malformed| {
                 linked.lost();

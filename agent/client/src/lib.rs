@@ -93,8 +93,9 @@ unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
             kept = Box::into_raw(Box::default());
             KEPT.store(kept, Ordering::Release);
         }
+        let is_again = !LEFT_BEHIND.load(Ordering::Acquire).is_null();
         // SAFETY: not null, and never freed.
-        match unsafe { &*kept }.start(given.parameters, given.single) {
+        match unsafe { &*kept }.start(given.parameters, given.single, is_again) {
             Ok(()) => {
                 CURRENT.store(kept, Ordering::Release);
                 CKR_OK

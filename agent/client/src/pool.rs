@@ -102,15 +102,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pool {
     /// Connects to the first agent that answers. `single` says that the module may create no
-    /// threads.
-    pub fn start(&self, parameters: Option<&str>, single: bool) -> Result<(), Refusal> {
+    /// threads, and `is_again` that the parent of this process was an application.
+    pub fn start(&self, parameters: Option<&str>, single: bool, is_again: bool) -> Result<(), Refusal> {
         let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
         let mut link = lock(&self.link);
         let (addresses, epoch) = (addresses.into(), link.epoch);
         *link = Link { addresses, patience, single, epoch, ..Link::default() };
         drop(link);
-        // `C_Initialize` does not wait, so that a missing agent shows at once.
-        let linked = self.connect(Duration::ZERO).map_err(|failure| refuse(failure.reason()))?;
+        // The first `C_Initialize` does not wait, so that a missing agent shows at once.
+        let time = if is_again || epoch > 0 { patience } else { Duration::ZERO };
+        let linked = self.connect(time).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
         Ok(())
@@ -211,6 +212,7 @@ impl Pool {
             let link = lock(&self.link);
             (Arc::clone(&link.addresses), link.at)
         };
+        let start = Instant::now();
         let mut failure = Failure::Refused("no address".to_owned());
         for at in (first..first + addresses.len()).map(|at| at % addresses.len()) {
             match self.link_to(&addresses[at]) {
@@ -228,7 +230,7 @@ impl Pool {
             }
         }
         let mut link = lock(&self.link);
-        link.lost.get_or_insert_with(Instant::now);
+        link.lost.get_or_insert(start);
         link.tried = Some(Instant::now());
         Err(failure)
     }

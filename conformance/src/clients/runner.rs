@@ -64,6 +64,8 @@ impl Runner {
             ("SO_PIN", SO_PIN),
             ("PORT", &free_port()?),
             ("CLIENTS", &examples.to_string_lossy()),
+            // `handshakes.py` restarts the agent.
+            ("RESTARTS", if known == Known::JetonAgent { "4" } else { "0" }),
             ("LC_ALL", "C"),
             ("PATH", &program_path()),
         ] {

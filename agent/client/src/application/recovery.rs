@@ -147,19 +147,28 @@ impl Application {
         }
         let mut logins = lock(&self.logins);
         self.reopen_alone(held, session, linked, &mut logins)?;
-        // A call may use a copy that belongs to another session. A session that another thread uses
-        // is opened by that thread.
-        let others: Vec<_> = {
+        self.reopen_owners(held.slot, linked, &mut logins)
+    }
+
+    /// Opens the sessions that have copies at another agent, because a call may use a copy of
+    /// another session. A session that another thread uses is opened by that thread.
+    pub(super) fn reopen_owners(
+        &self,
+        slot: u64,
+        linked: &mut Linked,
+        logins: &mut HashMap<u64, Login>,
+    ) -> Result<(), Option<Lost>> {
+        let owners: Vec<_> = {
             let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
             let copies = lock(&self.copies);
             let owners = copies.values().filter_map(|copied| sessions.get(&copied.session));
-            owners.filter(|other| other.slot == held.slot).map(Arc::clone).collect()
+            owners.filter(|owner| owner.slot == slot).map(Arc::clone).collect()
         };
-        for other in others {
-            if other.epoch.load(Ordering::Acquire) != linked.epoch
-                && let Ok(mut session) = other.session.try_lock()
+        for owner in owners {
+            if owner.epoch.load(Ordering::Acquire) != linked.epoch
+                && let Ok(mut session) = owner.session.try_lock()
             {
-                self.reopen_alone(&other, &mut session, linked, &mut logins)?;
+                self.reopen_alone(&owner, &mut session, linked, logins)?;
             }
         }
         Ok(())
