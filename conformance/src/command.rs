@@ -7,11 +7,12 @@ use clap::Args;
 use jeton_peers::Error;
 use jeton_peers::Known;
 
+use crate::document::{Column, Document};
 use crate::run::Subject;
-use crate::{document, record, run, scorecard};
+use crate::{record, run, scorecard};
 
-/// Runs all checks on one module and prints the scorecard. With --write, runs them on all modules
-/// and writes a document.
+/// Runs all checks on one module and prints the scorecard. With --write or --page, runs them on all
+/// modules and writes a document.
 #[derive(Args)]
 pub struct Conformance {
     /// jeton, jeton-agent, softhsm2, nss, or the path of a shared object with an uninitialised
@@ -36,9 +37,12 @@ pub struct Conformance {
     /// Run only a part of long sets of vectors.
     #[arg(long)]
     quick: bool,
-    /// Check jeton with each backend, softhsm2 and nss, and write the results to this file.
+    /// Check jeton with each backend, softhsm2 and nss, and write the sums to this file.
     #[arg(long)]
     write: Option<PathBuf>,
+    /// Check the same modules, and write the sums and a row for each check to this file.
+    #[arg(long)]
+    page: Option<PathBuf>,
     /// Write the records of the module as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -47,10 +51,7 @@ pub struct Conformance {
 impl Conformance {
     /// Runs the checks.
     pub fn run(self) -> Result<ExitCode, Error> {
-        match &self.write {
-            Some(path) => write(&self, path),
-            None => score(&self),
-        }
+        if self.write.is_some() || self.page.is_some() { write(&self) } else { score(&self) }
     }
 }
 
@@ -94,8 +95,8 @@ const ATTACKED: [Listed; 4] = [
     ("NSS softokn", Known::Nss, None, None),
 ];
 
-/// Runs the checks on every module and writes the document.
-fn write(options: &Conformance, path: &PathBuf) -> Result<ExitCode, Error> {
+/// Runs the checks on every module and writes the documents.
+fn write(options: &Conformance) -> Result<ExitCode, Error> {
     let mut columns = Vec::new();
     let modules = if options.attacks { &ATTACKED } else { &MODULES };
     for (title, known, backend, policy) in *modules {
@@ -105,11 +106,19 @@ fn write(options: &Conformance, path: &PathBuf) -> Result<ExitCode, Error> {
         }
         eprintln!("{title}");
         let records = run::run(&subject(options, known.name(), backend, policy))?;
-        columns.push(document::Column { title, ours: known == Known::Jeton, records });
+        columns.push(Column { title, ours: known == Known::Jeton, records });
     }
-    let text =
-        if options.attacks { document::attacks(&columns) } else { document::text(&columns, options.quick) };
-    std::fs::write(path, text).map_err(Error::io(path))?;
+    let Document { summary, tables } = if options.attacks {
+        Document::of_attacks(&columns)
+    } else {
+        Document::of_checks(&columns, options.quick)
+    };
+    if let Some(path) = &options.write {
+        std::fs::write(path, &summary).map_err(Error::io(path))?;
+    }
+    if let Some(path) = &options.page {
+        std::fs::write(path, summary + &tables).map_err(Error::io(path))?;
+    }
     let good = columns
         .iter()
         .filter(|column| column.ours)

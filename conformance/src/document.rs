@@ -12,61 +12,92 @@ pub struct Column {
     pub records: Vec<Record>,
 }
 
-/// Returns the text of the document.
-pub fn text(columns: &[Column], quick: bool) -> String {
-    let mut text = String::from(HEAD);
-    if quick {
-        text.push_str("\nThis run used only a part of long sets of vectors (`--quick`).\n");
-    }
-    text.push_str("\n## Sums\n\n");
-    for column in columns {
-        let _ = writeln!(text, "**{}**\n", column.title);
-        for sum in sums(&column.records) {
-            let _ = writeln!(text, "- {sum}");
-        }
-        text.push('\n');
-    }
-    let has = |section| columns.iter().any(|column| column.records.iter().any(|one| one.section == section));
-    for (section, title, about) in CHAPTERS.iter().filter(|(section, ..)| has(*section)) {
-        let _ = writeln!(text, "## {title}\n\n{about}\n");
-        table(&mut text, columns, *section);
-    }
-    if has(Section::Vectors) {
-        deviations(&mut text, columns);
-    }
-    text
+/// A page about the modules. The page of the site is the summary and then the tables.
+pub struct Document {
+    /// The part that the tree keeps.
+    pub summary: String,
+    /// A row for each check.
+    pub tables: String,
 }
 
-const HEAD: &str = "# Conformance\n\n\
-    Written by `cargo run --release -p jeton-conformance -- --write docs/conformance.md`. It runs each module in its own\n\
-    process and uses only the C interface. A deviation of another module follows from how this suite reads PKCS#11 3.2.\n\
-    It is not a verdict: several modules implement earlier versions.\n";
-
-/// Returns the text of the document on attacks.
-pub fn attacks(columns: &[Column]) -> String {
-    let mut text = String::from(ATTACKS);
-    for column in columns {
-        let _ = writeln!(text, "- **{}**: {}", column.title, crate::scorecard::attacks(&column.records));
-    }
-    text.push('\n');
-    table(&mut text, columns, Section::Attacks);
-    text.push_str("## Succeeded, and allowed by the standard\n\n");
-    let mut reasons: Vec<&str> = Vec::new();
-    for record in columns.iter().flat_map(|column| &column.records) {
-        if let Verdict::Allowed(reason) = &record.verdict
-            && !reasons.contains(&reason.as_str())
-        {
-            reasons.push(reason);
-            let _ = writeln!(text, "- {}", reason);
+impl Document {
+    /// Returns the page of the checks.
+    pub fn of_checks(columns: &[Column], quick: bool) -> Self {
+        let mut summary = String::from(CHECKS);
+        if quick {
+            summary.push_str("\nThis run used only a part of long sets of vectors (`--quick`).\n");
         }
+        summary.push_str("\n## Sums\n");
+        for column in columns {
+            let _ = writeln!(summary, "\n**{}**\n", column.title);
+            for sum in sums(&column.records) {
+                let _ = writeln!(summary, "- {sum}");
+            }
+        }
+        let vectors = records(columns).filter_map(|record| match &record.verdict {
+            Verdict::Vectors(tally) => Some(&tally.deviations),
+            _ => None,
+        });
+        reasons(&mut summary, "Listed reasons", vectors.flatten().filter_map(|one| one.reason.as_deref()));
+        let mut tables = String::new();
+        let has = |section| records(columns).any(|record| record.section == section);
+        for (section, title, about) in CHAPTERS.iter().filter(|(section, ..)| has(*section)) {
+            let _ = writeln!(tables, "\n## {title}\n\n{about}\n");
+            table(&mut tables, columns, *section);
+        }
+        if has(Section::Vectors) {
+            deviations(&mut tables, columns);
+        }
+        Self { summary, tables }
     }
-    text
+
+    /// Returns the page of the attacks.
+    pub fn of_attacks(columns: &[Column]) -> Self {
+        let mut summary = String::from(ATTACKS);
+        for column in columns {
+            let _ =
+                writeln!(summary, "- **{}**: {}", column.title, crate::scorecard::attacks(&column.records));
+        }
+        let allowed = records(columns).filter_map(|record| match &record.verdict {
+            Verdict::Allowed(reason) => Some(reason.as_str()),
+            _ => None,
+        });
+        reasons(&mut summary, "Succeeded, and allowed by the standard", allowed);
+        let mut tables = String::from("\n## Every attack\n\n");
+        table(&mut tables, columns, Section::Attacks);
+        Self { summary, tables }
+    }
 }
+
+const CHECKS: &str = "# Conformance\n\n\
+    `cargo run --release -p jeton-conformance -- --write docs/conformance.md` writes this summary, and `--page FILE` the\n\
+    page of the site: the summary, and a row for each function, mechanism, set of vectors and case. The suite runs each\n\
+    module in its own process and uses only the C interface. A deviation of another module follows from how this suite\n\
+    reads PKCS#11 3.2. It is not a verdict: several modules implement earlier versions.\n";
 
 const ATTACKS: &str = "# Attacks on keys\n\n\
-    Written by `cargo run --release -p jeton-conformance -- --attacks --write docs/attacks.md`. The attacker is an\n\
-    application with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted. `-`: the\n\
-    module lacks a mechanism or a function that the attack needs, or refuses a step of the owner of the key.\n\n";
+    `cargo run --release -p jeton-conformance -- --attacks --write docs/attacks.md` writes this summary, and\n\
+    `--attacks --page FILE` the page of the site: the summary, and a row for each attack. The attacker is an application\n\
+    with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted. \"Not applicable\" (`-`):\n\
+    the module lacks a mechanism or a function that the attack needs, or refuses a step of the owner of the key.\n\n";
+
+fn records(columns: &[Column]) -> impl Iterator<Item = &Record> {
+    columns.iter().flat_map(|column| &column.records)
+}
+
+/// Appends a list of the different reasons, if there is one.
+fn reasons<'a>(text: &mut String, title: &str, all: impl Iterator<Item = &'a str>) {
+    let mut known = Vec::new();
+    for reason in all.filter(|reason| !reason.is_empty()) {
+        if known.is_empty() {
+            let _ = writeln!(text, "\n## {title}\n");
+        }
+        if !known.contains(&reason) {
+            known.push(reason);
+            let _ = writeln!(text, "- {reason}");
+        }
+    }
+}
 
 const CHAPTERS: &[(Section, &str, &str)] = &[
     (
@@ -85,7 +116,7 @@ const CHAPTERS: &[(Section, &str, &str)] = &[
         Section::Vectors,
         "Vectors",
         "The number of tests, and in brackets the number of results that differ from the set. `listed` results have a \
-         reason below. `-`: the module does not have the mechanism.",
+         reason above. `-`: the module does not have the mechanism.",
     ),
     (
         Section::Cases,
@@ -98,7 +129,7 @@ fn table(text: &mut String, columns: &[Column], section: Section) {
     let titles: Vec<_> = columns.iter().map(|column| column.title).collect();
     let _ = writeln!(text, "| | | {} |\n|---|---|{}", titles.join(" | "), "---|".repeat(columns.len()));
     let mut rows: Vec<(&str, &str)> = Vec::new();
-    for record in columns.iter().flat_map(|column| &column.records).filter(|one| one.section == section) {
+    for record in records(columns).filter(|one| one.section == section) {
         let row = (record.subject.as_str(), record.name.as_str());
         if !rows.contains(&row) {
             rows.push(row);
@@ -108,7 +139,6 @@ fn table(text: &mut String, columns: &[Column], section: Section) {
         let cells: Vec<_> = columns.iter().map(|column| cell(column, section, subject, name)).collect();
         let _ = writeln!(text, "| {subject} | {name} | {} |", cells.join(" | "));
     }
-    text.push('\n');
 }
 
 fn cell(column: &Column, section: Section, subject: &str, name: &str) -> String {
@@ -141,9 +171,9 @@ fn cell(column: &Column, section: Section, subject: &str, name: &str) -> String 
 
 /// Appends the vectors with another result. Vectors with the same kind of deviation share a line.
 fn deviations(text: &mut String, columns: &[Column]) {
-    text.push_str("## Vectors with another result\n\n");
+    text.push_str("\n## Vectors with another result\n");
     for column in columns {
-        let _ = writeln!(text, "**{}**\n", column.title);
+        let _ = writeln!(text, "\n**{}**\n", column.title);
         let mut none = true;
         for record in &column.records {
             let Verdict::Vectors(tally) = &record.verdict else { continue };
@@ -167,6 +197,8 @@ fn deviations(text: &mut String, columns: &[Column]) {
                 let _ = writeln!(text, "- {}, {noun} {shown}{more}: {kind}", record.name);
             }
         }
-        text.push_str(if none { "None.\n\n" } else { "\n" });
+        if none {
+            text.push_str("None.\n");
+        }
     }
 }

@@ -1,16 +1,18 @@
 //! A guide of `docs/clients`, which is also the test of a client.
 //!
-//! It begins with an HTML comment that holds TOML ([`Matter`]). The words after the backquotes of a
-//! fenced block say how the test uses the block:
+//! `conformance/clients/guides` has what only the test needs: a page for each guide, which begins
+//! with an HTML comment that holds TOML ([`Matter`]). The test puts the text after the first marker
+//! (`<!-- test -->`) of this page at the first marker of the guide, and so on. The words after the
+//! backquotes of a fenced block say how the test uses the block:
 //!
 //! - ```` ```sh ````: bash runs the block. One of the words `needs`, `jeton` and `soak` may follow
 //!   (see [`When`]).
 //! - ```` ```LANGUAGE file=NAME ````: the test writes the block to the file.
 //! - Any other block with at most one word is only for the reader. Other words are an error.
 //!
-//! The first block of the language `bash` exports the variables that the guide needs. Readers see
-//! the blocks outside HTML comments. They set these variables, and then paste the other `bash`
-//! blocks and the `sh` blocks into a shell, without the `soak` blocks.
+//! The first block of the language `bash` exports the variables that the guide needs. Readers set
+//! them, and then paste the other `bash` blocks and the `sh` blocks of the guide into a shell,
+//! without the `soak` blocks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,12 +32,10 @@ pub struct Page {
     pub pasted: String,
 }
 
-/// The properties in the comment at the start of a guide.
+/// The properties of a guide.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Matter {
-    /// What the guide does with the client, for the table of all clients.
-    pub done: String,
     /// A shell command that prints the client's version.
     pub version: String,
     /// The programs that the guide needs. If one is missing, the guide is not run.
@@ -84,39 +84,50 @@ pub enum When {
     Soak,
 }
 
+/// The line of a guide where the test runs more.
+const MARKER: &str = "<!-- test -->\n";
+
 /// The pages with tables of results. They are not guides.
 const RESULTS: [&str; 2] = ["README", "sid"];
 
 impl Page {
     /// Returns every guide of the directory, sorted by name. Skips the pages with results.
     pub fn all(directory: &Path) -> Result<Vec<Self>, Error> {
+        let tests = directory.join("../../conformance/clients/guides");
+        let read = |path: &Path| std::fs::read_to_string(path).map_err(Error::io(path));
         let mut pages = Vec::new();
         for entry in directory.read_dir().map_err(Error::io(directory))? {
             let path = entry.map_err(Error::io(directory))?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if path.extension().is_some_and(|ending| ending == "md") && !RESULTS.contains(&&*name) {
-                let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
-                pages.push(Self::parse(name, &text)?);
+                let tests = read(&tests.join(format!("{name}.md")))?;
+                pages.push(Self::parse(name, &read(&path)?, &tests)?);
             }
         }
         pages.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(pages)
     }
 
-    fn parse(name: String, text: &str) -> Result<Self, Error> {
+    fn parse(name: String, guide: &str, tests: &str) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Message(format!("{name}.md: {what}"));
-        let (matter, body) = text
+        let (matter, tests) = tests
             .strip_prefix("<!--\n")
             .and_then(|rest| rest.split_once("-->\n"))
             .ok_or_else(|| wrong("no comment with TOML at the start"))?;
         let matter = toml::from_str(matter).map_err(|error| wrong(&error.to_string()))?;
-        let mut sections = sections(body).map_err(|line| wrong(&format!("unknown block: {line}")))?;
+        if guide.matches(MARKER).count() != tests.matches(MARKER).count() {
+            return Err(wrong("the guide and its tests have different numbers of markers"));
+        }
+        let hidden = tests.split(MARKER).skip(1).chain([""]);
+        let body: String =
+            guide.split(MARKER).zip(hidden).flat_map(|(seen, hidden)| [seen, hidden]).collect();
+        let mut sections = sections(&body).map_err(|line| wrong(&format!("unknown block: {line}")))?;
         let title = match sections.first() {
             Some(first) if !first.title.is_empty() => first.title.clone(),
             _ => return Err(wrong("no heading")),
         };
         sections.retain(|section| !section.blocks.is_empty());
-        let (variables, pasted) = pasted(body);
+        let (variables, pasted) = pasted(guide);
         Ok(Self { name, title, matter, sections, variables, pasted })
     }
 
@@ -168,23 +179,15 @@ fn block(info: &str, text: String) -> Option<Option<Block>> {
 
 /// Returns the variables that the first `bash` block exports, and the script that readers paste.
 /// The script has the other `bash` blocks, the `sh` blocks except `soak`, and commands that write
-/// the files. It leaves out blocks inside HTML comments.
-fn pasted(body: &str) -> (Vec<String>, String) {
+/// the files.
+fn pasted(guide: &str) -> (Vec<String>, String) {
     let (mut variables, mut script) = (None, String::new());
-    let mut hidden = false;
-    let mut lines = body.lines();
+    let mut lines = guide.lines();
     while let Some(line) = lines.next() {
-        if line.starts_with("<!--") {
-            hidden = true;
-        }
-        if line.ends_with("-->") {
-            hidden = false;
-        }
         let Some(info) = line.strip_prefix("```") else { continue };
         let text: String =
             lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
         match info.split_whitespace().collect::<Vec<_>>()[..] {
-            _ if hidden => {}
             ["bash"] if variables.is_none() => variables = Some(exported(&text)),
             ["bash"] | ["sh"] | ["sh", "jeton" | "needs"] => script += &text,
             [_, file] => {
@@ -208,14 +211,15 @@ fn exported(script: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "<!--\ndone = 'signs'\nversion = 'x -V'\nprograms = ['x']\npackages = []\n-->\n# X\n\n\
-                        ```sh needs\nx -V\n```\n## Keys\n```toml\na = 1\n```\n```toml file=x.toml\nb = 2\n```\n\
-                        ```sh\n# not a heading\nx sign\n```\n```sh soak\nx loop\n```\n## Nothing to run\n";
+    const GUIDE: &str = "# X\n\n<!-- test -->\n## Keys\n```toml\na = 1\n```\n```toml file=x.toml\nb = 2\n```\n\
+                         ```sh\n# not a heading\nx sign\n```\n<!-- test -->\n## Nothing to run\n";
+    const TESTS: &str = "<!--\nversion = 'x -V'\nprograms = ['x']\npackages = []\n-->\n\n\
+                         <!-- test -->\n```sh needs\nx -V\n```\n<!-- test -->\n```sh soak\nx loop\n```\n";
 
     #[test]
     fn a_guide_is_parsed_to_properties_and_blocks() {
-        let page = Page::parse("x".to_owned(), PAGE).expect("a page");
-        assert_eq!((&*page.title, &*page.matter.done, page.matter.seconds), ("X", "signs", 120));
+        let page = Page::parse("x".to_owned(), GUIDE, TESTS).expect("a page");
+        assert_eq!((&*page.title, &*page.matter.version, page.matter.seconds), ("X", "x -V", 120));
         let titles: Vec<_> = page.sections.iter().map(|section| &*section.title).collect();
         assert_eq!(titles, ["X", "Keys"]);
         assert!(
@@ -232,7 +236,7 @@ mod tests {
     fn readers_paste_the_blocks_that_they_see() {
         let (variables, script) = pasted(
             "```bash\nexport MODULE=/x.so   # the module\nexport TOKEN=demo PIN=1234\n```\n\
-             <!-- Only the test runs this.\n```sh needs\nhidden\n```\n-->\n```sh needs\nfirst\n```\n\
+             ```sh needs\nfirst\n```\n\
              ```toml file=x.toml\na = 1\n```\n```text\nread only\n```\n```bash\nsecond\n```\n",
         );
         assert_eq!(variables, ["MODULE", "TOKEN", "PIN"]);
@@ -243,11 +247,17 @@ mod tests {
     fn an_error_in_a_guide_names_the_file_and_the_problem() {
         for (from, to, said) in [
             ("sh needs", "sh whenever", "x.md: unknown block: ```sh whenever"),
-            ("<!--", "<--", "x.md: no comment with TOML at the start"),
+            ("<!--\n", "<--\n", "x.md: no comment with TOML at the start"),
             ("# X\n", "", "x.md: unknown block: ```sh needs"),
-            ("done", "doen", "x.md: "),
+            (
+                "<!-- test -->\n## K",
+                "## K",
+                "x.md: the guide and its tests have different numbers of markers",
+            ),
+            ("version", "verison", "x.md: "),
         ] {
-            let error = Page::parse("x".to_owned(), &PAGE.replace(from, to)).err().expect(said);
+            let replace = |text: &str| text.replace(from, to);
+            let error = Page::parse("x".to_owned(), &replace(GUIDE), &replace(TESTS)).err().expect(said);
             assert!(error.to_string().contains(said), "{error}");
         }
     }

@@ -42,18 +42,18 @@ impl Reasons {
 /// Returns the table in Markdown, followed by the failures without a known reason and the guides
 /// that did not run.
 pub fn markdown(modules: &[&str], rows: &[Row], reasons: &Reasons) -> String {
-    let mut text = format!("| client | version | what is done | {} |\n", modules.join(" | "));
-    text += &format!("|---|---|---|{}\n", "---|".repeat(modules.len()));
+    let mut text = format!("| client | version | {} |\n", modules.join(" | "));
+    text += &format!("|---|---|{}\n", "---|".repeat(modules.len()));
     let mut notes = String::new();
     for Row { page, version, outcomes } in rows {
-        let Page { name, title, matter, .. } = page;
+        let Page { name, title, .. } = page;
         let cells = modules.iter().zip(outcomes).map(|(module, outcome)| {
             let reason = |section: &str| reasons.of(module, name, section);
             notes += &failures(module, title, outcome, reason);
             cell(outcome, reason)
         });
         let cells = cells.collect::<Vec<_>>().join(" | ");
-        text += &format!("| [{title}]({name}.md) | {version} | {} | {cells} |\n", matter.done);
+        text += &format!("| [{title}]({name}.md) | {version} | {cells} |\n");
     }
     if notes.is_empty() { text } else { format!("{text}\nFailures with their last output:\n\n{notes}") }
 }

@@ -5,7 +5,7 @@
 //! attributes. They open every file read-only, never write, and call no module. Their input is not
 //! trusted: a damaged or hostile store is an [`Error`], and every length has a limit.
 //!
-//! `docs/migration.md` describes the formats.
+//! `formats.md` describes the formats.
 
 #![forbid(unsafe_code)]
 
