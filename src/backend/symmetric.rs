@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use super::Hash;
+use super::modes::key_wrap::{KW_IV, KWP_IV};
 use crate::error::{Error, Result};
 use crate::secret::{Secret, try_boxed};
 
@@ -501,6 +502,15 @@ impl CipherScheme {
     /// Returns whether this is a key wrap: see [`CipherMode::is_key_wrap`].
     pub fn is_key_wrap(&self) -> bool {
         self.mode().is_key_wrap()
+    }
+
+    /// Returns whether this is a key wrap under an initial value that is not the one of its standard.
+    pub fn has_own_initial_value(&self) -> bool {
+        match self {
+            Self::AesKw { iv, .. } => iv.is_some_and(|iv| iv != KW_IV),
+            Self::AesKwp { iv } => iv.is_some_and(|iv| iv != KWP_IV),
+            _ => false,
+        }
     }
 
     /// Returns whether the length of the ciphertext gives the exact length of the message.

@@ -96,7 +96,9 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         Action::Cipher(CipherMode::Des3Ecb | CipherMode::Des3Cbc | CipherMode::Des3CbcPad) => ALL,
         // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
         // the padding (Clulow: key conjuring; Bardou et al. 2012).
-        Action::Cipher(_) if mechanism.wrapping() == Some(Wrapping::Unauthenticated) => WRAPS,
+        Action::Cipher(_) if mechanism.wrapping(&Params::None) == Some(Wrapping::Unauthenticated) => WRAPS,
+        // A private key that unwraps by OAEP opens the head of what CKM_RSA_AES_KEY_WRAP wrapped.
+        Action::Encrypt(_) if mechanism.opens_heads() => WRAPS,
         // The caller gets bytes that are computed from a key, which may be sensitive.
         Action::Derive(Derivation::TlsPrf) => ALL,
         _ => 0,

@@ -225,8 +225,8 @@ pub enum WrappingKey {
 /// Why a key is not wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WrapRefusal {
-    /// The mark of the key would be lost.
-    Makeup,
+    /// The unwrapped key would lose the mark of the key, or its protecting template.
+    Mark,
     /// The mechanism shows parts of a key that only trusted keys wrap, or its XOR with another key.
     Shows,
     /// A wrapping key that may wrap under the token's nonces takes no nonce of the caller.
@@ -239,8 +239,9 @@ pub enum WrapRefusal {
 /// `CKA_WRAP_WITH_TRUSTED` under a key that they know. Only for the other keys does it matter what
 /// a wrapped key shows.
 pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), WrapRefusal> {
-    if key.is_unreadable() && !matches!(key.makeup, Makeup::Whole | Makeup::Masked) {
-        return Err(WrapRefusal::Makeup);
+    let hides = key.with_trusted && key.template == Template::Protects;
+    if key.is_unreadable() && (key.makeup != Makeup::Whole || hides) {
+        return Err(WrapRefusal::Mark);
     }
     match (secrecy, by) {
         (Secrecy::Whole, _) | (Secrecy::TokenNonce, WrappingKey::Dedicated) => Ok(()),
@@ -251,16 +252,39 @@ pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), Wra
     }
 }
 
-/// Why a key is not unwrapped: the unwrapping key makes the new key unreadable, but a caller who
-/// changes the wrapped key could read it.
+/// What a key opens by a mechanism, among the forms of wrapped keys that it can open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Malleable;
+pub enum Form {
+    /// A form that is no part of another one.
+    Alone,
+    /// Also the head of a wrapped key that it opens by a hybrid mechanism. The head is the AES key
+    /// under which the rest is wrapped, so whoever uses it opens the rest without the token.
+    Head,
+}
 
-/// Decides about an unwrapping. `template` says whether the unwrapping key makes the new key
-/// unreadable.
-pub fn unwrap(integrity: Integrity, template: Template) -> Result<(), Malleable> {
-    match (integrity, template) {
-        (Integrity::Malleable, Template::Protects) => Err(Malleable),
+/// Why a key is not opened, although the template of the key that opens it, or the policy *strict*,
+/// makes it unreadable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnwrapRefusal {
+    /// A caller who changes the wrapped key could read it.
+    Malleable,
+    /// It could be the head of the wrapped key of a hybrid mechanism.
+    Head,
+}
+
+/// Decides about an unwrapping, or about a derivation that opens heads. `template` says whether the
+/// `CKA_UNWRAP_TEMPLATE` makes the new key unreadable. Under *strict* no mechanism that opens heads
+/// unwraps, and a key that derives does not unwrap.
+pub fn unwrap(
+    integrity: Integrity,
+    form: Form,
+    template: Template,
+    policy: Policy,
+) -> Result<(), UnwrapRefusal> {
+    match (integrity, form, template) {
+        (Integrity::Malleable, _, Template::Protects) => Err(UnwrapRefusal::Malleable),
+        (Integrity::Malleable, ..) if policy == Policy::Strict => Err(UnwrapRefusal::Malleable),
+        (_, Form::Head, Template::Protects) => Err(UnwrapRefusal::Head),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Module;
 use super::audit::Call;
-use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_received, mark_received};
+use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_form, check_received, mark_received};
 use super::wrap::{DEFAULT_TYPE, add_unwrapped_key, unwrap, unwrap_error, wrap};
 use crate::backend::{MlKem, PrivateKey, PublicParts};
 use crate::error::{Error, Result};
@@ -66,6 +66,7 @@ impl Module {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let private = usable(&token, rights, mechanism, private, Usage::DECAPSULATE)?;
+            check_form(&token, mechanism, &private, 0)?;
             let forced = forced_by(&private, mechanism);
             let attributes = make_received(&token, forced, template, rights)?;
             if let Action::Sign(..) | Action::Encrypt(_) = mechanism.info.action {

@@ -19,6 +19,7 @@ mod dh;
 mod dsa;
 mod files;
 mod formats;
+mod forms;
 mod generate;
 mod guards;
 mod import;

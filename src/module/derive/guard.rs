@@ -7,14 +7,17 @@ use tracing::warn;
 
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, MechanismType, ObjectClass};
-use crate::mechanism::Mechanism;
-use crate::mechanism::flow::{Extent, Inputs, KeyFlow, Protection, Sizes};
-use crate::mechanism::rule::{self, Demand, KeyState, Makeup, Policy, Refusal, SHORTEST};
+use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Sizes, Wrapping};
+use crate::mechanism::rule::{
+    self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, UnwrapRefusal,
+};
+use crate::mechanism::{self, Mechanism, MechanismRow, Params};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key};
+use crate::token::Token;
 
 /// The keys of a derivation with the rules for the derived key. The strictest key wins, whether it
 /// is the base key or a key that the parameter names.
@@ -205,13 +208,50 @@ pub(in crate::module) fn state(key: &Object) -> KeyState {
 
 /// Returns whether a template attribute of a key makes other keys unreadable.
 pub(in crate::module) fn template_of(key: &Object, id: A) -> rule::Template {
-    let hides = |(id, value): &(A, Value)| {
-        matches!((*id, value), (A::SENSITIVE, Value::Flag(true)) | (A::EXTRACTABLE, Value::Flag(false)))
-    };
     match key.attributes().get(id) {
-        Some(Value::Template(forced)) if forced.iter().any(hides) => rule::Template::Protects,
+        Some(value) if protects(value) => rule::Template::Protects,
         _ => rule::Template::Open,
     }
+}
+
+/// Returns whether a template makes keys unreadable.
+pub(in crate::module) fn protects(template: &Value) -> bool {
+    matches!(template, Value::Template(forced) if forced.iter().any(hides))
+}
+
+fn hides((id, value): &(A, Value)) -> bool {
+    matches!((*id, value), (A::SENSITIVE, Value::Flag(true)) | (A::EXTRACTABLE, Value::Flag(false)))
+}
+
+/// Fails if a caller could read the key that this mechanism opens, although the `CKA_UNWRAP_TEMPLATE`
+/// of the key that opens it makes it unreadable: by changing the wrapped key, or because it is the
+/// head of a longer one. `CKA_ALLOWED_MECHANISMS` limits the forms that a key opens.
+pub(in crate::module) fn check_form(
+    token: &Token,
+    mechanism: &Mechanism,
+    opening: &Object,
+    tag_len: usize,
+) -> Result<()> {
+    let template = template_of(opening, A::UNWRAP_TEMPLATE);
+    let wrapping = mechanism.info.wrapping(&mechanism.params);
+    let integrity = wrapping.map_or(Integrity::Whole, |wrapping| wrapping.integrity(tag_len));
+    let opens_whole = |row: &MechanismRow| {
+        row.wrapping(&Params::None) == Some(Wrapping::Hybrid)
+            && row.accepts(opening.key_type(), false)
+            && opening.allows(row.id)
+    };
+    let heads = template == rule::Template::Protects && mechanism.info.opens_heads();
+    let form = if heads && mechanism::all().any(opens_whole) { Form::Head } else { Form::Alone };
+    rule::unwrap(integrity, form, template, token.rules()).map_err(|refusal| {
+        let reason = match refusal {
+            UnwrapRefusal::Malleable => "the mechanism must authenticate a key that is unreadable",
+            UnwrapRefusal::Head => {
+                "the key opens a hybrid form too: limit it by CKA_ALLOWED_MECHANISMS to this one"
+            }
+        };
+        warn!(mechanism = %mechanism.info.id, reason, "a key is not unwrapped");
+        Error::KeyFunctionNotPermitted
+    })
 }
 
 /// Checks that `C_DigestKey` may digest a key. Its result is a derived key that everyone reads.
