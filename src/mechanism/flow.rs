@@ -300,7 +300,7 @@ pub(super) fn message_of(prf: MacFunction) -> Flow {
 
 /// Returns whether a PRF is a block cipher, so that it is a permutation of each block of its
 /// message.
-pub(super) fn is_block_cipher(prf: MacFunction) -> bool {
+pub(crate) fn is_block_cipher(prf: MacFunction) -> bool {
     !matches!(prf, MacFunction::Hmac(_) | MacFunction::TlsFinished | MacFunction::TlsPrf)
 }
 

@@ -289,6 +289,45 @@ pub fn unwrap(
     }
 }
 
+/// How another key makes a key. Under *strict* this decides about the role of the new key, so that
+/// every object with the same value has the same role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// It is unwrapped. The wrapped key may come from the token and had a role there, which no form
+    /// of wrapped keys carries.
+    Unwrapped,
+    /// It is derived from secret keys. Whoever repeats the call gets the same value.
+    Derived,
+    /// It is agreed, encapsulated or decapsulated. The other party gets the same value, also from a
+    /// key of this token.
+    Agreed,
+}
+
+impl Source {
+    /// Returns whether a new key may have a usage under *strict*. `named` are the usages that the
+    /// template of the key that makes it names. `enciphers` says whether ciphers take keys of its
+    /// type.
+    ///
+    /// A key without such a template enciphers, or it derives by hash functions: no result of a cipher
+    /// shows a result of a hash function with the same key. A derivation by a block cipher needs a
+    /// key that enciphers, so such a key only derives if it was generated or imported.
+    pub fn permits(self, usage: A, named: &[A], enciphers: bool) -> bool {
+        if usage == A::DERIVE && enciphers {
+            return false;
+        }
+        match self {
+            Self::Unwrapped => named.contains(&usage),
+            Self::Derived if !named.is_empty() => named.contains(&usage),
+            Self::Derived | Self::Agreed => [A::ENCRYPT, A::DECRYPT, A::DERIVE].contains(&usage),
+        }
+    }
+
+    /// Returns whether the template of the key that makes a key gives it templates of its own.
+    pub fn passes_templates(self) -> bool {
+        self != Self::Agreed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

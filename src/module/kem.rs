@@ -6,15 +6,16 @@ use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_form, check_receive
 use super::wrap::{DEFAULT_TYPE, add_unwrapped_key, unwrap, unwrap_error, wrap};
 use crate::backend::{MlKem, PrivateKey, PublicParts};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::{Extent, Sizes};
+use crate::mechanism::rule::Source;
 use crate::mechanism::{Action, Derivation, Mechanism, Params};
 use crate::object::key_type::{ec, set};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Object, key, make, strict};
+use crate::object::{Attributes, Object, key, make};
 use crate::secret::{Secret, with_wiped_frame};
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
@@ -259,12 +260,7 @@ fn make_received(
     // Under the strict policy the secret is sensitive on both sides, as the private key is.
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history, key_type };
-    let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
-    let attributes = make::receive(&template, &origin, rights)?;
-    if sensitive {
-        strict::hidden(&attributes)?;
-    }
-    rights.write(&attributes)?;
+    let attributes = token.receive(template, &origin, (&[forced], Source::Agreed), rights)?;
     let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
     if is_secret { Ok(attributes) } else { Err(Error::TemplateInconsistent) }
 }

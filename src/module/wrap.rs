@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::MessageParams;
-use crate::mechanism::rule::{self, KeyState, Policy, WrapRefusal, WrappingKey};
+use crate::mechanism::rule::{self, KeyState, Policy, Source, WrapRefusal, WrappingKey};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
@@ -113,13 +113,7 @@ pub(super) fn read_template(
     let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history: (false, false), key_type: None };
-    let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
-    let attributes = make::receive(&template, &origin, rights)?;
-    if token.settings.is_strict() {
-        strict::hidden(&attributes)?;
-    }
-    rights.write(&attributes)?;
-    Ok(attributes)
+    token.receive(template, &origin, (&[forced], Source::Unwrapped), rights)
 }
 
 /// Adds the key itself to the attributes: the value of a secret key, or the PKCS #8 of a private
@@ -221,8 +215,11 @@ pub(super) fn export_key(
         return Err(Error::UserNotLoggedIn);
     }
     check_exportable(&key, wrapping)?;
-    if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
-        return Err(Error::KeyNotWrappable);
+    if token.settings.is_strict() {
+        if !wrapping.flag(Flag::TRUSTED) {
+            return Err(Error::KeyNotWrappable);
+        }
+        strict::keeps_role(&key, wrapping)?;
     }
     let mut state = state(&key);
     // Under *strict* only trusted keys wrap.

@@ -60,6 +60,14 @@ fn aes_ways() -> Vec<Mechanism> {
     ways.collect()
 }
 
+fn name(mechanism: &Mechanism) -> String {
+    match &mechanism.params {
+        Params::Cipher(CipherScheme::AesKw { iv, .. }) => format!("{} {iv:?}", mechanism.info.id),
+        Params::Cipher(CipherScheme::AesKwp { iv }) => format!("{} {iv:?}", mechanism.info.id),
+        _ => mechanism.info.id.to_string(),
+    }
+}
+
 fn key(usages: &[A], more: &Attributes) -> Attributes {
     let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[3; 32]).and(more);
     [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY, A::DERIVE]
@@ -102,7 +110,7 @@ fn a_protected_key_is_opened_as_a_whole_by_its_own_form_alone() {
                 let Ok(key) = unwrap(opens, &generic().and(&shown())) else { continue };
                 let found = client.read(session, key, A::VALUE).expect("a value");
                 let is_own = found == KEY && with.info.id == by.info.id;
-                let pair = format!("{} {:?} {} {:?}", by.info.id, by.params, with.info.id, with.params);
+                let pair = format!("{} by {}", name(&by), name(&with));
                 opened += 1;
                 joined.extend((!is_own).then(|| pair.clone()));
                 if unwrap(protects, &generic()).is_ok() {
@@ -141,10 +149,7 @@ fn pair(client: &Client, session: SessionHandle, kind: M, list: Option<M>) -> (O
     let protecting = protecting();
     let private = private.within(A::UNWRAP_TEMPLATE, &protecting);
     let made = client.module.generate_key_pair(session, &plain(kind), &public.template(), &private);
-    match made.expect("a pair") {
-        jeton::module::Started::Done(pair) => pair,
-        jeton::module::Started::Pending => panic!("a synchronous session"),
-    }
+    made.expect("a pair")
 }
 
 fn aes() -> Attributes {
@@ -158,8 +163,7 @@ fn the_head_of_a_hybrid_form_is_not_opened_apart() {
         let victim = client.create(session, &generic().bytes(A::VALUE, &KEY).and(&shown())).expect("a key");
         let hybrid = |id, params| Mechanism { params, ..plain(id) };
         let (hash, label) = (Hash::Sha256, Box::from(*b""));
-        let rsa =
-            hybrid(M::RSA_AES_KEY_WRAP, Params::RsaAesWrap { aes_bits: 256, hash, mgf: hash, label });
+        let rsa = hybrid(M::RSA_AES_KEY_WRAP, Params::RsaAesWrap { aes_bits: 256, hash, mgf: hash, label });
         let ecdh = |id| hybrid(id, Params::EcdhAesWrap { aes_bits: 256, kdf: None, shared: Box::default() });
         let mut forms = 0;
         for row in mechanism::all() {
@@ -199,7 +203,8 @@ fn the_head_of_a_hybrid_form_is_not_opened_apart() {
                 ],
                 false => [M::ECDH1_DERIVE, M::ECDH1_COFACTOR_DERIVE]
                     .map(|id| {
-                        let derivation = hybrid(id, point(if row.id == M::ECDH_AES_KEY_WRAP { 0 } else { 2 }));
+                        let derivation =
+                            hybrid(id, point(if row.id == M::ECDH_AES_KEY_WRAP { 0 } else { 2 }));
                         let template = aes().number(A::VALUE_LEN, 32);
                         client.module.derive_key(session, &derivation, private, &template.template())
                     })

@@ -42,6 +42,7 @@ mod protection;
 mod public_half;
 mod quota;
 mod rejection;
+mod roles;
 mod rsa;
 mod samples;
 mod search;

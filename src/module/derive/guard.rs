@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, MechanismType, ObjectClass};
 use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Sizes, Wrapping};
 use crate::mechanism::rule::{
-    self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, UnwrapRefusal,
+    self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, Source, UnwrapRefusal,
 };
 use crate::mechanism::{self, Mechanism, MechanismRow, Params};
 use crate::object::attribute::{self, Default};
@@ -86,6 +86,14 @@ impl<'a> Guard<'a> {
     /// key.
     pub(super) fn forced(&self) -> Option<&Value> {
         self.forced.as_ref()
+    }
+
+    /// Returns the templates of the keys that cannot be read, and how they make the derived key.
+    pub(super) fn makers(&self) -> (Vec<Option<&'a Value>>, Source) {
+        let unreadable = self.keys.iter().filter(|key| is_unreadable(key));
+        let templates = unreadable.map(|key| key.attributes().get(A::DERIVE_TEMPLATE)).collect();
+        let is_secret = self.keys.iter().all(|key| key.object_type().is_secret());
+        (templates, if is_secret { Source::Derived } else { Source::Agreed })
     }
 
     /// Returns the keys that cannot be read and of which the derived key contains bytes.

@@ -7,7 +7,7 @@ use super::Module;
 use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
@@ -193,10 +193,8 @@ impl<'a> Work<'a> {
             history: guard.history,
             key_type: Some(key_type),
         };
-        let template = self.token.named_usages(template, ObjectClass::SECRET_KEY, origin.forced);
-        let attributes = make::receive(&template, &origin, self.rights)?;
-        self.rights.write(&attributes)?;
-        Ok(attributes)
+        let (templates, source) = guard.makers();
+        self.token.receive(template, &origin, (&templates, source), self.rights)
     }
 
     /// Returns the template with these flags added, except those that it or the
