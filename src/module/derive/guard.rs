@@ -11,7 +11,7 @@ use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Siz
 use crate::mechanism::rule::{
     self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, Source, UnwrapRefusal,
 };
-use crate::mechanism::{self, Mechanism, MechanismRow, Params};
+use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
 use crate::object::template::Template;
@@ -136,7 +136,7 @@ impl<'a> Guard<'a> {
                 attributes.put(id, own.duplicate());
             }
         }
-        Ok(())
+        keep_hidden(attributes, self.forced())
     }
 
     /// Marks a key of `len` bytes out of `natural` as what its bytes are, and takes the usages from
@@ -176,7 +176,32 @@ pub(in crate::module) fn mark_received(
 ) -> Result<()> {
     let len = attributes.number(A::VALUE_LEN).and_then(|len| usize::try_from(len).ok());
     let makeup = rule::made(extent, natural, len.unwrap_or(natural));
+    if let Action::Derive(_) = mechanism.info.action {
+        keep_hidden(attributes, forced)?;
+    }
     mark(mechanism.info.id, makeup, attributes, template, forced)
+}
+
+/// Gives a key the part of a template that hides keys, for what is derived from it. Otherwise two
+/// derivations whose composition is a third one would show what the template hides: HKDF is an extract
+/// step and an expand step. A template that has a `CKA_DERIVE_TEMPLATE` of its own decides itself.
+fn keep_hidden(attributes: &mut Attributes, forced: Option<&Value>) -> Result<()> {
+    let Some(Value::Template(forced)) = forced.filter(|forced| !names(Some(forced), A::DERIVE_TEMPLATE)) else {
+        return Ok(());
+    };
+    let hiding: Vec<_> =
+        forced.iter().filter(|entry| hides(entry)).map(|(id, value)| (*id, value.duplicate())).collect();
+    match attributes.get(A::DERIVE_TEMPLATE) {
+        _ if hiding.is_empty() => {}
+        Some(Value::Template(own)) => {
+            let has = |(id, value): &(A, Value)| own.iter().any(|own| own.0 == *id && own.1.equals(value));
+            if !hiding.iter().all(has) {
+                return Err(Error::TemplateInconsistent);
+            }
+        }
+        _ => attributes.put(A::DERIVE_TEMPLATE, Value::Template(hiding)),
+    }
+    Ok(())
 }
 
 fn mark(
