@@ -213,7 +213,7 @@ fn agree(
             peer,
             wanted.map(|len| len.min(MAX_DERIVED)),
         )?,
-        _ => (agree_dh(private, peer)?, Cut::Leading),
+        _ => (agree_dh(token, private, peer)?, Cut::Leading),
     };
     let inputs = mechanism.info.inputs(&mechanism.params, Sizes::default());
     Ok(Shared { secret, cut, extent: inputs.ok_or(Error::MechanismInvalid)?.extent })

@@ -186,7 +186,8 @@ pub(in crate::module) fn mark_received(
 /// derivations whose composition is a third one would show what the template hides: HKDF is an extract
 /// step and an expand step. A template that has a `CKA_DERIVE_TEMPLATE` of its own decides itself.
 fn keep_hidden(attributes: &mut Attributes, forced: Option<&Value>) -> Result<()> {
-    let Some(Value::Template(forced)) = forced.filter(|forced| !names(Some(forced), A::DERIVE_TEMPLATE)) else {
+    let Some(Value::Template(forced)) = forced.filter(|forced| !names(Some(forced), A::DERIVE_TEMPLATE))
+    else {
         return Ok(());
     };
     let hiding: Vec<_> =
