@@ -62,6 +62,11 @@ pub struct Role {
     pub usages: &'static [A],
 }
 
+/// Returns the names of the roles that these usages belong to.
+pub fn roles(has: impl Fn(A) -> bool) -> impl Iterator<Item = &'static str> {
+    ROLES.iter().filter(move |role| role.usages.iter().any(|id| has(*id))).map(|role| role.name)
+}
+
 /// Returns the functions (`CKF_*`) that this policy refuses to a mechanism. A mechanism without any
 /// remaining function is not offered.
 pub fn refused(mechanism: &MechanismRow) -> u64 {

@@ -328,6 +328,13 @@ impl Source {
     }
 }
 
+/// Returns whether a key with the usages `own` comes back from unwrapping in its own role, or without
+/// any usage. `named` are the usages that the template of the unwrapping key names. A key without a
+/// usage may have had any role before. `same_templates` says whether it also gets its own templates.
+pub fn keeps_role(own: &[A], named: &[A], same_templates: bool) -> bool {
+    named.is_empty() || same_templates && !own.is_empty() && own.iter().all(|id| named.contains(id))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

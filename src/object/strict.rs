@@ -6,10 +6,10 @@ use super::key_type::KeyTypeRow;
 use super::template::Template;
 use super::value::{self, Value};
 use super::{Attributes, Object, key};
-use crate::config::strict::{ROLES, TEMPLATES};
+use crate::config::strict::{ROLES, TEMPLATES, roles};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
-use crate::mechanism::rule::Source;
+use crate::mechanism::rule::{self, Source};
 
 /// Returns the template with each missing usage added as false, so that no usage is true by
 /// default. A usage is missing if neither the template nor `forced`, the template of the base key,
@@ -51,10 +51,7 @@ pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], so
             return Err(Error::TemplateInconsistent);
         }
     }
-    match source {
-        Source::Derived => Ok(()),
-        Source::Unwrapped | Source::Agreed => hidden(attributes),
-    }
+    if source == Source::Derived || templates.is_empty() { Ok(()) } else { hidden(attributes) }
 }
 
 /// Fails unless a key that is wrapped comes back with its own role, or without any usage: this role is
@@ -63,14 +60,9 @@ pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], so
 pub(crate) fn keeps_role(key: &Object, wrapping: &Object) -> Result<()> {
     let id = if wrapping.object_type().is_public() { A::WRAP_TEMPLATE } else { A::UNWRAP_TEMPLATE };
     let template = wrapping.attributes().get(id);
-    let named: Vec<_> = usages(template).collect();
-    let own: Vec<_> = usages_of(key.attributes()).collect();
-    let equal = |id: &A| match (key.attributes().get(*id), entry(template, *id)) {
-        (Some(own), Some(given)) => own.equals(given),
-        (own, given) => own.is_none() && given.is_none(),
-    };
-    let same = !own.is_empty() && own.iter().all(|id| named.contains(id)) && TEMPLATES.iter().all(equal);
-    if named.is_empty() || same {
+    let (own, named): (Vec<_>, Vec<_>) = (usages_of(key.attributes()).collect(), usages(template).collect());
+    let same = same_templates(|id| key.attributes().get(id), |id| entry(template, id));
+    if rule::keeps_role(&own, &named, same) {
         return Ok(());
     }
     warn!(?own, unwrapped = ?named, "the policy strict wraps no key that would come back in another role");
@@ -93,12 +85,8 @@ pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()
     one_role(has, Error::TemplateInconsistent)?;
     let (wraps, unwraps) = (public.get(A::WRAP_TEMPLATE), private.get(A::UNWRAP_TEMPLATE));
     let (wrapped, unwrapped): (Vec<_>, Vec<_>) = (usages(wraps).collect(), usages(unwraps).collect());
-    let equal = |id: &A| match (entry(wraps, *id), entry(unwraps, *id)) {
-        (Some(one), Some(other)) => one.equals(other),
-        (one, other) => one.is_none() && other.is_none(),
-    };
-    let same = !wrapped.is_empty() && wrapped.iter().all(|id| unwrapped.contains(id));
-    if public.flag(A::WRAP) != Some(true) || unwrapped.is_empty() || same && TEMPLATES.iter().all(equal) {
+    let same = same_templates(|id| entry(wraps, id), |id| entry(unwraps, id));
+    if public.flag(A::WRAP) != Some(true) || rule::keeps_role(&wrapped, &unwrapped, same) {
         return Ok(());
     }
     let attribute = A::WRAP_TEMPLATE;
@@ -125,13 +113,20 @@ fn hidden(attributes: &Attributes) -> Result<()> {
 
 /// Fails with this error if the usages belong to several roles.
 fn one_role(has: impl Fn(A) -> bool, error: Error) -> Result<()> {
-    let roles = || ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id)));
-    if roles().count() <= 1 {
+    if roles(&has).count() <= 1 {
         return Ok(());
     }
-    let names: Vec<_> = roles().map(|role| role.name).collect();
+    let names: Vec<_> = roles(&has).collect();
     warn!(?names, "the policy strict refuses a key with several roles");
     Err(error)
+}
+
+/// Returns whether a key and a template have the same template attributes.
+fn same_templates<'a>(own: impl Fn(A) -> Option<&'a Value>, given: impl Fn(A) -> Option<&'a Value>) -> bool {
+    TEMPLATES.iter().all(|id| match (own(*id), given(*id)) {
+        (Some(own), Some(given)) => own.equals(given),
+        (own, given) => own.is_none() && given.is_none(),
+    })
 }
 
 /// Returns the usages that attributes have.

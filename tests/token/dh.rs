@@ -171,7 +171,7 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
         let sized = |bits| template.clone().number(A::VALUE_BITS, bits);
         assert!(unwrap(&sized(160)).is_ok());
         assert_eq!(unwrap(&sized(161)), Err(Error::TemplateInconsistent));
-        let other = template.clone().bytes(A::BASE, &[2]);
+        let other = template.clone().bytes(A::BASE, &[3]);
         assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
     });
 }
