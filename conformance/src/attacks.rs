@@ -1,4 +1,4 @@
-//! Published attacks on PKCS#11 modules, and the attacks of two security reviews. Each variant has
+//! Published attacks on PKCS#11 modules, and the attacks of three security reviews. Each variant has
 //! an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
@@ -59,6 +59,7 @@ mod keys;
 mod oracles;
 mod points;
 mod privacy;
+mod roles;
 mod tools;
 mod trust;
 mod wraps;
@@ -220,6 +221,7 @@ pub fn tasks() -> Vec<Task> {
     wraps::attacks(&table);
     flows::attacks(&table);
     counted::attacks(&table);
+    roles::attacks(&table);
     table.0.into_inner()
 }
 
