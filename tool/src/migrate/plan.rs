@@ -1,6 +1,7 @@
 //! Converts an object of an old store to a template for Jeton.
 
 use cryptoki_sys::*;
+use jeton::config::strict::{ROLES, Role};
 use jeton_migrate::{Object, Value};
 
 use super::trust;
@@ -205,6 +206,29 @@ impl Plan {
         // Only token objects are in a store.
         plan.complete(CKA_TOKEN, true);
         Ok(plan)
+    }
+
+    /// Leaves a private or secret key the usages of one role, as the policy *strict* asks: a private
+    /// key signs if it could, and a secret key enciphers.
+    pub fn keep_one_role(&mut self) {
+        let class = self.number(CKA_CLASS);
+        if !matches!(class, Some(CKO_PRIVATE_KEY | CKO_SECRET_KEY)) {
+            return;
+        }
+        let mut roles: Vec<_> = ROLES.iter().collect();
+        roles.sort_by_key(|role| (role.name == "sign") != (class == Some(CKO_PRIVATE_KEY)));
+        let has = |plan: &Self, role: &Role| role.usages.iter().any(|id| plan.flag(id.0));
+        let Some(kept) = roles.iter().position(|role| has(self, role)) else { return };
+        let kept = roles.remove(kept);
+        for usage in
+            roles.iter().flat_map(|role| role.usages).filter(|usage| self.flag(usage.0)).collect::<Vec<_>>()
+        {
+            self.template.retain(|one| one.kind != usage.0);
+            self.template.push(Attribute::flag(usage.0, false));
+            let reason =
+                format!("{usage}: false, because the policy strict leaves the role to {}", kept.name);
+            self.differences.push(reason);
+        }
     }
 
     /// Returns the attributes by which a search finds the object again. They are not secret, and
