@@ -116,8 +116,8 @@ impl<I: Integers> Private<I> {
     }
 }
 
-/// Rounds of Miller-Rabin. The owner chooses the group, and no attacker: a group of his own would show
-/// his own keys.
+/// Rounds of Miller-Rabin. The owner chooses the group, and no attacker: a group of his own would
+/// show his own keys.
 const ROUNDS: usize = 4;
 
 /// Tests whether p and q = (p - 1) / 2 are prime. If q is, then p is prime if 2^(p - 1) is 1

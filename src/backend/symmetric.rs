@@ -504,7 +504,8 @@ impl CipherScheme {
         self.mode().is_key_wrap()
     }
 
-    /// Returns whether this is a key wrap under an initial value that is not the one of its standard.
+    /// Returns whether this is a key wrap under an initial value that is not the one of its
+    /// standard.
     pub fn has_own_initial_value(&self) -> bool {
         match self {
             Self::AesKw { iv, .. } => iv.is_some_and(|iv| iv != KW_IV),

@@ -143,7 +143,8 @@ pub struct PolicyRules {
     /// Allows `CKM_RSA_X_509` in `C_WrapKey` and `C_UnwrapKey`. This mechanism has no padding: if
     /// the public exponent is 3, a cube root of the wrapped key can reveal the key.
     pub raw_rsa_wrap: bool,
-    /// Lets Diffie-Hellman keys agree in groups whose prime is not safe. Only *compatible* has this.
+    /// Lets Diffie-Hellman keys agree in groups whose prime is not safe. Only *compatible* has
+    /// this.
     pub any_dh_group: bool,
 }
 

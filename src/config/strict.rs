@@ -14,8 +14,9 @@ use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
 use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping, is_block_cipher};
 use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive, Standing};
 
-/// The roles of keys. A key, or a pair, has the usages of at most one role (NIST SP 800-57, 5.2: a key
-/// has one purpose), and so have all keys with the same value. Each pair of roles allows an attack:
+/// The roles of keys. A key, or a pair, has the usages of at most one role (NIST SP 800-57, 5.2: a
+/// key has one purpose), and so have all keys with the same value. Each pair of roles allows an
+/// attack:
 ///
 /// | roles | attack |
 /// | --- | --- |

@@ -134,8 +134,8 @@ impl Sizes {
 /// How a mechanism protects the keys that it wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrapping {
-    /// AES key wrap with the initial value of its standard. It separates KW (RFC 3394, 2.2.3.1) from
-    /// KWP (RFC 5649, 3): neither opens what the other wrapped.
+    /// AES key wrap with the initial value of its standard. It separates KW (RFC 3394, 2.2.3.1)
+    /// from KWP (RFC 5649, 3): neither opens what the other wrapped.
     KeyWrap,
     /// Encryption to a public key with random padding.
     PublicKey,
@@ -254,8 +254,8 @@ impl MechanismRow {
     }
 
     /// Returns how the mechanism wraps. `None` if it does not wrap. An initial value of the caller
-    /// authenticates nothing: it makes KW out of KWP and KWP out of KW, with a length that the caller
-    /// chooses.
+    /// authenticates nothing: it makes KW out of KWP and KWP out of KW, with a length that the
+    /// caller chooses.
     pub fn wrapping(&self, params: &Params) -> Option<Wrapping> {
         match (self.flow, params) {
             (KeyFlow::Wraps(Wrapping::KeyWrap), Params::Cipher(scheme)) if scheme.has_own_initial_value() => {

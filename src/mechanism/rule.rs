@@ -258,7 +258,7 @@ pub enum Form {
     /// A form that is no part of another one.
     Alone,
     /// Also the head of a wrapped key that it opens by a hybrid mechanism. The head is the AES key
-    /// under which the rest is wrapped, so whoever uses it opens the rest without the token.
+    /// under which the rest is wrapped, so its user opens the rest without the token.
     Head,
 }
 
@@ -296,7 +296,7 @@ pub enum Source {
     /// It is unwrapped. The wrapped key may come from the token and had a role there, which no form
     /// of wrapped keys carries.
     Unwrapped,
-    /// It is derived from secret keys. Whoever repeats the call gets the same value.
+    /// It is derived from secret keys. Each call with the same inputs gives the same value.
     Derived,
     /// It is agreed, encapsulated or decapsulated. The other party gets the same value, also from a
     /// key of this token.
@@ -308,9 +308,9 @@ impl Source {
     /// template of the key that makes it names. `enciphers` says whether ciphers take keys of its
     /// type.
     ///
-    /// A key without such a template enciphers, or it derives by hash functions: no result of a cipher
-    /// shows a result of a hash function with the same key. A derivation by a block cipher needs a
-    /// key that enciphers, so such a key only derives if it was generated or imported.
+    /// A key without such a template enciphers, or it derives by hash functions: no result of a
+    /// cipher shows a result of a hash function with the same key. A derivation by a block cipher
+    /// needs a key that enciphers, so such a key only derives if it was generated or imported.
     pub fn permits(self, usage: A, named: &[A], enciphers: bool) -> bool {
         if usage == A::DERIVE && enciphers {
             return false;
@@ -328,9 +328,10 @@ impl Source {
     }
 }
 
-/// Returns whether a key with the usages `own` comes back from unwrapping in its own role, or without
-/// any usage. `named` are the usages that the template of the unwrapping key names. A key without a
-/// usage may have had any role before. `same_templates` says whether it also gets its own templates.
+/// Returns whether a key with the usages `own` comes back from unwrapping in its own role, or
+/// without any usage. `named` are the usages that the template of the unwrapping key names. A key
+/// without a usage may have had any role before. `same_templates` says whether it also gets its own
+/// templates.
 pub fn keeps_role(own: &[A], named: &[A], same_templates: bool) -> bool {
     named.is_empty() || same_templates && !own.is_empty() && own.iter().all(|id| named.contains(id))
 }

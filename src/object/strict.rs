@@ -3,6 +3,7 @@
 use tracing::warn;
 
 use super::key_type::KeyTypeRow;
+use super::required::refused;
 use super::template::Template;
 use super::value::{self, Value};
 use super::{Attributes, Object, key};
@@ -35,8 +36,8 @@ pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
     sized(attributes)
 }
 
-/// Fails unless a key that another key makes gets its role from there ([`Source::permits`]). `templates`
-/// are those of the keys that make it, of which each must permit the role.
+/// Fails unless a key that another key makes gets its role from there ([`Source::permits`]).
+/// `templates` are those of the keys that make it, of which each must permit the role.
 pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], source: Source) -> Result<()> {
     let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
     let enciphers = is_secret && KeyTypeRow::of_object(attributes)?.uses.contains(&A::ENCRYPT);
@@ -54,9 +55,9 @@ pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], so
     if source == Source::Derived || templates.is_empty() { Ok(()) } else { hidden(attributes) }
 }
 
-/// Fails unless a key that is wrapped comes back with its own role, or without any usage: this role is
-/// the one that the `CKA_UNWRAP_TEMPLATE` of a secret key gives. The `CKA_WRAP_TEMPLATE` of a public
-/// key names the same role ([`admit_pair`]).
+/// Fails unless a key that is wrapped comes back with its own role, or without any usage: this role
+/// is the one that the `CKA_UNWRAP_TEMPLATE` of a secret key gives. The `CKA_WRAP_TEMPLATE` of a
+/// public key names the same role ([`admit_pair`]).
 pub(crate) fn keeps_role(key: &Object, wrapping: &Object) -> Result<()> {
     let id = if wrapping.object_type().is_public() { A::WRAP_TEMPLATE } else { A::UNWRAP_TEMPLATE };
     let template = wrapping.attributes().get(id);
@@ -75,11 +76,11 @@ pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<(
     let raised =
         |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);
     let found = ROLES.iter().flat_map(|role| role.usages).find(raised);
-    if found.is_none() { Ok(()) } else { Err(Error::AttributeReadOnly) }
+    found.map_or(Ok(()), |id| Err(refused(*id, Error::AttributeReadOnly)))
 }
 
-/// Fails if the two keys of a new pair have usages of two roles, or if the public key could wrap a key
-/// that the private key unwraps in another role.
+/// Fails if the two keys of a new pair have usages of two roles, or if the public key could wrap a
+/// key that the private key unwraps in another role.
 pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
     let has = |id| public.flag(id) == Some(true) || private.flag(id) == Some(true);
     one_role(has, Error::TemplateInconsistent)?;
@@ -108,7 +109,7 @@ pub(crate) fn usable(object: &Object) -> Result<()> {
 /// Fails if an unwrapped, encapsulated or decapsulated key is explicitly not sensitive.
 fn hidden(attributes: &Attributes) -> Result<()> {
     let shown = attributes.flag(A::SENSITIVE) == Some(false);
-    if shown { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    if shown { Err(refused(A::SENSITIVE, Error::TemplateInconsistent)) } else { Ok(()) }
 }
 
 /// Fails with this error if the usages belong to several roles.

@@ -293,8 +293,9 @@ impl Token {
         }
     }
 
-    /// Returns the attributes of a key that another key makes, before its value is known. `templates`
-    /// are those of the unreadable keys that make it. With none of them the value is known.
+    /// Returns the attributes of a key that another key makes, before its value is known.
+    /// `templates` are those of the unreadable keys that make it. With none of them the value is
+    /// known.
     pub(crate) fn receive(
         &self,
         template: &Template<'_>,

@@ -24,8 +24,8 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
 }
 
 /// Returns the shared secret. Fails with `MechanismParamInvalid` if `peer` is not a public value of
-/// the group, and with `KeyFunctionNotPermitted` if a peer of a small order would show a part of the
-/// private value.
+/// the group, and with `KeyFunctionNotPermitted` if a peer of a small order would show a part of
+/// the private value.
 pub(in crate::module) fn agree_dh(token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
     if !token.settings.allows_any_dh_group() && !private.is_group_safe()? {
         warn!("the prime of a Diffie-Hellman key is not safe: see [policy] any-dh-group");

@@ -14,6 +14,7 @@ use crate::mechanism::rule::{
 use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
+use crate::object::required::refused;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key};
@@ -120,19 +121,24 @@ impl<'a> Guard<'a> {
     /// Applies the rules to the derived key. Fails with `TemplateInconsistent` if its template
     /// contradicts them.
     pub(super) fn bind(&self, attributes: &mut Attributes) -> Result<()> {
-        let inconsistent = |is: bool| if is { Err(Error::TemplateInconsistent) } else { Ok(()) };
-        inconsistent(self.demand.sensitive && attributes.flag(A::SENSITIVE) == Some(false))?;
-        inconsistent(self.demand.unextractable && attributes.flag(A::EXTRACTABLE) == Some(true))?;
+        let inconsistent = |id, is: bool| match is {
+            true => Err(refused(id, Error::TemplateInconsistent)),
+            false => Ok(()),
+        };
+        inconsistent(A::SENSITIVE, self.demand.sensitive && attributes.flag(A::SENSITIVE) == Some(false))?;
+        let extractable = attributes.flag(A::EXTRACTABLE) == Some(true);
+        inconsistent(A::EXTRACTABLE, self.demand.unextractable && extractable)?;
         for (id, value) in self.flags() {
-            inconsistent(attributes.flag(id) != Some(value))?;
+            inconsistent(id, attributes.flag(id) != Some(value))?;
         }
         for key in self.copied() {
             // The same rule as for a copy: see CKA_PRIVATE in the attribute table.
-            inconsistent(key.flag(Flag::PRIVATE) && attributes.flag(A::PRIVATE) == Some(false))?;
+            let shown = attributes.flag(A::PRIVATE) == Some(false);
+            inconsistent(A::PRIVATE, key.flag(Flag::PRIVATE) && shown)?;
             bind_mechanisms(key, attributes)?;
             for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
                 let Some(own) = key.attributes().get(id).filter(|_| !self.gives(id)) else { continue };
-                inconsistent(attributes.has(id) && !attributes.is(id, own))?;
+                inconsistent(id, attributes.has(id) && !attributes.is(id, own))?;
                 attributes.put(id, own.duplicate());
             }
         }
@@ -183,8 +189,9 @@ pub(in crate::module) fn mark_received(
 }
 
 /// Gives a key the part of a template that hides keys, for what is derived from it. Otherwise two
-/// derivations whose composition is a third one would show what the template hides: HKDF is an extract
-/// step and an expand step. A template that has a `CKA_DERIVE_TEMPLATE` of its own decides itself.
+/// derivations whose composition is a third one would show what the template hides: HKDF is an
+/// extract step and an expand step. A template that has a `CKA_DERIVE_TEMPLATE` of its own decides
+/// itself.
 fn keep_hidden(attributes: &mut Attributes, forced: Option<&Value>) -> Result<()> {
     let Some(Value::Template(forced)) = forced.filter(|forced| !names(Some(forced), A::DERIVE_TEMPLATE))
     else {
@@ -197,7 +204,7 @@ fn keep_hidden(attributes: &mut Attributes, forced: Option<&Value>) -> Result<()
         Some(Value::Template(own)) => {
             let has = |(id, value): &(A, Value)| own.iter().any(|own| own.0 == *id && own.1.equals(value));
             if !hiding.iter().all(has) {
-                return Err(Error::TemplateInconsistent);
+                return Err(refused(A::DERIVE_TEMPLATE, Error::TemplateInconsistent));
             }
         }
         _ => attributes.put(A::DERIVE_TEMPLATE, Value::Template(hiding)),
@@ -257,9 +264,10 @@ fn hides((id, value): &(A, Value)) -> bool {
     matches!((*id, value), (A::SENSITIVE, Value::Flag(true)) | (A::EXTRACTABLE, Value::Flag(false)))
 }
 
-/// Fails if a caller could read the key that this mechanism opens, although the `CKA_UNWRAP_TEMPLATE`
-/// of the key that opens it makes it unreadable: by changing the wrapped key, or because it is the
-/// head of a longer one. `CKA_ALLOWED_MECHANISMS` limits the forms that a key opens.
+/// Fails if a caller could read the key that this mechanism opens, although the
+/// `CKA_UNWRAP_TEMPLATE` of the key that opens it makes it unreadable: by changing the wrapped key,
+/// or because it is the head of a longer one. `CKA_ALLOWED_MECHANISMS` limits the forms that a key
+/// opens.
 pub(in crate::module) fn check_form(
     token: &Token,
     mechanism: &Mechanism,
