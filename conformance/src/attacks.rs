@@ -1,5 +1,5 @@
-//! Published attacks on PKCS#11 modules, and the attacks of three security reviews. Each variant has
-//! an entry.
+//! Published attacks on PKCS#11 modules, and the attacks of three security reviews. Each variant
+//! has an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
 //! not be readable, or a use of a key that was not permitted. An attack that reads bytes usually

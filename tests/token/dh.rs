@@ -176,7 +176,8 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
     });
 }
 
-/// In a group with small subgroups, peers of a small order show the private value modulo their order.
+/// In a group with small subgroups, peers of a small order show the private value modulo their
+/// order.
 #[test]
 fn keys_agree_in_a_group_without_small_subgroups() {
     one_backend(|provider| {

@@ -1,5 +1,6 @@
-//! Which mechanisms open what another mechanism wrapped, or a part of it. Each mechanism of the table
-//! that wraps is tried with each one that opens, with the parameters that could join two forms.
+//! Which mechanisms open what another mechanism wrapped, or a part of it. Each mechanism of the
+//! table that wraps is tried with each one that opens, with the parameters that could join two
+//! forms.
 
 use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use jeton::error::Error;

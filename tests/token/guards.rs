@@ -568,3 +568,24 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
         assert_eq!(unwrap(&last), Err(Error::WrappedKeyInvalid));
     });
 }
+
+/// M7 of the review of cb7123e8: HKDF is an extract step and an expand step.
+#[test]
+fn what_a_template_hides_stays_hidden_in_two_steps() {
+    each_policy(|client, session, _| {
+        let base = secret(KeyType::GENERIC_SECRET, 32, &derives().flag(A::SENSITIVE, true));
+        let base = with_template(client, session, &base, A::DERIVE_TEMPLATE);
+        let step = |extract| {
+            let (salt, info) = (HkdfSalt::Null, Box::default());
+            let hash = Hash::Sha256;
+            (M::HKDF_DERIVE, Params::Hkdf { extract, expand: !extract, hash, salt, info })
+        };
+        let middle = derive(client, session, step(true), base, &generic(32).and(&derives()));
+        let middle = middle.expect("a key between the steps");
+        let readable = derive(client, session, step(false), middle, &generic(32).and(&shown()));
+        assert_eq!(readable, Err(Error::TemplateInconsistent));
+        assert_eq!(digests(client, session, middle), Err(Error::KeyIndigestible));
+        let last = derive(client, session, step(false), middle, &generic(32)).expect("a hidden key");
+        assert_eq!(client.read(session, last, A::VALUE), Err(Error::AttributeSensitive));
+    });
+}

@@ -1,5 +1,6 @@
-//! Under *strict* a key gets its role when it is made, and every key with the same value has the same
-//! role. `src/mechanism/rule.rs` has the rule (`Source`), and `src/object/strict.rs` applies it.
+//! Under *strict* a key gets its role when it is made, and every key with the same value has the
+//! same role. `src/mechanism/rule.rs` has the rule (`Source`), and `src/object/strict.rs` applies
+//! it.
 
 use jeton::backend::Hash;
 use jeton::error::{Error, Result};
@@ -202,8 +203,8 @@ fn the_keys_of_a_pair_have_one_role_and_one_payload() {
     });
 }
 
-/// OAEP opens the head of what `CKM_RSA_AES_KEY_WRAP` wrapped, so it transports keys by encapsulation
-/// alone.
+/// OAEP opens the head of what `CKM_RSA_AES_KEY_WRAP` wrapped, so it transports keys by
+/// encapsulation alone.
 #[test]
 fn oaep_neither_wraps_nor_unwraps() {
     strict(|client, session| {

@@ -37,8 +37,8 @@ fn protected(usages: &[CK_ATTRIBUTE_TYPE]) -> Template {
 /// Attacks on the hybrid mechanisms: the head of the output is the AES key of the rest.
 fn heads(t: &Table) {
     for usages in [&[][..], &[CKA_DECRYPT]] {
-        // Another party wraps a key of the token's owner: the head under the public key, and the rest
-        // under the AES key.
+        // Another party wraps a key of the token's owner: the head under the public key, and the
+        // rest under the AES key.
         let pair = rsa(&[CKA_WRAP], &[CKA_UNWRAP]).nested(CKA_UNWRAP_TEMPLATE, protected(usages));
         let given = owner(move |a: &Attacker<'_>| {
             let (public, private) = a.pair(&pair)?;
@@ -184,8 +184,8 @@ fn derived_roles(t: &Table) {
     });
 }
 
-/// Attacks with a peer of order 7, in a group of 2048 bits whose prime minus 1 has the factors 7, 13
-/// and 2549.
+/// Attacks with a peer of order 7, in a group of 2048 bits whose prime minus 1 has the factors 7,
+/// 13 and 2549.
 fn small_subgroups(t: &Table) {
     let group = || [bytes(CKA_PRIME, hex(PRIME)), bytes(CKA_BASE, [3])];
     let key = || Pair::of(CKM_DH_PKCS_KEY_PAIR_GEN, group(), [flag(CKA_DERIVE, true)]);

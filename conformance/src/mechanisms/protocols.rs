@@ -423,7 +423,8 @@ fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     )
 }
 
-/// The prime of RFC 2409, 6.2, its base, a private value, the public value of the other side, and the secret.
+/// The prime of RFC 2409, 6.2, its base, a private value, the public value of the other side, and
+/// the secret.
 const KNOWN: [&str; 5] = [
     "ffffffffffffffffc90fdaa22168c234c4c6628b80dc1cd129024e088a67cc74020bbea63b139b22514a08798e3404d\
      def9519b3cd3a431b302b0a6df25f14374fe1356d6d51c245e485b576625e7ec6f44c42e9a637ed6b0bff5cb6f406b7\

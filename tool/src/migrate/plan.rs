@@ -208,8 +208,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Leaves a private or secret key the usages of one role, as the policy *strict* asks: a private
-    /// key signs if it could, and a secret key enciphers.
+    /// Leaves a private or secret key the usages of one role, as the policy *strict* asks: a
+    /// private key signs if it could, and a secret key enciphers.
     pub fn keep_one_role(&mut self) {
         let class = self.number(CKA_CLASS);
         if !matches!(class, Some(CKO_PRIVATE_KEY | CKO_SECRET_KEY)) {

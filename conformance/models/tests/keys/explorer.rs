@@ -208,7 +208,8 @@ impl Explorer {
         for row in mechanism::all() {
             let Some(form) = row.wrapping(&Params::None) else { continue };
             if form == Wrapping::KeyWrap {
-                // KW under the initial value of KWP succeeds if the key ends with a zero, and cuts it.
+                // KW under the initial value of KWP succeeds if the key ends with a zero, and cuts
+                // it.
                 let own = Params::Cipher(CipherScheme::AesKw { iv: Some([9; 8]), padded: false });
                 let form = row.wrapping(if is_real { &own } else { &Params::None }).expect("a form");
                 let secrecy = form.secrecy(Nonce::Caller, key.value.len());
@@ -231,8 +232,8 @@ impl Explorer {
         }
     }
 
-    /// Derives from a hidden result of a victim whose template hides results. Two derivations can be
-    /// a third one.
+    /// Derives from a hidden result of a victim whose template hides results. Two derivations can
+    /// be a third one.
     fn compose(&mut self, key: &Key) {
         let is_result = |byte: &Byte| matches!(byte.atom, Some(Atom::Result(..)));
         if self.keys[0].state.template != Template::Protects || !key.value.iter().all(is_result) {

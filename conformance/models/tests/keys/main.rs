@@ -38,8 +38,8 @@ enum Rules {
     Real,
     /// Those of commit eb67fe51.
     Old,
-    /// Those of commit cb7123e8: each mechanism opened every form, each unwrapped and derived key had
-    /// every role, and a template hid the results of one derivation alone.
+    /// Those of commit cb7123e8: each mechanism opened every form, each unwrapped and derived key
+    /// had every role, and a template hid the results of one derivation alone.
     Third,
 }
 

@@ -1,7 +1,8 @@
-//! The induction step for the policy *strict* (docs/security.md, "The argument for strict"). A value
-//! that cannot be read has a type: the objects that may hold it. This file tries each call on each
-//! type, over all rows of the table, and returns the calls after which two objects of one value have
-//! uses that clash. If there are none, no sequence of calls, however long, gives such objects.
+//! The induction step for the policy *strict* (docs/security.md, "The argument for strict"). A
+//! value that cannot be read has a type: the objects that may hold it. This file tries each call on
+//! each type, over all rows of the table, and returns the calls after which two objects of one
+//! value have uses that clash. If there are none, no sequence of calls, however long, gives such
+//! objects.
 
 use jeton::backend::CipherScheme;
 use jeton::config::strict::{self, ROLES};
@@ -165,8 +166,8 @@ impl Types {
         one.iter().find_map(|a| two.iter().find(|b| a.clashes(b)).map(|b| (*a, *b)))
     }
 
-    /// The types of secret values that are made without another key: one role each. And the type of a
-    /// derived value.
+    /// The types of secret values that are made without another key: one role each. And the type of
+    /// a derived value.
     fn types(&self) -> Vec<(String, Vec<(KeyType, A)>)> {
         let role = |role: &strict::Role| {
             let of_type = |key_type| role.usages.iter().map(move |usage| (key_type, *usage));
@@ -177,8 +178,8 @@ impl Types {
         all
     }
 
-    /// `C_WrapKey` and `C_UnwrapKey`: each type of a value, each role of its object, each template of
-    /// the wrapping key, each usage and key type of the unwrapped object.
+    /// `C_WrapKey` and `C_UnwrapKey`: each type of a value, each role of its object, each template
+    /// of the wrapping key, each usage and key type of the unwrapped object.
     fn unwrapping(&mut self) {
         for (name, members) in self.types() {
             for (role, template) in ROLES.iter().flat_map(|role| {
