@@ -205,7 +205,7 @@ pub trait PrivateKey: Send + Sync {
     /// another group of Diffie-Hellman, a peer's value of a small order shows the private value
     /// modulo this order (Lim, Lee 1997). The first call of a key tests whether its prime is safe.
     fn is_group_safe(&self) -> Result<bool> {
-        Ok(true)
+        Ok(false)
     }
     /// Decapsulates an ML-KEM ciphertext to a secret of 32 bytes. A wrong ciphertext gives another
     /// secret (implicit rejection). Fails with `EncryptedDataLenRange` if the ciphertext has a

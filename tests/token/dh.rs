@@ -7,7 +7,7 @@ use jeton::mechanism::{Mechanism, Params};
 
 use crate::derive::shown;
 use crate::keys::{BASE, PRIME, group, key_object};
-use crate::support::{Attributes, Client, each_user, hex, none, one_backend, plain};
+use crate::support::{Attributes, Client, each_backend, each_user, hex, none, plain};
 
 /// A private value, and `pow(2, PRIVATE, PRIME)` in Python.
 const PRIVATE: &str = "b9a3b3ae8fefc1a2930496507086f8455d48943e";
@@ -180,7 +180,7 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
 /// order.
 #[test]
 fn keys_agree_in_a_group_without_small_subgroups() {
-    one_backend(|provider| {
+    each_backend(|provider| {
         // The prime of RFC 5114, 2.1.
         let prime = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
             b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
