@@ -157,11 +157,6 @@ fn compositions(t: &Table) {
         let value = a.value(a.derived(step(false), middle, open_of(CKK_GENERIC_SECRET, 32))?)?;
         a.same(ECB, hidden_result, a.import(secret(CKK_AES, &value, Open, &[CKA_ENCRYPT]))?)
     });
-    let name = "C_DigestKey of what is derived from a key that hides results";
-    t.row(M7, name, &[CKM_CONCATENATE_BASE_AND_DATA, CKM_SHA256], hides()).accepted(|a, victim| {
-        let made = hidden(CKK_GENERIC_SECRET).able(&[CKA_DERIVE]);
-        a.digest_of_key(a.derived(data(CKM_CONCATENATE_BASE_AND_DATA, &[1]), victim, made)?)
-    });
 }
 
 /// Attacks that derive one value twice, in two roles.
