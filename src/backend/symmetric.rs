@@ -3,9 +3,13 @@
 use std::ops::{Deref, DerefMut};
 
 use super::Hash;
-use super::modes::key_wrap::{KW_IV, KWP_IV};
 use crate::error::{Error, Result};
 use crate::secret::{Secret, try_boxed};
+
+/// The initial value of KW (RFC 3394, 2.2.3.1).
+pub(super) const KW_IV: [u8; 8] = [0xa6; 8];
+/// The first half of the initial value of KWP (RFC 5649, 3).
+pub(super) const KWP_IV: [u8; 4] = [0xa6, 0x59, 0x59, 0xa6];
 
 /// Symmetric ciphers, including authenticated ciphers and key wraps.
 pub trait Ciphers: Sync {

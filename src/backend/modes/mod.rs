@@ -9,7 +9,7 @@
 mod blocks;
 mod chain;
 mod collected;
-pub(super) mod key_wrap;
+mod key_wrap;
 mod stream;
 mod tagged;
 mod xts;

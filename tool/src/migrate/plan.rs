@@ -1,11 +1,11 @@
 //! Converts an object of an old store to a template for Jeton.
 
 use cryptoki_sys::*;
-use jeton::config::strict::{ROLES, Role};
 use jeton_migrate::{Object, Value};
 
 use super::trust;
 use crate::client::{Attribute, Memory, Structure, names};
+use crate::token_file::{KeyRole, ROLES};
 
 /// The plan for an object: the arguments with which Jeton creates it.
 pub struct Plan {
@@ -217,7 +217,7 @@ impl Plan {
         }
         let mut roles: Vec<_> = ROLES.iter().collect();
         roles.sort_by_key(|role| (role.name == "sign") != (class == Some(CKO_PRIVATE_KEY)));
-        let has = |plan: &Self, role: &Role| role.usages.iter().any(|id| plan.flag(id.0));
+        let has = |plan: &Self, role: &KeyRole| role.usages.iter().any(|id| plan.flag(id.0));
         let Some(kept) = roles.iter().position(|role| has(self, role)) else { return };
         let kept = roles.remove(kept);
         for usage in
