@@ -1,5 +1,5 @@
-//! Published attacks on PKCS#11 modules, and the attacks of two security reviews. Each variant has
-//! an entry.
+//! Published attacks on PKCS#11 modules, and the attacks of three security reviews. Each variant
+//! has an entry.
 //!
 //! The attacker is an application that knows the user PIN. Its aim is the bytes of a key that must
 //! not be readable, or a use of a key that was not permitted. An attack that reads bytes usually
@@ -59,6 +59,7 @@ mod keys;
 mod oracles;
 mod points;
 mod privacy;
+mod roles;
 mod tools;
 mod trust;
 mod wraps;
@@ -214,6 +215,7 @@ pub fn tasks() -> Vec<Task> {
     wraps::attacks(&table);
     flows::attacks(&table);
     counted::attacks(&table);
+    roles::attacks(&table);
     table.0.into_inner()
 }
 

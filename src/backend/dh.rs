@@ -2,7 +2,7 @@
 //! library computes with the integers.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use subtle::ConstantTimeEq;
 
@@ -48,7 +48,7 @@ pub(super) fn generate<I: Integers>(
     I::random(&mut value)?;
     let top = (bits - 1) % 8;
     value[0] = value[0] & ((1 << top) - 1) | 1 << top;
-    let key = Private::<I> { group, value: value.duplicate(), integers: PhantomData };
+    let key = Private::<I>::new(group, &value);
     Ok((key.public()?, PrivateParts::Dh { prime: prime.to_vec(), base: base.to_vec(), value }))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn private<I: Integers>(prime: &[u8], base: &[u8], value: &Secret) ->
     if value.is_empty() || !below(value, &group.largest) {
         return Err(Error::DataInvalid);
     }
-    Ok(Arc::new(Private::<I> { group, value: value.duplicate(), integers: PhantomData }))
+    Ok(Arc::new(Private::<I>::new(group, value)))
 }
 
 pub(super) fn public(prime: &[u8], base: &[u8], value: &[u8]) -> Result<Arc<dyn PublicKey>> {
@@ -70,8 +70,7 @@ pub(super) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
     Group::new(prime, base).map(drop)
 }
 
-/// A prime and a base. The prime is not tested for primality, because that takes longer than the
-/// agreement. A wrong prime harms only the keys that use it.
+/// A prime and a base. Only [`PrivateKey::is_group_safe`] tests the prime.
 struct Group {
     prime: Vec<u8>,
     base: Vec<u8>,
@@ -106,7 +105,67 @@ impl Group {
 struct Private<I> {
     group: Group,
     value: Secret,
+    /// Whether the prime is safe, after the first test.
+    safe: OnceLock<bool>,
     integers: PhantomData<I>,
+}
+
+impl<I: Integers> Private<I> {
+    fn new(group: Group, value: &Secret) -> Self {
+        Self { group, value: value.duplicate(), safe: OnceLock::new(), integers: PhantomData }
+    }
+}
+
+/// Rounds of Miller-Rabin. The owner chooses the group, and no attacker: a group of his own would
+/// show his own keys.
+const ROUNDS: usize = 4;
+
+/// Tests whether p and q = (p - 1) / 2 are prime. If q is, then p is prime if 2^(p - 1) is 1
+/// (Pocklington).
+fn is_safe<I: Integers>(prime: &[u8], largest: &[u8]) -> Result<bool> {
+    let order = halved(largest);
+    if order.last().is_none_or(|last| last & 1 == 0) {
+        return Ok(false);
+    }
+    for _ in 0..ROUNDS {
+        // The base is below the number, because its first byte is 0.
+        let mut base = vec![0; order.len()];
+        I::random(&mut base[1..])?;
+        if !passes::<I>(&order, unpadded(&base))? {
+            return Ok(false);
+        }
+    }
+    Ok(unpadded(&I::power(&[2], largest, prime)?) == [1])
+}
+
+/// One round of Miller-Rabin for an odd number.
+fn passes<I: Integers>(number: &[u8], base: &[u8]) -> Result<bool> {
+    let mut largest = number.to_vec();
+    if let Some(last) = largest.last_mut() {
+        *last -= 1;
+    }
+    let (mut odd, mut twos) = (halved(&largest), 1);
+    while odd.last().is_some_and(|last| last & 1 == 0) {
+        (odd, twos) = (halved(&odd), twos + 1);
+    }
+    let mut power = I::power(base, &odd, number)?;
+    if unpadded(&power) == [1] {
+        return Ok(true);
+    }
+    for _ in 0..twos {
+        if unpadded(&power) == unpadded(&largest) {
+            return Ok(true);
+        }
+        power = I::power(unpadded(&power), &[2], number)?;
+    }
+    Ok(false)
+}
+
+/// Returns half of an even number, without leading zeros.
+fn halved(number: &[u8]) -> Vec<u8> {
+    let carried = [0].into_iter().chain(number.iter().copied());
+    let half: Vec<_> = number.iter().zip(carried).map(|(byte, before)| byte >> 1 | before << 7).collect();
+    unpadded(&half).to_vec()
 }
 
 impl<I: Integers> PrivateKey for Private<I> {
@@ -115,6 +174,14 @@ impl<I: Integers> PrivateKey for Private<I> {
         let value = I::power(base, &self.value, prime)?;
         let value = unpadded(&value).to_vec();
         Ok(PublicParts::Dh { prime: prime.clone(), base: base.clone(), value })
+    }
+
+    fn is_group_safe(&self) -> Result<bool> {
+        if let Some(safe) = self.safe.get() {
+            return Ok(*safe);
+        }
+        let safe = is_safe::<I>(&self.group.prime, &self.group.largest)?;
+        Ok(*self.safe.get_or_init(|| safe))
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {

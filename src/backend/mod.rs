@@ -201,6 +201,12 @@ pub trait PrivateKey: Send + Sync {
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
+    /// Returns whether the group of the key has no small subgroup besides that of order 2. In
+    /// another group of Diffie-Hellman, a peer's value of a small order shows the private value
+    /// modulo this order (Lim, Lee 1997). The first call of a key tests whether its prime is safe.
+    fn is_group_safe(&self) -> Result<bool> {
+        Ok(false)
+    }
     /// Decapsulates an ML-KEM ciphertext to a secret of 32 bytes. A wrong ciphertext gives another
     /// secret (implicit rejection). Fails with `EncryptedDataLenRange` if the ciphertext has a
     /// wrong length.

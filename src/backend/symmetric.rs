@@ -6,6 +6,11 @@ use super::Hash;
 use crate::error::{Error, Result};
 use crate::secret::{Secret, try_boxed};
 
+/// The initial value of KW (RFC 3394, 2.2.3.1).
+pub(super) const KW_IV: [u8; 8] = [0xa6; 8];
+/// The first half of the initial value of KWP (RFC 5649, 3).
+pub(super) const KWP_IV: [u8; 4] = [0xa6, 0x59, 0x59, 0xa6];
+
 /// Symmetric ciphers, including authenticated ciphers and key wraps.
 pub trait Ciphers: Sync {
     /// Creates a cipher for one session. Fails with `KeySizeRange` if the length of the key does
@@ -501,6 +506,16 @@ impl CipherScheme {
     /// Returns whether this is a key wrap: see [`CipherMode::is_key_wrap`].
     pub fn is_key_wrap(&self) -> bool {
         self.mode().is_key_wrap()
+    }
+
+    /// Returns whether this is a key wrap under an initial value that is not the one of its
+    /// standard.
+    pub fn has_own_initial_value(&self) -> bool {
+        match self {
+            Self::AesKw { iv, .. } => iv.is_some_and(|iv| iv != KW_IV),
+            Self::AesKwp { iv } => iv.is_some_and(|iv| iv != KWP_IV),
+            _ => false,
+        }
     }
 
     /// Returns whether the length of the ciphertext gives the exact length of the message.

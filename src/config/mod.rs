@@ -143,6 +143,9 @@ pub struct PolicyRules {
     /// Allows `CKM_RSA_X_509` in `C_WrapKey` and `C_UnwrapKey`. This mechanism has no padding: if
     /// the public exponent is 3, a cube root of the wrapped key can reveal the key.
     pub raw_rsa_wrap: bool,
+    /// Lets Diffie-Hellman keys agree in groups whose prime is not safe. Only *compatible* has
+    /// this.
+    pub any_dh_group: bool,
 }
 
 impl PolicyRules {
@@ -256,6 +259,11 @@ impl Settings {
         }
         warn!(name, "[mechanisms] curves refuses a key on a curve that it does not name");
         Err(Error::CurveNotSupported)
+    }
+
+    /// Returns whether Diffie-Hellman keys agree in every group.
+    pub(crate) fn allows_any_dh_group(&self) -> bool {
+        self.policy.any_dh_group && !self.is_strict()
     }
 
     /// Returns whether the policy is *strict*.

@@ -11,11 +11,12 @@
 use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
-use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping};
+use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping, is_block_cipher};
 use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive, Standing};
 
-/// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
-/// 5.2: a key has one purpose). Each pair of roles allows an attack:
+/// The roles of keys. A key, or a pair, has the usages of at most one role (NIST SP 800-57, 5.2: a
+/// key has one purpose), and so have all keys with the same value. Each pair of roles allows an
+/// attack:
 ///
 /// | roles | attack |
 /// | --- | --- |
@@ -35,15 +36,9 @@ pub const ROLES: [Role; 5] = [
     Role { name: "encapsulate", usages: &[A::ENCAPSULATE, A::DECAPSULATE] },
 ];
 
-/// Usages of a public key, and of its private key, that exclude each other when a pair is
-/// generated. Otherwise the pair could wrap or encapsulate a key and decrypt it, or encrypt known
-/// bytes and unwrap or decapsulate them as a key.
-pub const PAIRS: [(A, A); 4] = [
-    (A::WRAP, A::DECRYPT),
-    (A::ENCRYPT, A::UNWRAP),
-    (A::ENCAPSULATE, A::DECRYPT),
-    (A::ENCRYPT, A::DECAPSULATE),
-];
+/// The template attributes that are a part of the role of a key: they decide about the roles of the
+/// keys that it makes.
+pub const TEMPLATES: [A; 3] = [A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE, A::DECAPSULATE_TEMPLATE];
 
 /// The smallest RSA modulus in bits (SP 800-131A: 112 bits of security), for keys that are
 /// generated, imported or used.
@@ -66,6 +61,11 @@ pub struct Role {
     pub name: &'static str,
     /// The usage attributes of keys.
     pub usages: &'static [A],
+}
+
+/// Returns the names of the roles that these usages belong to.
+pub fn roles(has: impl Fn(A) -> bool) -> impl Iterator<Item = &'static str> {
+    ROLES.iter().filter(move |role| role.usages.iter().any(|id| has(*id))).map(|role| role.name)
 }
 
 /// Returns the functions (`CKF_*`) that this policy refuses to a mechanism. A mechanism without any
@@ -96,7 +96,9 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         Action::Cipher(CipherMode::Des3Ecb | CipherMode::Des3Cbc | CipherMode::Des3CbcPad) => ALL,
         // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
         // the padding (Clulow: key conjuring; Bardou et al. 2012).
-        Action::Cipher(_) if mechanism.wrapping() == Some(Wrapping::Unauthenticated) => WRAPS,
+        Action::Cipher(_) if mechanism.wrapping(&Params::None) == Some(Wrapping::Unauthenticated) => WRAPS,
+        // A private key that unwraps by OAEP opens the head of what CKM_RSA_AES_KEY_WRAP wrapped.
+        Action::Encrypt(_) if mechanism.opens_heads() => WRAPS,
         // The caller gets bytes that are computed from a key, which may be sensitive.
         Action::Derive(Derivation::TlsPrf) => ALL,
         _ => 0,
@@ -123,6 +125,10 @@ pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
         }
         (_, Params::Cipher(CipherScheme::Aead { tag_len, .. })) => *tag_len >= CODE,
         (Action::Mac(_), Params::Length(len)) => *len >= CODE,
+        // With a key that also enciphers, C_Encrypt returns what these derive. Other derivations by
+        // a block cipher take only keys of ciphers, which do not derive if a key made them.
+        (_, Params::IkePrf { prf, .. } | Params::Ike1Prf { prf, .. }) => !is_block_cipher(*prf),
+        (_, Params::Ike1Extended { prf, .. } | Params::Ike2PrfPlus { prf, .. }) => !is_block_cipher(*prf),
         _ => true,
     };
     if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }

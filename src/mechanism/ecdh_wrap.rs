@@ -24,7 +24,7 @@ const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> 
         sizes,
         key_type: Some(key_type),
         wraps: Wraps::Any,
-        flow: KeyFlow::Wraps(Wrapping::PublicKey),
+        flow: KeyFlow::Wraps(Wrapping::Hybrid),
         shape: Shape::EcdhAesWrap,
         action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
         ..MechanismRow::BASE

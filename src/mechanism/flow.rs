@@ -3,7 +3,7 @@
 //! of a key: derivation, wrapping, unwrapping, `C_DigestKey` and signatures.
 
 use super::message::{Generator, MessageParams};
-use super::{MacFunction, MechanismRow, Params};
+use super::{Action, Asymmetric, Derivation, MacFunction, MechanismRow, Params};
 use crate::backend::{AeadScheme, CipherScheme};
 use crate::id::mechanism_flag as does;
 
@@ -134,10 +134,14 @@ impl Sizes {
 /// How a mechanism protects the keys that it wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrapping {
-    /// AES key wrap.
+    /// AES key wrap with the initial value of its standard. It separates KW (RFC 3394, 2.2.3.1)
+    /// from KWP (RFC 5649, 3): neither opens what the other wrapped.
     KeyWrap,
-    /// Encryption to a public key with random padding or a fresh AES key.
+    /// Encryption to a public key with random padding.
     PublicKey,
+    /// A fresh AES key wraps the target key, by KWP. The head of the output is the AES key under a
+    /// public key, in a form that another mechanism opens ([`MechanismRow::opens_heads`]).
+    Hybrid,
     /// An authenticated cipher, under a nonce.
     Aead(AeadScheme),
     /// Any other: block by block, by a key stream, or without padding.
@@ -193,7 +197,7 @@ impl Wrapping {
     pub fn secrecy(self, nonce: Nonce, len: usize) -> Secrecy {
         match (self, nonce) {
             (Self::KeyWrap, _) if len <= 8 => Secrecy::Parts,
-            (Self::KeyWrap | Self::PublicKey, _) => Secrecy::Whole,
+            (Self::KeyWrap | Self::PublicKey | Self::Hybrid, _) => Secrecy::Whole,
             (Self::Aead(_), Nonce::Token) => Secrecy::TokenNonce,
             (Self::Aead(_), Nonce::Caller) => Secrecy::CallerNonce,
             (Self::Unauthenticated, _) => Secrecy::Parts,
@@ -203,7 +207,7 @@ impl Wrapping {
     /// Returns what unwrapping guarantees. A short tag can be guessed.
     pub fn integrity(self, tag_len: usize) -> Integrity {
         let good = match self {
-            Self::KeyWrap | Self::PublicKey => true,
+            Self::KeyWrap | Self::PublicKey | Self::Hybrid => true,
             Self::Aead(AeadScheme::AesGcm) => tag_len >= GCM_TAG,
             Self::Aead(_) => tag_len >= CODE,
             Self::Unauthenticated => false,
@@ -249,12 +253,23 @@ impl MechanismRow {
         }
     }
 
-    /// Returns how the mechanism wraps. `None` if it does not wrap.
-    pub fn wrapping(&self) -> Option<Wrapping> {
-        match self.flow {
-            KeyFlow::Wraps(wrapping) => Some(wrapping),
+    /// Returns how the mechanism wraps. `None` if it does not wrap. An initial value of the caller
+    /// authenticates nothing: it makes KW out of KWP and KWP out of KW, with a length that the
+    /// caller chooses.
+    pub fn wrapping(&self, params: &Params) -> Option<Wrapping> {
+        match (self.flow, params) {
+            (KeyFlow::Wraps(Wrapping::KeyWrap), Params::Cipher(scheme)) if scheme.has_own_initial_value() => {
+                Some(Wrapping::Unauthenticated)
+            }
+            (KeyFlow::Wraps(wrapping), _) => Some(wrapping),
             _ => None,
         }
+    }
+
+    /// Returns whether the mechanism opens the head of a wrapped key of a [`Wrapping::Hybrid`].
+    /// `CKM_RSA_X_509` opens it too, but never for a key that a template protects.
+    pub fn opens_heads(&self) -> bool {
+        matches!(self.action, Action::Encrypt(Asymmetric::Oaep) | Action::Derive(Derivation::Ecdh))
     }
 
     /// Panics, when the table is compiled, unless the row says how each of its uses takes keys.
@@ -285,7 +300,7 @@ pub(super) fn message_of(prf: MacFunction) -> Flow {
 
 /// Returns whether a PRF is a block cipher, so that it is a permutation of each block of its
 /// message.
-pub(super) fn is_block_cipher(prf: MacFunction) -> bool {
+pub(crate) fn is_block_cipher(prf: MacFunction) -> bool {
     !matches!(prf, MacFunction::Hmac(_) | MacFunction::TlsFinished | MacFunction::TlsPrf)
 }
 

@@ -27,6 +27,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     .also(ENCAPSULATE | DECAPSULATE),
     MechanismRow {
         wraps: Wraps::Any,
+        flow: KeyFlow::Wraps(Wrapping::Hybrid),
         ..encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap)
     },
     signs(M::SHA1_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha1)),

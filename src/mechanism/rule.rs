@@ -225,8 +225,8 @@ pub enum WrappingKey {
 /// Why a key is not wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WrapRefusal {
-    /// The mark of the key would be lost.
-    Makeup,
+    /// The unwrapped key would lose the mark of the key, or its protecting template.
+    Mark,
     /// The mechanism shows parts of a key that only trusted keys wrap, or its XOR with another key.
     Shows,
     /// A wrapping key that may wrap under the token's nonces takes no nonce of the caller.
@@ -239,8 +239,9 @@ pub enum WrapRefusal {
 /// `CKA_WRAP_WITH_TRUSTED` under a key that they know. Only for the other keys does it matter what
 /// a wrapped key shows.
 pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), WrapRefusal> {
-    if key.is_unreadable() && !matches!(key.makeup, Makeup::Whole | Makeup::Masked) {
-        return Err(WrapRefusal::Makeup);
+    let hides = key.with_trusted && key.template == Template::Protects;
+    if key.is_unreadable() && (key.makeup != Makeup::Whole || hides) {
+        return Err(WrapRefusal::Mark);
     }
     match (secrecy, by) {
         (Secrecy::Whole, _) | (Secrecy::TokenNonce, WrappingKey::Dedicated) => Ok(()),
@@ -251,18 +252,88 @@ pub fn wrap(secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> Result<(), Wra
     }
 }
 
-/// Why a key is not unwrapped: the unwrapping key makes the new key unreadable, but a caller who
-/// changes the wrapped key could read it.
+/// What a key opens by a mechanism, among the forms of wrapped keys that it can open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Malleable;
+pub enum Form {
+    /// A form that is no part of another one.
+    Alone,
+    /// Also the head of a wrapped key that it opens by a hybrid mechanism. The head is the AES key
+    /// under which the rest is wrapped, so its user opens the rest without the token.
+    Head,
+}
 
-/// Decides about an unwrapping. `template` says whether the unwrapping key makes the new key
-/// unreadable.
-pub fn unwrap(integrity: Integrity, template: Template) -> Result<(), Malleable> {
-    match (integrity, template) {
-        (Integrity::Malleable, Template::Protects) => Err(Malleable),
+/// Why a key is not opened, although the template of the key that opens it, or the policy *strict*,
+/// makes it unreadable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnwrapRefusal {
+    /// A caller who changes the wrapped key could read it.
+    Malleable,
+    /// It could be the head of the wrapped key of a hybrid mechanism.
+    Head,
+}
+
+/// Decides about an unwrapping, or about a derivation that opens heads. `template` says whether the
+/// `CKA_UNWRAP_TEMPLATE` makes the new key unreadable. Under *strict* no mechanism that opens heads
+/// unwraps, and a key that derives does not unwrap.
+pub fn unwrap(
+    integrity: Integrity,
+    form: Form,
+    template: Template,
+    policy: Policy,
+) -> Result<(), UnwrapRefusal> {
+    match (integrity, form, template) {
+        (Integrity::Malleable, _, Template::Protects) => Err(UnwrapRefusal::Malleable),
+        (Integrity::Malleable, ..) if policy == Policy::Strict => Err(UnwrapRefusal::Malleable),
+        (_, Form::Head, Template::Protects) => Err(UnwrapRefusal::Head),
         _ => Ok(()),
     }
+}
+
+/// How another key makes a key. Under *strict* this decides about the role of the new key, so that
+/// every object with the same value has the same role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// It is unwrapped. The wrapped key may come from the token and had a role there, which no form
+    /// of wrapped keys carries.
+    Unwrapped,
+    /// It is derived from secret keys. Each call with the same inputs gives the same value.
+    Derived,
+    /// It is agreed, encapsulated or decapsulated. The other party gets the same value, also from a
+    /// key of this token.
+    Agreed,
+}
+
+impl Source {
+    /// Returns whether a new key may have a usage under *strict*. `named` are the usages that the
+    /// template of the key that makes it names. `enciphers` says whether ciphers take keys of its
+    /// type.
+    ///
+    /// A key without such a template enciphers, or it derives by hash functions: no result of a
+    /// cipher shows a result of a hash function with the same key. A derivation by a block cipher
+    /// needs a key that enciphers, so such a key only derives if it was generated or imported.
+    pub fn permits(self, usage: A, named: &[A], enciphers: bool) -> bool {
+        if usage == A::DERIVE && enciphers {
+            return false;
+        }
+        match self {
+            Self::Unwrapped => named.contains(&usage),
+            Self::Derived if !named.is_empty() => named.contains(&usage),
+            Self::Derived | Self::Agreed => [A::ENCRYPT, A::DECRYPT, A::DERIVE].contains(&usage),
+        }
+    }
+
+    /// Returns whether the template of the key that makes a key gives it templates of its own.
+    pub fn passes_templates(self) -> bool {
+        self != Self::Agreed
+    }
+}
+
+/// Returns whether a key with the usages `own` comes back from unwrapping in its own role, or
+/// without any usage. `named` are the usages that the template of the unwrapping key names. A key
+/// without a usage may have had any role before. `same_templates` says whether it also gets its own
+/// templates.
+pub fn keeps_role(own: &[A], named: &[A], same_templates: bool) -> bool {
+    named.is_empty() || same_templates && !own.is_empty() && own.iter().all(|id| named.contains(id))
 }
 
 #[cfg(test)]

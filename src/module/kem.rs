@@ -2,19 +2,20 @@
 
 use super::Module;
 use super::audit::Call;
-use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_received, mark_received};
+use super::derive::{MAX_DERIVED, agree_dh, agree_ecdh, check_form, check_received, mark_received};
 use super::wrap::{DEFAULT_TYPE, add_unwrapped_key, unwrap, unwrap_error, wrap};
 use crate::backend::{MlKem, PrivateKey, PublicParts};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::{Extent, Sizes};
+use crate::mechanism::rule::Source;
 use crate::mechanism::{Action, Derivation, Mechanism, Params};
 use crate::object::key_type::{ec, set};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Object, key, make, strict};
+use crate::object::{Attributes, Object, key, make};
 use crate::secret::{Secret, with_wiped_frame};
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
@@ -66,6 +67,7 @@ impl Module {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let private = usable(&token, rights, mechanism, private, Usage::DECAPSULATE)?;
+            check_form(&token, mechanism, &private, 0)?;
             let forced = forced_by(&private, mechanism);
             let attributes = make_received(&token, forced, template, rights)?;
             if let Action::Sign(..) | Action::Encrypt(_) = mechanism.info.action {
@@ -211,7 +213,7 @@ fn agree(
             peer,
             wanted.map(|len| len.min(MAX_DERIVED)),
         )?,
-        _ => (agree_dh(private, peer)?, Cut::Leading),
+        _ => (agree_dh(token, private, peer)?, Cut::Leading),
     };
     let inputs = mechanism.info.inputs(&mechanism.params, Sizes::default());
     Ok(Shared { secret, cut, extent: inputs.ok_or(Error::MechanismInvalid)?.extent })
@@ -258,12 +260,7 @@ fn make_received(
     // Under the strict policy the secret is sensitive on both sides, as the private key is.
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history, key_type };
-    let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
-    let attributes = make::receive(&template, &origin, rights)?;
-    if sensitive {
-        strict::hidden(&attributes)?;
-    }
-    rights.write(&attributes)?;
+    let attributes = token.receive(template, &origin, (&[forced], Source::Agreed), rights)?;
     let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
     if is_secret { Ok(attributes) } else { Err(Error::TemplateInconsistent) }
 }

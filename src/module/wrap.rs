@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::Module;
 use super::audit::Call;
-use super::derive::{state, template_of};
+use super::derive::{check_form, protects, state};
 use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::flow::Nonce;
 use crate::mechanism::message::MessageParams;
-use crate::mechanism::rule::{self, KeyState, WrapRefusal, WrappingKey};
+use crate::mechanism::rule::{self, KeyState, Policy, Source, WrapRefusal, WrappingKey};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
@@ -92,7 +92,7 @@ impl Module {
         self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
             let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
-            check_integrity(mechanism, &unwrapping, mechanism.params.tag_len())?;
+            check_form(&token, mechanism, &unwrapping, mechanism.params.tag_len())?;
             let attributes = read_template(&token, &unwrapping, template, rights)?;
             let unwrapped =
                 unwrap(&token, mechanism, &unwrapping, wrapped, &attributes).map_err(unwrap_error)?;
@@ -113,13 +113,7 @@ pub(super) fn read_template(
     let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history: (false, false), key_type: None };
-    let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
-    let attributes = make::receive(&template, &origin, rights)?;
-    if token.settings.is_strict() {
-        strict::hidden(&attributes)?;
-    }
-    rights.write(&attributes)?;
-    Ok(attributes)
+    token.receive(template, &origin, (&[forced], Source::Unwrapped), rights)
 }
 
 /// Adds the key itself to the attributes: the value of a secret key, or the PKCS #8 of a private
@@ -174,7 +168,7 @@ pub(super) fn add_unwrapped_key(
 /// an integrity check (SP 800-38F, 3.1). It refuses a forged ciphertext before its plaintext is
 /// used.
 fn is_authenticated(mechanism: &Mechanism) -> bool {
-    mechanism.cipher().is_ok_and(|scheme| scheme.is_key_wrap())
+    mechanism.cipher().is_ok_and(|scheme| scheme.is_key_wrap() && !scheme.has_own_initial_value())
 }
 
 /// Returns whether the length of the wrapped key follows from the length of the ciphertext.
@@ -221,12 +215,18 @@ pub(super) fn export_key(
         return Err(Error::UserNotLoggedIn);
     }
     check_exportable(&key, wrapping)?;
-    if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
-        return Err(Error::KeyNotWrappable);
+    if token.settings.is_strict() {
+        if !wrapping.flag(Flag::TRUSTED) {
+            return Err(Error::KeyNotWrappable);
+        }
+        strict::keeps_role(&key, wrapping)?;
     }
     let mut state = state(&key);
     // Under *strict* only trusted keys wrap.
     state.with_trusted |= token.settings.is_strict();
+    if keeps_template(&token.rules(), wrapping) {
+        state.template = rule::Template::Open;
+    }
     check_secrecy((mechanism, nonce), wrapping, (&key, &state))?;
     encode_key(token, mechanism, &key)
 }
@@ -237,7 +237,7 @@ fn check_secrecy(
     wrapping: &Object,
     (key, state): (&Object, &KeyState),
 ) -> Result<()> {
-    let wrapping_of = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?;
+    let wrapping_of = mechanism.info.wrapping(&mechanism.params).ok_or(Error::MechanismInvalid)?;
     let len = match key.object_type().is_secret() {
         true => key::secret(key.attributes())?.len(),
         false => usize::MAX,
@@ -245,8 +245,8 @@ fn check_secrecy(
     let secrecy = wrapping_of.secrecy(nonce, len);
     rule::wrap(secrecy, role_of(wrapping), state).map_err(|refusal| {
         let (reason, error) = match refusal {
-            WrapRefusal::Makeup => {
-                ("the key is a part of another key or a concatenation", Error::KeyNotWrappable)
+            WrapRefusal::Mark => {
+                ("the unwrapped key would be less protected than the key", Error::KeyNotWrappable)
             }
             WrapRefusal::Shows => {
                 ("the mechanism could show parts of an unreadable key", Error::KeyNotWrappable)
@@ -274,15 +274,12 @@ fn role_of(wrapping: &Object) -> WrappingKey {
     if is_final && !others { WrappingKey::Dedicated } else { WrappingKey::Shared }
 }
 
-/// Fails if a caller could read the unwrapped key by changing the wrapped one, although the
-/// unwrapping key makes it unreadable.
-pub(super) fn check_integrity(mechanism: &Mechanism, unwrapping: &Object, tag_len: usize) -> Result<()> {
-    let integrity = mechanism.info.wrapping().ok_or(Error::MechanismInvalid)?.integrity(tag_len);
-    rule::unwrap(integrity, template_of(unwrapping, A::UNWRAP_TEMPLATE)).map_err(|_| {
-        let reason = "CKA_UNWRAP_TEMPLATE makes keys unreadable, so the mechanism must authenticate them";
-        warn!(mechanism = %mechanism.info.id, reason, "a key is not unwrapped");
-        Error::KeyFunctionNotPermitted
-    })
+/// Returns whether a key that is wrapped with this key still hides what is derived from it after it
+/// is unwrapped. Under *strict* the unwrapped key gets its role from the same template.
+fn keeps_template(policy: &Policy, wrapping: &Object) -> bool {
+    let hides = |(id, value): &(A, Value)| *id == A::DERIVE_TEMPLATE && protects(value);
+    *policy == Policy::Strict
+        || matches!(wrapping.attributes().get(A::UNWRAP_TEMPLATE), Some(Value::Template(forced)) if forced.iter().any(hides))
 }
 
 /// Translates an error of the wrapping key. PKCS#11 3.2, C_WrapKey: such errors have their own

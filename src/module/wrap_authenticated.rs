@@ -4,9 +4,9 @@
 
 use super::Module;
 use super::audit::Call;
+use super::derive::check_form;
 use super::wrap::{
-    add_key, check_integrity, export_key, find_unwrapping_key, find_wrapping_key, length_error,
-    read_template, unwrap_error,
+    add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template, unwrap_error,
 };
 use crate::backend::Aead;
 use crate::error::{Error, Result};
@@ -87,7 +87,7 @@ impl Module {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
                 let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
-                check_integrity(mechanism, &unwrapping, params.tag().len())?;
+                check_form(&token, mechanism, &unwrapping, params.tag().len())?;
                 let attributes = read_template(&token, &unwrapping, template, rights)?;
                 let mut aead = cipher(&token, mechanism, params, &unwrapping)?;
                 let mut plain = Secret::try_zeroed(wrapped.len())?;

@@ -8,6 +8,7 @@ use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Ru
 use super::bits::{Bits, Flag};
 use super::key_type::KeyTypeRow;
 use super::policy::{Login, Rights};
+use super::required::refused;
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
@@ -238,7 +239,7 @@ pub(crate) fn put_data(mut attributes: Attributes, value: &Secret, len: Option<u
 fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
     for (id, value) in forced {
         if attributes.has(*id) && !attributes.is(*id, value) {
-            return Err(Error::TemplateInconsistent);
+            return Err(refused(*id, Error::TemplateInconsistent));
         }
         attributes.put(*id, value.duplicate());
     }
@@ -395,10 +396,11 @@ pub(super) fn read<'a>(
     let (mut attributes, rules) = (Attributes::with_room(), ObjectRules::of(object_type));
     for given in template {
         let rule = rules.get(given.id).ok_or_else(|| attribute::misplaced(given.id))?;
-        if need(rule, usage) == Need::Never {
-            return Err(Error::AttributeReadOnly);
-        }
-        put(&mut attributes, rule, given, rights)?;
+        let put = match need(rule, usage) {
+            Need::Never => Err(Error::AttributeReadOnly),
+            _ => put(&mut attributes, rule, given, rights),
+        };
+        put.map_err(|error| refused(given.id, error))?;
     }
     Ok(attributes)
 }
@@ -529,7 +531,7 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
     for given in &template.0 {
         let rule = attribute::rule(given.id, object.object_type());
         let rule = rule.ok_or_else(|| attribute::misplaced(given.id))?;
-        let value = given_value(rule, given)?;
+        let value = given_value(rule, given).map_err(|error| refused(given.id, error))?;
         // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to the value
         // that it already has.
         let same = attributes.is(rule.id, &value) && rule.kind != Kind::Template && rule.id != A::UNIQUE_ID;
@@ -539,7 +541,7 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
         let less =
             matches!((&value, attributes.number(rule.id)), (Value::Number(new), Some(old)) if *new < old);
         if rule.change != Change::Less || !less {
-            allowed(rule.change, &value, rights, cause)?;
+            allowed(rule.change, &value, rights, cause).map_err(|error| refused(given.id, error))?;
         }
         attributes.put(rule.id, value);
     }

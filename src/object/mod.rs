@@ -26,7 +26,7 @@ pub(crate) mod parameters;
 pub(crate) mod pkcs8;
 pub(crate) mod policy;
 pub(crate) mod public_half;
-mod required;
+pub(crate) mod required;
 mod rule;
 pub(crate) mod spki;
 pub(crate) mod strict;

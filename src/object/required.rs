@@ -1,4 +1,6 @@
-//! Attributes that a key must have.
+//! Attributes that a key must have, and the log line of a refused one.
+
+use tracing::warn;
 
 use super::Attributes;
 use super::value::Value;
@@ -9,10 +11,20 @@ use crate::id::{AttributeType as A, KeyType};
 /// has another value.
 pub(super) fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
     if attributes.bytes(id).is_some_and(|given| given != made) {
-        return Err(Error::TemplateInconsistent);
+        return Err(refused(id, Error::TemplateInconsistent));
     }
     attributes.put(id, Value::Bytes(made.into()));
     Ok(())
+}
+
+/// Logs which attribute a call is refused for, because the return code does not say it. Returns the
+/// error.
+pub(crate) fn refused(attribute: A, error: Error) -> Error {
+    if matches!(error, Error::AttributeReadOnly | Error::TemplateInconsistent | Error::AttributeValueInvalid)
+    {
+        warn!(%attribute, ?error, "a template or a change is refused");
+    }
+    error
 }
 
 /// Returns `CKA_KEY_TYPE`. Fails with `TemplateIncomplete` if it is absent.

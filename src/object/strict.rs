@@ -3,22 +3,20 @@
 use tracing::warn;
 
 use super::key_type::KeyTypeRow;
+use super::required::refused;
 use super::template::Template;
 use super::value::{self, Value};
 use super::{Attributes, Object, key};
-use crate::config::strict::{PAIRS, ROLES};
+use crate::config::strict::{ROLES, TEMPLATES, roles};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
+use crate::mechanism::rule::{self, Source};
 
 /// Returns the template with each missing usage added as false, so that no usage is true by
 /// default. A usage is missing if neither the template nor `forced`, the template of the base key,
 /// has it.
 pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
-    let forced: &[(A, Value)] = match forced {
-        Some(Value::Template(forced)) => forced,
-        _ => &[],
-    };
-    let of_forced = |id| forced.iter().find(|(known, _)| *known == id).map(|(_, value)| value);
+    let of_forced = |id| entry(forced, id);
     let class = match (template.bytes(A::CLASS).map(value::number), of_forced(A::CLASS)) {
         (Some(Ok(class)), _) => ObjectClass(class),
         (None, Some(Value::Number(class))) => ObjectClass(*class),
@@ -32,10 +30,44 @@ pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Opt
 /// each key has a safe size.
 pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
     let Some(object_type) = attributes.object_type() else { return Ok(()) };
-    if object_type.is_hidden() && roles(|id| attributes.flag(id) == Some(true)) > 1 {
-        return Err(Error::TemplateInconsistent);
+    if object_type.is_hidden() {
+        one_role(|id| attributes.flag(id) == Some(true), Error::TemplateInconsistent)?;
     }
     sized(attributes)
+}
+
+/// Fails unless a key that another key makes gets its role from there ([`Source::permits`]).
+/// `templates` are those of the keys that make it, of which each must permit the role.
+pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], source: Source) -> Result<()> {
+    let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
+    let enciphers = is_secret && KeyTypeRow::of_object(attributes)?.uses.contains(&A::ENCRYPT);
+    for template in templates {
+        let named: Vec<_> = usages(*template).collect();
+        let usage = usages_of(attributes).find(|id| !source.permits(*id, &named, enciphers));
+        let gives = |id: &A| source.passes_templates() && entry(*template, *id).is_some();
+        let inner = TEMPLATES.into_iter().find(|id| attributes.has(*id) && !gives(id));
+        if let Some(attribute) = usage.or(inner) {
+            let rule = "only the template of the key that makes a key gives it this";
+            warn!(%attribute, ?source, rule, "the policy strict refuses the role of a key");
+            return Err(Error::TemplateInconsistent);
+        }
+    }
+    if source == Source::Derived || templates.is_empty() { Ok(()) } else { hidden(attributes) }
+}
+
+/// Fails unless a key that is wrapped comes back with its own role, or without any usage: this role
+/// is the one that the `CKA_UNWRAP_TEMPLATE` of a secret key gives. The `CKA_WRAP_TEMPLATE` of a
+/// public key names the same role ([`admit_pair`]).
+pub(crate) fn keeps_role(key: &Object, wrapping: &Object) -> Result<()> {
+    let id = if wrapping.object_type().is_public() { A::WRAP_TEMPLATE } else { A::UNWRAP_TEMPLATE };
+    let template = wrapping.attributes().get(id);
+    let (own, named): (Vec<_>, Vec<_>) = (usages_of(key.attributes()).collect(), usages(template).collect());
+    let same = same_templates(|id| key.attributes().get(id), |id| entry(template, id));
+    if rule::keeps_role(&own, &named, same) {
+        return Ok(());
+    }
+    warn!(?own, unwrapped = ?named, "the policy strict wraps no key that would come back in another role");
+    Err(Error::KeyNotWrappable)
 }
 
 /// Fails if a change or a copy adds a usage to the object. Otherwise a key could have one role
@@ -44,13 +76,23 @@ pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<(
     let raised =
         |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);
     let found = ROLES.iter().flat_map(|role| role.usages).find(raised);
-    if found.is_none() { Ok(()) } else { Err(Error::AttributeReadOnly) }
+    found.map_or(Ok(()), |id| Err(refused(*id, Error::AttributeReadOnly)))
 }
 
-/// Fails if the two keys of a new pair have usages that exclude each other.
+/// Fails if the two keys of a new pair have usages of two roles, or if the public key could wrap a
+/// key that the private key unwraps in another role.
 pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
-    let both = |(one, other): &(A, A)| public.flag(*one) == Some(true) && private.flag(*other) == Some(true);
-    if PAIRS.iter().any(both) { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    let has = |id| public.flag(id) == Some(true) || private.flag(id) == Some(true);
+    one_role(has, Error::TemplateInconsistent)?;
+    let (wraps, unwraps) = (public.get(A::WRAP_TEMPLATE), private.get(A::UNWRAP_TEMPLATE));
+    let (wrapped, unwrapped): (Vec<_>, Vec<_>) = (usages(wraps).collect(), usages(unwraps).collect());
+    let same = same_templates(|id| entry(wraps, id), |id| entry(unwraps, id));
+    if public.flag(A::WRAP) != Some(true) || rule::keeps_role(&wrapped, &unwrapped, same) {
+        return Ok(());
+    }
+    let attribute = A::WRAP_TEMPLATE;
+    warn!(%attribute, "the policy strict asks for the usages of CKA_UNWRAP_TEMPLATE in this template too");
+    Err(Error::TemplateInconsistent)
 }
 
 /// Fails if the policy allows no use of this key. A key of an older store, or a key that was made
@@ -58,23 +100,52 @@ pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()
 /// removes all roles but one.
 pub(crate) fn usable(object: &Object) -> Result<()> {
     let has = |id| object.attributes().flag(id) == Some(true);
-    if object.object_type().is_hidden() && roles(has) > 1 {
-        let names: Vec<_> = ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id))).collect();
-        let names: Vec<_> = names.iter().map(|role| role.name).collect();
-        warn!(?names, "the policy strict refuses a key with several roles");
-        return Err(Error::KeyFunctionNotPermitted);
+    if object.object_type().is_hidden() {
+        one_role(has, Error::KeyFunctionNotPermitted)?;
     }
     sized(object.attributes())
 }
 
 /// Fails if an unwrapped, encapsulated or decapsulated key is explicitly not sensitive.
-pub(crate) fn hidden(attributes: &Attributes) -> Result<()> {
+fn hidden(attributes: &Attributes) -> Result<()> {
     let shown = attributes.flag(A::SENSITIVE) == Some(false);
-    if shown { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    if shown { Err(refused(A::SENSITIVE, Error::TemplateInconsistent)) } else { Ok(()) }
 }
 
-fn roles(has: impl Fn(A) -> bool) -> usize {
-    ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id))).count()
+/// Fails with this error if the usages belong to several roles.
+fn one_role(has: impl Fn(A) -> bool, error: Error) -> Result<()> {
+    if roles(&has).count() <= 1 {
+        return Ok(());
+    }
+    let names: Vec<_> = roles(&has).collect();
+    warn!(?names, "the policy strict refuses a key with several roles");
+    Err(error)
+}
+
+/// Returns whether a key and a template have the same template attributes.
+fn same_templates<'a>(own: impl Fn(A) -> Option<&'a Value>, given: impl Fn(A) -> Option<&'a Value>) -> bool {
+    TEMPLATES.iter().all(|id| match (own(*id), given(*id)) {
+        (Some(own), Some(given)) => own.equals(given),
+        (own, given) => own.is_none() && given.is_none(),
+    })
+}
+
+/// Returns the usages that attributes have.
+fn usages_of(attributes: &Attributes) -> impl Iterator<Item = A> {
+    let all = ROLES.iter().flat_map(|role| role.usages).copied();
+    all.filter(|id| attributes.flag(*id) == Some(true))
+}
+
+/// Returns the usages that a template gives.
+fn usages(template: Option<&Value>) -> impl Iterator<Item = A> {
+    let all = ROLES.iter().flat_map(|role| role.usages).copied();
+    all.filter(move |id| matches!(entry(template, *id), Some(Value::Flag(true))))
+}
+
+/// Returns the value that a template gives an attribute.
+fn entry(template: Option<&Value>, id: A) -> Option<&Value> {
+    let Some(Value::Template(entries)) = template else { return None };
+    entries.iter().find(|(known, _)| *known == id).map(|(_, value)| value)
 }
 
 fn sized(attributes: &Attributes) -> Result<()> {

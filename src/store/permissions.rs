@@ -24,8 +24,8 @@ pub(super) fn check_file(data: &Metadata) -> Result<()> {
 pub(super) enum Exposure {
     /// Every user may remove and replace files.
     Everybody,
-    /// Other users may add files, a group may replace them in a directory that is not shared, or
-    /// another user owns the directory.
+    /// Other users may add files, a group may replace or truncate them, or another user owns the
+    /// directory.
     Some(&'static str),
 }
 
@@ -77,7 +77,12 @@ pub(super) fn exposure(data: &Metadata) -> Option<Exposure> {
     }
     let owner = data.uid();
     let own = rustix::process::geteuid().as_raw();
-    (owner != 0 && owner != own).then_some(Exposure::Some("this directory belongs to another user"))
+    if owner != 0 && owner != own {
+        return Some(Exposure::Some("this directory belongs to another user"));
+    }
+    // SQLite maps the `-shm` file. A truncated one is a `SIGBUS`, and the host owns its handler.
+    let shared = "a member of its group can end each process that has a token open, by a truncated file";
+    is_shared(mode).then_some(Exposure::Some(shared))
 }
 
 const OWNER: u32 = 0o600;

@@ -12,9 +12,10 @@ use crate::backend::Provider;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
-use crate::mechanism::rule::Policy;
+use crate::mechanism::rule::{Policy, Source};
 use crate::object::bits::Flag;
 use crate::object::key_type::{ec, rsa};
+use crate::object::make::{self, Origin};
 use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::{Value, bit_size};
@@ -290,6 +291,25 @@ impl Token {
         } else {
             Cow::Borrowed(template)
         }
+    }
+
+    /// Returns the attributes of a key that another key makes, before its value is known.
+    /// `templates` are those of the unreadable keys that make it. With none of them the value is
+    /// known.
+    pub(crate) fn receive(
+        &self,
+        template: &Template<'_>,
+        origin: &Origin<'_>,
+        (templates, source): (&[Option<&Value>], Source),
+        rights: Rights,
+    ) -> Result<Attributes> {
+        let template = self.named_usages(template, ObjectClass::SECRET_KEY, origin.forced);
+        let attributes = make::receive(&template, origin, rights)?;
+        if self.settings.is_strict() {
+            strict::received(&attributes, templates, source)?;
+        }
+        rights.write(&attributes)?;
+        Ok(attributes)
     }
 
     /// Returns the policy as the rules for unreadable keys need it.

@@ -1,5 +1,5 @@
-//! Diffie-Hellman: key pairs, domain parameters, invalid groups and values. The known answer of
-//! RFC 5114 is in `conformance/src/mechanisms/protocols.rs`.
+//! Diffie-Hellman: key pairs, domain parameters, invalid groups and values. The known answer is
+//! in `conformance/src/mechanisms/protocols.rs`.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
@@ -7,13 +7,13 @@ use jeton::mechanism::{Mechanism, Params};
 
 use crate::derive::shown;
 use crate::keys::{BASE, PRIME, group, key_object};
-use crate::support::{Attributes, Client, each_user, hex, none, plain};
+use crate::support::{Attributes, Client, each_backend, each_user, hex, none, plain};
 
-/// RFC 5114, A.1: a key pair of the 1024-bit group.
+/// A private value, and `pow(2, PRIVATE, PRIME)` in Python.
 const PRIVATE: &str = "b9a3b3ae8fefc1a2930496507086f8455d48943e";
-const PUBLIC: &str = "2a853b3d92197501b9015b2deb3ed84f5e021dcc3e52f109d3273d2b7521281cbabe0e76ff5727fa8acce26956ba9a1fca26\
-    f20228d8693feb10841d84a7360054ece5a7f5b7a61ad3dfb3c60d2e43106d8727da37df9cce95b478755d06bcea8f9d4596\
-    5f75a5f3d1df3701165fc9e50c4279ceb07f989540ae96d5d88ed776";
+const PUBLIC: &str = "47ffad7782a59da4f747d14a1f0a25bad876172a8078247c3c9294788a29eb123cdb879ba84775ccc4f5fb6\
+    261d4297eae562618e611e6182a9d1e321ca5d05440e7889ef003fec60be7681f2cfc4baaa3934bd3e0a2628cf8980c02061d90a8\
+    f3a9542c848c3a542b3afedddfc16b2a394befd1049bef3600b9998a0669a8ff";
 
 fn key(class: ObjectClass, value: &str) -> Attributes {
     key_object(class, KeyType::DH).and(&group()).bytes(A::VALUE, &hex(value))
@@ -171,7 +171,35 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
         let sized = |bits| template.clone().number(A::VALUE_BITS, bits);
         assert!(unwrap(&sized(160)).is_ok());
         assert_eq!(unwrap(&sized(161)), Err(Error::TemplateInconsistent));
-        let other = template.clone().bytes(A::BASE, &[2]);
+        let other = template.clone().bytes(A::BASE, &[3]);
         assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
+    });
+}
+
+/// In a group with small subgroups, peers of a small order show the private value modulo their
+/// order.
+#[test]
+fn keys_agree_in_a_group_without_small_subgroups() {
+    each_backend(|provider| {
+        // The prime of RFC 5114, 2.1.
+        let prime = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
+            b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
+            0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371";
+        for (policy, allowed) in
+            [("", false), ("any-dh-group = true", true), ("name = 'strict', any-dh-group = true", false)]
+        {
+            let client = Client::with(provider, &format!(", policy = {{ {policy} }}"));
+            let session = client.user();
+            let key = key(ObjectClass::PRIVATE_KEY, PRIVATE).without(A::PRIME).bytes(A::PRIME, &hex(prime));
+            let Ok(private) = client.create(session, &key.flag(A::DERIVE, true)) else {
+                assert!(!allowed, "strict refuses short primes");
+                continue;
+            };
+            let mechanism = Mechanism { params: Params::Data([9].into()), ..plain(M::DH_PKCS_DERIVE) };
+            for _ in 0..2 {
+                let made = client.module.derive_key(session, &mechanism, private, &none().template());
+                assert_eq!(made.err(), (!allowed).then_some(Error::KeyFunctionNotPermitted));
+            }
+        }
     });
 }

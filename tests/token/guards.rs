@@ -265,25 +265,31 @@ fn a_copy_of_a_trusted_key_gets_no_other_usage() {
 /// H2 and M1: CMAC under a known key is a permutation of its message.
 #[test]
 fn an_unreadable_key_is_never_the_message_of_a_block_cipher() {
-    each_policy(|client, session, _| {
+    each_policy(|client, session, strict| {
         let known = own(client, session, KeyType::AES, 16);
         let refused = Err(Error::KeyFunctionNotPermitted);
+        // Under *strict* IKE has no block cipher.
+        let error = if strict { Error::MechanismParamInvalid } else { Error::KeyFunctionNotPermitted };
+        let refused_in_ike = Err(error);
         let trusted_alone = derives().and(&only_with_trusted());
         let trusted_alone = secret(KeyType::AES, 16, &trusted_alone);
         let trusted_alone = client.create(session, &trusted_alone).expect("a key");
         for key in [victim(client, session, KeyType::AES, 16), trusted_alone] {
             let with_key = sp800(CMAC, Field::Key(key));
             assert_eq!(derive(client, session, with_key, known, &generic(16)), refused);
-            assert_eq!(derive(client, session, prf_plus(CMAC, Some(key)), known, &generic(16)), refused);
+            assert_eq!(
+                derive(client, session, prf_plus(CMAC, Some(key)), known, &generic(16)),
+                refused_in_ike
+            );
         }
         // IKE compresses a long key with CMAC under a key of zeros.
         let long = victim(client, session, KeyType::AES, 32);
-        assert_eq!(derive(client, session, prf_plus(CMAC, None), long, &generic(16)), refused);
+        assert_eq!(derive(client, session, prf_plus(CMAC, None), long, &generic(16)), refused_in_ike);
         // The nonces of the caller are the key of the MAC.
         let nonces = Box::from([0; 16]);
         let secret = victim(client, session, KeyType::GENERIC_SECRET, 16);
         let first = Params::IkePrf { prf: CMAC, data_as_key: true, nonces, new_key: None };
-        assert_eq!(derive(client, session, (M::IKE_PRF_DERIVE, first), secret, &generic(16)), refused);
+        assert_eq!(derive(client, session, (M::IKE_PRF_DERIVE, first), secret, &generic(16)), refused_in_ike);
         // HMAC hides its message, and CMAC its key.
         let hmac = sp800(SHA256, Field::Key(secret));
         let base = own(client, session, KeyType::GENERIC_SECRET, 32);
@@ -558,5 +564,26 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
         assert_eq!(unwrap(&scalar), Ok(()));
         let last = |der: &mut Vec<u8>| *der.last_mut().expect("a point") ^= 1;
         assert_eq!(unwrap(&last), Err(Error::WrappedKeyInvalid));
+    });
+}
+
+/// M7 of the review of cb7123e8: HKDF is an extract step and an expand step.
+#[test]
+fn what_a_template_hides_stays_hidden_in_two_steps() {
+    each_policy(|client, session, _| {
+        let base = secret(KeyType::GENERIC_SECRET, 32, &derives().flag(A::SENSITIVE, true));
+        let base = with_template(client, session, &base, A::DERIVE_TEMPLATE);
+        let step = |extract| {
+            let (salt, info) = (HkdfSalt::Null, Box::default());
+            let hash = Hash::Sha256;
+            (M::HKDF_DERIVE, Params::Hkdf { extract, expand: !extract, hash, salt, info })
+        };
+        let middle = derive(client, session, step(true), base, &generic(32).and(&derives()));
+        let middle = middle.expect("a key between the steps");
+        let readable = derive(client, session, step(false), middle, &generic(32).and(&shown()));
+        assert_eq!(readable, Err(Error::TemplateInconsistent));
+        assert_eq!(digests(client, session, middle), Err(Error::KeyIndigestible));
+        let last = derive(client, session, step(false), middle, &generic(32)).expect("a hidden key");
+        assert_eq!(client.read(session, last, A::VALUE), Err(Error::AttributeSensitive));
     });
 }

@@ -38,7 +38,7 @@ pub enum Kind {
     BrainpoolP256t1,
     BrainpoolP384r1,
     BrainpoolP384t1,
-    /// A Diffie-Hellman key pair in the group of RFC 5114, 2.1.
+    /// A Diffie-Hellman key pair in the group of RFC 2409, 6.2.
     Dh,
     /// A DSA key pair in the group of RFC 6979, A.2.1.
     Dsa,
@@ -209,14 +209,12 @@ pub fn pair(
     client.generate(session, kind.generator(), &request, both).expect("a pair")
 }
 
-/// The prime of a Diffie-Hellman group: RFC 5114, 2.1.
-pub const PRIME: &str = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
-    b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
-    0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371";
+/// The prime of a Diffie-Hellman group: RFC 2409, 6.2. It is safe.
+pub const PRIME: &str = "ffffffffffffffffc90fdaa22168c234c4c6628b80dc1cd129024e088a67cc74020bbea63b139b22514a\
+    08798e3404ddef9519b3cd3a431b302b0a6df25f14374fe1356d6d51c245e485b576625e7ec6f44c42e9a637ed6b0bff5cb6f406b\
+    7edee386bfb5a899fa5ae9f24117c4b1fe649286651ece65381ffffffffffffffff";
 /// The generator of this Diffie-Hellman group.
-pub const BASE: &str = "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2131602\
-    17b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6a28ad662a4d1\
-    8e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5";
+pub const BASE: &str = "02";
 
 /// Returns the attributes of the Diffie-Hellman group for a public template.
 pub fn group() -> Attributes {

@@ -397,8 +397,7 @@ fn weak_mechanisms_are_off_and_not_listed() {
             assert_eq!(listed.contains(&id), !strict, "{id}");
             assert_eq!(client.module.mechanism(client.slot, id).is_err(), strict, "{id}");
         }
-        let (_, private) =
-            rsa_pair(client, session, 2048, &[A::ENCRYPT, A::VERIFY], &[A::SIGN]).expect("a pair");
+        let (_, private) = rsa_pair(client, session, 2048, &[A::VERIFY], &[A::SIGN]).expect("a pair");
         expect(
             client.sign(session, &plain(M::SHA1_RSA_PKCS), private, b"data"),
             strict,
@@ -442,8 +441,8 @@ fn unauthenticated_modes_neither_wrap_nor_unwrap() {
 #[test]
 fn sha_1_is_refused_in_pss_and_allowed_in_oaep_and_hmac() {
     each_policy(|client, session, strict| {
-        let (public, private) =
-            rsa_pair(client, session, 2048, &[A::VERIFY, A::ENCRYPT], &[A::SIGN]).expect("a pair");
+        let (_, private) = rsa_pair(client, session, 2048, &[A::VERIFY], &[A::SIGN]).expect("a pair");
+        let (public, _) = rsa_pair(client, session, 2048, &[A::ENCRYPT], &[A::DECRYPT]).expect("a pair");
         for (hash, mgf) in [(Hash::Sha1, Hash::Sha1), (Hash::Sha256, Hash::Sha1)] {
             let params = Params::Pss { hash, mgf, salt_len: 20 };
             let mechanism = Mechanism { params, ..plain(M::RSA_PKCS_PSS) };

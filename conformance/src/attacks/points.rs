@@ -55,7 +55,7 @@ fn deriving(generate: CK_MECHANISM_TYPE, oid: &[u8]) -> Pair {
     Pair { private: pair.private.guarded(Kept).able(&[CKA_DERIVE]), ..pair }
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
     digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }

@@ -1,6 +1,6 @@
 //! Derivations that protocols define. NIST's ACVP server gives the expected values for SP 800-108.
 //! RFCs, the module's own HMAC-SHA256 and the formulas give those for IKE. RFC 4226 gives the HOTP
-//! passwords, and RFC 5114 the Diffie-Hellman secret. For TLS, Python computes most of them:
+//! passwords. For Diffie-Hellman and TLS, Python computes most of them:
 //!
 //! ```python
 //! def p(h, s, seed, n):
@@ -404,7 +404,7 @@ fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_GenerateKeyPair", value.len() > 128)
 }
 
-/// Checks that two sides agree on the same secret, and the secret of RFC 5114, A.1.
+/// Checks that two sides agree on the same secret, and a secret that Python computes.
 fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (ours, theirs) = (dh_keys(fixture)?, dh_keys(fixture)?);
     let agreed = |public, private| {
@@ -412,7 +412,7 @@ fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         derived_from(fixture, &Mechanism::with_bytes(kind, &value), private, Some(32))
     };
     ensure("C_DeriveKey", agreed(theirs.public, ours.private)? == agreed(ours.public, theirs.private)?)?;
-    let [prime, base, own, peer, secret] = RFC_5114.map(hex);
+    let [prime, base, own, peer, secret] = KNOWN.map(hex);
     let template = able(open_key(CKO_PRIVATE_KEY, CKK_DH), &[CKA_DERIVE]);
     let template = with(with(template, Attribute::bytes(CKA_PRIME, prime)), Attribute::bytes(CKA_BASE, base));
     let private = fixture.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, own)))?;
@@ -422,21 +422,20 @@ fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     )
 }
 
-/// The prime, the base, a private value, the public value of the other side, and the secret.
-const RFC_5114: [&str; 5] = [
-    "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652\
-     c013ecb4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55b\
-     ccc0a151af5f0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371",
-    "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2\
-     13160217b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6\
-     a28ad662a4d18e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5",
+/// The prime of RFC 2409, 6.2, its base, a private value, the public value of the other side, and
+/// the secret.
+const KNOWN: [&str; 5] = [
+    "ffffffffffffffffc90fdaa22168c234c4c6628b80dc1cd129024e088a67cc74020bbea63b139b22514a08798e3404d\
+     def9519b3cd3a431b302b0a6df25f14374fe1356d6d51c245e485b576625e7ec6f44c42e9a637ed6b0bff5cb6f406b7\
+     edee386bfb5a899fa5ae9f24117c4b1fe649286651ece65381ffffffffffffffff",
+    "02",
     "b9a3b3ae8fefc1a2930496507086f8455d48943e",
-    "717a6cb053371ff4a3b932941c1e5663f861a1d6ad34ae66576dfb98f6c6cbf9ddd5a56c7833f6bcfdff095582ad86\
-     8e440e8d09fd769e3ceccdc3d3b1e4cfa057776caaf9739b6a9fee8e7411f8d6dac09d6a4edb46cc2b5d5203090eae\
-     6126311e53fd2c14b574e6a3109a3da1be41bdceaa186f5ce06716a2b6a07b3c33fe",
-    "5c804f454d30d9c4df85271f93528c91df6b48ab5f80b3b59caac1b28f8acba9cd3e39f3cb614525d9521d2e644c53\
-     b807b810f340062f257d7d6fbfe8d5e8f072e9b6e9afda9413eafb2e8b0699b1fb5a0caceddeaead7e9cfbb36ae2b4\
-     20835bd83a19fb0b5e96bf8fa4d09e345525167ecd9155416f46f408ed31b63c6e6d",
+    "7c66326e63b86930786ffdeb8a5c1de130e8a3a65f07e58a409ecf84398a560c89b9865c989aac66ce6aa824ae32de9\
+     092b96a23742504a47f693aed8d2df92ca917d1d2381c918e6a686e7046080478222a168238dd6c0aa45764f83dca8d\
+     85f3ddf026be19af539f087866b516ceaceb581a9ba6cd44a94079d9983581595f",
+    "58864ba64563850f42cf55ec5a0d3aa83de0171bf10e137b3574178b3381153705f18ce57fe5057c8d3ed4a3582be91\
+     9c42325abef4ba87b853112824a3441763453080be0b9d8ec91ad9e954addf537f7eb93a4475d003046914e0a3bca42\
+     758c316e3a5c67682ad186379be5d20219fc0677e6b822183b323644fbfb971971",
 ];
 
 fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {

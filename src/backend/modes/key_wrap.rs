@@ -4,6 +4,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::{BlockCipher, Whole, wrong_len, xor};
+use crate::backend::symmetric::{KW_IV, KWP_IV};
 use crate::backend::{Direction, output, padding};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -14,10 +15,6 @@ const N: usize = 16;
 const SEMI: usize = 8;
 /// The number of rounds over the message.
 const ROUNDS: u64 = 6;
-/// The initial value of KW (RFC 3394, 2.2.3.1).
-const KW_IV: [u8; SEMI] = [0xa6; SEMI];
-/// The first half of the initial value of KWP (RFC 5649, 3).
-const KWP_IV: [u8; SEMI / 2] = [0xa6, 0x59, 0x59, 0xa6];
 
 /// The key wrap KW as a cipher of whole messages.
 pub(in crate::backend) struct Kw<B> {

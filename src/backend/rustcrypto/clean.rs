@@ -146,6 +146,10 @@ impl PrivateKey for CleanKey<dyn PrivateKey> {
         self.stacks.run(|| self.inner.agree(peer))
     }
 
+    fn is_group_safe(&self) -> Result<bool> {
+        self.stacks.run(|| self.inner.is_group_safe())
+    }
+
     fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
         self.stacks.run(|| self.inner.decapsulate(ciphertext))
     }

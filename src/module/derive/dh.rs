@@ -1,6 +1,8 @@
 //! Keys from key pairs: the shared secret of Diffie-Hellman (PKCS #3), and the public key of a
 //! private key.
 
+use tracing::warn;
+
 use crate::backend::PrivateKey;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
@@ -18,12 +20,17 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
     if !base.object_type().is_private() {
         return Err(Error::KeyTypeInconsistent);
     }
-    agree_dh(&*base.private_key(token.provider())?, peer)
+    agree_dh(token, &*base.private_key(token.provider())?, peer)
 }
 
 /// Returns the shared secret. Fails with `MechanismParamInvalid` if `peer` is not a public value of
-/// the group.
-pub(in crate::module) fn agree_dh(private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
+/// the group, and with `KeyFunctionNotPermitted` if a peer of a small order would show a part of
+/// the private value.
+pub(in crate::module) fn agree_dh(token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
+    if !token.settings.allows_any_dh_group() && !private.is_group_safe()? {
+        warn!("the prime of a Diffie-Hellman key is not safe: see [policy] any-dh-group");
+        return Err(Error::KeyFunctionNotPermitted);
+    }
     if peer.is_empty() {
         return Err(Error::MechanismParamInvalid);
     }

@@ -7,14 +7,18 @@ use tracing::warn;
 
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, MechanismType, ObjectClass};
-use crate::mechanism::Mechanism;
-use crate::mechanism::flow::{Extent, Inputs, KeyFlow, Protection, Sizes};
-use crate::mechanism::rule::{self, Demand, KeyState, Makeup, Policy, Refusal, SHORTEST};
+use crate::mechanism::flow::{Extent, Inputs, Integrity, KeyFlow, Protection, Sizes, Wrapping};
+use crate::mechanism::rule::{
+    self, Demand, Form, KeyState, Makeup, Policy, Refusal, SHORTEST, Source, UnwrapRefusal,
+};
+use crate::mechanism::{self, Action, Mechanism, MechanismRow, Params};
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
+use crate::object::required::refused;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key};
+use crate::token::Token;
 
 /// The keys of a derivation with the rules for the derived key. The strictest key wins, whether it
 /// is the base key or a key that the parameter names.
@@ -85,6 +89,14 @@ impl<'a> Guard<'a> {
         self.forced.as_ref()
     }
 
+    /// Returns the templates of the keys that cannot be read, and how they make the derived key.
+    pub(super) fn makers(&self) -> (Vec<Option<&'a Value>>, Source) {
+        let unreadable = self.keys.iter().filter(|key| is_unreadable(key));
+        let templates = unreadable.map(|key| key.attributes().get(A::DERIVE_TEMPLATE)).collect();
+        let is_secret = self.keys.iter().all(|key| key.object_type().is_secret());
+        (templates, if is_secret { Source::Derived } else { Source::Agreed })
+    }
+
     /// Returns the keys that cannot be read and of which the derived key contains bytes.
     fn copied(&self) -> impl Iterator<Item = &'a Object> {
         let flow = |at: usize| if at == 0 { self.inputs.base } else { self.inputs.named };
@@ -109,23 +121,28 @@ impl<'a> Guard<'a> {
     /// Applies the rules to the derived key. Fails with `TemplateInconsistent` if its template
     /// contradicts them.
     pub(super) fn bind(&self, attributes: &mut Attributes) -> Result<()> {
-        let inconsistent = |is: bool| if is { Err(Error::TemplateInconsistent) } else { Ok(()) };
-        inconsistent(self.demand.sensitive && attributes.flag(A::SENSITIVE) == Some(false))?;
-        inconsistent(self.demand.unextractable && attributes.flag(A::EXTRACTABLE) == Some(true))?;
+        let inconsistent = |id, is: bool| match is {
+            true => Err(refused(id, Error::TemplateInconsistent)),
+            false => Ok(()),
+        };
+        inconsistent(A::SENSITIVE, self.demand.sensitive && attributes.flag(A::SENSITIVE) == Some(false))?;
+        let extractable = attributes.flag(A::EXTRACTABLE) == Some(true);
+        inconsistent(A::EXTRACTABLE, self.demand.unextractable && extractable)?;
         for (id, value) in self.flags() {
-            inconsistent(attributes.flag(id) != Some(value))?;
+            inconsistent(id, attributes.flag(id) != Some(value))?;
         }
         for key in self.copied() {
             // The same rule as for a copy: see CKA_PRIVATE in the attribute table.
-            inconsistent(key.flag(Flag::PRIVATE) && attributes.flag(A::PRIVATE) == Some(false))?;
+            let shown = attributes.flag(A::PRIVATE) == Some(false);
+            inconsistent(A::PRIVATE, key.flag(Flag::PRIVATE) && shown)?;
             bind_mechanisms(key, attributes)?;
             for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
                 let Some(own) = key.attributes().get(id).filter(|_| !self.gives(id)) else { continue };
-                inconsistent(attributes.has(id) && !attributes.is(id, own))?;
+                inconsistent(id, attributes.has(id) && !attributes.is(id, own))?;
                 attributes.put(id, own.duplicate());
             }
         }
-        Ok(())
+        keep_hidden(attributes, self.forced())
     }
 
     /// Marks a key of `len` bytes out of `natural` as what its bytes are, and takes the usages from
@@ -165,7 +182,34 @@ pub(in crate::module) fn mark_received(
 ) -> Result<()> {
     let len = attributes.number(A::VALUE_LEN).and_then(|len| usize::try_from(len).ok());
     let makeup = rule::made(extent, natural, len.unwrap_or(natural));
+    if let Action::Derive(_) = mechanism.info.action {
+        keep_hidden(attributes, forced)?;
+    }
     mark(mechanism.info.id, makeup, attributes, template, forced)
+}
+
+/// Gives a key the part of a template that hides keys, for what is derived from it. Otherwise two
+/// derivations whose composition is a third one would show what the template hides: HKDF is an
+/// extract step and an expand step. A template that has a `CKA_DERIVE_TEMPLATE` of its own decides
+/// itself.
+fn keep_hidden(attributes: &mut Attributes, forced: Option<&Value>) -> Result<()> {
+    let Some(Value::Template(forced)) = forced.filter(|forced| !names(Some(forced), A::DERIVE_TEMPLATE))
+    else {
+        return Ok(());
+    };
+    let hiding: Vec<_> =
+        forced.iter().filter(|entry| hides(entry)).map(|(id, value)| (*id, value.duplicate())).collect();
+    match attributes.get(A::DERIVE_TEMPLATE) {
+        _ if hiding.is_empty() => {}
+        Some(Value::Template(own)) => {
+            let has = |(id, value): &(A, Value)| own.iter().any(|own| own.0 == *id && own.1.equals(value));
+            if !hiding.iter().all(has) {
+                return Err(refused(A::DERIVE_TEMPLATE, Error::TemplateInconsistent));
+            }
+        }
+        _ => attributes.put(A::DERIVE_TEMPLATE, Value::Template(hiding)),
+    }
+    Ok(())
 }
 
 fn mark(
@@ -205,13 +249,51 @@ pub(in crate::module) fn state(key: &Object) -> KeyState {
 
 /// Returns whether a template attribute of a key makes other keys unreadable.
 pub(in crate::module) fn template_of(key: &Object, id: A) -> rule::Template {
-    let hides = |(id, value): &(A, Value)| {
-        matches!((*id, value), (A::SENSITIVE, Value::Flag(true)) | (A::EXTRACTABLE, Value::Flag(false)))
-    };
     match key.attributes().get(id) {
-        Some(Value::Template(forced)) if forced.iter().any(hides) => rule::Template::Protects,
+        Some(value) if protects(value) => rule::Template::Protects,
         _ => rule::Template::Open,
     }
+}
+
+/// Returns whether a template makes keys unreadable.
+pub(in crate::module) fn protects(template: &Value) -> bool {
+    matches!(template, Value::Template(forced) if forced.iter().any(hides))
+}
+
+fn hides((id, value): &(A, Value)) -> bool {
+    matches!((*id, value), (A::SENSITIVE, Value::Flag(true)) | (A::EXTRACTABLE, Value::Flag(false)))
+}
+
+/// Fails if a caller could read the key that this mechanism opens, although the
+/// `CKA_UNWRAP_TEMPLATE` of the key that opens it makes it unreadable: by changing the wrapped key,
+/// or because it is the head of a longer one. `CKA_ALLOWED_MECHANISMS` limits the forms that a key
+/// opens.
+pub(in crate::module) fn check_form(
+    token: &Token,
+    mechanism: &Mechanism,
+    opening: &Object,
+    tag_len: usize,
+) -> Result<()> {
+    let template = template_of(opening, A::UNWRAP_TEMPLATE);
+    let wrapping = mechanism.info.wrapping(&mechanism.params);
+    let integrity = wrapping.map_or(Integrity::Whole, |wrapping| wrapping.integrity(tag_len));
+    let opens_whole = |row: &MechanismRow| {
+        row.wrapping(&Params::None) == Some(Wrapping::Hybrid)
+            && row.accepts(opening.key_type(), false)
+            && opening.allows(row.id)
+    };
+    let heads = template == rule::Template::Protects && mechanism.info.opens_heads();
+    let form = if heads && mechanism::all().any(opens_whole) { Form::Head } else { Form::Alone };
+    rule::unwrap(integrity, form, template, token.rules()).map_err(|refusal| {
+        let reason = match refusal {
+            UnwrapRefusal::Malleable => "the mechanism must authenticate a key that is unreadable",
+            UnwrapRefusal::Head => {
+                "the key opens a hybrid form too: limit it by CKA_ALLOWED_MECHANISMS to this one"
+            }
+        };
+        warn!(mechanism = %mechanism.info.id, reason, "a key is not unwrapped");
+        Error::KeyFunctionNotPermitted
+    })
 }
 
 /// Checks that `C_DigestKey` may digest a key. Its result is a derived key that everyone reads.

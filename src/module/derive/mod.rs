@@ -7,7 +7,7 @@ use super::Module;
 use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
@@ -31,7 +31,7 @@ pub use tls::Connection;
 pub(super) use dh::agree_dh;
 pub(super) use ecdh::{agree as agree_ecdh, stretch};
 use guard::Guard;
-pub(super) use guard::{check_received, digestible, mark_received, state, template_of};
+pub(super) use guard::{check_form, check_received, digestible, mark_received, protects, state};
 
 /// Maximum length of a derived key in bytes. HKDF outputs at most 255 digests (RFC 5869, 2.3).
 pub(super) const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
@@ -107,6 +107,7 @@ impl Module {
         }
         let base = find_derivable(&token, rights, mechanism, base)?;
         let Action::Derive(derivation) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
+        check_form(&token, mechanism, &base, 0)?;
         let find = |handle| find_derivable(&token, rights, mechanism, handle);
         let named = mechanism.params.keys().into_iter().map(find).collect::<Result<Vec<_>>>()?;
         let mut work =
@@ -192,10 +193,8 @@ impl<'a> Work<'a> {
             history: guard.history,
             key_type: Some(key_type),
         };
-        let template = self.token.named_usages(template, ObjectClass::SECRET_KEY, origin.forced);
-        let attributes = make::receive(&template, &origin, self.rights)?;
-        self.rights.write(&attributes)?;
-        Ok(attributes)
+        let (templates, source) = guard.makers();
+        self.token.receive(template, &origin, (&templates, source), self.rights)
     }
 
     /// Returns the template with these flags added, except those that it or the

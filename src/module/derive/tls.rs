@@ -116,7 +116,10 @@ impl Work<'_> {
         let (sensitive, extractable) = (self.base.flag(Flag::SENSITIVE), self.base.flag(Flag::EXTRACTABLE));
         let mut flags = guard.flags();
         flags.extend([(A::SENSITIVE, sensitive), (A::EXTRACTABLE, extractable)]);
-        flags.extend(uses.iter().map(|id| (*id, true)));
+        // Under *strict* a template must name each usage.
+        if !self.token.settings.is_strict() {
+            flags.extend(uses.iter().map(|id| (*id, true)));
+        }
         let full = self.add_flags(template, &guard, &flags);
         for value in halves(values) {
             let mut attributes = self.receive(&full, &guard, KeyType::GENERIC_SECRET)?;

@@ -65,7 +65,7 @@ pub(crate) struct KeyTypeRow {
     pub(super) otp: ObjectTypes,
     pub(super) parameters: ObjectTypes,
     /// The usage attributes that are true by default.
-    pub(super) uses: &'static [A],
+    pub(crate) uses: &'static [A],
     /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
     pub(super) pair_spec: for<'a> fn(&'a Attributes, &Attributes) -> Result<PairSpec<'a>>,
     /// Returns the parts of a public key.

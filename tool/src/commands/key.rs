@@ -13,6 +13,7 @@ use cryptoki_sys::{CK_OBJECT_CLASS, CKA_CLASS, CKA_ID, CKA_LABEL};
 use jeton_pki::key_type::Usage;
 use jeton_tool::Error;
 use jeton_tool::client::{Attribute, ObjectHandle, Session};
+use jeton_tool::token_file;
 
 use self::derive::Derive;
 use self::export::Export;
@@ -60,6 +61,11 @@ impl Key {
     }
 }
 
+/// Returns whether the configuration of Jeton says *strict*. Another module needs no configuration.
+fn is_strict() -> bool {
+    token_file::is_strict().unwrap_or(false)
+}
+
 /// The options that set the permissions of a new key.
 #[derive(Args)]
 struct Permissions {
@@ -73,10 +79,11 @@ struct Permissions {
 }
 
 impl Permissions {
-    /// Reads `--usage`.
+    /// Reads `--usage`. Under *strict* a key has one role: the first of the defaults.
     fn usages(&self, default: &[Usage]) -> Result<Vec<Usage>, Error> {
         if self.usage.is_empty() {
-            return Ok(default.to_vec());
+            let most = if is_strict() { 1 } else { default.len() };
+            return Ok(default.iter().take(most).copied().collect());
         }
         self.usage.iter().map(|name| Ok(Usage::parse(name)?)).collect()
     }

@@ -5,6 +5,7 @@ use jeton_migrate::{Object, Value};
 
 use super::trust;
 use crate::client::{Attribute, Memory, Structure, names};
+use crate::token_file::{KeyRole, ROLES};
 
 /// The plan for an object: the arguments with which Jeton creates it.
 pub struct Plan {
@@ -203,6 +204,29 @@ impl Plan {
         // Only token objects are in a store.
         plan.complete(CKA_TOKEN, true);
         Ok(plan)
+    }
+
+    /// Leaves a private or secret key the usages of one role, as the policy *strict* asks: a
+    /// private key signs if it could, and a secret key enciphers.
+    pub fn keep_one_role(&mut self) {
+        let class = self.number(CKA_CLASS);
+        if !matches!(class, Some(CKO_PRIVATE_KEY | CKO_SECRET_KEY)) {
+            return;
+        }
+        let mut roles: Vec<_> = ROLES.iter().collect();
+        roles.sort_by_key(|role| (role.name == "sign") != (class == Some(CKO_PRIVATE_KEY)));
+        let has = |plan: &Self, role: &KeyRole| role.usages.iter().any(|id| plan.flag(id.0));
+        let Some(kept) = roles.iter().position(|role| has(self, role)) else { return };
+        let kept = roles.remove(kept);
+        for usage in
+            roles.iter().flat_map(|role| role.usages).filter(|usage| self.flag(usage.0)).collect::<Vec<_>>()
+        {
+            self.template.retain(|one| one.kind != usage.0);
+            self.template.push(Attribute::flag(usage.0, false));
+            let reason =
+                format!("{usage}: false, because the policy strict leaves the role to {}", kept.name);
+            self.differences.push(reason);
+        }
     }
 
     /// Returns the attributes by which a search finds the object again. They are not secret, and

@@ -25,6 +25,8 @@ pub(super) struct Prover<'a> {
     pub(super) publics: &'a PublicKeys<'a>,
     /// Whether the new token offers DSA.
     pub(super) has_dsa: bool,
+    /// Whether the policy of the new token is *strict*.
+    pub(super) is_strict: bool,
 }
 
 /// The operation that proves a key.

@@ -14,6 +14,7 @@ use crate::client::{
     Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, key_types, names,
 };
 use crate::token::{self, Choice};
+use crate::token_file;
 
 /// Reads a [`Job`] and writes its [`Outcome`], both as JSON. `JETON_DIR` must be an empty
 /// directory.
@@ -43,6 +44,7 @@ fn run(job: &Job) -> Result<Outcome, Error> {
         witness: witness.as_ref(),
         publics: &publics,
         has_dsa: module.mechanism_info(slot, CKM_DSA).is_ok(),
+        is_strict: token_file::is_strict().unwrap_or(false),
     };
     let mut lines = Vec::with_capacity(job.objects.len());
     let mut trusted = Vec::new();
@@ -94,6 +96,9 @@ impl From<Failure> for Obstacle {
 /// the SO must set `CKA_TRUSTED`.
 fn migrate(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Migrated, bool), Obstacle> {
     let mut plan = Plan::of(object).map_err(Obstacle::Object)?;
+    if prover.is_strict {
+        plan.keep_one_role();
+    }
     if plan.number(CKA_KEY_TYPE) == Some(CKK_DSA) && !prover.has_dsa {
         return Err(Obstacle::Object(
             "DSA is obsolete, and off in the configuration of Jeton: set `legacy = true` in `[mechanisms]`, under the \

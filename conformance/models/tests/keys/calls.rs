@@ -85,7 +85,7 @@ fn names_key(row: &MechanismRow, data: Data) -> bool {
 
 /// Returns parameters of a row that show each of its classes. With [`Data::Varied`] the parameter
 /// names a key.
-fn parameters(row: &MechanismRow) -> Vec<(Params, Data)> {
+pub(crate) fn parameters(row: &MechanismRow) -> Vec<(Params, Data)> {
     let (key, bytes) = (ObjectHandle(1), || Box::<[u8]>::from([0]));
     let randoms = || Randoms { client: bytes(), server: bytes() };
     let prfs = [MacFunction::Hmac(Hash::Sha256), MacFunction::Hmac(Hash::Sha1), MacFunction::AesCmac];

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use jeton::backend::CipherScheme;
 use jeton::id::AttributeType;
-use jeton::mechanism::flow::{Extent, Flow, Inputs, KeyFlow, Output, Secrecy, Sizes};
-use jeton::mechanism::rule::{self, Demand, KeyState, Makeup, Policy, Template, WrappingKey};
-use jeton::mechanism::{self, Derivation};
+use jeton::mechanism::flow::{Extent, Flow, Inputs, KeyFlow, Nonce, Output, Secrecy, Sizes, Wrapping};
+use jeton::mechanism::rule::{self, Demand, Form, KeyState, Makeup, Policy, Source, Template, WrappingKey};
+use jeton::mechanism::{self, Derivation, Params};
 
 use super::calls::{Call, Data, calls};
 use super::images::{Atom, Byte, GUESSED, Kind, differs_in_few, halves_show, padded, text};
@@ -49,6 +50,12 @@ pub(crate) enum Attack {
     Derived,
     /// The attacker reads bytes of the victim.
     Read,
+    /// The head of a wrapped key is opened by another mechanism than the one that wrapped it.
+    Opened,
+    /// A key comes back from unwrapping as a key that signs: its signatures are derived keys.
+    Signed,
+    /// The attacker reads what is derived in two steps from a key whose template hides it.
+    Composed,
 }
 
 /// The explorer for one victim.
@@ -102,7 +109,7 @@ impl Explorer {
             policy,
             calls: calls(),
             keys: Vec::new(),
-            depth: if rules == Rules::Old { OLD_DEPTH } else { DEPTH },
+            depth: if rules == Rules::Real { DEPTH } else { OLD_DEPTH },
             seen: HashMap::new(),
             terms: HashMap::new(),
             made: HashMap::new(),
@@ -160,10 +167,7 @@ impl Explorer {
     /// mark. The unwrapping key makes it unreadable.
     fn wrap_and_unwrap(&mut self, base: usize) {
         let key = self.keys[base].clone();
-        let may = match self.rules {
-            Rules::Real => rule::wrap(Secrecy::Whole, WrappingKey::Dedicated, &key.state).is_ok(),
-            Rules::Old => true,
-        };
+        let may = self.wraps(Secrecy::Whole, WrappingKey::Dedicated, &key.state);
         if !may || !key.state.extractable || key.is_known() || key.calls.len() >= self.depth {
             return;
         }
@@ -176,8 +180,75 @@ impl Explorer {
         };
         let number = self.made.len() as u32;
         let number = *self.made.entry((usize::MAX, base, 0, 0)).or_insert(number);
-        let calls = key.calls.iter().copied().chain([number]).collect::<BTreeSet<_>>().into_iter().collect();
+        let calls: Vec<_> =
+            key.calls.iter().copied().chain([number]).collect::<BTreeSet<_>>().into_iter().collect();
+        if self.rules != Rules::Old {
+            self.open_otherwise(&key, (state, &calls));
+        }
         self.add(Key { state, calls, ..key });
+    }
+
+    /// Whether a key is wrapped. At cb7123e8 a mask and a template did not prevent it.
+    fn wraps(&self, secrecy: Secrecy, by: WrappingKey, key: &KeyState) -> bool {
+        let makeup = if key.makeup == Makeup::Masked { Makeup::Whole } else { key.makeup };
+        match self.rules {
+            Rules::Real => rule::wrap(secrecy, by, key).is_ok(),
+            Rules::Third => {
+                rule::wrap(secrecy, by, &KeyState { makeup, template: Template::Open, ..*key }).is_ok()
+            }
+            Rules::Old => true,
+        }
+    }
+
+    /// Wraps a key and opens it by another mechanism, by another parameter, or in another role. The
+    /// unwrapping key makes it unreadable.
+    fn open_otherwise(&mut self, key: &Key, (state, calls): (KeyState, &[u32])) {
+        let steps = || format!("{} calls", calls.len() + 1);
+        let is_real = self.rules == Rules::Real;
+        for row in mechanism::all() {
+            let Some(form) = row.wrapping(&Params::None) else { continue };
+            if form == Wrapping::KeyWrap {
+                // KW under the initial value of KWP succeeds if the key ends with a zero, and cuts
+                // it.
+                let own = Params::Cipher(CipherScheme::AesKw { iv: Some([9; 8]), padded: false });
+                let form = row.wrapping(if is_real { &own } else { &Params::None }).expect("a form");
+                let secrecy = form.secrecy(Nonce::Caller, key.value.len());
+                let opens = rule::unwrap(form.integrity(0), Form::Alone, Template::Protects, self.policy);
+                if self.wraps(secrecy, WrappingKey::Dedicated, &key.state) && opens.is_ok() {
+                    let value = key.value[..key.value.len() - 1].to_vec();
+                    self.add(Key { value, state, calls: calls.to_vec() });
+                }
+            }
+            let wraps = self.wraps(form.secrecy(Nonce::Caller, LEN), WrappingKey::Dedicated, &key.state);
+            let head = rule::unwrap(form.integrity(0), Form::Head, Template::Protects, self.policy);
+            if form == Wrapping::Hybrid && wraps && (head.is_ok() || !is_real) {
+                self.found.entry(Attack::Opened).or_insert_with(steps);
+            }
+        }
+        // Under *compatible* the owner names the usages in CKA_UNWRAP_TEMPLATE.
+        let signs = !is_real || Source::Unwrapped.permits(AttributeType::SIGN, &[], false);
+        if self.policy == Policy::Strict && signs {
+            self.found.entry(Attack::Signed).or_insert_with(steps);
+        }
+    }
+
+    /// Derives from a hidden result of a victim whose template hides results. Two derivations can
+    /// be a third one.
+    fn compose(&mut self, key: &Key) {
+        let is_result = |byte: &Byte| matches!(byte.atom, Some(Atom::Result(..)));
+        if self.keys[0].state.template != Template::Protects || !key.value.iter().all(is_result) {
+            return;
+        }
+        for at in 0..self.calls.len() {
+            let sizes = Sizes { base: key.value.len(), total: key.value.len(), wanted: None };
+            let inputs = (self.calls[at].inputs)(sizes);
+            let Some(demand) = self.decide(&inputs, &[key.state], sizes) else { continue };
+            let state = self.state(&inputs, &[key.state], &demand, LEN, LEN);
+            if inputs.output == Output::Visible || !state.is_unreadable() {
+                let shown = format!("{:?} after {} calls", self.calls[at].derivation, key.calls.len());
+                self.found.entry(Attack::Composed).or_insert(shown);
+            }
+        }
     }
 
     fn call_all(&mut self, base: usize, named: usize) {
@@ -256,7 +327,7 @@ impl Explorer {
     /// Asks the rules.
     fn decide(&self, inputs: &Inputs, keys: &[KeyState], sizes: Sizes) -> Option<Demand> {
         match self.rules {
-            Rules::Real => rule::derive(inputs, keys, self.policy).ok(),
+            Rules::Real | Rules::Third => rule::derive(inputs, keys, self.policy).ok(),
             Rules::Old => old::derive(inputs, keys, self.policy, sizes),
         }
     }
@@ -277,7 +348,10 @@ impl Explorer {
             extractable: !(demand.unextractable || forced),
             with_trusted: demand.with_trusted,
             makeup: Makeup::Whole,
-            template: if inputs.copies() && forced { Template::Protects } else { Template::Open },
+            template: match forced && (inputs.copies() || self.rules == Rules::Real) {
+                true => Template::Protects,
+                false => Template::Open,
+            },
         };
         let hidden = keys.iter().any(KeyState::is_unreadable) && state.is_unreadable();
         let makeup = match hidden {
@@ -403,15 +477,13 @@ impl Explorer {
                 continue;
             }
             // The attacker opens what leaves under his own wrapping key.
-            let wraps = match self.rules {
-                Rules::Real => rule::wrap(Secrecy::Whole, WrappingKey::Shared, &key.state).is_ok(),
-                Rules::Old => true,
-            };
+            let wraps = self.wraps(Secrecy::Whole, WrappingKey::Shared, &key.state);
             let trusted = key.state.with_trusted || self.policy == Policy::Strict;
             if wraps && key.state.extractable && !trusted {
                 self.learn(&key, Attack::Laundered);
             }
             self.digest(&key);
+            self.compose(&key);
             self.compare_results(&key);
             // C_GetAttributeValue of CKA_CHECK_VALUE.
             self.image(Kind::Message, key.value.clone(), &key.calls);
@@ -470,7 +542,7 @@ impl Explorer {
             .collect();
         assert_eq!(flows, BTreeSet::from([Flow::Mixed as u8]));
         let allowed = match self.rules {
-            Rules::Real => rule::digest(Flow::Mixed, &key.state, self.policy).is_ok(),
+            Rules::Real | Rules::Third => rule::digest(Flow::Mixed, &key.state, self.policy).is_ok(),
             Rules::Old => true,
         };
         if !allowed {

@@ -17,14 +17,16 @@ mod calls;
 mod explorer;
 mod images;
 mod old;
+mod types;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use explorer::{Attack, Explorer, OPEN, victims};
-use jeton::mechanism;
 use jeton::mechanism::flow::{Integrity, Nonce, Secrecy};
-use jeton::mechanism::rule::{self, KeyState, Policy, Template, WrappingKey};
+use jeton::mechanism::rule::{self, Form, KeyState, Policy, Template, WrappingKey};
+use jeton::mechanism::{self, Params};
+use types::Types;
 
 /// The length of the victim, and of a one-way result.
 const LEN: usize = 32;
@@ -36,6 +38,9 @@ enum Rules {
     Real,
     /// Those of commit eb67fe51.
     Old,
+    /// Those of commit cb7123e8: each mechanism opened every form, each unwrapped and derived key
+    /// had every role, and a template hid the results of one derivation alone.
+    Third,
 }
 
 /// Returns what the attacker finds for each victim under both policies, and the number of keys.
@@ -69,15 +74,15 @@ type Found = BTreeMap<(&'static str, bool), BTreeMap<Attack, String>>;
 fn wrapping_attacks(rules: Rules) -> Vec<String> {
     let victim = KeyState { with_trusted: true, extractable: true, ..victims()[0].1 };
     let ways: Vec<_> = mechanism::all()
-        .filter_map(|row| row.wrapping().map(|wrapping| (row.id, wrapping)))
+        .filter_map(|row| row.wrapping(&Params::None).map(|wrapping| (row.id, wrapping)))
         .flat_map(|(id, wrapping)| {
             [(Nonce::Token, LEN), (Nonce::Caller, LEN), (Nonce::Caller, 8)]
                 .map(|(nonce, len)| (id, len, wrapping.secrecy(nonce, len)))
         })
         .collect();
     let may = |secrecy, role, key: &KeyState| match rules {
-        Rules::Real => rule::wrap(secrecy, role, key).is_ok(),
         Rules::Old => true,
+        _ => rule::wrap(secrecy, role, key).is_ok(),
     };
     let mut found = Vec::new();
     for role in [WrappingKey::Dedicated, WrappingKey::Shared] {
@@ -105,11 +110,13 @@ fn wrapping_attacks(rules: Rules) -> Vec<String> {
 /// Returns the unwrappings that read a key by changing the wrapped bytes, although a template makes
 /// it unreadable: M5.
 fn unwrapping_attacks(rules: Rules) -> Vec<String> {
-    let rows = mechanism::all().filter_map(|row| row.wrapping().map(|wrapping| (row.id, wrapping)));
+    let rows =
+        mechanism::all().filter_map(|row| row.wrapping(&Params::None).map(|wrapping| (row.id, wrapping)));
     rows.flat_map(|(id, wrapping)| [4, 8, 12, 16].map(|tag| (id, tag, wrapping.integrity(tag))))
         .filter(|(_, _, integrity)| *integrity == Integrity::Malleable)
         .filter(|(_, _, integrity)| {
-            rules == Rules::Old || rule::unwrap(*integrity, Template::Protects).is_ok()
+            let unwraps = rule::unwrap(*integrity, Form::Alone, Template::Protects, Policy::Compatible);
+            rules == Rules::Old || unwraps.is_ok()
         })
         .map(|(id, tag, _)| format!("{id} with a tag of {tag} bytes"))
         .collect()
@@ -141,4 +148,44 @@ fn the_explorer_finds_the_attacks_on_the_rules_of_the_second_review() {
     has("CKA_DERIVE_TEMPLATE", false, Attack::Derived);
     assert!(!wrapping_attacks(Rules::Old).is_empty());
     assert!(!unwrapping_attacks(Rules::Old).is_empty());
+}
+
+#[test]
+fn the_explorer_finds_the_attacks_on_the_rules_of_the_third_review() {
+    let (found, _) = explore(Rules::Third);
+    let has =
+        |name, strict, attack| assert!(found[&(name, strict)].contains_key(&attack), "{name} {attack:?}");
+    has("CKA_WRAP_WITH_TRUSTED", false, Attack::Opened);
+    has("CKA_WRAP_WITH_TRUSTED", true, Attack::Opened);
+    has("CKA_WRAP_WITH_TRUSTED", true, Attack::Signed);
+    has("CKA_WRAP_WITH_TRUSTED", false, Attack::Compared);
+    has("CKA_DERIVE_TEMPLATE", false, Attack::Composed);
+}
+
+#[test]
+fn each_call_under_strict_leads_from_types_to_types() {
+    let types = Types::check(Rules::Real);
+    println!("{} calls", types.tried);
+    assert!(types.found.is_empty(), "{:#?}", types.found);
+    assert!(types.tried > 500, "{} calls", types.tried);
+}
+
+#[test]
+fn the_rules_of_the_third_review_leave_the_types() {
+    let types = Types::check(Rules::Third);
+    println!("{} calls, {:#?}", types.tried, types.found);
+    for call in [
+        // H2: the head of a hybrid form.
+        "CKA_UNWRAP: CKM_RSA_PKCS_OAEP opens the head of what CKM_RSA_AES_KEY_WRAP wrapped",
+        // H3: the key that derives signs.
+        "C_UnwrapKey: derive CKK_GENERIC_SECRET",
+        // H4: KW and KWP.
+        "C_UnwrapKey: CKM_AES_KEY_WRAP under an initial value of the caller",
+        // M4 of the second review.
+        "C_DeriveKey twice",
+        "an agreement twice",
+        "C_GenerateKeyPair",
+    ] {
+        assert!(types.found.iter().any(|found| found.starts_with(call)), "{call}");
+    }
 }

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use cryptoki_sys::*;
 use der::Decode;
-use jeton_pki::key_type::{KeyType, Shape};
+use jeton_pki::key_type::{KeyType, Shape, Usage};
 use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, Structure};
 use jeton_tool::formats::{self, Item, Password, certificate::public_key_of};
 use jeton_tool::object::describe;
 use spki::SubjectPublicKeyInfoRef;
 
-use super::{NewKey, id_or_random};
+use super::{NewKey, id_or_random, is_strict};
 use crate::commands::object::show;
 use crate::commands::out;
 use crate::commands::pin::UserPin;
@@ -64,7 +64,10 @@ impl Derive {
             return Err(Error::Usage("a derived key has the type aes:BITS or generic:BYTES".to_owned()));
         }
         let key_type = if kind.mechanism.kind == CKM_AES_KEY_GEN { CKK_AES } else { CKK_GENERIC_SECRET };
-        let usages = self.key.permissions.usages(kind.usages)?;
+        // Under *strict* an agreed key enciphers or derives.
+        let derives: &[Usage] = &[Usage::Derive];
+        let default = if is_strict() && key_type == CKK_GENERIC_SECRET { derives } else { kind.usages };
+        let usages = self.key.permissions.usages(default)?;
         let peer = self.peer()?;
         let opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;

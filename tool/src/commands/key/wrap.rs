@@ -11,7 +11,7 @@ use jeton_tool::client::{Access, Attribute, Mechanism, ObjectHandle, Session, St
 use jeton_tool::formats;
 use jeton_tool::object::describe;
 
-use super::{NewKey, id_or_random};
+use super::{NewKey, id_or_random, is_strict};
 use crate::commands::object::show;
 use crate::commands::out::{self, Output};
 use crate::commands::pin::UserPin;
@@ -128,7 +128,8 @@ impl Unwrap {
             "generic" => (CKO_SECRET_KEY, CKK_GENERIC_SECRET, &[Usage::Sign, Usage::Derive]),
             other => return Err(Error::Usage(format!("unknown key type {other:?}"))),
         };
-        let usages = self.key.permissions.usages(default)?;
+        // Under *strict* the CKA_UNWRAP_TEMPLATE of the unwrapping key names the usages.
+        let usages = self.key.permissions.usages(if is_strict() { &[] } else { default })?;
         let opened: Opened = self.target.open(None)?;
         let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
         if let Some(key) = self.key.kept(&session, class)? {
