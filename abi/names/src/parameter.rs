@@ -3,7 +3,7 @@
 
 use cryptoki_sys::*;
 
-use crate::layout::Parameter;
+use crate::structs::Parameter;
 
 /// Returns what the parameter of a mechanism is; [`Parameter::None`] for an unknown one. `fixed` is
 /// what it is if the function decides it: then a mechanism without messages is refused before its

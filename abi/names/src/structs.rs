@@ -292,8 +292,8 @@ pub const MAX_PLAIN: u64 = 2048;
 /// The greatest room for the output of a function, or for the values of all attributes together.
 pub const MAX_ROOM: u64 = 1 << 26;
 
-/// What the parameter of a mechanism is. Both sides have the same table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// What the parameter of a mechanism is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the structs")]
 pub enum Parameter {
     /// There is none. What the application passes is not read.
@@ -337,6 +337,11 @@ pub enum Parameter {
 }
 
 impl Parameter {
+    /// Returns whether a parameter of this length has no pointer.
+    pub fn is_plain(self, len: u64) -> bool {
+        self == Self::Plain && len <= MAX_PLAIN
+    }
+
     /// Returns the layout of a struct of `len` bytes, or `None` if the parameter has no struct of
     /// this length.
     pub fn layout(self, len: u64) -> Option<&'static Layout> {
