@@ -35,10 +35,6 @@ pub(crate) mod wrap;
 
 pub(crate) use places::Places;
 
-/// Maximum length in bytes of a label, salt, shared information or other input of a key derivation.
-/// The specification has no limit. This one is larger than every derived key.
-const MAX_DATA: u64 = 1 << 16;
-
 /// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. In an Init function `NULL`
 /// ends the operation, so these functions check for `NULL` first.
 ///
@@ -290,23 +286,10 @@ mod testing {
     pub(super) fn with<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
         invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
     }
-
-    /// Checks that the struct of a mechanism is read at an odd address. Checks that the struct is
-    /// refused if it is `NULL`, empty, too short, too long, or has the maximum length.
-    pub(super) fn wants<T: Copy>(mechanism: CK_MECHANISM_TYPE, good: &T) {
-        let len = size_of::<T>();
-        let mut memory = vec![0; len + 2];
-        let place = memory.as_mut_ptr().wrapping_add(1);
-        // SAFETY: the memory has one more byte before and after it.
-        unsafe { place.cast::<T>().write_unaligned(*good) };
-        assert!(invoke(mechanism, place, len).is_ok_and(|params| params != Params::None));
-        for wrong in [0, 1, len - 1, len + 1, usize::MAX] {
-            assert_eq!(invoke(mechanism, place, wrong).err(), INVALID, "{wrong} bytes");
-        }
-        assert_eq!(invoke(mechanism, std::ptr::null(), len).err(), INVALID);
-        assert_eq!(invoke(mechanism, std::ptr::null(), 0).err(), INVALID);
-    }
 }
+
+#[cfg(test)]
+mod structs;
 
 #[cfg(test)]
 mod tests {
