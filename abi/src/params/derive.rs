@@ -7,7 +7,7 @@ use jeton::mechanism::AgreementKdf::{self, OneStep, X963};
 use jeton::mechanism::{HkdfSalt, Params};
 use jeton_names::structs::{DATA, KEY_BITS, PEER};
 
-use super::{boolean, copy, hash, named, read};
+use super::{Parts, boolean, copy, hash, named, read};
 use crate::input::In;
 use crate::number::{object, wide};
 
@@ -121,27 +121,12 @@ unsafe fn salt(given: &CK_HKDF_PARAMS) -> Result<HkdfSalt> {
 }
 
 /// Reads `CK_KEY_DERIVATION_STRING_DATA`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn data(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: an integer and a pointer.
-    let given: CK_KEY_DERIVATION_STRING_DATA = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    unsafe { copy(In(given.pData, given.ulLen), DATA) }.map(Params::Data)
+pub(super) fn data(_: CK_KEY_DERIVATION_STRING_DATA, [data]: Parts<1>) -> Result<Params> {
+    Ok(Params::Data(data))
 }
 
 /// Reads `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn cbc_data(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: bytes, an integer and a pointer.
-    let given: CK_AES_CBC_ENCRYPT_DATA_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let data = unsafe { copy(In(given.pData, given.length), DATA) }?;
+pub(super) fn cbc_data(given: CK_AES_CBC_ENCRYPT_DATA_PARAMS, [data]: Parts<1>) -> Result<Params> {
     Ok(Params::CbcData { iv: given.iv, data })
 }
 

@@ -4,74 +4,41 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::id::ObjectHandle;
 use jeton::mechanism::Params;
-use jeton_names::structs::DATA;
 
-use super::{boolean, copy, prf, read};
-use crate::input::In;
+use super::{Parts, boolean, prf};
 use crate::number::object;
 
 /// Reads `CK_IKE_PRF_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn ike_prf(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_IKE_PRF_DERIVE_PARAMS = unsafe { read(parameter) }?;
+pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {
     let (data_as_key, rekey) = (boolean(given.bDataAsKey)?, boolean(given.bRekey)?);
     // "If both are set, CKR_ARGUMENTS_BAD is returned."
     if data_as_key && rekey {
         return Err(Error::ArgumentsBad);
     }
-    // SAFETY: the caller's promise.
-    let nonces = unsafe { both(In(given.pNi, given.ulNiLen), In(given.pNr, given.ulNrLen)) }?;
+    let nonces = nonces.concat().into();
     let new_key = rekey.then(|| object(given.hNewKey));
     Ok(Params::IkePrf { prf: prf(given.prfMechanism)?, data_as_key, nonces, new_key })
 }
 
 /// Reads `CK_IKE1_PRF_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn ike1_prf(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_IKE1_PRF_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let cookies = unsafe { both(In(given.pCKYi, given.ulCKYiLen), In(given.pCKYr, given.ulCKYrLen)) }?;
+pub(super) fn ike1_prf(given: CK_IKE1_PRF_DERIVE_PARAMS, cookies: Parts<2>) -> Result<Params> {
     Ok(Params::Ike1Prf {
         prf: prf(given.prfMechanism)?,
         shared: object(given.hKeygxy),
         previous: key(given.bHasPrevKey, given.hPrevKey)?,
-        cookies,
+        cookies: cookies.concat().into(),
         number: given.keyNumber,
     })
 }
 
 /// Reads `CK_IKE1_EXTENDED_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn ike1_extended(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_IKE1_EXTENDED_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let extra = unsafe { copy(In(given.pExtraData, given.ulExtraDataLen), DATA) }?;
+pub(super) fn ike1_extended(given: CK_IKE1_EXTENDED_DERIVE_PARAMS, [extra]: Parts<1>) -> Result<Params> {
     let shared = key(given.bHasKeygxy, given.hKeygxy)?;
     Ok(Params::Ike1Extended { prf: prf(given.prfMechanism)?, shared, extra })
 }
 
 /// Reads `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn ike2_prf_plus(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_IKE2_PRF_PLUS_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let seed = unsafe { copy(In(given.pSeedData, given.ulSeedDataLen), DATA) }?;
+pub(super) fn ike2_prf_plus(given: CK_IKE2_PRF_PLUS_DERIVE_PARAMS, [seed]: Parts<1>) -> Result<Params> {
     let seed_key = key(given.bHasSeedKey, given.hSeedKey)?;
     Ok(Params::Ike2PrfPlus { prf: prf(given.prfMechanism)?, seed_key, seed })
 }
@@ -81,20 +48,8 @@ fn key(present: CK_BBOOL, handle: CK_OBJECT_HANDLE) -> Result<Option<ObjectHandl
     Ok(boolean(present)?.then(|| object(handle)))
 }
 
-/// Returns the concatenation of two byte strings.
-///
-/// # Safety
-///
-/// The bytes are readable.
-unsafe fn both(first: In, second: In) -> Result<Box<[u8]>> {
-    // SAFETY: the caller's promise.
-    let (first, second) = unsafe { (copy(first, DATA)?, copy(second, DATA)?) };
-    Ok([first, second].concat().into())
-}
-
 #[cfg(test)]
 mod tests {
-
     use jeton::backend::Hash;
     use jeton::mechanism::MacFunction;
 

@@ -4,10 +4,9 @@ use cryptoki_sys::*;
 use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
-use jeton_names::structs::{CONTEXT, MAC};
+use jeton_names::structs::MAC;
 
-use super::{boolean, copy, hash, named, read};
-use crate::input::In;
+use super::{Parts, boolean, hash, named, read};
 use crate::number::wide;
 
 /// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
@@ -24,53 +23,24 @@ const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
     [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];
 
 /// Reads `CK_EDDSA_PARAMS`.
-///
-/// # Safety
-///
-/// The context that the struct points to is readable.
-pub(super) unsafe fn eddsa(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the struct has only integers and a pointer.
-    let given: CK_EDDSA_PARAMS = unsafe { read(parameter) }?;
+pub(super) fn eddsa(given: CK_EDDSA_PARAMS, [context]: Parts<1>) -> Result<Params> {
     let prehash = boolean(given.phFlag)?;
-    // SAFETY: the caller's promise.
-    let context = unsafe { copy(In(given.pContextData, given.ulContextDataLen), CONTEXT) }?;
     Ok(Params::Eddsa { prehash, context })
 }
 
 /// Reads `CK_SIGN_ADDITIONAL_CONTEXT`.
-///
-/// # Safety
-///
-/// The context that the struct points to is readable.
-pub(super) unsafe fn context(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the struct has only integers and a pointer.
-    let given: CK_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
-    let context = In(given.pContext, given.ulContextLen);
-    // SAFETY: the caller's promise.
-    unsafe { sign_context(given.hedgeVariant, context, None) }
+pub(super) fn context(given: CK_SIGN_ADDITIONAL_CONTEXT, [context]: Parts<1>) -> Result<Params> {
+    sign_context(given.hedgeVariant, context, None)
 }
 
 /// Reads `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
-///
-/// # Safety
-///
-/// The context that the struct points to is readable.
-pub(super) unsafe fn hash_context(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the struct has only integers and a pointer.
-    let given: CK_HASH_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
+pub(super) fn hash_context(given: CK_HASH_SIGN_ADDITIONAL_CONTEXT, [context]: Parts<1>) -> Result<Params> {
     let hash = hash(given.hash).or_else(|_| named(&SHAKES, given.hash))?;
-    let context = In(given.pContext, given.ulContextLen);
-    // SAFETY: the caller's promise.
-    unsafe { sign_context(given.hedgeVariant, context, Some(hash)) }
+    sign_context(given.hedgeVariant, context, Some(hash))
 }
 
-/// # Safety
-///
-/// The context is readable.
-unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) -> Result<Params> {
+fn sign_context(hedge: CK_HEDGE_TYPE, context: Box<[u8]>, hash: Option<Hash>) -> Result<Params> {
     let deterministic = named(&DETERMINISTIC, hedge)?;
-    // SAFETY: the caller's promise.
-    let context = unsafe { copy(context, CONTEXT) }?;
     Ok(Params::SignContext { deterministic, context, hash })
 }
 

@@ -7,8 +7,7 @@ use jeton::mechanism::Params;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton_names::structs::{DATA, TLS_BITS};
 
-use super::{boolean, copy, hash, read};
-use crate::input::In;
+use super::{Parts, boolean, hash, read};
 use crate::number::wide;
 
 /// The length in bytes of `verify_data` in TLS 1.0 and 1.1, and the minimum length in TLS 1.2.
@@ -24,41 +23,23 @@ pub(super) fn version(parameter: &[u8]) -> Result<Params> {
 }
 
 /// Reads `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn master(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_SSL3_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(&given.RandomInfo) }?;
-    Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms })
+pub(super) fn master(_: CK_SSL3_MASTER_KEY_DERIVE_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms: self::randoms(randoms) })
 }
 
 /// Reads `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn master12(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS12_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(&given.RandomInfo) }?;
-    Ok(Params::TlsMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), randoms })
+pub(super) fn master12(given: CK_TLS12_MASTER_KEY_DERIVE_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    Ok(Params::TlsMaster {
+        prf: TlsPrf::Hash(hash(given.prfHashMechanism)?),
+        randoms: self::randoms(randoms),
+    })
 }
 
 /// Reads `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn extended_master(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let session_hash = unsafe { copy(In(given.pSessionHash, given.ulSessionHashLen), DATA) }?;
+pub(super) fn extended_master(
+    given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS,
+    [session_hash]: Parts<1>,
+) -> Result<Params> {
     if session_hash.is_empty() {
         return Err(Error::MechanismParamInvalid);
     }
@@ -66,52 +47,24 @@ pub(super) unsafe fn extended_master(parameter: &[u8]) -> Result<Params> {
 }
 
 /// Reads `CK_SSL3_KEY_MAT_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn keys(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_SSL3_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
+pub(super) fn keys(given: CK_SSL3_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
     let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, given.ulIVSizeInBits];
-    // SAFETY: the caller's promise.
-    unsafe { key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, &given.RandomInfo) }
-}
-
-/// Whether a mechanism derives initialisation vectors.
-pub(super) enum Vectors {
-    Derived,
-    /// "the ulIvSizeInBits field is ignored and treated as 0"
-    Ignored,
+    key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, randoms)
 }
 
 /// Reads `CK_TLS12_KEY_MAT_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn keys12(parameter: &[u8], vectors: Vectors) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS12_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
-    let iv_bits = match vectors {
-        Vectors::Derived => given.ulIVSizeInBits,
-        Vectors::Ignored => 0,
-    };
-    let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, iv_bits];
-    let prf = TlsPrf::Hash(hash(given.prfHashMechanism)?);
-    // SAFETY: the caller's promise.
-    unsafe { key_material(prf, bits, given.bIsExport, &given.RandomInfo) }
+pub(super) fn keys12(given: CK_TLS12_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, given.ulIVSizeInBits];
+    key_material(TlsPrf::Hash(hash(given.prfHashMechanism)?), bits, given.bIsExport, randoms)
 }
 
-/// # Safety
-///
-/// The random values are readable.
-unsafe fn key_material(
-    prf: TlsPrf,
-    bits: [CK_ULONG; 3],
-    export: CK_BBOOL,
-    given: &CK_SSL3_RANDOM_DATA,
-) -> Result<Params> {
+/// Reads the same struct for keys without initialisation vectors: "the ulIvSizeInBits field is
+/// ignored and treated as 0".
+pub(super) fn safe_keys12(given: CK_TLS12_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    keys12(CK_TLS12_KEY_MAT_PARAMS { ulIVSizeInBits: 0, ..given }, randoms)
+}
+
+fn key_material(prf: TlsPrf, bits: [CK_ULONG; 3], export: CK_BBOOL, randoms: Parts<2>) -> Result<Params> {
     // Export keys are refused. Of these versions only TLS 1.0 has export ciphers. They are
     // obsolete, and RFC 8996 deprecates TLS 1.0.
     if boolean(export)? {
@@ -121,29 +74,21 @@ unsafe fn key_material(
         let fits = wide(bits) <= TLS_BITS && wide(bits).is_multiple_of(8);
         if fits { Ok((wide(bits) / 8) as usize) } else { Err(Error::MechanismParamInvalid) }
     });
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(given) }?;
+    let randoms = self::randoms(randoms);
     Ok(Params::TlsKeys { prf, randoms, mac_len: mac_len?, key_len: key_len?, iv_len: iv_len? })
 }
 
 /// Reads `CK_TLS_KDF_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn kdf(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS_KDF_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let label = unsafe { copy(In(given.pLabel, given.ulLabelLength), DATA) }?;
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(&given.RandomInfo) }?;
+pub(super) fn kdf(given: CK_TLS_KDF_PARAMS, parts: Parts<4>) -> Result<Params> {
+    let [label, client, server, context] = parts;
     // RFC 5705, 4: the context follows its length in two bytes, also if it is empty.
-    let limit = u64::from(u16::MAX);
-    // SAFETY: the caller's promise.
-    let context = unsafe { copy(In(given.pContextData, given.ulContextDataLength), limit) }?;
     let context = (!given.pContextData.is_null()).then_some(context);
-    Ok(Params::TlsKdf { prf: any_prf(given.prfMechanism)?, label, randoms, context })
+    Ok(Params::TlsKdf {
+        prf: any_prf(given.prfMechanism)?,
+        label,
+        randoms: Randoms { client, server },
+        context,
+    })
 }
 
 /// Reads `CK_TLS_MAC_PARAMS`.
@@ -167,14 +112,8 @@ pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
 ///
 /// # Safety
 ///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn prf(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS_PRF_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let seed = unsafe { copy(In(given.pSeed, given.ulSeedLen), DATA) }?;
-    // SAFETY: the caller's promise.
-    let label = unsafe { copy(In(given.pLabel, given.ulLabelLen), DATA) }?;
+/// The length of the output is readable.
+pub(super) unsafe fn prf(given: CK_TLS_PRF_PARAMS, [seed, label]: Parts<2>) -> Result<Params> {
     if given.pulOutputLen.is_null() || given.pOutput.is_null() {
         return Err(Error::MechanismParamInvalid);
     }
@@ -186,15 +125,8 @@ pub(super) unsafe fn prf(parameter: &[u8]) -> Result<Params> {
     Ok(Params::TlsPrf { seed, label, len: len as usize })
 }
 
-/// # Safety
-///
-/// The random values are readable.
-unsafe fn randoms(given: &CK_SSL3_RANDOM_DATA) -> Result<Randoms> {
-    // SAFETY: the caller's promise.
-    let client = unsafe { copy(In(given.pClientRandom, given.ulClientRandomLen), DATA) }?;
-    // SAFETY: the caller's promise.
-    let server = unsafe { copy(In(given.pServerRandom, given.ulServerRandomLen), DATA) }?;
-    Ok(Randoms { client, server })
+fn randoms([client, server]: Parts<2>) -> Randoms {
+    Randoms { client, server }
 }
 
 /// Returns the hash of TLS 1.2, "or CKM_TLS_PRF to use with the TLS1.0 and 1.1 PRF construct".
