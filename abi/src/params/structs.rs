@@ -121,8 +121,8 @@ fn tries(value: Value) -> (Vec<CK_ULONG>, Vec<CK_ULONG>) {
     }
 }
 
-/// Tries the fields of the struct at `place`, one after the other. `call` reads the parameter, which
-/// is this struct or points to it. `long` has [`AAD`] bytes.
+/// Tries the fields of the struct at `place`, one by one. `call` reads the parameter, which is this
+/// struct or points to it. `long` has [`AAD`] bytes.
 ///
 /// # Safety
 ///
