@@ -34,7 +34,7 @@ const PACKAGES: [(&str, &[&str]); 22] = [
     ("tests/programs", &["driver/peers"]),
     (".", &["abi/names", "tests/child", "tests/programs", "tests/vectors"]),
     ("abi", &[".", "abi/names", "tests/child", "tests/programs"]),
-    ("agent/wire", &[]),
+    ("agent/wire", &["abi/names"]),
     ("agent/client", &["abi/names", "agent/wire"]),
     (
         "agent",

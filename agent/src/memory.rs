@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null_mut};
 use cryptoki_sys::*;
 use jeton_agent_wire::Malformed;
 use jeton_agent_wire::image::{Behind, Extent, Image, Item, Walk, extent, number};
-use jeton_agent_wire::layout::{Flow, Layout, Len, PASSWORD_LIMIT, Pointer, Target};
+use jeton_agent_wire::layout::{ATTRIBUTE_LEN, Flow, Layout, Len, PASSWORD_LIMIT, Pointer, Target};
 use serde_bytes::Bytes;
 
 use crate::budget::{Budget, Unserved};
@@ -97,7 +97,7 @@ impl<'a> Memory<'a> {
                 };
                 if let (Part::Written(room, Flow::Out), Target::Value(_)) = (&part, &pointer.target) {
                     // The room is shorter than an application with a very long buffer says.
-                    let field = std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen);
+                    let field = ATTRIBUTE_LEN;
                     if number(bytes, field) != CK_UNAVAILABLE_INFORMATION {
                         bytes[field..field + 8].copy_from_slice(&(room.len() as u64).to_ne_bytes());
                     }
@@ -149,7 +149,7 @@ impl<'a> Memory<'a> {
     /// for if it wrote none, because they did not fit.
     fn written_len(&self, pointer: &Pointer, bytes: &[u8], start: usize) -> usize {
         let len = match &pointer.target {
-            Target::Value(_) => number(bytes, std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen)),
+            Target::Value(_) => number(bytes, ATTRIBUTE_LEN),
             Target::Bytes { len: Len::Behind(index), .. } => {
                 self.parts.get(start + index).map_or(0, |part| number(part.bytes(), 0))
             }

@@ -14,7 +14,7 @@ use jeton_agent_wire::argument::{Content, Input};
 use jeton_agent_wire::image::{Image, Item};
 use jeton_agent_wire::layout::{MAX_ATTRIBUTES, MAX_ROOM};
 use jeton_agent_wire::{
-    self as protocol, Argument, Call, Function, MAX_FIRST, MAX_MESSAGE, Parameter, Reply, Request, mechanism,
+    self as protocol, Argument, Call, Function, MAX_FIRST, MAX_MESSAGE, Reply, Request, mechanism,
 };
 use serde_bytes::Bytes;
 
@@ -82,7 +82,7 @@ fn hostile_messages_end_their_connection_only() {
                 for (content, is_refused) in [
                     (Content::Unread(true, len as u64), false),
                     (Content::Unread(false, len as u64), false),
-                    (Content::Plain(Bytes::new(&bytes)), parameter != Parameter::Plain),
+                    (Content::Plain(Bytes::new(&bytes)), !parameter.is_plain(len as u64)),
                     (Content::Struct(len as u64, image()), parameter.layout(len as u64).is_none()),
                 ] {
                     // Each refusal ends a connection, so only some are tried.

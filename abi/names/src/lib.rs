@@ -1,6 +1,6 @@
 //! The numbers of PKCS#11 with their names: mechanisms, attributes, object classes, key types and
 //! return codes. The core, the client, the models and the fuzz targets use this list, so that each
-//! name exists once.
+//! name exists once. [`structs`] describes the C structs of the parameters.
 //!
 //! What both modules share is here too: the function lists, and the argument of `C_Initialize`.
 //!
@@ -12,7 +12,9 @@ mod function_lists;
 mod initialization;
 mod mechanism;
 mod object;
+pub mod parameter;
 mod return_code;
+pub mod structs;
 
 pub use attribute::AttributeType;
 pub use initialization::{Initialization, initialization};

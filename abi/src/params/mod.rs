@@ -14,6 +14,7 @@ use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, MacFunction, Mechanism, MechanismRow, Params, Shape};
 use jeton::secret::try_boxed;
+use jeton_names::structs::{self as table, Flow, Layout, Len, Target};
 use tracing::debug;
 
 use crate::input::In;
@@ -34,10 +35,6 @@ mod tls;
 pub(crate) mod wrap;
 
 pub(crate) use places::Places;
-
-/// Maximum length in bytes of a label, salt, shared information or other input of a key derivation.
-/// The specification has no limit. This one is larger than every derived key.
-const MAX_DATA: u64 = 1 << 16;
 
 /// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. In an Init function `NULL`
 /// ends the operation, so these functions check for `NULL` first.
@@ -137,9 +134,9 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::None => Ok(Params::None),
             // The parameter is optional: "If no parameter is supplied …".
             Shape::Eddsa | Shape::SignContext if parameter.is_empty() => Ok(Params::None),
-            Shape::Eddsa => sign::eddsa(parameter),
-            Shape::SignContext => sign::context(parameter),
-            Shape::HashSignContext => sign::hash_context(parameter),
+            Shape::Eddsa => whole(&table::EDDSA, parameter, sign::eddsa),
+            Shape::SignContext => whole(&table::SIGN_CONTEXT, parameter, sign::context),
+            Shape::HashSignContext => whole(&table::HASH_SIGN_CONTEXT, parameter, sign::hash_context),
             Shape::Length => sign::length(parameter),
             Shape::Gmac => sign::gmac(parameter),
             Shape::Pss => rsa::pss(parameter),
@@ -148,8 +145,8 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::Cipher(mode) => cipher::cipher(mode, parameter),
             Shape::Ecdh => derive::ecdh(parameter),
             Shape::Hkdf => derive::hkdf(parameter),
-            Shape::Data => derive::data(parameter),
-            Shape::CbcData => derive::cbc_data(parameter),
+            Shape::Data => whole(&table::STRING_DATA, parameter, derive::data),
+            Shape::CbcData => whole(&table::CBC_DATA, parameter, derive::cbc_data),
             Shape::Key => derive::key(parameter),
             Shape::Bit => derive::bit(parameter),
             Shape::Integer => derive::integer(parameter),
@@ -158,19 +155,21 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::Sp800_108(kdf) => sp800_108::params(kdf, parameter),
             Shape::Pbkdf2 => password::pbkdf2(parameter),
             Shape::Version => tls::version(parameter),
-            Shape::TlsMaster => tls::master(parameter),
-            Shape::Tls12Master => tls::master12(parameter),
-            Shape::Tls12ExtendedMaster => tls::extended_master(parameter),
-            Shape::TlsKeys => tls::keys(parameter),
-            Shape::Tls12Keys => tls::keys12(parameter, tls::Vectors::Derived),
-            Shape::Tls12SafeKeys => tls::keys12(parameter, tls::Vectors::Ignored),
-            Shape::TlsKdf => tls::kdf(parameter),
+            Shape::TlsMaster => whole(&table::TLS_MASTER, parameter, tls::master),
+            Shape::Tls12Master => whole(&table::TLS12_MASTER, parameter, tls::master12),
+            Shape::Tls12ExtendedMaster => {
+                whole(&table::TLS12_EXTENDED_MASTER, parameter, tls::extended_master)
+            }
+            Shape::TlsKeys => whole(&table::TLS_KEYS, parameter, tls::keys),
+            Shape::Tls12Keys => whole(&table::TLS12_KEYS, parameter, tls::keys12),
+            Shape::Tls12SafeKeys => whole(&table::TLS12_SAFE_KEYS, parameter, tls::safe_keys12),
+            Shape::TlsKdf => whole(&table::TLS_KDF, parameter, tls::kdf),
             Shape::TlsMac => tls::mac(parameter),
-            Shape::TlsPrf => tls::prf(parameter),
-            Shape::IkePrf => ike::ike_prf(parameter),
-            Shape::Ike1Prf => ike::ike1_prf(parameter),
-            Shape::Ike1Extended => ike::ike1_extended(parameter),
-            Shape::Ike2PrfPlus => ike::ike2_prf_plus(parameter),
+            Shape::TlsPrf => whole(&table::TLS_PRF, parameter, |given, parts| tls::prf(given, parts)),
+            Shape::IkePrf => whole(&table::IKE_PRF, parameter, ike::ike_prf),
+            Shape::Ike1Prf => whole(&table::IKE1_PRF, parameter, ike::ike1_prf),
+            Shape::Ike1Extended => whole(&table::IKE1_EXTENDED, parameter, ike::ike1_extended),
+            Shape::Ike2PrfPlus => whole(&table::IKE2_PRF_PLUS, parameter, ike::ike2_prf_plus),
         }
     }
 }
@@ -187,6 +186,40 @@ unsafe fn read<T: Copy>(parameter: &[u8]) -> Result<T> {
     // SAFETY: as long as a `T`. Any bytes are valid by the caller's promise. Alignment is not
     // needed.
     Ok(unsafe { parameter.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Copies of the bytes that a struct points to, in the order of its pointers.
+type Parts<const N: usize> = [Box<[u8]>; N];
+
+/// Reads a struct of the table, and copies the bytes whose length is a field of it.
+///
+/// # Safety
+///
+/// Any bytes are a valid `T`, whose layout this is. The memory that it points to is readable.
+unsafe fn whole<T: Copy, const N: usize>(
+    layout: &Layout,
+    parameter: &[u8],
+    parse: impl FnOnce(T, Parts<N>) -> Result<Params>,
+) -> Result<Params> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { read::<T>(parameter) }?;
+    let inputs = layout.pointers.iter().filter_map(|pointer| match pointer.target {
+        Target::Bytes { len: Len::Field(len), limit, flow: Flow::In } => Some((pointer.at, len, limit)),
+        _ => None,
+    });
+    let mut parts = std::array::from_fn(|_| Box::default());
+    for (part, (at, len, limit)) in parts.iter_mut().zip(inputs) {
+        // SAFETY: a pointer and a length inside the struct, by its layout. The rest is the caller's
+        // promise.
+        *part = unsafe {
+            let (pointer, len) = (parameter.as_ptr().add(at), parameter.as_ptr().add(len));
+            copy(
+                In(pointer.cast::<*const u8>().read_unaligned(), len.cast::<CK_ULONG>().read_unaligned()),
+                limit,
+            )
+        }?;
+    }
+    parse(given, parts)
 }
 
 /// Copies the data that a parameter struct points to, of at most `limit` bytes.
@@ -290,23 +323,10 @@ mod testing {
     pub(super) fn with<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
         invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
     }
-
-    /// Checks that the struct of a mechanism is read at an odd address. Checks that the struct is
-    /// refused if it is `NULL`, empty, too short, too long, or has the maximum length.
-    pub(super) fn wants<T: Copy>(mechanism: CK_MECHANISM_TYPE, good: &T) {
-        let len = size_of::<T>();
-        let mut memory = vec![0; len + 2];
-        let place = memory.as_mut_ptr().wrapping_add(1);
-        // SAFETY: the memory has one more byte before and after it.
-        unsafe { place.cast::<T>().write_unaligned(*good) };
-        assert!(invoke(mechanism, place, len).is_ok_and(|params| params != Params::None));
-        for wrong in [0, 1, len - 1, len + 1, usize::MAX] {
-            assert_eq!(invoke(mechanism, place, wrong).err(), INVALID, "{wrong} bytes");
-        }
-        assert_eq!(invoke(mechanism, std::ptr::null(), len).err(), INVALID);
-        assert_eq!(invoke(mechanism, std::ptr::null(), 0).err(), INVALID);
-    }
 }
+
+#[cfg(test)]
+mod structs;
 
 #[cfg(test)]
 mod tests {

@@ -4,13 +4,11 @@ use cryptoki_sys::*;
 use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
+use jeton_names::structs::{DATA, PSS_SALT};
 
-use super::{MAX_DATA, copy, hash, named, read};
+use super::{copy, hash, named, read};
 use crate::input::In;
 use crate::number::wide;
-
-/// Maximum length of a salt in bytes: the length of a modulus of 8192 bits.
-const MAX_SALT: u64 = 8192 / 8;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").
 const MASKS: [(CK_RSA_PKCS_MGF_TYPE, Hash); 9] = [
@@ -31,7 +29,7 @@ pub(super) fn pss(parameter: &[u8]) -> Result<Params> {
     let given: CK_RSA_PKCS_PSS_PARAMS = unsafe { read(parameter) }?;
     let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
     let salt_len = wide(given.sLen);
-    if salt_len > MAX_SALT {
+    if salt_len > PSS_SALT {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::Pss { hash, mgf, salt_len: salt_len as usize })
@@ -78,7 +76,7 @@ struct Padding {
 unsafe fn padding(given: &CK_RSA_PKCS_OAEP_PARAMS) -> Result<Padding> {
     let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
     // PKCS#11 3.2, "PKCS #1 RSA OAEP mechanism parameters": with source 0 the label is empty.
-    let limit = named(&[(CKZ_DATA_SPECIFIED, MAX_DATA), (0, 0)], given.source)?;
+    let limit = named(&[(CKZ_DATA_SPECIFIED, DATA), (0, 0)], given.source)?;
     // SAFETY: the caller's promise.
     let label = unsafe { copy(In(given.pSourceData.cast(), given.ulSourceDataLen), limit) }?;
     Ok(Padding { hash, mgf, label })
@@ -86,9 +84,9 @@ unsafe fn padding(given: &CK_RSA_PKCS_OAEP_PARAMS) -> Result<Padding> {
 
 #[cfg(test)]
 mod tests {
-    use std::ptr::{from_ref, null_mut};
+    use std::ptr::from_ref;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, length, wants, with};
+    use super::super::testing::{BYTES, INVALID, length, with};
     use super::*;
 
     fn pss_of(hash: CK_MECHANISM_TYPE, mgf: CK_RSA_PKCS_MGF_TYPE, salt: CK_ULONG) -> CK_RSA_PKCS_PSS_PARAMS {
@@ -111,18 +109,13 @@ mod tests {
 
     #[test]
     fn pss_has_a_hash_a_mask_function_and_a_salt() {
-        wants(CKM_RSA_PKCS_PSS, &pss_of(CKM_SHA256, CKG_MGF1_SHA384, 32));
         let of = |hash, mgf, salt| with(CKM_RSA_PKCS_PSS, &pss_of(hash, mgf, salt));
         let params = of(CKM_SHA256, CKG_MGF1_SHA384, 32);
         assert!(params == Ok(Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha384, salt_len: 32 }));
-        assert_eq!(of(CKM_ECDSA, CKG_MGF1_SHA256, 32).err(), INVALID);
-        assert_eq!(of(CKM_SHA256, 0, 32).err(), INVALID);
-        assert_eq!(of(CKM_SHA256, CKG_MGF1_SHA256, HUGE).err(), INVALID);
     }
 
     #[test]
     fn oaep_has_hashes_and_a_label() {
-        wants(CKM_RSA_PKCS_OAEP, &oaep_of(CKZ_DATA_SPECIFIED, 5));
         let of = |params| with(CKM_RSA_PKCS_OAEP, &params);
         let (hash, mgf) = (Hash::Sha256, Hash::Sha3_256);
         for len in [0, 5] {
@@ -131,16 +124,7 @@ mod tests {
             assert!(params == Ok(Params::Oaep { hash, mgf, label }));
         }
         assert!(of(oaep_of(0, 0)) == Ok(Params::Oaep { hash, mgf, label: [].into() }));
-        let good = oaep_of(CKZ_DATA_SPECIFIED, 5);
-        for wrong in [
-            oaep_of(0, 1),
-            oaep_of(2, 0),
-            oaep_of(CKZ_DATA_SPECIFIED, HUGE),
-            oaep_of(CKZ_DATA_SPECIFIED, MAX_DATA as CK_ULONG + 1),
-            CK_RSA_PKCS_OAEP_PARAMS { pSourceData: null_mut(), ..good },
-            CK_RSA_PKCS_OAEP_PARAMS { hashAlg: CKM_RSA_PKCS, ..good },
-            CK_RSA_PKCS_OAEP_PARAMS { mgf: 10, ..good },
-        ] {
+        for wrong in [oaep_of(0, 1), oaep_of(2, 0)] {
             assert_eq!(of(wrong).err(), INVALID);
         }
     }
@@ -148,28 +132,9 @@ mod tests {
     #[test]
     fn rsa_aes_key_wrap_has_a_key_size_and_oaep_parameters() {
         let oaep = oaep_of(CKZ_DATA_SPECIFIED, 5);
-        wants(CKM_RSA_AES_KEY_WRAP, &wrap_of(256, &oaep));
         let of = |params| with(CKM_RSA_AES_KEY_WRAP, &params);
         let (hash, mgf, label) = (Hash::Sha256, Hash::Sha3_256, BYTES[..5].into());
         assert!(of(wrap_of(192, &oaep)) == Ok(Params::RsaAesWrap { aes_bits: 192, hash, mgf, label }));
-        for wrong in [
-            wrap_of(0, &oaep),
-            wrap_of(255, &oaep),
-            wrap_of(HUGE, &oaep),
-            wrap_of(256, &oaep_of(2, 0)),
-            CK_RSA_AES_KEY_WRAP_PARAMS { ulAESKeyBits: 256, pOAEPParams: null_mut() },
-        ] {
-            assert_eq!(of(wrong).err(), INVALID);
-        }
-    }
-
-    #[test]
-    fn oaep_inside_a_struct_may_be_unaligned() {
-        let mut memory = [0_u8; size_of::<CK_RSA_PKCS_OAEP_PARAMS>() + 1];
-        let place = memory.as_mut_ptr().wrapping_add(1).cast::<CK_RSA_PKCS_OAEP_PARAMS>();
-        // SAFETY: `place` lies inside `memory`.
-        unsafe { place.write_unaligned(oaep_of(CKZ_DATA_SPECIFIED, 5)) };
-        let given = CK_RSA_AES_KEY_WRAP_PARAMS { ulAESKeyBits: 128, pOAEPParams: place };
-        assert!(with(CKM_RSA_AES_KEY_WRAP, &given).is_ok());
+        assert_eq!(of(wrap_of(256, &oaep_of(2, 0))).err(), INVALID);
     }
 }

@@ -4,16 +4,11 @@ use cryptoki_sys::*;
 use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
+use jeton_names::structs::MAC;
 
-use super::{boolean, copy, hash, named, read};
-use crate::input::In;
+use super::{Parts, boolean, hash, named, read};
 use crate::number::wide;
 
-/// Maximum length in bytes of a context of EdDSA (RFC 8032, 5.1), ML-DSA (FIPS 204, 5.2) and
-/// SLH-DSA (FIPS 205, 10.2).
-const MAX_CONTEXT: u64 = 255;
-/// Maximum length of a truncated MAC in bytes.
-const MAX_MAC: u64 = Hash::MAX_LEN as u64;
 /// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
 const MAX_GMAC_IV: usize = 256;
 
@@ -28,53 +23,24 @@ const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
     [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];
 
 /// Reads `CK_EDDSA_PARAMS`.
-///
-/// # Safety
-///
-/// The context that the struct points to is readable.
-pub(super) unsafe fn eddsa(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the struct has only integers and a pointer.
-    let given: CK_EDDSA_PARAMS = unsafe { read(parameter) }?;
+pub(super) fn eddsa(given: CK_EDDSA_PARAMS, [context]: Parts<1>) -> Result<Params> {
     let prehash = boolean(given.phFlag)?;
-    // SAFETY: the caller's promise.
-    let context = unsafe { copy(In(given.pContextData, given.ulContextDataLen), MAX_CONTEXT) }?;
     Ok(Params::Eddsa { prehash, context })
 }
 
 /// Reads `CK_SIGN_ADDITIONAL_CONTEXT`.
-///
-/// # Safety
-///
-/// The context that the struct points to is readable.
-pub(super) unsafe fn context(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the struct has only integers and a pointer.
-    let given: CK_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
-    let context = In(given.pContext, given.ulContextLen);
-    // SAFETY: the caller's promise.
-    unsafe { sign_context(given.hedgeVariant, context, None) }
+pub(super) fn context(given: CK_SIGN_ADDITIONAL_CONTEXT, [context]: Parts<1>) -> Result<Params> {
+    sign_context(given.hedgeVariant, context, None)
 }
 
 /// Reads `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
-///
-/// # Safety
-///
-/// The context that the struct points to is readable.
-pub(super) unsafe fn hash_context(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the struct has only integers and a pointer.
-    let given: CK_HASH_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
+pub(super) fn hash_context(given: CK_HASH_SIGN_ADDITIONAL_CONTEXT, [context]: Parts<1>) -> Result<Params> {
     let hash = hash(given.hash).or_else(|_| named(&SHAKES, given.hash))?;
-    let context = In(given.pContext, given.ulContextLen);
-    // SAFETY: the caller's promise.
-    unsafe { sign_context(given.hedgeVariant, context, Some(hash)) }
+    sign_context(given.hedgeVariant, context, Some(hash))
 }
 
-/// # Safety
-///
-/// The context is readable.
-unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) -> Result<Params> {
+fn sign_context(hedge: CK_HEDGE_TYPE, context: Box<[u8]>, hash: Option<Hash>) -> Result<Params> {
     let deterministic = named(&DETERMINISTIC, hedge)?;
-    // SAFETY: the caller's promise.
-    let context = unsafe { copy(context, MAX_CONTEXT) }?;
     Ok(Params::SignContext { deterministic, context, hash })
 }
 
@@ -82,7 +48,7 @@ unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) ->
 pub(super) fn length(parameter: &[u8]) -> Result<Params> {
     // SAFETY: the parameter is an integer.
     let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
-    if !(1..=MAX_MAC).contains(&given) {
+    if !(1..=MAC).contains(&given) {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::Length(given as usize))
@@ -100,7 +66,7 @@ pub(super) fn gmac(parameter: &[u8]) -> Result<Params> {
 mod tests {
     use std::ptr::null;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, invoke, wants, with};
+    use super::super::testing::{BYTES, INVALID, invoke, with};
     use super::*;
 
     fn eddsa_of(phFlag: CK_BBOOL, context: *const u8, len: CK_ULONG) -> Result<Params> {
@@ -127,9 +93,6 @@ mod tests {
         let params = eddsa_of(CK_TRUE, BYTES.as_ptr(), 255);
         assert!(params == Ok(Params::Eddsa { prehash: true, context: BYTES[..255].into() }));
         assert!(eddsa_of(CK_FALSE, null(), 0) == Ok(Params::Eddsa { prehash: false, context: [].into() }));
-        assert_eq!(eddsa_of(2, null(), 0).err(), INVALID);
-        assert_eq!(eddsa_of(CK_FALSE, null(), 1).err(), INVALID);
-        assert_eq!(eddsa_of(CK_FALSE, BYTES.as_ptr(), 256).err(), INVALID);
     }
 
     #[test]
@@ -140,16 +103,11 @@ mod tests {
             let context = BYTES[..3].into();
             assert!(params == Ok(Params::SignContext { deterministic, context, hash: None }));
         }
-        assert_eq!(ml_dsa_of(3, null(), 0).err(), INVALID);
-        assert_eq!(ml_dsa_of(CKH_HEDGE_REQUIRED, null(), 1).err(), INVALID);
-        assert_eq!(ml_dsa_of(CKH_HEDGE_REQUIRED, BYTES.as_ptr(), 256).err(), INVALID);
-        assert_eq!(ml_dsa_of(CKH_HEDGE_REQUIRED, BYTES.as_ptr(), HUGE).err(), INVALID);
     }
 
     #[test]
     fn a_context_with_a_hash_is_read() {
         for id in [CKM_HASH_ML_DSA, CKM_HASH_SLH_DSA] {
-            wants(id, &hash_context_of(CKM_SHA256, 3));
             for (number, hash) in [
                 (CKM_SHA512, Hash::Sha512),
                 (CKM_SHA3_256, Hash::Sha3_256),
@@ -160,20 +118,13 @@ mod tests {
                 let params = with(id, &hash_context_of(number, 3));
                 assert!(params == Ok(Params::SignContext { deterministic: true, context, hash }));
             }
-            assert_eq!(with(id, &hash_context_of(CKM_ECDSA, 3)).err(), INVALID);
-            assert_eq!(with(id, &hash_context_of(CKM_SHA256, 256)).err(), INVALID);
-            assert_eq!(with(id, &hash_context_of(CKM_SHA256, HUGE)).err(), INVALID);
         }
     }
 
     #[test]
     fn a_mac_is_truncated_to_a_length() {
-        wants(CKM_SHA256_HMAC_GENERAL, &(16 as CK_MAC_GENERAL_PARAMS));
         let cut = |len: CK_MAC_GENERAL_PARAMS| with(CKM_AES_CMAC_GENERAL, &len);
         assert!(cut(8) == Ok(Params::Length(8)));
-        for wrong in [0, 65, HUGE] {
-            assert_eq!(cut(wrong).err(), INVALID);
-        }
     }
 
     #[test]

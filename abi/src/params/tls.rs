@@ -5,13 +5,11 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
+use jeton_names::structs::{DATA, TLS_BITS};
 
-use super::{MAX_DATA, boolean, copy, hash, read};
-use crate::input::In;
+use super::{Parts, boolean, hash, read};
 use crate::number::wide;
 
-/// Maximum length in bits of a key, MAC key or initialisation vector of a connection.
-const MAX_BITS: u64 = 4096;
 /// The length in bytes of `verify_data` in TLS 1.0 and 1.1, and the minimum length in TLS 1.2.
 const VERIFY_DATA: u64 = 12;
 /// Maximum length in bytes of `verify_data` in TLS 1.2. The limit is this token's own.
@@ -25,41 +23,23 @@ pub(super) fn version(parameter: &[u8]) -> Result<Params> {
 }
 
 /// Reads `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn master(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_SSL3_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(&given.RandomInfo) }?;
-    Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms })
+pub(super) fn master(_: CK_SSL3_MASTER_KEY_DERIVE_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms: self::randoms(randoms) })
 }
 
 /// Reads `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn master12(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS12_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(&given.RandomInfo) }?;
-    Ok(Params::TlsMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), randoms })
+pub(super) fn master12(given: CK_TLS12_MASTER_KEY_DERIVE_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    Ok(Params::TlsMaster {
+        prf: TlsPrf::Hash(hash(given.prfHashMechanism)?),
+        randoms: self::randoms(randoms),
+    })
 }
 
 /// Reads `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn extended_master(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let session_hash = unsafe { copy(In(given.pSessionHash, given.ulSessionHashLen), MAX_DATA) }?;
+pub(super) fn extended_master(
+    given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS,
+    [session_hash]: Parts<1>,
+) -> Result<Params> {
     if session_hash.is_empty() {
         return Err(Error::MechanismParamInvalid);
     }
@@ -67,84 +47,48 @@ pub(super) unsafe fn extended_master(parameter: &[u8]) -> Result<Params> {
 }
 
 /// Reads `CK_SSL3_KEY_MAT_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn keys(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_SSL3_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
+pub(super) fn keys(given: CK_SSL3_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
     let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, given.ulIVSizeInBits];
-    // SAFETY: the caller's promise.
-    unsafe { key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, &given.RandomInfo) }
-}
-
-/// Whether a mechanism derives initialisation vectors.
-pub(super) enum Vectors {
-    Derived,
-    /// "the ulIvSizeInBits field is ignored and treated as 0"
-    Ignored,
+    key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, randoms)
 }
 
 /// Reads `CK_TLS12_KEY_MAT_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn keys12(parameter: &[u8], vectors: Vectors) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS12_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
-    let iv_bits = match vectors {
-        Vectors::Derived => given.ulIVSizeInBits,
-        Vectors::Ignored => 0,
-    };
-    let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, iv_bits];
-    let prf = TlsPrf::Hash(hash(given.prfHashMechanism)?);
-    // SAFETY: the caller's promise.
-    unsafe { key_material(prf, bits, given.bIsExport, &given.RandomInfo) }
+pub(super) fn keys12(given: CK_TLS12_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, given.ulIVSizeInBits];
+    key_material(TlsPrf::Hash(hash(given.prfHashMechanism)?), bits, given.bIsExport, randoms)
 }
 
-/// # Safety
-///
-/// The random values are readable.
-unsafe fn key_material(
-    prf: TlsPrf,
-    bits: [CK_ULONG; 3],
-    export: CK_BBOOL,
-    given: &CK_SSL3_RANDOM_DATA,
-) -> Result<Params> {
+/// Reads the same struct for keys without initialisation vectors: "the ulIvSizeInBits field is
+/// ignored and treated as 0".
+pub(super) fn safe_keys12(given: CK_TLS12_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
+    keys12(CK_TLS12_KEY_MAT_PARAMS { ulIVSizeInBits: 0, ..given }, randoms)
+}
+
+fn key_material(prf: TlsPrf, bits: [CK_ULONG; 3], export: CK_BBOOL, randoms: Parts<2>) -> Result<Params> {
     // Export keys are refused. Of these versions only TLS 1.0 has export ciphers. They are
     // obsolete, and RFC 8996 deprecates TLS 1.0.
     if boolean(export)? {
         return Err(Error::MechanismParamInvalid);
     }
     let [mac_len, key_len, iv_len] = bits.map(|bits| {
-        let fits = wide(bits) <= MAX_BITS && wide(bits).is_multiple_of(8);
+        let fits = wide(bits) <= TLS_BITS && wide(bits).is_multiple_of(8);
         if fits { Ok((wide(bits) / 8) as usize) } else { Err(Error::MechanismParamInvalid) }
     });
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(given) }?;
+    let randoms = self::randoms(randoms);
     Ok(Params::TlsKeys { prf, randoms, mac_len: mac_len?, key_len: key_len?, iv_len: iv_len? })
 }
 
 /// Reads `CK_TLS_KDF_PARAMS`.
-///
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn kdf(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS_KDF_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let label = unsafe { copy(In(given.pLabel, given.ulLabelLength), MAX_DATA) }?;
-    // SAFETY: the caller's promise.
-    let randoms = unsafe { randoms(&given.RandomInfo) }?;
+pub(super) fn kdf(given: CK_TLS_KDF_PARAMS, parts: Parts<4>) -> Result<Params> {
+    let [label, client, server, context] = parts;
     // RFC 5705, 4: the context follows its length in two bytes, also if it is empty.
-    let limit = u64::from(u16::MAX);
-    // SAFETY: the caller's promise.
-    let context = unsafe { copy(In(given.pContextData, given.ulContextDataLength), limit) }?;
     let context = (!given.pContextData.is_null()).then_some(context);
-    Ok(Params::TlsKdf { prf: any_prf(given.prfMechanism)?, label, randoms, context })
+    Ok(Params::TlsKdf {
+        prf: any_prf(given.prfMechanism)?,
+        label,
+        randoms: Randoms { client, server },
+        context,
+    })
 }
 
 /// Reads `CK_TLS_MAC_PARAMS`.
@@ -168,34 +112,21 @@ pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
 ///
 /// # Safety
 ///
-/// The memory that the struct points to is readable.
-pub(super) unsafe fn prf(parameter: &[u8]) -> Result<Params> {
-    // SAFETY: integers and pointers.
-    let given: CK_TLS_PRF_PARAMS = unsafe { read(parameter) }?;
-    // SAFETY: the caller's promise.
-    let seed = unsafe { copy(In(given.pSeed, given.ulSeedLen), MAX_DATA) }?;
-    // SAFETY: the caller's promise.
-    let label = unsafe { copy(In(given.pLabel, given.ulLabelLen), MAX_DATA) }?;
+/// The length of the output is readable.
+pub(super) unsafe fn prf(given: CK_TLS_PRF_PARAMS, [seed, label]: Parts<2>) -> Result<Params> {
     if given.pulOutputLen.is_null() || given.pOutput.is_null() {
         return Err(Error::MechanismParamInvalid);
     }
     // SAFETY: not null. Readable by the caller's promise.
     let len = wide(unsafe { given.pulOutputLen.read_unaligned() });
-    if !(1..=MAX_DATA).contains(&len) {
+    if !(1..=DATA).contains(&len) {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::TlsPrf { seed, label, len: len as usize })
 }
 
-/// # Safety
-///
-/// The random values are readable.
-unsafe fn randoms(given: &CK_SSL3_RANDOM_DATA) -> Result<Randoms> {
-    // SAFETY: the caller's promise.
-    let client = unsafe { copy(In(given.pClientRandom, given.ulClientRandomLen), MAX_DATA) }?;
-    // SAFETY: the caller's promise.
-    let server = unsafe { copy(In(given.pServerRandom, given.ulServerRandomLen), MAX_DATA) }?;
-    Ok(Randoms { client, server })
+fn randoms([client, server]: Parts<2>) -> Randoms {
+    Randoms { client, server }
 }
 
 /// Returns the hash of TLS 1.2, "or CKM_TLS_PRF to use with the TLS1.0 and 1.1 PRF construct".
@@ -209,7 +140,7 @@ mod tests {
 
     use jeton::backend::Hash;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
+    use super::super::testing::{BYTES, HUGE, INVALID, with};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
@@ -220,13 +151,6 @@ mod tests {
         pServerRandom: SOME,
         ulServerRandomLen: 28,
     };
-    const WRONG_RANDOMS: [CK_SSL3_RANDOM_DATA; 4] = [
-        CK_SSL3_RANDOM_DATA { pClientRandom: null_mut(), ..RANDOMS },
-        CK_SSL3_RANDOM_DATA { pServerRandom: null_mut(), ..RANDOMS },
-        CK_SSL3_RANDOM_DATA { ulClientRandomLen: HUGE, ..RANDOMS },
-        CK_SSL3_RANDOM_DATA { ulServerRandomLen: HUGE, ..RANDOMS },
-    ];
-
     fn expected() -> Randoms {
         Randoms { client: [7; 32].into(), server: [7; 28].into() }
     }
@@ -236,22 +160,12 @@ mod tests {
         let pVersion = null_mut();
         for id in [CKM_TLS_MASTER_KEY_DERIVE, CKM_TLS_MASTER_KEY_DERIVE_DH] {
             let good = CK_SSL3_MASTER_KEY_DERIVE_PARAMS { RandomInfo: RANDOMS, pVersion };
-            wants(id, &good);
             assert!(with(id, &good) == Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms: expected() }));
-            for RandomInfo in WRONG_RANDOMS {
-                let wrong = CK_SSL3_MASTER_KEY_DERIVE_PARAMS { RandomInfo, ..good };
-                assert_eq!(with(id, &wrong).err(), INVALID);
-            }
         }
         for id in [CKM_TLS12_MASTER_KEY_DERIVE, CKM_TLS12_MASTER_KEY_DERIVE_DH] {
             let prfHashMechanism = CKM_SHA256;
             let good = CK_TLS12_MASTER_KEY_DERIVE_PARAMS { RandomInfo: RANDOMS, pVersion, prfHashMechanism };
-            wants(id, &good);
             assert!(with(id, &good) == Ok(Params::TlsMaster { prf: SHA256, randoms: expected() }));
-            for prfHashMechanism in [CKM_TLS_PRF, CKM_SHA256_HMAC, CKM_MD5, HUGE] {
-                let wrong = CK_TLS12_MASTER_KEY_DERIVE_PARAMS { prfHashMechanism, ..good };
-                assert_eq!(with(id, &wrong).err(), INVALID);
-            }
         }
         for id in [CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE, CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE_DH] {
             let good = CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS {
@@ -260,17 +174,10 @@ mod tests {
                 ulSessionHashLen: 32,
                 pVersion,
             };
-            wants(id, &good);
             let session_hash = [7; 32].into();
             assert!(with(id, &good) == Ok(Params::TlsExtendedMaster { prf: SHA256, session_hash }));
-            for wrong in [
-                CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS { pSessionHash: null_mut(), ..good },
-                CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS { ulSessionHashLen: 0, ..good },
-                CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS { ulSessionHashLen: HUGE, ..good },
-                CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS { prfHashMechanism: CKM_TLS_PRF, ..good },
-            ] {
-                assert_eq!(with(id, &wrong).err(), INVALID);
-            }
+            let empty = CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS { ulSessionHashLen: 0, ..good };
+            assert_eq!(with(id, &empty).err(), INVALID);
         }
     }
 
@@ -295,33 +202,16 @@ mod tests {
         };
         let read =
             |prf, iv_len| Ok(Params::TlsKeys { prf, randoms: expected(), mac_len: 32, key_len: 16, iv_len });
-        wants(CKM_TLS_KEY_AND_MAC_DERIVE, &old);
         assert!(with(CKM_TLS_KEY_AND_MAC_DERIVE, &old) == read(TlsPrf::Md5Sha1, 12));
         let (whole, safe) = (CKM_TLS12_KEY_AND_MAC_DERIVE, CKM_TLS12_KEY_SAFE_DERIVE);
-        wants(whole, &good);
-        wants(safe, &good);
         assert!(with(whole, &good) == read(SHA256, 12));
         assert!(with(safe, &good) == read(SHA256, 0));
-        for bits in [7, MAX_BITS as CK_ULONG + 8, HUGE, HUGE - 7] {
-            let ivs = CK_TLS12_KEY_MAT_PARAMS { ulIVSizeInBits: bits, ..good };
-            assert_eq!(with(whole, &ivs).err(), INVALID);
-            assert!(with(safe, &ivs) == read(SHA256, 0));
-            for wrong in [
-                CK_TLS12_KEY_MAT_PARAMS { ulMacSizeInBits: bits, ..good },
-                CK_TLS12_KEY_MAT_PARAMS { ulKeySizeInBits: bits, ..good },
-            ] {
-                assert_eq!(with(whole, &wrong).err(), INVALID);
-                assert_eq!(with(safe, &wrong).err(), INVALID);
-            }
+        for ulIVSizeInBits in [7, HUGE] {
+            let ignored = CK_TLS12_KEY_MAT_PARAMS { ulIVSizeInBits, ..good };
+            assert!(with(safe, &ignored) == read(SHA256, 0));
         }
-        for wrong in [
-            CK_TLS12_KEY_MAT_PARAMS { bIsExport: CK_TRUE, ..good },
-            CK_TLS12_KEY_MAT_PARAMS { bIsExport: 2, ..good },
-            CK_TLS12_KEY_MAT_PARAMS { prfHashMechanism: CKM_TLS_PRF, ..good },
-            CK_TLS12_KEY_MAT_PARAMS { RandomInfo: WRONG_RANDOMS[0], ..good },
-        ] {
-            assert_eq!(with(whole, &wrong).err(), INVALID);
-        }
+        let export = CK_TLS12_KEY_MAT_PARAMS { bIsExport: CK_TRUE, ..good };
+        assert_eq!(with(whole, &export).err(), INVALID);
     }
 
     #[test]
@@ -337,20 +227,9 @@ mod tests {
         let read =
             |prf, context| Ok(Params::TlsKdf { prf, label: [7; 5].into(), randoms: expected(), context });
         for id in [CKM_TLS_KDF, CKM_TLS12_KDF] {
-            wants(id, &good);
             assert!(with(id, &good) == read(SHA256, None));
             let empty = CK_TLS_KDF_PARAMS { pContextData: SOME, prfMechanism: CKM_TLS_PRF, ..good };
             assert!(with(id, &empty) == read(TlsPrf::Md5Sha1, Some([].into())));
-            for wrong in [
-                CK_TLS_KDF_PARAMS { prfMechanism: CKM_SHA256_HMAC, ..good },
-                CK_TLS_KDF_PARAMS { pLabel: null_mut(), ..good },
-                CK_TLS_KDF_PARAMS { ulLabelLength: HUGE, ..good },
-                CK_TLS_KDF_PARAMS { ulContextDataLength: 1, ..good },
-                CK_TLS_KDF_PARAMS { pContextData: SOME, ulContextDataLength: 1 << 16, ..good },
-                CK_TLS_KDF_PARAMS { RandomInfo: WRONG_RANDOMS[1], ..good },
-            ] {
-                assert_eq!(with(id, &wrong).err(), INVALID);
-            }
         }
     }
 
@@ -362,7 +241,6 @@ mod tests {
             ulServerOrClient,
         };
         for id in [CKM_TLS_MAC, CKM_TLS12_MAC] {
-            wants(id, &of(CKM_SHA256, 12, 1));
             assert!(
                 with(id, &of(CKM_SHA256, 20, 1)) == Ok(Params::TlsMac { prf: SHA256, len: 20, server: true })
             );
@@ -370,24 +248,13 @@ mod tests {
                 with(id, &of(CKM_TLS_PRF, 12, 2))
                     == Ok(Params::TlsMac { prf: TlsPrf::Md5Sha1, len: 12, server: false })
             );
-            for wrong in [
-                of(CKM_SHA256, 11, 1),
-                of(CKM_SHA256, 257, 1),
-                of(CKM_SHA256, HUGE, 1),
-                of(CKM_SHA256, 12, 0),
-                of(CKM_SHA256, 12, 3),
-                of(CKM_TLS_PRF, 13, 1),
-                of(CKM_SHA256_HMAC, 12, 1),
-            ] {
-                assert_eq!(with(id, &wrong).err(), INVALID);
-            }
+            assert_eq!(with(id, &of(CKM_TLS_PRF, 13, 1)).err(), INVALID);
         }
     }
 
     #[test]
     fn a_version_and_the_parameter_of_the_prf_are_read() {
         for id in [CKM_SSL3_PRE_MASTER_KEY_GEN, CKM_TLS_PRE_MASTER_KEY_GEN] {
-            wants(id, &CK_VERSION { major: 3, minor: 1 });
             assert!(with(id, &CK_VERSION { major: 3, minor: 1 }) == Ok(Params::Version([3, 1])));
         }
         let (mut out, mut len) = ([0_u8; 8], 8);
@@ -399,10 +266,9 @@ mod tests {
             pOutput: out.as_mut_ptr(),
             pulOutputLen: &raw mut len,
         };
-        wants(CKM_TLS_PRF, &good);
         let (seed, label) = ([7; 2].into(), [7; 3].into());
         assert!(with(CKM_TLS_PRF, &good) == Ok(Params::TlsPrf { seed, label, len: 8 }));
-        let mut lens = [0, MAX_DATA as CK_ULONG + 1, HUGE];
+        let mut lens = [0, DATA as CK_ULONG + 1, HUGE];
         for len in &mut lens {
             let wrong = CK_TLS_PRF_PARAMS { pulOutputLen: len, ..good };
             assert_eq!(with(CKM_TLS_PRF, &wrong).err(), INVALID);
@@ -410,10 +276,6 @@ mod tests {
         for wrong in [
             CK_TLS_PRF_PARAMS { pOutput: null_mut(), ..good },
             CK_TLS_PRF_PARAMS { pulOutputLen: null_mut(), ..good },
-            CK_TLS_PRF_PARAMS { pSeed: null_mut(), ..good },
-            CK_TLS_PRF_PARAMS { pLabel: null_mut(), ..good },
-            CK_TLS_PRF_PARAMS { ulSeedLen: HUGE, ..good },
-            CK_TLS_PRF_PARAMS { ulLabelLen: HUGE, ..good },
         ] {
             assert_eq!(with(CKM_TLS_PRF, &wrong).err(), INVALID);
         }

@@ -5,15 +5,14 @@
 use std::borrow::Cow;
 use std::ptr::slice_from_raw_parts;
 
-use cryptoki_sys::{CK_ATTRIBUTE, CK_RV, CK_UNAVAILABLE_INFORMATION, CKR_OK};
+use cryptoki_sys::{CK_RV, CK_UNAVAILABLE_INFORMATION, CKR_OK};
 use jeton_agent_wire::image::{Behind, Extent, Image, Item, Walk, extent, number};
-use jeton_agent_wire::layout::{ATTRIBUTE_READ, Flow, Layout, Len, PASSWORD_LIMIT, Pointer, Target};
+use jeton_agent_wire::layout::{
+    ATTRIBUTE_LEN, ATTRIBUTE_READ, ATTRIBUTE_TYPE, ATTRIBUTE_VALUE, Flow, Layout, Len, PASSWORD_LIMIT,
+    Pointer, Target,
+};
 use jeton_agent_wire::{Malformed, Unfit};
 use serde_bytes::Bytes;
-
-const TYPE: usize = std::mem::offset_of!(CK_ATTRIBUTE, type_);
-const LENGTH: usize = std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen);
-const VALUE: usize = std::mem::offset_of!(CK_ATTRIBUTE, pValue);
 
 /// Copies structs of the application. Fails if there is no memory for the copy.
 ///
@@ -188,15 +187,20 @@ unsafe fn restore_at(
             let written = results.next(*len)?;
             let is_attribute = std::ptr::eq(layout, &ATTRIBUTE_READ);
             // Only attributes in an attribute get a type.
-            if is_attribute && *at == TYPE && owner.is_empty() && written != &bytes[TYPE..TYPE + 8] {
+            if is_attribute
+                && *at == ATTRIBUTE_TYPE
+                && owner.is_empty()
+                && written != &bytes[ATTRIBUTE_TYPE..ATTRIBUTE_TYPE + 8]
+            {
                 return Err(Malformed);
             }
-            if is_attribute && *at == LENGTH {
+            if is_attribute && *at == ATTRIBUTE_LEN {
                 // The application reads as many bytes as its buffer is said to have.
                 // SAFETY: a field of the struct.
-                let is_query = unsafe { place.add(VALUE).cast::<*const u8>().read_unaligned() }.is_null();
+                let is_query =
+                    unsafe { place.add(ATTRIBUTE_VALUE).cast::<*const u8>().read_unaligned() }.is_null();
                 let len = number(written, 0);
-                if !is_query && len > number(bytes, LENGTH) && len != CK_UNAVAILABLE_INFORMATION {
+                if !is_query && len > number(bytes, ATTRIBUTE_LEN) && len != CK_UNAVAILABLE_INFORMATION {
                     return Err(Malformed);
                 }
             }

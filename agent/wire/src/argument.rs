@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 
 use crate::image::Image;
-use crate::layout::{MAX_PLAIN, Parameter};
 
 /// An argument of a call as it travels.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,11 +49,4 @@ pub enum Content<'a> {
     Plain(#[serde(borrow)] &'a Bytes),
     /// A struct with pointers, of this number of bytes.
     Struct(u64, #[serde(borrow)] Image<'a>),
-}
-
-impl Parameter {
-    /// Returns whether a parameter of this length has no pointer.
-    pub fn is_plain(self, len: u64) -> bool {
-        self == Self::Plain && len <= MAX_PLAIN
-    }
 }

@@ -137,13 +137,12 @@ pub fn extent(pointer: &Pointer, bytes: &[u8], owner: &[u8], behind: &Behind) ->
                     _ => return Extent::Refused,
                 },
                 Len::HkdfSalt => {
-                    let field = std::mem::offset_of!(CK_HKDF_PARAMS, ulSaltType);
-                    let read = bytes[0] != 0 && number(bytes, field) == CKF_HKDF_SALT_DATA;
-                    if read { number(bytes, std::mem::offset_of!(CK_HKDF_PARAMS, ulSaltLen)) } else { 0 }
+                    let read = bytes[0] != 0 && number(bytes, HKDF_SALT_TYPE) == CKF_HKDF_SALT_DATA;
+                    if read { number(bytes, HKDF_SALT_LEN) } else { 0 }
                 }
                 Len::HkdfInfo => {
                     let read = bytes[1] != 0;
-                    if read { number(bytes, std::mem::offset_of!(CK_HKDF_PARAMS, ulInfoLen)) } else { 0 }
+                    if read { number(bytes, HKDF_INFO_LEN) } else { 0 }
                 }
             };
             if len <= *limit { Extent::Bytes(len, *flow) } else { Extent::Refused }
@@ -161,7 +160,7 @@ pub fn extent(pointer: &Pointer, bytes: &[u8], owner: &[u8], behind: &Behind) ->
 
 /// The same for the value of an attribute.
 fn value_extent(attribute: &[u8], flow: Flow) -> Extent {
-    let len = number(attribute, std::mem::offset_of!(CK_ATTRIBUTE, ulValueLen));
+    let len = number(attribute, ATTRIBUTE_LEN);
     // An earlier call may have left this. It is no length.
     if flow == Flow::Out && len == CK_UNAVAILABLE_INFORMATION {
         return Extent::Bytes(0, flow);

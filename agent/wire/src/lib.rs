@@ -16,8 +16,6 @@ pub mod argument;
 pub mod channel;
 mod functions;
 pub mod image;
-pub mod layout;
-pub mod mechanism;
 pub mod otp;
 pub mod status;
 #[cfg(feature = "tls")]
@@ -27,7 +25,8 @@ pub mod wait;
 pub use argument::Argument;
 pub use functions::Function;
 pub use image::Malformed;
-pub use layout::Parameter;
+pub use jeton_names::parameter as mechanism;
+pub use jeton_names::structs::{self as layout, Parameter};
 pub use status::{OfApplication, Status};
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.

@@ -1,9 +1,9 @@
-//! What the parameter of each mechanism is. Each side has this table, so that neither follows a
-//! pointer because the other one says so.
+//! What the parameter of each mechanism is. The agent and its client both have this table, so that
+//! neither follows a pointer because the other one says so.
 
 use cryptoki_sys::*;
 
-use crate::layout::Parameter;
+use crate::structs::Parameter;
 
 /// Returns what the parameter of a mechanism is; [`Parameter::None`] for an unknown one. `fixed` is
 /// what it is if the function decides it: then a mechanism without messages is refused before its
@@ -28,23 +28,11 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         | CKM_SHA3_224_RSA_PKCS_PSS
         | CKM_SHA3_256_RSA_PKCS_PSS
         | CKM_SHA3_384_RSA_PKCS_PSS
-        | CKM_SHA3_512_RSA_PKCS_PSS
-        | CKM_AES_CBC
-        | CKM_AES_CBC_PAD
-        | CKM_AES_CTS
-        | CKM_AES_CTR
-        | CKM_AES_OFB
-        | CKM_AES_CFB1
-        | CKM_AES_CFB8
-        | CKM_AES_CFB64
-        | CKM_AES_CFB128
-        | CKM_AES_KEY_WRAP
-        | CKM_AES_KEY_WRAP_KWP
-        | CKM_AES_KEY_WRAP_PAD
-        | CKM_AES_KEY_WRAP_PKCS7
-        | CKM_AES_XTS
-        | CKM_AES_CMAC_GENERAL
-        | CKM_AES_GMAC
+        | CKM_SHA3_512_RSA_PKCS_PSS => P::Pss,
+        CKM_AES_CTR => P::Counter,
+        CKM_TLS_MAC | CKM_TLS12_MAC => P::TlsMac,
+        CKM_SSL3_PRE_MASTER_KEY_GEN | CKM_TLS_PRE_MASTER_KEY_GEN => P::Version,
+        CKM_AES_CMAC_GENERAL
         | CKM_AES_MAC_GENERAL
         | CKM_SHA_1_HMAC_GENERAL
         | CKM_SHA224_HMAC_GENERAL
@@ -60,16 +48,26 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         | CKM_BLAKE2B_160_HMAC_GENERAL
         | CKM_BLAKE2B_256_HMAC_GENERAL
         | CKM_BLAKE2B_384_HMAC_GENERAL
-        | CKM_BLAKE2B_512_HMAC_GENERAL
-        | CKM_CONCATENATE_BASE_AND_KEY
-        | CKM_EXTRACT_KEY_FROM_KEY
+        | CKM_BLAKE2B_512_HMAC_GENERAL => P::MacLen,
+        CKM_EXTRACT_KEY_FROM_KEY => P::Bit,
+        CKM_CONCATENATE_BASE_AND_KEY => P::Object,
+        CKM_AES_CBC
+        | CKM_AES_CBC_PAD
+        | CKM_AES_CTS
+        | CKM_AES_OFB
+        | CKM_AES_CFB1
+        | CKM_AES_CFB8
+        | CKM_AES_CFB64
+        | CKM_AES_CFB128
+        | CKM_AES_KEY_WRAP
+        | CKM_AES_KEY_WRAP_KWP
+        | CKM_AES_KEY_WRAP_PAD
+        | CKM_AES_KEY_WRAP_PKCS7
+        | CKM_AES_XTS
+        | CKM_AES_GMAC
         | CKM_DH_PKCS_DERIVE
-        | CKM_SSL3_PRE_MASTER_KEY_GEN
-        | CKM_TLS_PRE_MASTER_KEY_GEN
-        | CKM_TLS_MAC
-        | CKM_TLS12_MAC
         | CKM_DES3_CBC
-        | CKM_DES3_CBC_PAD => P::Plain,
+        | CKM_DES3_CBC_PAD => P::Bytes,
         CKM_ML_DSA
         | CKM_HASH_ML_DSA_SHA224
         | CKM_HASH_ML_DSA_SHA256
