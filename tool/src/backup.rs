@@ -4,6 +4,7 @@
 //! The encrypted content is a line with the version, a line of JSON ([`Header`]), and the token's
 //! store as SQLite copied it.
 
+mod age;
 mod protection;
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -16,9 +17,8 @@ use crate::output::{Existing, NewFile};
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
 use crate::{Cause, Error};
 
-pub use protection::{
-    Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_identities, read_recipients, recipient_of,
-};
+pub use age::{Identity, Reader, Recipient};
+pub use protection::{Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_keys, recipient_of};
 
 /// The first line of the content.
 const VERSION: &str = "jeton backup 1\n";

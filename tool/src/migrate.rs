@@ -5,7 +5,6 @@
 //! renames its file into the token directory. The tool sets `JETON_DIR` of the child to the
 //! separate directory, because the module reads its directory from the environment.
 
-mod old_module;
 mod plan;
 mod proof;
 mod stage;
@@ -20,7 +19,6 @@ use crate::Error;
 use crate::client::{Access, Attribute, Module, User};
 use crate::token::{self, Choice};
 
-pub use old_module::OldModule;
 pub use plan::Plan;
 pub use stage::Stage;
 pub use write::run_child;
@@ -33,8 +31,6 @@ pub struct Job {
     pub label: String,
     pub so_pin: String,
     pub pin: String,
-    /// The module that wrote the old store, if it is installed.
-    pub old_module: Option<OldModule>,
 }
 
 /// The result of a [`Job`]. It contains no secret.
@@ -43,8 +39,6 @@ pub struct Outcome {
     pub serial: String,
     /// One line for each object, in their order.
     pub lines: Vec<Line>,
-    /// Why the old module was not used, if it was found but does not open the store.
-    pub note: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -17,7 +17,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use age::x25519::Recipient;
 use common::{PIN, Tool, run, succeed};
 use cryptoki_sys::{
     CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
@@ -25,6 +24,8 @@ use cryptoki_sys::{
 };
 use jeton_child::{Child, Silence};
 use jeton_peers::Known;
+use jeton_tool::Error;
+use jeton_tool::backup::Protection;
 use jeton_tool::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User, names};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -275,12 +276,11 @@ fn with(header: &Value, name: &str, value: &str) -> Value {
 }
 
 fn encrypted(recipient: &str, content: &[u8]) -> Vec<u8> {
-    let recipient: Recipient = recipient.parse().expect("a recipient");
-    let recipients = std::iter::once(&recipient as &dyn age::Recipient);
-    let encryptor = age::Encryptor::with_recipients(recipients).expect("a recipient");
-    let mut plain = encryptor.wrap_output(Vec::new()).expect("memory");
-    plain.write_all(content).expect("memory");
-    plain.finish().expect("memory")
+    let protection = Protection::Recipients(vec![recipient.parse().expect("a recipient")]);
+    let mut file = Vec::new();
+    let write = |plain: &mut dyn Write| plain.write_all(content).map_err(Error::io("memory"));
+    protection.encrypt(&mut file, write).expect("memory");
+    file
 }
 
 /// Adds 16 levels of pages between the root page of a table and its rows. Each added page, and the

@@ -141,20 +141,8 @@ fn a_dry_run_lists_every_object_and_writes_nothing() {
     let (objects, pairs) = counts();
     let text = succeed(&mut migration.command(&["--dry-run"]));
     assert_eq!(text.matches("\nmigrated      ").count(), objects, "{text}");
-    assert_eq!(
-        text.matches("proved by a signature, both ways through the old module").count(),
-        pairs,
-        "{text}"
-    );
+    assert_eq!(text.matches("proved by a signature").count(), pairs, "{text}");
     assert_eq!(migration.listed(), Vec::<String>::new());
-}
-
-#[test]
-fn keys_are_proved_without_the_old_module() {
-    let Some(migration) = migration() else { return };
-    let (_, pairs) = counts();
-    let text = succeed(&mut migration.command(&["--module", "none"]));
-    assert!(text.contains(&format!("{pairs} of {pairs} private keys are proved")), "{text}");
 }
 
 #[test]
@@ -361,7 +349,7 @@ fn a_thousand_objects_are_migrated() {
     for index in 0..1000 - files.len() {
         fs::copy(&files[index % 3], token.join(format!("copy-{index}.object"))).expect("a file");
     }
-    let text = succeed(&mut migration.command(&["--module", "none"]));
+    let text = succeed(&mut migration.command(&[]));
     assert!(text.contains("1000 of 1000 objects are migrated"), "{text}");
 }
 
@@ -375,9 +363,7 @@ fn a_migration_that_is_killed_leaves_no_half_token() {
 #[test]
 fn a_full_disk_leaves_no_half_token() {
     let Some(migration) = migration() else { return };
-    migration.leaves_no_half_token_on_a_full_disk("400k", &["--module", "none"]);
-    // The copy of the store for the old module does not fit either.
-    migration.leaves_no_half_token_on_a_full_disk("16k", &[]);
+    migration.leaves_no_half_token_on_a_full_disk("400k", &[]);
 }
 
 #[test]

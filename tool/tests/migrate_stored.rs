@@ -43,9 +43,8 @@ impl Stored {
     }
 }
 
-/// Options for a migration without the old module. The module of this machine may be another
-/// version.
-const ALONE: [&str; 4] = ["--label", "new", "--module", "none"];
+/// The options of a migration.
+const LABEL: [&str; 2] = ["--label", "new"];
 
 fn stored(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores").join(name)
@@ -67,7 +66,6 @@ fn every_object_of_the_sqlite_backend_is_migrated_once() {
         return;
     }
     let migration = Migration::of(&store());
-    // Debian's module lacks this backend: the tool says so and continues.
     let text = migration.migrates_once(&[], OBJECTS, 5);
     assert!(text.contains("SQLite backend"), "{text}");
 }
@@ -77,7 +75,7 @@ fn every_object_of_the_sqlite_backend_is_migrated_once() {
 fn every_object_of_newer_nss_and_of_kryoptic_is_migrated_once() {
     for stored in [NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
-        migration.migrates_once(&ALONE, stored.objects, stored.pairs);
+        migration.migrates_once(&LABEL, stored.objects, stored.pairs);
     }
 }
 
@@ -97,7 +95,7 @@ fn a_damaged_file_of_a_stored_token_is_named() {
             let path = Path::new(&migration.old()).join(file);
             let content = fs::read(&path).expect("a file");
             fs::write(&path, &content[..content.len() / 2]).expect("a file");
-            migration.refused(&ALONE, &format!("{file}: damaged: "));
+            migration.refused(&LABEL, &format!("{file}: damaged: "));
             fs::write(&path, &content).expect("a file");
         }
     }
@@ -113,7 +111,7 @@ fn a_truncated_value_of_the_sqlite_backend_is_found_and_its_object_named() {
     let change = "UPDATE attribute_binary SET value = substr(value, 2) WHERE type = 0x123 AND object_id = ?1";
     connection.execute(change, [object]).expect("a change");
     drop(connection);
-    migration.refused(&ALONE, &format!("object {object}: attribute 0x123 cannot be decrypted"));
+    migration.refused(&LABEL, &format!("object {object}: attribute 0x123 cannot be decrypted"));
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn an_altered_value_of_kryoptic_is_found_by_its_tag() {
     let change = "UPDATE objects SET val = ?1 WHERE attr = 0x123 AND id = ?2";
     connection.execute(change, (value, id)).expect("a change");
     drop(connection);
-    migration.refused(&ALONE, &format!("object {id}: attribute 0x123 cannot be decrypted"));
+    migration.refused(&LABEL, &format!("object {id}: attribute 0x123 cannot be decrypted"));
 }
 
 #[test]
@@ -148,7 +146,7 @@ fn keys_that_need_the_pin_for_each_use_are_proved() {
         assert_eq!(connection.execute(change, (value, usage)).expect("a change"), 1);
     }
     drop(connection);
-    let text = succeed(&mut migration.command(&[&ALONE[..], &["--dry-run"]].concat()));
+    let text = succeed(&mut migration.command(&[&LABEL[..], &["--dry-run"]].concat()));
     for (key, proof) in [
         ("rsa:2048", "signature"),
         ("ec:p256", "derivation"),
@@ -158,7 +156,7 @@ fn keys_that_need_the_pin_for_each_use_are_proved() {
         let line = text.lines().find(|line| line.contains("private key") && line.contains(key));
         assert!(line.is_some_and(|line| line.contains(&format!("proved by a {proof}"))), "{key}: {text}");
     }
-    let text = succeed(&mut migration.command(&ALONE));
+    let text = succeed(&mut migration.command(&LABEL));
     assert!(text.contains("35 of 35 objects are migrated; 15 of 15 private keys are proved"), "{text}");
 }
 
@@ -168,7 +166,7 @@ fn another_version_of_the_format_of_kryoptic_is_refused() {
     let connection = rusqlite::Connection::open(&migration.from).expect("a database");
     connection.execute("UPDATE meta SET value = 'v2' WHERE name = 'version'", []).expect("a change");
     drop(connection);
-    migration.refused(&ALONE, "has the version \"v2\", and only \"v1\" is supported");
+    migration.refused(&LABEL, "has the version \"v2\", and only \"v1\" is supported");
 }
 
 #[test]
@@ -176,26 +174,26 @@ fn a_token_of_kryoptic_in_use_or_without_a_pin_is_refused() {
     let Some(migration) = KRYOPTIC.migration() else { return };
     let journal = Path::new(&migration.old()).join("token.sql-journal");
     fs::write(&journal, "a journal").expect("a file");
-    migration.refused(&ALONE, "a program uses this database");
+    migration.refused(&LABEL, "a program uses this database");
     fs::remove_file(journal).expect("a file");
     let connection = rusqlite::Connection::open(&migration.from).expect("a database");
     connection.execute("DELETE FROM meta WHERE value = 'USER'", []).expect("a change");
     drop(connection);
-    migration.refused(&ALONE, "the user's PIN was never set");
+    migration.refused(&LABEL, "the user's PIN was never set");
 }
 
 #[test]
 fn a_file_that_is_no_token_is_refused() {
     let Some(migration) = KRYOPTIC.migration() else { return };
     fs::write(&migration.from, "text").expect("a file");
-    migration.refused(&ALONE, "no token here");
+    migration.refused(&LABEL, "no token here");
 }
 
 #[test]
 fn a_killed_migration_leaves_no_half_token() {
     for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
-        migration.leaves_no_half_token_when_it_is_killed(&ALONE[2..], stored.objects);
+        migration.leaves_no_half_token_when_it_is_killed(&[], stored.objects);
     }
 }
 
@@ -203,7 +201,7 @@ fn a_killed_migration_leaves_no_half_token() {
 fn migrations_that_run_together_make_one_token() {
     let Some(migration) = KRYOPTIC.migration() else { return };
     let texts: Vec<_> = std::thread::scope(|scope| {
-        let runs: Vec<_> = (0..3).map(|_| scope.spawn(|| succeed(&mut migration.command(&ALONE)))).collect();
+        let runs: Vec<_> = (0..3).map(|_| scope.spawn(|| succeed(&mut migration.command(&LABEL)))).collect();
         runs.into_iter().map(|run| run.join().expect("a thread")).collect()
     });
     let later = texts.iter().filter(|text| text.contains("has all 35 objects already")).count();
@@ -216,7 +214,7 @@ fn migrations_that_run_together_make_one_token() {
 fn a_full_disk_leaves_no_half_token_of_a_stored_token() {
     for stored in [SOFTHSM, NSS, KRYOPTIC] {
         let Some(migration) = stored.migration() else { return };
-        migration.leaves_no_half_token_on_a_full_disk("400k", &ALONE);
+        migration.leaves_no_half_token_on_a_full_disk("400k", &LABEL);
     }
 }
 
@@ -254,7 +252,7 @@ fn a_thousand_objects_of_the_sqlite_backend_are_migrated() {
     }
     connection.execute_batch("COMMIT").expect("the objects");
     drop(connection);
-    let text = succeed(&mut migration.command(&ALONE));
+    let text = succeed(&mut migration.command(&LABEL));
     assert!(text.contains("1000 of 1000 objects are migrated"), "{text}");
 }
 

@@ -10,15 +10,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use age::x25519::Recipient;
 use rusqlite::Connection;
 use zeroize::Zeroizing;
 
+use crate::Error;
 use crate::migrate::spliced;
 use crate::source::Source;
 use crate::store;
 use crate::token::{PIN, SO_PIN, Token};
-use crate::tool::backup::{self, Header, Keys, Opened, Output, Protection};
+use crate::tool::backup::{self, Header, Identity, Keys, Opened, Output, Protection, Recipient};
 use crate::tool::token_file::{self, Login, Pins, Restore, Role};
 
 /// The first line of the content.
@@ -69,10 +69,10 @@ impl Backup {
         let copy = token_file::copy(&original).expect("a copy");
         token_file::contents(&copy).expect("a copy").read_to_end(&mut store).expect("a copy");
         drop(copy);
-        let protection = Protection::Recipients(vec![recipient.clone()]);
+        let protection = Protection::Recipients(vec![recipient]);
         let header =
             backup::create(&original, None, &protection, Output::Stream(&mut file)).expect("a backup");
-        let identities = Keys::Identities(backup::read_identities(&identity).expect("an identity"));
+        let identities = Keys::Identities(backup::read_keys(&identity).expect("an identity"));
         let passphrase = Keys::Passphrase(Zeroizing::new("a long passphrase".to_owned()));
         let backup = Self { token, header, store, file, recipient, identities, passphrase };
         backup.remove_tokens();
@@ -167,11 +167,12 @@ impl Backup {
     }
 
     fn encrypted(&self, head: &[u8], store: &[u8]) -> Vec<u8> {
-        let recipients = std::iter::once(&self.recipient as &dyn age::Recipient);
-        let encryptor = age::Encryptor::with_recipients(recipients).expect("a recipient");
-        let mut plain = encryptor.wrap_output(Vec::new()).expect("memory");
-        plain.write_all(head).and_then(|()| plain.write_all(store)).expect("memory");
-        plain.finish().expect("memory")
+        let mut file = Vec::new();
+        let write = |plain: &mut dyn Write| {
+            plain.write_all(head).and_then(|()| plain.write_all(store)).map_err(Error::io("memory"))
+        };
+        Protection::Recipients(vec![self.recipient]).encrypt(&mut file, write).expect("memory");
+        file
     }
 
     /// Reads a file with identities or recipients.
@@ -179,7 +180,7 @@ impl Backup {
         let path = self.token.directory().join("keys");
         let prefix = source.one(&["", "AGE-SECRET-KEY-1", "age1", "# comment\n"]);
         fs::write(&path, [prefix.as_bytes().to_vec(), source.rest()].concat()).expect("a file");
-        drop((backup::read_identities(&path), backup::read_recipients(&path)));
+        drop((backup::read_keys::<Identity>(&path), backup::read_keys::<Recipient>(&path)));
         fs::remove_file(path).expect("a file");
     }
 

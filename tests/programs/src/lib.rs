@@ -31,7 +31,9 @@ pub fn fails(status: i32, command: &mut Command) -> String {
 
 /// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
 /// of them. `tests/sources.rs` finds programs that are missing here.
-pub const PROGRAMS: [(&str, &str); 8] = [
+pub const PROGRAMS: [(&str, &str); 10] = [
+    ("age", "age"),
+    ("age-keygen", "age"),
     ("certutil", "libnss3-tools"),
     ("jq", "jq"),
     ("mke2fs", "e2fsprogs"),

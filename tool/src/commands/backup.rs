@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jeton_tool::Error;
-use jeton_tool::backup::{self, Header, Keys, Opened, Protection};
+use jeton_tool::backup::{self, Header, Keys, Opened, Protection, Recipient};
 use jeton_tool::output::Existing;
 use jeton_tool::token_file::{self, Login, Pins, Restore, Role};
 use serde::Serialize;
@@ -138,7 +138,7 @@ impl Create {
             recipients.push(recipient.map_err(|reason: &str| Error::Usage(format!("{text:?}: {reason}")))?);
         }
         for file in &self.recipients_file {
-            recipients.extend(backup::read_recipients(file)?);
+            recipients.extend(backup::read_keys::<Recipient>(file)?);
         }
         if !recipients.is_empty() {
             return Ok(Protection::Recipients(recipients));
@@ -190,7 +190,7 @@ impl Decryption {
         }
         let mut all = Vec::new();
         for file in &self.identity {
-            all.extend(backup::read_identities(file)?);
+            all.extend(backup::read_keys(file)?);
         }
         Ok(Keys::Identities(all))
     }

@@ -1,16 +1,14 @@
 //! `migrate`: makes a token of Jeton from a token of another module.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use jeton_child::{Child, Silence, UNLIMITED};
-use jeton_migrate::{Format, Token};
+use jeton_migrate::Token;
 use jeton_peers::Known;
 use jeton_tool::Error;
-use jeton_tool::migrate::{Job, Line, OldModule, Outcome, Plan, Presence, Stage, presence};
+use jeton_tool::migrate::{Job, Line, Outcome, Plan, Presence, Stage, presence};
 use jeton_tool::role::Role;
 use jeton_tool::token_file;
 use zeroize::Zeroizing;
@@ -42,10 +40,6 @@ pub struct Migrate {
     /// Leave out the objects that cannot be migrated, instead of failing.
     #[arg(long)]
     partial: bool,
-    /// The old module, which helps to prove the keys: a path, or `none`. By default the tool looks
-    /// for the module in the usual places.
-    #[arg(long)]
-    module: Option<String>,
     #[command(flatten)]
     pins: PinFiles,
     /// A file with the user's PIN of the new token, or set JETON_NEW_PIN. The default is the old
@@ -86,8 +80,7 @@ impl Migrate {
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
             return Ok(ExitCode::SUCCESS);
         }
-        let old_module = self.old_module(&old, &stage, &old_pin)?;
-        let job = Job { objects, library, label: label.clone(), so_pin, pin, old_module };
+        let job = Job { objects, library, label: label.clone(), so_pin, pin };
         let outcome = write(&job, &stage)?;
         self.report(&outcome)?;
         if self.dry_run {
@@ -165,56 +158,7 @@ impl Migrate {
         }
     }
 
-    /// Returns how to open the old module, or `None` if the module is not used. Makes a copy of the
-    /// old store for the module, because a module may write to the store that it opens.
-    fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
-        let known = match old.format {
-            Format::SoftHsmFiles | Format::SoftHsmDatabase => Known::SoftHsm2,
-            Format::Nss => Known::Nss,
-            Format::Kryoptic => Known::Kryoptic,
-        };
-        let library = match self.module.as_deref() {
-            Some("none") => return Ok(None),
-            Some(module) => Some(jeton_peers::library_of(module)?),
-            None => known.library(),
-        };
-        let Some(library) = library else {
-            say("The old module is not installed: the keys are proved with the old public keys alone.")?;
-            return Ok(None);
-        };
-        let tokens = stage.path().join("old");
-        let copy = tokens.join("token");
-        copy_files(old.path(), &copy)?;
-        let configure = |backend| {
-            let text = format!(
-                "directories.tokendir = {}\nobjectstore.backend = {backend}\nlog.level = ERROR\n",
-                tokens.display()
-            );
-            write_file(&stage.path().join(SOFTHSM_CONFIGURATION), &text)
-        };
-        let parameters = match old.format {
-            Format::SoftHsmFiles => configure("file").map(|()| None)?,
-            Format::SoftHsmDatabase => configure("db").map(|()| None)?,
-            Format::Nss => Some(format!(
-                "configdir='sql:{}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=readOnly",
-                copy.display()
-            )),
-            Format::Kryoptic => {
-                let text =
-                    format!("[[slots]]\nslot = 1\ndbtype = \"sqlite\"\ndbargs = {:?}\n", copy.display());
-                write_file(&stage.path().join(KRYOPTIC_CONFIGURATION), &text)?;
-                None
-            }
-        };
-        let serial = (old.format != Format::Nss).then(|| old.serial.clone());
-        let required = self.module.is_some();
-        Ok(Some(OldModule { library, parameters, serial, pin: pin.to_owned(), required }))
-    }
-
     fn report(&self, outcome: &Outcome) -> Result<(), Error> {
-        if let Some(note) = &outcome.note {
-            say(format_args!("Note: {note}."))?;
-        }
         if self.dry_run {
             for line in outcome.lines.iter().filter(|line| line.result.is_ok()) {
                 say(format_args!("migrated      {}", described(line)))?;
@@ -281,10 +225,7 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let text = serde_json::to_string(job).map_err(|error| Error::Migration(error.to_string()))?;
     let text = Zeroizing::new(text);
     let mut command = jeton_child::of_role(&Role::Migrate);
-    command
-        .env("JETON_DIR", stage.path())
-        .env("SOFTHSM2_CONF", stage.path().join(SOFTHSM_CONFIGURATION))
-        .env("KRYOPTIC_CONF", stage.path().join(KRYOPTIC_CONFIGURATION));
+    command.env("JETON_DIR", stage.path());
     let mut child = Child::start(&mut command).map_err(Error::io("the tool"))?;
     child.write(&text);
     // A child that ended early has printed the reason itself.
@@ -292,41 +233,6 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let written = matches!(child.finish(UNLIMITED), Silence::Ended(status) if status.success());
     let outcome = outcome.filter(|_| written);
     outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
-}
-
-/// The names of the old modules' configuration files in the temporary directory ([`Stage`]).
-const SOFTHSM_CONFIGURATION: &str = "softhsm2.conf";
-const KRYOPTIC_CONFIGURATION: &str = "kryoptic.conf";
-
-fn write_file(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(Error::io(path))
-}
-
-/// Copies a file, or the files of a directory without its subdirectories.
-fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
-    if from.is_file() {
-        fs::create_dir_all(to.parent().unwrap_or(to)).map_err(Error::io(to))?;
-        return copy_file(from, to);
-    }
-    fs::create_dir_all(to).map_err(Error::io(to))?;
-    for entry in fs::read_dir(from).map_err(Error::io(from))? {
-        let entry = entry.map_err(Error::io(from))?;
-        if entry.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            copy_file(&entry.path(), &to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
-    fs::copy(from, to).map(|_| ()).map_err(|error| match error.kind() {
-        ErrorKind::StorageFull => Error::Migration(format!(
-            "the disk is full: no space for a copy of {} in {}",
-            from.display(),
-            to.parent().unwrap_or(to).display()
-        )),
-        _ => Error::io(from)(error),
-    })
 }
 
 /// Returns random PINs for the temporary token of a dry run.

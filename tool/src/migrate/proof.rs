@@ -1,6 +1,4 @@
 //! The proof of a private key: what Jeton computes with it fits the public key of the old store.
-//! For signatures and decryption, the old module must agree, if it is used and supports the
-//! mechanism.
 
 mod public;
 
@@ -8,7 +6,6 @@ use cryptoki_sys::*;
 use jeton_migrate::Object;
 
 use super::Plan;
-use super::old_module::{LONGEST, Witness};
 use crate::Error;
 use crate::client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Session, Structure, User};
 
@@ -17,11 +14,13 @@ pub(super) use public::PublicKeys;
 use public::PublicKey;
 
 const MESSAGE: &[u8] = b"jeton migrate: proof of a key pair";
+/// The longest signature in bytes, of SLH-DSA-SHA2-256f and SLH-DSA-SHAKE-256f. RSA ciphertexts and
+/// those of ML-KEM are shorter.
+const LONGEST: usize = 49_856;
 
 pub(super) struct Prover<'a> {
     pub(super) session: &'a Session,
     pub(super) pin: &'a str,
-    pub(super) witness: Option<&'a Witness>,
     pub(super) publics: &'a PublicKeys<'a>,
     /// Whether the new token offers DSA.
     pub(super) has_dsa: bool,
@@ -31,7 +30,7 @@ pub(super) struct Prover<'a> {
 
 /// The operation that proves a key.
 enum Way {
-    Sign(Mechanism, Vec<u8>),
+    Sign(Mechanism),
     Decrypt,
     Derive,
     Decapsulate,
@@ -59,7 +58,7 @@ impl Prover<'_> {
             let reason = "the old store has no public key and no certificate with this ID";
             return Ok(Verdict::Unproved(reason.to_owned()));
         }
-        let Some(way) = Way::of(plan, object) else {
+        let Some(way) = Way::of(plan) else {
             return Ok(Verdict::Unproved("its type has no operation that can prove it".to_owned()));
         };
         let asks = plan.flag(CKA_ALWAYS_AUTHENTICATE);
@@ -68,8 +67,8 @@ impl Prover<'_> {
             false => Subject { key: self.twin(plan, &way)?, asks: false },
         };
         let verdict = match &way {
-            Way::Sign(mechanism, data) => self.by_signature(object, &subject, mechanism, data, &publics),
-            Way::Decrypt => self.by_decryption(object, &subject, &publics),
+            Way::Sign(mechanism) => self.by_signature(&subject, mechanism, &publics),
+            Way::Decrypt => self.by_decryption(&subject, &publics),
             Way::Derive => self.by_derivation(subject.key, &publics),
             Way::Decapsulate => self.by_decapsulation(&subject, &publics),
         };
@@ -81,73 +80,29 @@ impl Prover<'_> {
 
     fn by_signature(
         &self,
-        object: &Object,
         subject: &Subject,
         mechanism: &Mechanism,
-        data: &[u8],
-        publics: &[PublicKey<'_>],
+        publics: &[PublicKey],
     ) -> Result<Verdict, Error> {
         self.session.sign_init(mechanism, subject.key)?;
         self.authenticate(subject)?;
         let mut signature = vec![0; LONGEST];
-        let length = self.session.sign(data, &mut signature)?;
+        let length = self.session.sign(MESSAGE, &mut signature)?;
         signature.truncate(length);
         for public in publics {
             let judge = self.judge(public, CKA_VERIFY)?;
-            let verified = match public.verify(MESSAGE, &signature) {
-                Some(verified) => verified,
-                // AWS-LC does not support these keys.
-                None => self.verify(judge, mechanism, data, &signature)?,
-            };
-            if !verified {
-                self.session.destroy_object(judge)?;
-                continue;
-            }
-            let both = self.ask_old_module(object, public, judge, mechanism, data, &signature)?;
+            self.session.verify_init(mechanism, judge)?;
+            // If the verification fails with any code, the signature is not valid.
+            let is_valid = self.session.verify(MESSAGE, &signature).unwrap_or(false);
             self.session.destroy_object(judge)?;
-            return Ok(Verdict::Proved(format!("signature{both}")));
+            if is_valid {
+                return Ok(Verdict::Proved("signature".to_owned()));
+            }
         }
         Err(misfit("a signature made in Jeton does not verify with the old public key"))
     }
 
-    /// Lets the old module verify the signature, and verifies a signature of the old module.
-    /// Returns a text for the report.
-    fn ask_old_module(
-        &self,
-        object: &Object,
-        public: &PublicKey<'_>,
-        judge: ObjectHandle,
-        mechanism: &Mechanism,
-        data: &[u8],
-        signature: &[u8],
-    ) -> Result<&'static str, Error> {
-        let Some(witness) = self.witness else { return Ok("") };
-        if let Some(old) = public.object
-            && witness.verify(old, mechanism, data, signature)? == Some(false)
-        {
-            return Err(misfit("the old module does not verify a signature made in Jeton"));
-        }
-        if !object.flag(CKA_SIGN) {
-            return Ok("");
-        }
-        let Some(signatures) = witness.sign(object, mechanism, data)? else { return Ok("") };
-        for old in &signatures {
-            if self.verify(judge, mechanism, data, old)? {
-                return Ok(", both ways through the old module");
-            }
-        }
-        match signatures.is_empty() {
-            true => Err(misfit("the old module does not show the key")),
-            false => Err(misfit("Jeton does not verify a signature made in the old module")),
-        }
-    }
-
-    fn by_decryption(
-        &self,
-        object: &Object,
-        subject: &Subject,
-        publics: &[PublicKey<'_>],
-    ) -> Result<Verdict, Error> {
+    fn by_decryption(&self, subject: &Subject, publics: &[PublicKey]) -> Result<Verdict, Error> {
         let mechanism = Mechanism::new(CKM_RSA_PKCS);
         for public in publics {
             let judge = self.judge(public, CKA_ENCRYPT)?;
@@ -159,23 +114,16 @@ impl Prover<'_> {
             self.session.decrypt_init(&mechanism, subject.key)?;
             self.authenticate(subject)?;
             let mut plain = vec![0; LONGEST];
-            if !self.session.decrypt(&ciphertext, &mut plain).is_ok_and(|length| plain[..length] == *MESSAGE)
-            {
-                continue;
+            if self.session.decrypt(&ciphertext, &mut plain).is_ok_and(|length| plain[..length] == *MESSAGE) {
+                return Ok(Verdict::Proved("decryption".to_owned()));
             }
-            let Some(witness) = self.witness else { return Ok(Verdict::Proved("decryption".to_owned())) };
-            let old = witness.decrypt(object, &mechanism, &ciphertext)?;
-            if !old.iter().any(|plain| plain == MESSAGE) {
-                return Err(misfit("the old module does not decrypt what its public key encrypts"));
-            }
-            return Ok(Verdict::Proved("decryption, also by the old module".to_owned()));
         }
         Err(misfit("it does not decrypt what the old public key encrypts"))
     }
 
     /// Proves the key by a key agreement with a new key pair. The key and the new public key must
     /// give the same secret as the new private key and the old public key.
-    fn by_derivation(&self, key: ObjectHandle, publics: &[PublicKey<'_>]) -> Result<Verdict, Error> {
+    fn by_derivation(&self, key: ObjectHandle, publics: &[PublicKey]) -> Result<Verdict, Error> {
         for public in publics {
             let (mechanism, template) = public.partner();
             let hidden = [Attribute::flag(CKA_DERIVE, true), Attribute::flag(CKA_TOKEN, false)];
@@ -194,57 +142,58 @@ impl Prover<'_> {
         Err(misfit("it does not derive the secret that the old public key gives"))
     }
 
-    fn derive(&self, public: &PublicKey<'_>, key: ObjectHandle, point: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn derive(&self, public: &PublicKey, key: ObjectHandle, point: &[u8]) -> Result<Vec<u8>, Failure> {
         let mechanism = if public.kind == CKK_DH {
             Mechanism::with_bytes(CKM_DH_PKCS_DERIVE, point)
         } else {
             Structure::new().number(CKD_NULL).counted(&[]).counted(point).mechanism(CKM_ECDH1_DERIVE)
         };
-        let secret = self.session.derive_key(&mechanism, key, &open_secret())?;
-        let value = self.session.attribute(secret, CKA_VALUE)?;
-        self.session.destroy_object(secret)?;
-        Ok(value)
+        self.revealed(self.session.derive_key(&mechanism, key, &open_secret())?)
     }
 
-    /// Proves a key of ML-KEM: it decapsulates the secret that AWS-LC, called directly,
-    /// encapsulates with the old public key.
-    fn by_decapsulation(&self, subject: &Subject, publics: &[PublicKey<'_>]) -> Result<Verdict, Error> {
+    /// Proves a key of ML-KEM: it decapsulates the secret that the old public key encapsulates.
+    fn by_decapsulation(&self, subject: &Subject, publics: &[PublicKey]) -> Result<Verdict, Error> {
+        let (mechanism, template) = (Mechanism::new(CKM_ML_KEM), open_secret());
         for public in publics {
-            let Some((ciphertext, secret)) = public.encapsulate() else { continue };
-            let (template, handle) = (open_secret(), Arg::zeroed());
+            let judge = self.judge(public, CKA_ENCAPSULATE)?;
+            let (mut ciphertext, mut length) = (vec![0; LONGEST], LONGEST as CK_ULONG);
+            let handles = [Arg::zeroed(), Arg::zeroed()];
             let mut arguments = [
                 Arg::Number(self.session.handle()),
-                Arg::Mechanism(&Mechanism::new(CKM_ML_KEM)),
+                Arg::Mechanism(&mechanism),
+                Arg::Number(judge.0),
+                Arg::Template(&template),
+                Arg::Buffer(&mut ciphertext, &mut length),
+                Arg::Output(&handles[0]),
+            ];
+            self.session.module().call("C_EncapsulateKey", &mut arguments)?;
+            self.session.destroy_object(judge)?;
+            let mut arguments = [
+                Arg::Number(self.session.handle()),
+                Arg::Mechanism(&mechanism),
                 Arg::Number(subject.key.0),
                 Arg::Template(&template),
-                Arg::Bytes(&ciphertext),
-                Arg::Output(&handle),
+                Arg::Bytes(&ciphertext[..length as usize]),
+                Arg::Output(&handles[1]),
             ];
             self.session.module().call("C_DecapsulateKey", &mut arguments)?;
-            let key = ObjectHandle(handle.number(0));
-            let value = self.session.attribute(key, CKA_VALUE)?;
-            self.session.destroy_object(key)?;
-            if value == secret {
+            let [theirs, ours] = handles.map(|handle| ObjectHandle(handle.number(0)));
+            if self.revealed(theirs)? == self.revealed(ours)? {
                 return Ok(Verdict::Proved("decapsulation".to_owned()));
             }
         }
         Err(misfit("it does not decapsulate what the old public key encapsulates"))
     }
 
-    fn verify(
-        &self,
-        key: ObjectHandle,
-        mechanism: &Mechanism,
-        data: &[u8],
-        signature: &[u8],
-    ) -> Result<bool, Failure> {
-        self.session.verify_init(mechanism, key)?;
-        // If the verification fails with any code, the signature is not valid.
-        Ok(self.session.verify(data, signature).unwrap_or(false))
+    /// Returns the value of a secret, and destroys it.
+    fn revealed(&self, secret: ObjectHandle) -> Result<Vec<u8>, Failure> {
+        let value = self.session.attribute(secret, CKA_VALUE)?;
+        self.session.destroy_object(secret)?;
+        Ok(value)
     }
 
     /// Creates a session object with the value of the old public key.
-    fn judge(&self, public: &PublicKey<'_>, usage: CK_ATTRIBUTE_TYPE) -> Result<ObjectHandle, Failure> {
+    fn judge(&self, public: &PublicKey, usage: CK_ATTRIBUTE_TYPE) -> Result<ObjectHandle, Failure> {
         let mut template = public.parts.clone();
         template.extend([Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)]);
         self.session.create_object(&template)
@@ -293,7 +242,7 @@ const fn can_sign(kind: CK_KEY_TYPE) -> bool {
 impl Way {
     /// Chooses an operation that the usages of the key permit. If they permit no operation, chooses
     /// one that the key type supports: [`Prover::twin`] makes a session object that permits it.
-    fn of(plan: &Plan, object: &Object) -> Option<Self> {
+    fn of(plan: &Plan) -> Option<Self> {
         let kind = plan.number(CKA_KEY_TYPE)?;
         let decrypts = kind == CKK_RSA && plan.flag(CKA_DECRYPT);
         let derives = matches!(kind, CKK_EC | CKK_EC_MONTGOMERY | CKK_DH);
@@ -306,16 +255,16 @@ impl Way {
         if kind == CKK_ML_KEM {
             return Some(Self::Decapsulate);
         }
-        let (mechanism, data) = match kind {
-            CKK_RSA => (CKM_SHA256_RSA_PKCS, MESSAGE.to_vec()),
-            CKK_DSA => (CKM_DSA_SHA256, MESSAGE.to_vec()),
-            CKK_EC => (CKM_ECDSA, public::digest(object.bytes(CKA_EC_PARAMS), MESSAGE)),
-            CKK_EC_EDWARDS => (CKM_EDDSA, MESSAGE.to_vec()),
-            CKK_ML_DSA => (CKM_ML_DSA, MESSAGE.to_vec()),
-            CKK_SLH_DSA => (CKM_SLH_DSA, MESSAGE.to_vec()),
+        let mechanism = match kind {
+            CKK_RSA => CKM_SHA256_RSA_PKCS,
+            CKK_DSA => CKM_DSA_SHA256,
+            CKK_EC => CKM_ECDSA_SHA256,
+            CKK_EC_EDWARDS => CKM_EDDSA,
+            CKK_ML_DSA => CKM_ML_DSA,
+            CKK_SLH_DSA => CKM_SLH_DSA,
             _ => return None,
         };
-        Some(Self::Sign(Mechanism::new(mechanism), data))
+        Some(Self::Sign(Mechanism::new(mechanism)))
     }
 
     /// Returns whether the usages and the allowed mechanisms of the key permit this operation.
@@ -330,7 +279,7 @@ impl Way {
     /// Returns the usage and the mechanism that this operation needs.
     fn needs(&self, plan: &Plan) -> (CK_ATTRIBUTE_TYPE, CK_MECHANISM_TYPE) {
         match self {
-            Self::Sign(mechanism, _) => (CKA_SIGN, mechanism.kind),
+            Self::Sign(mechanism) => (CKA_SIGN, mechanism.kind),
             Self::Decrypt => (CKA_DECRYPT, CKM_RSA_PKCS),
             Self::Decapsulate => (CKA_DECAPSULATE, CKM_ML_KEM),
             Self::Derive if plan.number(CKA_KEY_TYPE) == Some(CKK_DH) => (CKA_DERIVE, CKM_DH_PKCS_DERIVE),

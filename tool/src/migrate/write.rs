@@ -6,7 +6,6 @@ use cryptoki_sys::*;
 use jeton_migrate::Object;
 use zeroize::Zeroizing;
 
-use super::old_module::Witness;
 use super::proof::{Prover, PublicKeys, Verdict};
 use super::{Job, Line, Migrated, Outcome, Plan, trust};
 use crate::Error;
@@ -31,17 +30,12 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     module.initialize(None)?;
     let slot = token::initialise(&module, &Choice::Free, &job.label, &job.so_pin, &job.pin)?;
     let serial = module.token_info(slot)?.serial;
-    let (witness, note) = match &job.old_module {
-        Some(old) => Witness::open(old)?,
-        None => (None, None),
-    };
     let session = module.open_session(slot, Access::ReadWrite)?;
     session.login(User::User, Some(&job.pin))?;
     let publics = PublicKeys::in_store(&job.objects);
     let prover = Prover {
         session: &session,
         pin: &job.pin,
-        witness: witness.as_ref(),
         publics: &publics,
         has_dsa: module.mechanism_info(slot, CKM_DSA).is_ok(),
         is_strict: token_file::is_strict().unwrap_or(false),
@@ -64,7 +58,7 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     set_trusted(&module, slot, &job.so_pin, &trusted, &mut lines)?;
     // The file is complete when the module has closed it.
     module.finalize()?;
-    Ok(Outcome { serial, lines, note })
+    Ok(Outcome { serial, lines })
 }
 
 enum Obstacle {

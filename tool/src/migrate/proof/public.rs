@@ -1,13 +1,5 @@
-//! Finds the public keys of an old store. Verifies signatures and encapsulates secrets with AWS-LC,
-//! called directly.
+//! Finds the public keys of an old store.
 
-use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
-use aws_lc_rs::kem::{EncapsulationKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024};
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256K1_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED,
-    ED25519, ML_DSA_44, ML_DSA_65, ML_DSA_87, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
-    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
-};
 use cryptoki_sys::*;
 use der::asn1::{OctetStringRef, UintRef};
 use der::{Decode, Encode};
@@ -15,18 +7,15 @@ use jeton_migrate::Object;
 use spki::SubjectPublicKeyInfoRef;
 
 use crate::client::Attribute;
-use crate::client::key_types::{self, P256, P384, P521, SECP256K1};
+use crate::client::key_types;
 use crate::migrate::plan::{NSS_DB, Plan};
 
 /// A public key that may belong to a private key.
-pub(in crate::migrate) struct PublicKey<'a> {
+pub(in crate::migrate) struct PublicKey {
     /// `CKK_…`
     pub(super) kind: CK_KEY_TYPE,
     /// The template of a public key, without usages.
     pub(super) parts: Vec<Attribute>,
-    /// The public key object that it was read from; `None` if it was read from a certificate or a
-    /// private key.
-    pub(super) object: Option<&'a Object>,
 }
 
 pub(in crate::migrate) struct PublicKeys<'a>(Vec<&'a Object>);
@@ -41,7 +30,7 @@ impl<'a> PublicKeys<'a> {
     /// Returns the public keys of the right type that may belong to a private key. They come from
     /// public key objects and certificates with the same ID, or with the same label if the private
     /// key has no ID. The last one comes from the private key, if it contains its public key.
-    pub(in crate::migrate) fn of(&self, private: &Object) -> Vec<PublicKey<'a>> {
+    pub(in crate::migrate) fn of(&self, private: &Object) -> Vec<PublicKey> {
         let name = |object: &Object| match object.bytes(CKA_ID) {
             [] => object.bytes(CKA_LABEL).to_vec(),
             id => id.to_vec(),
@@ -50,23 +39,21 @@ impl<'a> PublicKeys<'a> {
         let named = self.0.iter().filter(|object| name(object) == wanted);
         let mut keys: Vec<_> = named.filter_map(|object| PublicKey::of(object)).collect();
         keys.extend(PublicKey::beside(private));
-        let fits = |key: &PublicKey<'_>| {
+        let fits = |key: &PublicKey| {
             // SoftHSMv2 has one key type for Edwards and Montgomery curves. Plan::of splits it.
             Some(key.kind) == kind || kind == Some(CKK_EC_EDWARDS) && key.kind == CKK_EC_MONTGOMERY
         };
-        let of_modulus = |key: &PublicKey<'_>| {
+        let of_modulus = |key: &PublicKey| {
             key.kind != CKK_RSA
                 || key.get(CKA_MODULUS).map(significant) == Some(significant(private.bytes(CKA_MODULUS)))
         };
         keys.retain(|key| fits(key) && of_modulus(key));
-        // Public keys first: they have an object in the old module.
-        keys.sort_by_key(|key| key.object.is_none());
         keys
     }
 }
 
-impl<'a> PublicKey<'a> {
-    fn of(object: &'a Object) -> Option<Self> {
+impl PublicKey {
+    fn of(object: &Object) -> Option<Self> {
         if object.number(CKA_CLASS) == Some(CKO_CERTIFICATE) {
             let certificate = x509_cert::Certificate::from_der(object.bytes(CKA_VALUE)).ok()?;
             let info = certificate.tbs_certificate.subject_public_key_info.to_der().ok()?;
@@ -85,7 +72,7 @@ impl<'a> PublicKey<'a> {
             CKA_BASE,
         ];
         let parts = plan.template.iter().filter(|one| PARTS.contains(&one.kind)).cloned().collect();
-        Some(Self::new(plan.number(CKA_KEY_TYPE)?, parts, Some(object)))
+        Some(Self::new(plan.number(CKA_KEY_TYPE)?, parts))
     }
 
     /// Returns the public key that a private key contains itself.
@@ -107,7 +94,7 @@ impl<'a> PublicKey<'a> {
             }
             _ => return None,
         };
-        Some(Self::new(kind, parts, None))
+        Some(Self::new(kind, parts))
     }
 
     fn of_info(info: &[u8]) -> Option<Self> {
@@ -120,12 +107,12 @@ impl<'a> PublicKey<'a> {
             key_types::ED25519 | key_types::ED448 => (CKK_EC_EDWARDS, curve(oid, bits)?),
             _ => return None,
         };
-        Some(Self::new(kind, parts, None))
+        Some(Self::new(kind, parts))
     }
 
-    fn new(kind: CK_KEY_TYPE, mut parts: Vec<Attribute>, object: Option<&'a Object>) -> Self {
+    fn new(kind: CK_KEY_TYPE, mut parts: Vec<Attribute>) -> Self {
         parts.extend([Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY), Attribute::number(CKA_KEY_TYPE, kind)]);
-        Self { kind, parts, object }
+        Self { kind, parts }
     }
 
     pub(super) fn get(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<&[u8]> {
@@ -153,75 +140,6 @@ impl<'a> PublicKey<'a> {
         let parts = self.parts.iter().filter(|one| parameters.contains(&one.kind)).cloned();
         (mechanism, parts.chain([Attribute::flag(CKA_TOKEN, false)]).collect())
     }
-
-    fn parameter_set(&self) -> Option<CK_ULONG> {
-        self.get(CKA_PARAMETER_SET)?.try_into().map(CK_ULONG::from_ne_bytes).ok()
-    }
-
-    /// Encapsulates a secret with AWS-LC: the ciphertext and the secret. `None` if this is not a
-    /// valid key of ML-KEM.
-    pub(super) fn encapsulate(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        if self.kind != CKK_ML_KEM {
-            return None;
-        }
-        let algorithm = match self.parameter_set()? {
-            CKP_ML_KEM_512 => &ML_KEM_512,
-            CKP_ML_KEM_768 => &ML_KEM_768,
-            CKP_ML_KEM_1024 => &ML_KEM_1024,
-            _ => return None,
-        };
-        let key = EncapsulationKey::new(algorithm, self.get(CKA_VALUE)?).ok()?;
-        let (ciphertext, secret) = key.encapsulate().ok()?;
-        Some((ciphertext.as_ref().to_vec(), secret.as_ref().to_vec()))
-    }
-
-    /// Verifies a signature with AWS-LC; `None` if AWS-LC does not support the key.
-    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Option<bool> {
-        let algorithm: &'static dyn VerificationAlgorithm = match self.kind {
-            CKK_RSA => {
-                let (n, e) =
-                    (significant(self.get(CKA_MODULUS)?), significant(self.get(CKA_PUBLIC_EXPONENT)?));
-                // The verifier takes keys of 1024 to 8192 bits.
-                if !(128..=1024).contains(&n.len()) {
-                    return None;
-                }
-                let key = RsaPublicKeyComponents { n, e };
-                let parameters = &RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY;
-                return Some(key.verify(parameters, message, signature).is_ok());
-            }
-            CKK_EC => match self.get(CKA_EC_PARAMS)? {
-                P256 => &ECDSA_P256_SHA256_FIXED,
-                P384 => &ECDSA_P384_SHA384_FIXED,
-                P521 => &ECDSA_P521_SHA512_FIXED,
-                SECP256K1 => &ECDSA_P256K1_SHA256_FIXED,
-                _ => return None,
-            },
-            CKK_EC_EDWARDS if unwrapped(self.get(CKA_EC_POINT)?).len() == 32 => &ED25519,
-            CKK_ML_DSA => {
-                let algorithm: &'static dyn VerificationAlgorithm = match self.parameter_set()? {
-                    CKP_ML_DSA_44 => &ML_DSA_44,
-                    CKP_ML_DSA_65 => &ML_DSA_65,
-                    CKP_ML_DSA_87 => &ML_DSA_87,
-                    _ => return None,
-                };
-                let key = UnparsedPublicKey::new(algorithm, self.get(CKA_VALUE)?);
-                return Some(key.verify(message, signature).is_ok());
-            }
-            _ => return None,
-        };
-        let point = unwrapped(self.get(CKA_EC_POINT)?);
-        Some(UnparsedPublicKey::new(algorithm, point).verify(message, signature).is_ok())
-    }
-}
-
-/// Returns the digest of a message by the hash that belongs to a curve.
-pub(super) fn digest(parameters: &[u8], message: &[u8]) -> Vec<u8> {
-    let algorithm = match parameters {
-        P384 => &SHA384,
-        P521 => &SHA512,
-        _ => &SHA256,
-    };
-    digest::digest(algorithm, message).as_ref().to_vec()
 }
 
 fn rsa(bits: &[u8]) -> Option<Vec<Attribute>> {
@@ -247,11 +165,6 @@ fn wrapped(point: &[u8]) -> Option<Vec<u8>> {
         return Some(point.to_vec());
     }
     OctetStringRef::new(point).ok()?.to_der().ok()
-}
-
-/// Returns the point inside the DER of an octet string. A raw point is unchanged.
-fn unwrapped(point: &[u8]) -> &[u8] {
-    OctetStringRef::from_der(point).map_or(point, |inner| inner.as_bytes())
 }
 
 /// Returns a big integer without leading zeros.
