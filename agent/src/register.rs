@@ -198,14 +198,16 @@ impl Agent {
         if client.is_some_and(|client| !open.clients.contains_key(client)) {
             return Reply::Unknown;
         }
-        if let Err(error) = self.tickets.lock(client) {
-            error!(%error, "the tickets of a client are not void");
-            return Reply::Refused("the list of locked clients cannot be written; the log says why");
-        }
+        let written = self.tickets.lock(client);
         let ends = |standing: &Standing| {
             standing.number != asks.number && client.is_none_or(|client| client == standing.identity)
         };
-        Reply::Done(open.end(libc::SHUT_RDWR, ends) as u64)
+        let ended = open.end(libc::SHUT_RDWR, ends);
+        if let Err(error) = written {
+            error!(%error, ended, "the tickets of a client are void until the agent ends only");
+            return Reply::Refused("the list of locked clients cannot be written; the log says why");
+        }
+        Reply::Done(ended as u64)
     }
 
     /// Stops in order: takes no connection and no call, waits for calls that run, and closes the

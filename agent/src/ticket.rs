@@ -84,7 +84,9 @@ impl Tickets {
         locked.insert(peer.unwrap_or(EVERYONE).to_owned(), now());
         let bytes = postcard::to_stdvec(&*locked).map_err(io::Error::other)?;
         let new = self.path.with_extension("new");
-        fs::write(&new, bytes)?;
+        let mut file = fs::File::create(&new)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
         fs::rename(new, &self.path)
     }
 

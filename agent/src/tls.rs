@@ -134,11 +134,11 @@ impl Gate {
         let mut shaking = lock(&self.0);
         let all: usize = shaking.turns.values().sum();
         let most = if shaking.known.contains(&address) { MOST_HANDSHAKES } else { MOST_OF_STRANGERS };
-        let of_address = shaking.turns.entry(address).or_default();
-        if all >= most || *of_address >= MOST_OF_ADDRESS {
+        let of_address = shaking.turns.get(&address).copied().unwrap_or(0);
+        if all >= most || of_address >= MOST_OF_ADDRESS {
             return Err(io::Error::other("too many handshakes"));
         }
-        *of_address += 1;
+        shaking.turns.insert(address, of_address + 1);
         Ok(Turn { gate: self, address })
     }
 }

@@ -136,7 +136,14 @@ fn a_locked_client_needs_its_pin_again() {
     }
     let mut peer = Peer::started(directory);
     let session = peer.open(slot);
-    assert_eq!(peer.login(session, CKU_USER, PIN).code, CKR_OK);
+    let ticket = peer.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    // The client is locked too if the list cannot be written.
+    fs::create_dir(directory.join("ticket.new")).expect("a directory");
+    assert!(lock(&socket(directory), Some(&listed[0].client)).is_err());
+    assert!(!peer.is_served());
+    let mut peer = Peer::started(directory);
+    let session = peer.open(slot);
+    assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
 }
 
 #[test]
