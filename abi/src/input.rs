@@ -11,6 +11,7 @@ use jeton::id::AttributeType;
 use jeton::module::Output;
 use jeton::object::template::{Given, Raw, Template};
 use jeton::secret::{Secret, room_for};
+use jeton_names::structs::TEMPLATES;
 
 use crate::number::{length, wide};
 
@@ -254,7 +255,7 @@ unsafe fn attributes_at<'a>(
 /// As for [`template`].
 unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize) -> Result<Raw<'a>> {
     let value = In(attribute.pValue.cast(), attribute.ulValueLen);
-    if !holds_attributes(attribute.type_) {
+    if !TEMPLATES.contains(&attribute.type_) {
         // PKCS#11 3.2, CKR_ATTRIBUTE_VALUE_INVALID: an invalid value for a particular attribute in
         // a template. SAFETY: the caller's promise.
         return unsafe { value.bytes() }.map(Raw::Bytes).map_err(|_| Error::AttributeValueInvalid);
@@ -267,20 +268,6 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize)
     // SAFETY: the caller's promise; null only if there is nothing to read.
     unsafe { attributes_at(value.0.cast(), len / size_of::<CK_ATTRIBUTE>(), depth - 1, left) }
         .map(Raw::Template)
-}
-
-/// Returns whether an attribute's value is an array of attributes. The bit `CKF_ARRAY_ATTRIBUTE`
-/// does not show this: `CKA_ALLOWED_MECHANISMS` has the bit and contains mechanisms, and in the
-/// headers the two templates of encapsulation lack the bit.
-pub(crate) fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
-    const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
-        CKA_WRAP_TEMPLATE,
-        CKA_UNWRAP_TEMPLATE,
-        CKA_DERIVE_TEMPLATE,
-        CKA_ENCAPSULATE_TEMPLATE,
-        CKA_DECAPSULATE_TEMPLATE,
-    ];
-    TEMPLATES.contains(&id)
 }
 
 /// Converts a length to `usize`. Fails with `ArgumentsBad` if it is too long for a slice.

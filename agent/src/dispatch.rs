@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::Argument;
-use jeton_agent_wire::{Function, Malformed, Parameter, functions};
+use jeton_agent_wire::{Function, Malformed, Parameter, functions, writes};
 use serde_bytes::Bytes;
 
 use crate::budget::{Budget, Unserved};
@@ -167,12 +167,6 @@ struct Carried<'a, 'b> {
     rest: &'b mut std::slice::Iter<'a, Argument<'a>>,
     budget: &'b mut Budget,
     answer: &'b mut Answering<'b>,
-}
-
-/// Returns whether a call with this code may have written to its arguments. These codes say that a
-/// part was written: lengths, or some of the attributes.
-fn writes(code: CK_RV) -> bool {
-    matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
 }
 
 macro_rules! carry_out {

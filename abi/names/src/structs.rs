@@ -582,15 +582,13 @@ impl Parameter {
     }
 }
 
-/// Returns whether the value of an attribute is an array of attributes. As in the C interface, the
-/// bit `CKF_ARRAY_ATTRIBUTE` does not show this.
-pub fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
-    const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
-        CKA_WRAP_TEMPLATE,
-        CKA_UNWRAP_TEMPLATE,
-        CKA_DERIVE_TEMPLATE,
-        CKA_ENCAPSULATE_TEMPLATE,
-        CKA_DECAPSULATE_TEMPLATE,
-    ];
-    TEMPLATES.contains(&id)
-}
+/// The attributes whose value is an array of attributes. The bit `CKF_ARRAY_ATTRIBUTE` does not
+/// show this: `CKA_ALLOWED_MECHANISMS` has the bit and contains mechanisms, and in the headers the
+/// two templates of encapsulation lack the bit.
+pub const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
+    CKA_WRAP_TEMPLATE,
+    CKA_UNWRAP_TEMPLATE,
+    CKA_DERIVE_TEMPLATE,
+    CKA_ENCAPSULATE_TEMPLATE,
+    CKA_DECAPSULATE_TEMPLATE,
+];

@@ -546,11 +546,8 @@ unsafe fn receive(
     code: CK_RV,
     outputs: &[&Bytes],
 ) -> Result<(), Malformed> {
-    // Other codes say that nothing was written.
-    if !matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
-        // A rule of the agent refused the call.
-        || code != CKR_OK && outputs.is_empty()
-    {
+    // A call without outputs was refused by a rule of the agent.
+    if !wire::writes(code) || code != CKR_OK && outputs.is_empty() {
         return Ok(());
     }
     let mut results = Results::new(code, outputs);

@@ -166,7 +166,7 @@ fn value_extent(attribute: &[u8], flow: Flow) -> Extent {
         return Extent::Bytes(0, flow);
     }
     let size = size_of::<CK_ATTRIBUTE>() as u64;
-    let nested = holds_attributes(number(attribute, 0));
+    let nested = TEMPLATES.contains(&number(attribute, 0));
     match flow {
         Flow::Out if nested => Extent::Structs((len / size).min(MAX_ATTRIBUTES), &ATTRIBUTE_READ),
         Flow::Out => Extent::Bytes(len.min(MAX_ROOM), flow),

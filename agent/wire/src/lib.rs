@@ -7,6 +7,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use cryptoki_sys::{
+    CK_RV, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_TYPE_INVALID, CKR_BUFFER_TOO_SMALL, CKR_OK,
+};
 use postcard::ser_flavors::Flavor;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -193,6 +196,12 @@ pub struct State {
 
 /// The number of bytes of a length.
 pub const HEADER: usize = 4;
+
+/// Returns whether a call with this code may have written to its arguments. These codes say that a
+/// part was written: lengths, or some of the attributes.
+pub fn writes(code: CK_RV) -> bool {
+    matches!(code, CKR_OK | CKR_BUFFER_TOO_SMALL | CKR_ATTRIBUTE_SENSITIVE | CKR_ATTRIBUTE_TYPE_INVALID)
+}
 
 /// Starts a frame: room for the length.
 pub fn start(frame: &mut Vec<u8>) {

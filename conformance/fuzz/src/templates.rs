@@ -3,6 +3,7 @@
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
+use jeton_names::structs::TEMPLATES;
 
 use crate::run::Run;
 
@@ -110,14 +111,6 @@ const FLAGS: [CK_ATTRIBUTE_TYPE; 22] = [
     CKA_WRAP_WITH_TRUSTED,
     CKA_ENCAPSULATE,
     CKA_DECAPSULATE,
-];
-
-const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
-    CKA_WRAP_TEMPLATE,
-    CKA_UNWRAP_TEMPLATE,
-    CKA_DERIVE_TEMPLATE,
-    CKA_ENCAPSULATE_TEMPLATE,
-    CKA_DECAPSULATE_TEMPLATE,
 ];
 
 /// The maximum depth of nested templates: more than the module accepts.
