@@ -8,7 +8,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -32,8 +31,7 @@ pub struct Tickets {
     key: XChaCha20Poly1305,
     /// The file of `locked`.
     path: PathBuf,
-    /// The clients that an administrator locked, and when, in nanoseconds since 1970. Their tickets
-    /// of that time and before are void.
+    /// The clients that an administrator locked, and how often. Their tickets of before are void.
     locked: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -81,7 +79,7 @@ impl Tickets {
     /// Makes the tickets void that a client has now; those of all clients without a name.
     pub fn lock(&self, peer: Option<&str>) -> io::Result<()> {
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        locked.insert(peer.unwrap_or(EVERYONE).to_owned(), now());
+        *locked.entry(peer.unwrap_or(EVERYONE).to_owned()).or_default() += 1;
         let bytes = postcard::to_stdvec(&*locked).map_err(io::Error::other)?;
         let new = self.path.with_extension("new");
         let mut file = fs::File::create(&new)?;
@@ -90,10 +88,10 @@ impl Tickets {
         fs::rename(new, &self.path)
     }
 
-    /// Returns whether a ticket of this time is void.
-    fn is_void(&self, peer: &str, made: u64) -> bool {
+    /// Returns how often a client was locked, and how often everyone.
+    fn locks(&self, peer: &str) -> [u64; 2] {
         let locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        [peer, EVERYONE].into_iter().filter_map(|name| locked.get(name)).any(|at| made <= *at)
+        [peer, EVERYONE].map(|name| locked.get(name).copied().unwrap_or(0))
     }
 
     /// Reads the key. Who could have written the file could open tickets, so it must be the
@@ -125,7 +123,7 @@ impl Tickets {
         getrandom::fill(&mut nonce).ok()?;
         // The length of a ticket does not tell that of the PIN.
         let padding = Bytes::new(&ZEROS[login.pin.len() % ZEROS.len()..]);
-        let plain = Zeroizing::new(postcard::to_stdvec(&(now(), login, padding)).ok()?);
+        let plain = Zeroizing::new(postcard::to_stdvec(&(self.locks(holder.peer), login, padding)).ok()?);
         let aad = postcard::to_stdvec(holder).ok()?;
         let sealed = self.key.encrypt(&nonce, Payload { msg: &plain, aad: &aad }).ok()?;
         Some([&nonce[..], &sealed].concat())
@@ -143,15 +141,9 @@ impl Tickets {
         let nonce: &XNonce = nonce.try_into().ok()?;
         let aad = postcard::to_stdvec(holder).ok()?;
         let plain = Zeroizing::new(self.key.decrypt(nonce, Payload { msg: sealed, aad: &aad }).ok()?);
-        let (made, login, _): (u64, Login<'_>, &Bytes) = postcard::from_bytes(&plain).ok()?;
-        (!self.is_void(holder.peer, made)).then(|| work(&login))
+        let (locks, login, _): ([u64; 2], Login<'_>, &Bytes) = postcard::from_bytes(&plain).ok()?;
+        (locks == self.locks(holder.peer)).then(|| work(&login))
     }
-}
-
-/// Returns the time in nanoseconds since 1970.
-fn now() -> u64 {
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
