@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use jeton::module::Threads;
 use jeton_agent::Agent;
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -147,7 +149,7 @@ const RETURNED: libc::c_int = 128 * 1024;
 /// descriptor, and leaves no memory behind.
 fn protect() -> Result<(), String> {
     use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
-    let text = |error: rustix::io::Errno| error.to_string();
+    let text = |error: Errno| error.to_string();
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt(3) takes numbers and has no other precondition.
     unsafe {
@@ -178,7 +180,10 @@ fn passed() -> Option<UnixListener> {
 /// Makes the socket. Replaces one on which no process listens.
 fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        if UnixStream::connect(path).is_ok() {
+        // An agent that is stopped may have no room for another connection.
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        if matches!(net::connect(&probe, &SocketAddrUnix::new(path)?), Ok(()) | Err(Errno::AGAIN)) {
             return Err(io::Error::other("another agent listens there"));
         }
         fs::remove_file(path)?;
