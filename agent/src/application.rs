@@ -48,9 +48,9 @@ impl Connection<'_> {
         }
         let (client, connections) = (self.peer().to_owned(), AtomicUsize::new(1));
         let process = self.standing.peer.process();
-        let (since, (refused, pace)) = (Instant::now(), Default::default());
+        let (since, (tickets, refused, pace)) = (Instant::now(), Default::default());
         let application =
-            Arc::new(Application { module, client, process, since, connections, refused, pace });
+            Arc::new(Application { module, client, process, since, connections, tickets, refused, pace });
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
         self.started(name)
@@ -137,7 +137,7 @@ impl Connection<'_> {
                 0 => State::default(),
                 _ => state(&application.module, session),
             };
-            let kept = if code == CKR_OK { self.kept(application, session, call, mark) } else { None };
+            let kept = self.kept(application, session, call, code, mark);
             let kept = kept.as_deref().map(Bytes::new);
             let mut outputs = outputs.to_vec();
             let mut block: Option<Vec<u8>> = None;
@@ -180,41 +180,64 @@ impl Connection<'_> {
         Ok(code)
     }
 
-    /// Returns what the client keeps after a call that succeeded.
+    /// Returns what the client keeps after a call.
     fn kept(
         &self,
         application: &Application,
         session: u64,
         call: &Call<'_>,
+        code: CK_RV,
         mark: Option<PinMark>,
     ) -> Option<Vec<u8>> {
-        match (call.function, call.arguments.first()) {
-            (Function::C_OpenSession, Some(Argument::Number(slot))) => {
-                Some(application.module.token(SlotId(*slot)).ok()?.serial.into())
+        let module = &application.module;
+        let slot = || slot_of(module, session);
+        match (call.function, code, &call.arguments[..]) {
+            (Function::C_OpenSession, CKR_OK, [Argument::Number(slot), ..]) => {
+                Some(module.token(SlotId(*slot)).ok()?.serial.into())
             }
-            (Function::C_Login, _) => self.ticket(application, session, call, mark?),
+            (
+                Function::C_Login,
+                CKR_OK,
+                [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))],
+            ) => self.ticket(application, session, *user, pin, mark?),
+            (Function::C_Login, CKR_USER_ALREADY_LOGGED_IN, _) => {
+                lock(&application.tickets).get(&slot()?).cloned()
+            }
+            // The ticket of before is of the old PIN.
+            (Function::C_SetPIN, CKR_OK, [_, Argument::Input(Input::Data(pin))]) => {
+                let kind = match module.session(SessionHandle(session)).ok()?.state {
+                    CKS_RW_SO_FUNCTIONS => CKU_SO,
+                    CKS_RW_USER_FUNCTIONS => CKU_USER,
+                    _ => return None,
+                };
+                let mark = module.pin_mark(slot()?, user(kind)).ok()??;
+                self.ticket(application, session, kind, pin, mark)
+            }
+            (Function::C_Logout, CKR_OK, _) => {
+                lock(&application.tickets).remove(&slot()?);
+                None
+            }
             _ => None,
         }
     }
 
-    /// Returns the ticket of a login that succeeded.
+    /// Makes the ticket of a login.
     fn ticket(
         &self,
         application: &Application,
         session: u64,
-        call: &Call<'_>,
+        user: u64,
+        pin: &[u8],
         mark: PinMark,
     ) -> Option<Vec<u8>> {
-        let [Argument::Number(user @ (CKU_SO | CKU_USER)), Argument::Input(Input::Data(pin))] =
-            call.arguments[..]
-        else {
-            return None;
-        };
+        let slot = slot_of(&application.module, session)?;
         let token = serial(&application.module, session)?;
         let logouts =
             application.module.with_session(SessionHandle(session), |session| Ok(session.logouts()));
         let login = Login { user, logouts: logouts.ok()?, mark, pin };
-        self.agent.tickets.seal(&Holder { peer: self.peer(), token: &token }, &login)
+        let ticket = self.agent.tickets.seal(&Holder { peer: self.peer(), token: &token }, &login)?;
+        lock(&application.tickets).insert(slot, ticket.clone());
+        Some(ticket)
     }
 
     /// Logs in with a ticket. Returns the code.
@@ -242,8 +265,19 @@ impl Connection<'_> {
             application.module.login(session, user, login.pin)
         });
         match outcome {
-            Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => CKR_OK,
+            Some(Ok(()) | Err(Error::UserAlreadyLoggedIn)) => {
+                if let Some(slot) = slot_of(&application.module, session) {
+                    lock(&application.tickets).insert(slot, ticket.to_vec());
+                }
+                CKR_OK
+            }
             None => self.refuse_ticket(application, session, "not a ticket of this client, or void"),
+            // The ticket is good. The client tries again with another session.
+            Some(Err(error @ (Error::DeviceError | Error::DeviceMemory | Error::HostMemory))) => {
+                warn!(peer = self.peer(), ?error, "a ticket does not log in now");
+                let _ = application.module.close_session(SessionHandle(session));
+                CKR_DEVICE_ERROR
+            }
             Some(Err(error)) => self.refuse_ticket(application, session, &format!("{error:?}")),
         }
     }

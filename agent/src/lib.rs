@@ -22,6 +22,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use jeton::id::SlotId;
 use jeton::module::Module;
 use jeton::quota::Permit;
 use jeton_agent_wire::Application as Name;
@@ -67,6 +68,8 @@ struct Application {
     process: u32,
     since: Instant,
     connections: AtomicUsize,
+    /// The ticket of the login to each token. A client whose answer was lost logs in again for it.
+    tickets: Mutex<HashMap<SlotId, Vec<u8>>>,
     /// The functions of which a refusal was logged as an error.
     refused: Mutex<HashSet<&'static str>>,
     pace: Pace,

@@ -40,9 +40,17 @@ fn an_old_ticket_is_refused_without_a_try() {
     let mut user = Peer::started(directory);
     let session = user.open(slot);
     let old = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
+    // A login whose answer was lost is made again for its ticket.
+    let again = user.login(session, CKU_USER, PIN);
+    assert_eq!((again.code, again.kept.as_ref()), (CKR_USER_ALREADY_LOGGED_IN, Some(&old)));
     let change = vec![text(PIN), text(NEW_PIN)];
-    assert_eq!(user.call(session, Function::C_SetPIN, change), Some(CKR_OK));
+    let changed = user.returned(session, Function::C_SetPIN, change).expect("an answer");
+    assert_eq!(changed.code, CKR_OK);
     agent.replace();
+    // The application that changed the PIN stays logged in.
+    let mut user = Peer::started(directory);
+    let session = user.open(slot);
+    assert_eq!(user.resume(session, &changed.kept.expect("a ticket")), CKR_OK);
     for _ in 0..MANY {
         let mut peer = Peer::started(directory);
         let session = peer.open(slot);

@@ -151,7 +151,7 @@ fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
     };
     let mut clients: Vec<_> = (0..CLIENTS).map(start).collect();
     let (mut acknowledged, mut failed) = (Vec::new(), 0);
-    // A login that is under way when an agent ends fails. So all clients are logged in first.
+    // `C_Initialize` does not wait for an agent. So all clients are initialised first.
     for (number, client) in clients.iter_mut().enumerate() {
         match client.hear(LIMIT) {
             Ok(Said::Stored(label)) => acknowledged.push(label),
@@ -342,6 +342,27 @@ fn during_replacement<T>(agent: &mut Agent, call: impl FnOnce() -> T) -> T {
         });
         call()
     })
+}
+
+/// A program that forks, as nginx does at each reload, logs in again. libp11 never tries a second
+/// time.
+#[test]
+fn a_login_and_a_logout_are_sent_to_the_next_agent() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut agent = Agent::start(directory.path());
+    prepare(&common::parameters(directory.path()));
+    let module = load(&common::parameters(directory.path()));
+    let slot = module.slots(true).expect("slots")[0];
+    let session = module.open_session(slot, Access::ReadOnly).expect("a session");
+    let private = || session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search").len();
+    during_replacement(&mut agent, || session.login(User::User, Some(PIN))).expect("a login");
+    assert_eq!(private(), 1);
+    agent.replace();
+    assert_eq!(private(), 1);
+    during_replacement(&mut agent, || session.logout()).expect("a logout");
+    assert_eq!(private(), 0);
+    module.finalize().expect("a module");
 }
 
 /// What pkcs11-provider does in a worker of nginx or Apache, and programs that start again after an

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
 use std::time::Instant;
 
 use cryptoki_sys::*;
@@ -19,9 +20,9 @@ use jeton_agent_wire::{
 use serde_bytes::Bytes;
 
 use crate::capture::Results;
-use crate::pool::{Pool, Refusal};
+use crate::pool::{Pool, RETRY, Refusal};
 use crate::sent::Sent;
-use message::{append, begin, changes, exchange, limit, refusal};
+use message::{append, begin, changes, ends_with_agent, exchange, limit, refusal};
 use recovery::{Copied, Login, NUMBER, STORED, note_login, resume};
 
 mod message;
@@ -180,11 +181,12 @@ impl Application {
                 linked.lost();
                 return Err(CKR_DEVICE_ERROR);
             };
-            if let (Some((slot, session)), Some(mut logins)) = (opened, logins)
-                && (resume(&mut logins, &mut linked, slot, session).is_err()
-                    || matches!(self.reopen_owners(slot, &mut linked, &mut logins), Err(Some(_))))
+            if let (Some((held, session)), Some(mut logins)) = (opened, logins)
+                && (resume(&mut logins, &mut linked, held.slot, session).is_err()
+                    || matches!(self.reopen_owners(held.slot, &mut linked, &mut logins), Err(Some(_))))
             {
-                // The next call opens the session at another agent.
+                // The next call opens the session again.
+                held.epoch.store(0, Ordering::Release);
                 linked.lost();
             }
             return Ok(code);
@@ -201,8 +203,8 @@ impl Application {
         }
     }
 
-    /// Takes the results of a function without a session. Also returns the slot and the agent's
-    /// handle of a session that the call opened.
+    /// Takes the results of a function without a session. Also returns a session that the call
+    /// opened, with its handle at the agent.
     ///
     /// # Safety
     ///
@@ -213,7 +215,7 @@ impl Application {
         arguments: &[&dyn Sent],
         answer: Option<&Answer<'_>>,
         epoch: u64,
-    ) -> Result<(CK_RV, Option<(u64, u64)>), Malformed> {
+    ) -> Result<(CK_RV, Option<(Arc<Held>, u64)>), Malformed> {
         let answer = answer.ok_or(Malformed)?;
         let mut outputs = answer.outputs.clone();
         let (handle, mut session) = (&mut [0; 8], None);
@@ -223,10 +225,11 @@ impl Application {
             };
             let opened = outputs.first().and_then(|bytes| bytes[..].try_into().ok()).ok_or(Malformed)?;
             let opened = u64::from_ne_bytes(opened);
-            session = Some((slot, opened));
             let serial = answer.kept.ok_or(Malformed)?.to_vec();
-            *handle = self.add_session(slot, serial, flags, epoch, opened).to_ne_bytes();
+            let held = self.add_session(slot, serial, flags, epoch, opened);
+            *handle = held.handle.to_ne_bytes();
             outputs[0] = Bytes::new(handle);
+            session = Some((held, opened));
         }
         if changes(call.function) {
             self.certainty.fetch_add(1, Ordering::AcqRel);
@@ -299,6 +302,7 @@ impl Application {
                         if start.elapsed() > self.pool.patience() {
                             return Err(CKR_DEVICE_ERROR);
                         }
+                        thread::sleep(RETRY);
                         continue;
                     }
                     Err(None) => {
@@ -326,7 +330,7 @@ impl Application {
             let initial =
                 starts(function).map(|at_operation| (at_operation, connection.frame()[at..].to_vec()));
             linked.finish().map_err(refusal)?;
-            let is_login = matches!(function, Function::C_Login | Function::C_Logout);
+            let is_login = matches!(function, Function::C_Login | Function::C_Logout | Function::C_SetPIN);
             let mut logins = (is_close || is_login).then(|| lock(&self.logins));
             let had_operations = session.state.operations != 0;
             let (count, patience) = (session.waiting.len() + 1, limit(function, self.pool.patience()));
@@ -340,8 +344,9 @@ impl Application {
                 }
                 Err(lost) => {
                     linked.lost();
-                    let once = changes(function) || session.state.operations != 0;
-                    if lost.sent && (once || !self.is_clear(known, session, start))
+                    let once =
+                        changes(function) && !ends_with_agent(function) || session.state.operations != 0;
+                    if lost.sent && (once || !self.is_clear(known, session, function, start))
                         || start.elapsed() > self.pool.patience()
                     {
                         return Err(CKR_DEVICE_ERROR);
@@ -355,7 +360,7 @@ impl Application {
                 // A call whose answer was lost came to the agent after all, and started one.
                 has_cancelled = true;
                 drop((linked, logins));
-                if self.is_clear(known, session, start) {
+                if self.is_clear(known, session, function, start) {
                     session.state.operations = 0;
                     continue;
                 }
@@ -505,22 +510,15 @@ impl Application {
         Ok(answer.code)
     }
 
-    fn add_session(
-        &self,
-        slot: u64,
-        serial: Vec<u8>,
-        flags: u64,
-        epoch: u64,
-        handle: u64,
-    ) -> CK_SESSION_HANDLE {
+    fn add_session(&self, slot: u64, serial: Vec<u8>, flags: u64, epoch: u64, handle: u64) -> Arc<Held> {
         let new = self.last_session.fetch_add(1, Ordering::Relaxed) + 1;
         let (state, waiting, certain, signs_otp) = Default::default();
         let session = Session { flags, handle, state, waiting, certain, signs_otp };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        let held =
-            Held { handle: new, slot, serial, epoch: AtomicU64::new(epoch), session: Mutex::new(session) };
-        sessions.insert(new, Arc::new(held));
-        new
+        let (epoch, session) = (AtomicU64::new(epoch), Mutex::new(session));
+        let held = Arc::new(Held { handle: new, slot, serial, epoch, session });
+        sessions.insert(new, Arc::clone(&held));
+        held
     }
 }
 

@@ -347,10 +347,10 @@ impl Connection {
     }
 
     /// Sends a request that the agent carries out and answers with a code.
-    pub fn ask(&mut self, request: &Request<'_>) -> Result<(), Lost> {
+    pub fn ask(&mut self, request: &Request<'_>) -> Result<u64, Lost> {
         wire::encode(request, self.frame()).map_err(|_| Lost::malformed())?;
         match wire::decode(self.exchange(Some(STUCK))?) {
-            Ok(Reply::Done(_)) => Ok(()),
+            Ok(Reply::Done(code)) => Ok(code),
             _ => Err(Lost::malformed()),
         }
     }

@@ -17,7 +17,7 @@ use jeton_agent_wire::{self as wire, Application as Name, Reply, Request, Unfit}
 use crate::connection::{Address, Connection, Lost, is_final};
 
 /// The time between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(20);
+pub const RETRY: Duration = Duration::from_millis(20);
 /// The time between two attempts to connect while no agent answers and calls fail at once.
 const PROBE: Duration = Duration::from_millis(200);
 /// Connections that are kept for the next call. More are closed after their call.

@@ -9,7 +9,7 @@ use crate::connection::{Connection, Lost};
 use crate::pool::Refusal;
 
 /// Returns whether a call changes objects, logins or the token, so that it must not be carried out
-/// twice, and no later outcome is certain.
+/// twice by one agent, and no later outcome is certain.
 pub fn changes(function: Function) -> bool {
     use Function as F;
     matches!(
@@ -36,6 +36,13 @@ pub fn changes(function: Function) -> bool {
             | F::C_AsyncComplete
             | F::C_AsyncJoin
     )
+}
+
+/// Returns whether what a call changes is lost with the agent, so that another agent may carry it
+/// out.
+pub const fn ends_with_agent(function: Function) -> bool {
+    use Function as F;
+    matches!(function, F::C_Login | F::C_LoginUser | F::C_Logout)
 }
 
 /// Returns the code of a value that does not fit into a message.

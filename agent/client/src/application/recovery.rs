@@ -9,7 +9,7 @@ use cryptoki_sys::*;
 use jeton_agent_wire::{self as wire, Answer, Argument, Call, Function, Request};
 use serde_bytes::Bytes;
 
-use super::message::{begin, encoded, exchange};
+use super::message::{begin, encoded, ends_with_agent, exchange};
 use super::{Application, Held, Session, lock};
 use crate::connection::Lost;
 use crate::pool::Linked;
@@ -52,11 +52,20 @@ const OPERATIONS: CK_FLAGS = CKF_ENCRYPT
 
 impl Application {
     /// Cancels the operations of a session that had none before a call whose answer was lost. The
-    /// call may have started one. Returns whether the call may be sent again.
-    pub(super) fn is_clear(&self, held: &Held, session: &Session, start: Instant) -> bool {
+    /// call may have started one. Returns whether the call of `function` may be sent again.
+    pub(super) fn is_clear(
+        &self,
+        held: &Held,
+        session: &Session,
+        function: Function,
+        start: Instant,
+    ) -> bool {
         let Ok(mut linked) = self.pool.take(start) else { return false };
         if held.epoch.load(Ordering::Acquire) != linked.epoch {
             return true;
+        }
+        if ends_with_agent(function) {
+            return false;
         }
         let call =
             Call { function: Function::C_SessionCancel, arguments: vec![Argument::Number(OPERATIONS)] };
@@ -142,7 +151,11 @@ impl Application {
         session: &mut Session,
         linked: &mut Linked,
     ) -> Result<(), Option<Lost>> {
-        if !self.has_only_copies(held.slot, session.state.objects) {
+        // A call that waited during `C_Finalize` does not go on in the next application.
+        let is_known = |sessions: &HashMap<_, _>| sessions.contains_key(&held.handle);
+        if !is_known(&self.sessions.read().unwrap_or_else(PoisonError::into_inner))
+            || !self.has_only_copies(held.slot, session.state.objects)
+        {
             return Err(None);
         }
         let mut logins = lock(&self.logins);
@@ -208,19 +221,23 @@ pub(super) fn note_login(
     function: Function,
     answer: &Answer<'_>,
 ) {
-    if answer.code != CKR_OK {
-        return;
-    }
-    if let (Function::C_Login, Some(ticket)) = (function, answer.kept) {
-        let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
-        logins.insert(held.slot, login);
-    } else if function == Function::C_Logout {
-        logins.remove(&held.slot);
+    match (function, answer.code, answer.kept) {
+        // Also if the answer to the login was lost, or the PIN is another one now.
+        (Function::C_Login, CKR_OK | CKR_USER_ALREADY_LOGGED_IN, Some(ticket))
+        | (Function::C_SetPIN, CKR_OK, Some(ticket)) => {
+            let login = Login { ticket: ticket.to_vec(), epoch: held.epoch.load(Ordering::Acquire) };
+            logins.insert(held.slot, login);
+        }
+        (Function::C_Logout, CKR_OK, _) => {
+            logins.remove(&held.slot);
+        }
+        _ => {}
     }
 }
 
 /// Logs in at an agent that does not know of the login yet. If the agent refuses the ticket, the
-/// next call fails with the code that says so.
+/// next call fails with the code that says so. Fails if the agent cannot log in now: it has closed
+/// the session.
 pub(super) fn resume(
     logins: &mut HashMap<u64, Login>,
     linked: &mut Linked<'_>,
@@ -229,7 +246,11 @@ pub(super) fn resume(
 ) -> Result<(), Lost> {
     let epoch = linked.epoch;
     let Some(login) = logins.get_mut(&slot).filter(|login| login.epoch != epoch) else { return Ok(()) };
-    linked.connection.ask(&Request::Resume { session, ticket: Bytes::new(&login.ticket) })?;
-    login.epoch = epoch;
-    Ok(())
+    match linked.connection.ask(&Request::Resume { session, ticket: Bytes::new(&login.ticket) })? {
+        CKR_OK | CKR_USER_NOT_LOGGED_IN => {
+            login.epoch = epoch;
+            Ok(())
+        }
+        _ => Err(Lost::malformed()),
+    }
 }
