@@ -363,7 +363,20 @@ impl ClientToken {
         let handle = objects::counted(shown, 0);
         let is_current =
             handle == shown && self.logouts.load(Ordering::Acquire) == 0 || self.shown(handle) == shown;
-        if is_current || !objects::is_stored(shown) { Ok(handle) } else { Err(Error::ObjectHandleInvalid) }
+        if is_current || !objects::is_stored(shown) {
+            return Ok(handle);
+        }
+        self.look_for(handle)?;
+        if self.shown(handle) == shown { Ok(handle) } else { Err(Error::ObjectHandleInvalid) }
+    }
+
+    /// Loads the changes of other processes if no row has this handle. An application that goes on
+    /// at another agent may know an object that this process has not read yet.
+    fn look_for(&self, handle: ObjectHandle) -> Result<()> {
+        if objects::is_stored(handle) && self.token.objects.is_private(handle).is_none() {
+            self.load_changes(&self.lock_changes())?;
+        }
+        Ok(())
     }
 
     /// Adds a session object. Returns its new handle.
@@ -486,14 +499,19 @@ impl ClientToken {
 
     /// Like [`visible`](Self::visible), for a handle of the token.
     fn seen(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
-        match self.look_up(rights, handle)? {
-            Some((_, object)) => Ok(object),
+        match self.look_up(rights, handle) {
+            Ok(Some((_, object))) => Ok(object),
             // Another process has changed it since the rows were read.
-            None => {
+            Ok(None) => {
                 let change = self.lock_changes();
                 self.load_changes(&change)?;
                 self.current(&change, rights, handle).map(|(_, object)| object)
             }
+            Err(Error::ObjectHandleInvalid) => {
+                self.look_for(handle)?;
+                self.look_up(rights, handle)?.map(|(_, object)| object).ok_or(Error::ObjectHandleInvalid)
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -34,6 +34,26 @@ fn a_search_shows_the_changes_of_another_process() {
     });
 }
 
+/// An application that goes on at another agent has such handles.
+#[test]
+fn the_handle_of_an_object_that_another_process_made_is_valid_without_a_search() {
+    one_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        for logouts in 0..2 {
+            let made = one.create(mine, &data("new").stored().flag(A::PRIVATE, true)).expect("data");
+            assert_eq!(two.read(yours, made, A::VALUE).expect("a value"), b"some data", "{logouts}");
+            one.module.destroy_object(mine, made).expect("data");
+            for (client, session) in [(&one, mine), (&two, yours)] {
+                client.module.logout(session).expect("a logout");
+                assert_eq!(client.read(session, made, A::VALUE), Err(Error::ObjectHandleInvalid));
+                client.login(session);
+            }
+        }
+    });
+}
+
 #[test]
 fn private_objects_of_another_process_need_a_login() {
     one_backend(|provider| {
