@@ -149,7 +149,7 @@ impl Client {
             let now = self.clock.fetch_add(1, Ordering::AcqRel);
             for call in &self.calls {
                 if let Some((start, name)) = *call.lock().expect("a call")
-                    && TICK * (now - start) as u32 > LIMIT + MARGIN
+                    && TICK * now.saturating_sub(start) as u32 > LIMIT + MARGIN
                 {
                     say(&Said::Wrong(format!("{name} does not end in time")));
                     process::exit(1);
@@ -402,8 +402,8 @@ impl<'a> Worker<'a> {
     fn find_one(&self, label: &str) -> Result<ObjectHandle, Failed> {
         let object = self.find_single(&Attribute::bytes(CKA_LABEL, label), label)?;
         let read = |session: &Session| session.attribute_within(object, CKA_VALUE, 64);
-        let is_right = self.call("C_GetAttributeValue", read)? == value(label);
-        check(is_right, format!("the value of another object than {label}"))?;
+        let (found, right) = (self.call("C_GetAttributeValue", read)?, value(label));
+        check(found == right, format!("{label} ({object:?}) has the value {found:02x?}, not {right:02x?}"))?;
         Ok(object)
     }
 }

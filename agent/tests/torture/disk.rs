@@ -11,8 +11,9 @@ use std::process::Command;
 const SIZE: u64 = 64 << 20;
 /// `EXT4_IOC_SHUTDOWN` of ext4(5): each later access fails.
 const SHUTDOWN: libc::c_ulong = 0x8004_587d;
-/// `EXT4_GOING_FLAGS_NOLOGFLUSH`: what was not written is lost.
-const WITHOUT_WRITING: u32 = 2;
+/// `EXT4_GOING_FLAGS_DEFAULT`. With the other flags, Linux 6.18 acknowledges fdatasync(2) of bytes
+/// that are lost.
+const IN_ORDER: u32 = 0;
 
 /// A disk. Dropping it removes its mounts.
 pub struct Disk {
@@ -61,7 +62,7 @@ impl Disk {
 
     /// Lets each access fail until the disk is mounted again.
     pub fn fail(&self) {
-        let (place, how) = (File::open(&self.place).expect("the directory"), WITHOUT_WRITING);
+        let (place, how) = (File::open(&self.place).expect("the directory"), IN_ORDER);
         // SAFETY: the request reads one u32.
         let outcome = unsafe { libc::ioctl(place.as_raw_fd(), SHUTDOWN, &raw const how) };
         assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());

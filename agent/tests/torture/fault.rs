@@ -29,7 +29,7 @@ pub enum Fault {
     KillClient,
     /// The disk of the tokens has no free space for a time.
     FillDisk,
-    /// The disk of the tokens fails, and loses what was not written.
+    /// The disk of the tokens fails.
     FailDisk,
 }
 

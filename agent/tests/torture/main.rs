@@ -441,7 +441,7 @@ impl Torture {
             if has_ended && let Some(mut child) = self.clients[at].child.take() {
                 let reason = child.errors();
                 self.kill_client(at, child);
-                self.note(format!("a client ended by itself: {}", end_of(&reason)));
+                self.note(format!("a client ended by itself: {reason}"));
                 self.start_client(at);
             }
         }
@@ -545,7 +545,7 @@ impl Torture {
                 }
             };
             if !is_in_order {
-                let reason = end_of(&child.errors());
+                let reason = child.errors();
                 self.note(format!("a client does not end in order: {silence:?} {reason}"));
             }
         }
