@@ -10,7 +10,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing::warn;
 
@@ -40,6 +40,8 @@ pub struct ClientToken {
     logouts: AtomicU64,
     /// The session objects. The first one creates the collection.
     session_objects: OnceLock<Objects>,
+    /// Held from the choice of a session object's handle until the object has it.
+    handles: Mutex<()>,
     identity: Option<Arc<Identity>>,
 }
 
@@ -95,6 +97,7 @@ impl ClientToken {
             read_write_sessions: AtomicU64::new(0),
             logouts: AtomicU64::new(0),
             session_objects: OnceLock::new(),
+            handles: Mutex::default(),
             identity,
         });
         let mut clients = token.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -382,6 +385,7 @@ impl ClientToken {
     /// Adds a session object. Returns its new handle.
     fn insert_in_session(&self, object: Object) -> ObjectHandle {
         let objects = self.session_objects.get_or_init(Objects::default);
+        let _chosen = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = match objects::asked().filter(|handle| objects.is_private(*handle).is_none()) {
             Some(handle) => {
                 self.token.objects.skip_to(handle);

@@ -1,12 +1,14 @@
 //! Several threads use one token.
 
+use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, token_flag as flag};
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, token_flag as flag};
 use jeton::module::Access;
 use jeton::session::Session;
+use jeton::token::with_handle;
 
 use crate::keys::{Kind, RSA, pair};
 use crate::support::{Client, LABEL, SO_PIN, data, each_user, none, one_backend, one_user, plain};
@@ -39,6 +41,31 @@ fn eight_threads_sign_with_one_key_in_separate_sessions() {
             assert_eq!(signed.len(), usize::from(THREADS) * usize::from(SIGNATURES));
             for (data, signature) in signed {
                 assert_eq!(client.verify(session, &mechanism, public, &data, &signature), Ok(()), "{kind:?}");
+            }
+        }
+    });
+}
+
+/// Two threads of a client of the agent choose the same number for what they make at once.
+#[test]
+fn session_objects_that_ask_for_one_handle_at_once_get_different_ones() {
+    one_user(|client, session| {
+        let together = Barrier::new(2);
+        for number in 0..500 {
+            let make = |label: &str| {
+                together.wait();
+                let asked = ObjectHandle(0x2000 + number);
+                with_handle(asked, || client.create(session, &data(label))).expect("data")
+            };
+            let (one, two) = std::thread::scope(|scope| {
+                let other = scope.spawn(|| make("one"));
+                let two = make("two");
+                (other.join().expect("a thread"), two)
+            });
+            assert_ne!(one, two);
+            for (label, made) in [("one", one), ("two", two)] {
+                assert_eq!(client.find_one(session, &data(label)), made);
+                client.module.destroy_object(session, made).expect("data");
             }
         }
     });
