@@ -272,13 +272,19 @@ impl Connection<'_> {
                 CKR_OK
             }
             None => self.refuse_ticket(application, session, "not a ticket of this client, or void"),
-            // The ticket is good. The client tries again with another session.
-            Some(Err(error @ (Error::DeviceError | Error::DeviceMemory | Error::HostMemory))) => {
+            Some(Err(
+                error @ (Error::PinIncorrect
+                | Error::PinLocked
+                | Error::UserPinNotInitialized
+                | Error::UserAnotherAlreadyLoggedIn
+                | Error::SessionReadOnlyExists),
+            )) => self.refuse_ticket(application, session, &format!("{error:?}")),
+            // The token cannot be read now. The client tries again with another session.
+            Some(Err(error)) => {
                 warn!(peer = self.peer(), ?error, "a ticket does not log in now");
                 let _ = application.module.close_session(SessionHandle(session));
                 CKR_DEVICE_ERROR
             }
-            Some(Err(error)) => self.refuse_ticket(application, session, &format!("{error:?}")),
         }
     }
 
