@@ -11,7 +11,7 @@ use crate::error::Error;
 /// makes the format after the last of them. Hosts of the older version must be stopped first.
 const UPGRADES: [&str; 0] = [];
 
-/// The statements that create the tables. `docs/postgresql.md` has the same.
+/// The statements that create the tables. `docs/postgresql.md` names the file.
 pub(super) const TABLES: &str = include_str!("schema.sql");
 
 /// The lock that is held while the tables are created or upgraded.
@@ -92,12 +92,6 @@ pub(super) async fn create(client: &Client, schema: &str) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_guide_has_the_statements_that_create_the_tables() {
-        let guide = include_str!("../../../docs/postgresql.md");
-        assert!(guide.contains(TABLES), "docs/postgresql.md and schema.sql differ");
-    }
 
     #[test]
     fn the_tables_have_the_format_after_the_last_upgrade() {
