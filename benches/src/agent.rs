@@ -251,10 +251,10 @@ fn operations(rows: &[Row]) -> Result<String, String> {
         let line = cells(wall);
         println!("{}", line.join(" | "));
         times.add(line);
-        processor.add(cells(used));
+        processor.add(cells(used).iter().map(|cell| cell.split(" (").next().unwrap_or_default()));
     }
     Ok(format!(
-        "{}\nThe processor time of both processes for each call:\n\n{}",
+        "{}\nThe median processor time of both processes for each call:\n\n{}",
         times.markdown(str::to_owned),
         processor.markdown(str::to_owned)
     ))
@@ -346,9 +346,9 @@ fn heading() -> Result<String, String> {
         "# Keys in a process of their own\n\n`cargo run --release -p jeton-benches -- agent` writes this page. *In \
          process* is `libjeton_pkcs11.so` in the\nprogram, *agent* the same program with `libjeton_client.so` and \
          `jeton-agent` behind a Unix socket, *agent, TLS* the\nsame by TLS 1.3 through the loopback device, and \
-         *p11-kit* the client and the server of {p11_kit} with\n`libjeton_pkcs11.so`. SoftHSMv2 is in process. A \
-         figure is the median of {ROUNDS} turns of {} ms with its 95 % interval;\nthe turns of all columns \
-         alternate. `-` means that the module lacks the operation.\n\n{}\n\n",
+         *p11-kit* the client and the server of {p11_kit} with\n`libjeton_pkcs11.so`. A figure is the \
+         median of {ROUNDS} turns of {} ms\nwith its 95 % interval; the turns of all columns \
+         alternate.\n\n{}\n\n",
         TURN.as_millis(),
         Machine::this()
     ))

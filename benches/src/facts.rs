@@ -77,15 +77,6 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// The counts of callgrind and memcheck for one repetition of an operation.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Instructions {
-    pub operation: String,
-    pub row: String,
-    pub instructions: f64,
-    pub allocations: f64,
-}
-
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Startup {
     /// The file size of each of our modules, in bytes.
@@ -111,7 +102,6 @@ pub struct Memory {
 pub mod file {
     pub const RUN: &str = "run";
     pub const LATENCY: &str = "latency";
-    pub const INSTRUCTIONS: &str = "instructions";
     pub const STARTUP: &str = "startup";
 }
 

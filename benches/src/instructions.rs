@@ -7,7 +7,6 @@ use std::path::Path;
 use crate::artefacts::{Artefacts, temporary};
 use crate::baseline::{self, BaselinePair};
 use crate::child::{self, Instance, Repeated, Role};
-use crate::facts::{self, Instructions};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
 use crate::scheme::{Aead, Scheme, named};
 use crate::target::{Findable, Home, ModuleToken, Outcome};
@@ -74,7 +73,6 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         (JETON, Some((&artefacts.module, "aws-lc"))),
         (BASELINE, None),
     ];
-    let mut counted = Vec::new();
     for (operation, what) in COUNTED {
         println!("{operation}:");
         for (row, module) in &rows {
@@ -93,11 +91,9 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
             let instructions = difference(role, count_instructions)?;
             let allocations = difference(role, count_allocations)?;
             println!("{row:>12}: {instructions:.1} instructions, {allocations:.3} allocations");
-            let operation = operation.to_owned();
-            counted.push(Instructions { operation, row: (*row).to_owned(), instructions, allocations });
         }
     }
-    facts::write(facts::file::INSTRUCTIONS, &counted)
+    Ok(())
 }
 
 /// Returns the difference between the counts of the two runs, for one repetition.

@@ -23,6 +23,9 @@ use data::Data;
 const README_BEGIN: &str = "<!-- benchmarks: written by the report of the benches -->";
 const README_END: &str = "<!-- benchmarks end -->";
 
+/// The operations in the table of the README.
+const FRONT_PAGE: [&str; 3] = ["sign/p256", "sign/rsa2048-pkcs", "object/create-token"];
+
 /// Writes the page, the table of all rows and the plots to `docs/`, and the table of the README.
 pub fn write() -> Result<(), String> {
     let data = Data::read()?;
@@ -31,10 +34,10 @@ pub fn write() -> Result<(), String> {
     fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
     plots::draw(&data, &beside)?;
     let readme = root().join("README.md");
-    write_between(&readme, README_BEGIN, README_END, &tables::front_page(&data))
+    write_between(&readme, README_BEGIN, README_END, &tables::compared(&data, &FRONT_PAGE))
         .map_err(|error| error.to_string())?;
     save(&docs.join("benchmarks.md"), &page::page(&data))?;
-    save(&beside.join("rows.md"), &tables::every_row(&data))
+    save(&beside.join("rows.tsv"), &tables::every_row(&data))
 }
 
 /// Returns a table in Markdown. The texts of the benches are Markdown already.

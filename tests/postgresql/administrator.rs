@@ -1,5 +1,5 @@
-//! What an administrator of the database can change, and how it is detected: docs/security.md,
-//! "Tokens in a database".
+//! What an administrator of the database can change, and how it is detected: docs/postgresql.md,
+//! "What an administrator of the database can do".
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, ObjectClass, token_flag as flag};

@@ -1,5 +1,5 @@
 //! The findings of the review of commit eb67fe51 about keys that derive, digest, wrap and unwrap,
-//! and their relatives: docs/security.md lists them. Each test fails with the rules of that commit.
+//! and their relatives: docs/findings.md lists them. Each test fails with the rules of that commit.
 //! `src/mechanism/rule.rs` has the rules.
 
 use jeton::backend::{AeadScheme, CipherScheme, Hash};

@@ -115,7 +115,7 @@ fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
     });
 }
 
-/// Finding M1 of docs/security.md: a key that may only verify was accepted as the salt key. The
+/// Finding M1 of docs/findings.md: a key that may only verify was accepted as the salt key. The
 /// attacks "Review, M1" have such a key.
 #[test]
 fn hkdf_extract_with_a_salt_key_returns_no_readable_mac() {

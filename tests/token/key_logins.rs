@@ -227,7 +227,7 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
     });
 }
 
-/// Findings H2 and M5 of docs/security.md: through `C_UnwrapKey` with raw RSA, a key that was
+/// Findings H2 and M5 of docs/findings.md: through `C_UnwrapKey` with raw RSA, a key that was
 /// created only for signatures signed any input, without padding.
 #[test]
 fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {

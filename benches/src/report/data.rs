@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::artefacts::data_directory;
-use crate::facts::{self, Instructions, Latency, Run, Startup, file};
+use crate::facts::{self, Latency, Run, Startup, file};
 use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};
 
 /// A median with its 95 % interval, in nanoseconds.
@@ -25,7 +25,6 @@ pub struct Data {
     groups: BTreeMap<String, BTreeMap<String, Estimate>>,
     pub run: Run,
     pub latency: Vec<Latency>,
-    pub instructions: Vec<Instructions>,
     pub startup: Option<Startup>,
 }
 
@@ -36,7 +35,6 @@ impl Data {
         let mut data = Self {
             run,
             latency: facts::read(file::LATENCY).unwrap_or_default(),
-            instructions: facts::read(file::INSTRUCTIONS).unwrap_or_default(),
             startup: facts::read(file::STARTUP),
             ..Self::default()
         };

@@ -1,39 +1,38 @@
 //! The operations in which our module is slower than the baseline or a peer, with the reasons.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use jeton_laboratory::Table;
 
 use super::data::Data;
-use super::{markdown, time, words};
+use super::{markdown, words};
 use crate::artefacts::root;
 
-/// Returns a table of the groups in which our module is more than 1 % slower than the baseline, or
-/// slower than a peer.
+/// Returns a table of the reasons, with the groups in which our module is more than 1 % slower than
+/// the baseline, or slower than a peer.
 pub fn list(data: &Data) -> String {
     let reasons = Reasons::read();
-    let mut table = Table::new(3, ["operation", "difference", "reason"]);
+    let mut lost: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for group in data.groups("") {
         let Some(jeton) = data.jeton(group) else { continue };
-        let mut lost = Vec::new();
-        if let Some(baseline) = data.baseline(group) {
-            let over = data.ratio(group).map_or(0.0, |ratio| ratio - 1.0);
-            if over > 0.01 {
-                lost.push(format!(
-                    "{} ({:.1} %) slower than the baseline",
-                    time(over * baseline),
-                    over * 100.0
-                ));
-            }
+        let mut than = Vec::new();
+        if let Some(ratio) =
+            data.baseline(group).and_then(|_| data.ratio(group)).filter(|ratio| *ratio > 1.01)
+        {
+            than.push(format!("{:.1} %", (ratio - 1.0) * 100.0));
         }
-        if let Some((peer, nanos)) = data.best_peer(group).filter(|(_, nanos)| *nanos < jeton) {
-            lost.push(format!("{}, but {peer} takes {}", time(jeton), time(nanos)));
+        if let Some((peer, _)) = data.best_peer(group).filter(|(_, nanos)| *nanos < jeton) {
+            than.push(peer.to_owned());
         }
-        if !lost.is_empty() {
-            table.add([words::operation(group), lost.join("; "), reasons.of(group).to_owned()]);
+        if !than.is_empty() {
+            let operation = format!("{} ({})", words::operation(group), than.join(", "));
+            lost.entry(reasons.of(group)).or_default().push(operation);
         }
     }
-    if table.rows.is_empty() { "None.\n".to_owned() } else { markdown(&table) }
+    let mut table = Table::new(2, ["operations", "reason"]);
+    lost.iter().for_each(|(reason, operations)| table.add([operations.join("; "), (*reason).to_owned()]));
+    if lost.is_empty() { "None.\n".to_owned() } else { markdown(&table) }
 }
 
 /// The lines `group: reason` of `benches/reasons.txt`. A group that ends with `*` stands for all
@@ -80,12 +79,7 @@ mod tests {
         let data =
             Data::of(&[("g", crate::names::BASELINE, 100.0), ("g", "jeton", 120.0), ("g", "nss", 60.0)]);
         let text = list(&data);
-        assert!(
-            text.contains(
-                "| g | 20.0 ns (20.0 %) slower than the baseline; 120 ns, but nss takes 60.0 ns | "
-            ),
-            "{text}"
-        );
+        assert!(text.contains("| g (20.0 %, nss) | "), "{text}");
         assert_eq!(list(&Data::of(&[("g", "jeton", 120.0), ("g", "nss", 160.0)])), "None.\n");
     }
 }

@@ -1,33 +1,26 @@
 //! `docs/benchmarks.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::Command;
 
 use jeton_laboratory::{Machine, Table};
 
 use super::data::Data;
-use super::{losses, markdown, tables, time, words};
-use crate::facts::{Instructions, LeftOut};
+use super::{losses, markdown, tables};
 use crate::names::shown;
 
 pub fn page(data: &Data) -> String {
     let mut text = String::from(INTRODUCTION);
-    section(&mut text, "Summary", &tables::summary(data));
-    text.push_str(PLOTS);
-    text.push_str(&run(data));
-    text.push_str(ROWS);
     for (title, prefixes) in SECTIONS {
         section(&mut text, title, &tables::compared(data, prefixes));
     }
+    text.push_str(PLOTS);
     text.push_str(&latency(data));
-    text.push_str(&instructions(data));
     text.push_str(&startup(data));
-    text.push_str(&filling(data));
+    text.push_str(&run(data));
     text.push_str(METHOD);
     let slower = losses::list(data);
     section(&mut text, "Where Jeton is slower", &format!("{SLOWER}{slower}"));
-    section(&mut text, "What could not be measured", &left_out(&data.run.left_out));
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -35,19 +28,20 @@ pub fn page(data: &Data) -> String {
 const INTRODUCTION: &str = "\
 # Benchmarks
 
-This page compares Jeton with the crypto library called directly, and with SoftHSMv2, NSS, Kryoptic and Craton
-HSM. Each of these modules has columns if `cargo bench` finds it. The variables `KRYOPTIC_MODULE` and
-`CRATON_MODULE` name the files of the last two; [`driver/peers/build`](../driver/peers/build) builds both outside the
-tree.
-`cargo run --release -p jeton-benches -- report` writes this page from the data of the last complete run of
-`cargo bench`, so change the program, not this page. [performance.md](benchmarks/performance.md) explains the
-differences, and [rows.md](benchmarks/rows.md) has every row.
+The time of each operation with Jeton, with AWS-LC called directly (the baseline), and with SoftHSMv2, NSS, Kryoptic
+and Craton HSM. `cargo bench -- sign/p256` measures one operation again. After a complete run, `cargo run --release -p
+jeton-benches -- report` writes this page, [every row](benchmarks/rows.md) and the plots.
+[performance.md](benchmarks/performance.md) counts the instructions that Jeton adds.
+
+A module has a column if `cargo bench` finds it. [`driver/peers/build`](../driver/peers/build) builds Kryoptic and
+Craton HSM outside the tree; `KRYOPTIC_MODULE` and `CRATON_MODULE` name their files. The keys of a module are token
+objects or session objects, as it is faster. A dash means that the module lacks the operation, or that it could not be
+measured: the last column of `rows.tsv` says why.
 
 ";
 
 const PLOTS: &str = "\
-The other modules are shown in the faster of two configurations. A dash means that the module has no such
-operation or that it could not be measured; the end of this page says which.
+## Plots
 
 ![Time of one search by label, by number of objects](benchmarks/search.svg)
 
@@ -57,24 +51,9 @@ operation or that it could not be measured; the end of this page says which.
 
 ";
 
-const ROWS: &str = "\
-## The rows
-
-| row | what it is |
-|---|---|
-| `baseline` | AWS-LC called directly, with a parsed key |
-| `jeton` | Jeton as users get it, through its C interface, with AWS-LC |
-| `jeton-rc` | `jeton` with the RustCrypto backend |
-| `jeton-null` | a build of Jeton whose crypto computes nothing, which shows Jeton's own cost |
-| `softhsm2`, `nss`, `kryoptic`, `craton` | the other modules, with keys that are token objects |
-| names with `-session` | the same with session keys |
-
-The column \"filter\" has the argument that measures an operation alone: `cargo bench -- sign/p256`.
-
-";
-
 const SLOWER: &str = "\
-Each group in which Jeton is more than 1 % slower than the baseline, or slower than another module:
+The operations in which Jeton is more than 1 % slower than the baseline (by this percentage), or slower than another
+module (its row).
 
 ";
 
@@ -84,13 +63,13 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Keys", &["generate/", "kem/"]),
     (
         "Encryption, digests, MACs, random bytes",
-        &["aes-gcm", "chacha20", "sha256/", "sha512/", "hmac-sha256/", "random/"],
+        &["aes-gcm/", "aes-gcm-message/", "chacha20-poly1305/", "sha", "hmac-sha256/", "random/"],
     ),
     ("Sessions and single objects", &["session/", "object/", "first-use/"]),
     ("Searches among session objects", &["search/session/"]),
     ("Searches among token objects", &["search/token/"]),
     ("Start, by number of token objects", &["start/"]),
-    ("Threads: time in which each thread does one operation", &["threads/"]),
+    ("Threads: time in which each thread does one operation", &["threads/p256", "threads/create"]),
 ];
 
 fn section(text: &mut String, title: &str, body: &str) {
@@ -118,29 +97,12 @@ fn run(data: &Data) -> String {
         first_line_of(Command::new("date").args(["--utc", "+%Y-%m-%d", "-d", &format!("@{}", run.started)])),
         run.seconds,
     );
-    for row in &run.rows {
+    for row in run.rows.iter().filter(|row| !row.ours) {
         // The versions of the packages are on a line of their own.
         let description = row.description.replacen("; ", ";\n  ", 1);
         writeln!(text, "- `{}`: {description}", row.name).expect("a string");
     }
     text + "\n"
-}
-
-/// Returns a table with one line for each pair of row and reason. The line lists the groups.
-fn left_out(all: &[LeftOut]) -> String {
-    let mut groups: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for LeftOut { group, row, reason } in all {
-        groups.entry((row, reason)).or_default().insert(group);
-    }
-    if groups.is_empty() {
-        return "Everything was measured.\n".to_owned();
-    }
-    let mut table = Table::new(3, ["row", "reason", "operations"]);
-    for ((row, reason), groups) in groups {
-        let groups: Vec<_> = groups.iter().map(|group| words::operation(group)).collect();
-        table.add([row.to_owned(), format!("`{reason}`"), groups.join(", ")]);
-    }
-    markdown(&table)
 }
 
 fn first_line(program: &str, argument: &str) -> String {
@@ -166,24 +128,6 @@ fn latency(data: &Data) -> String {
         markdown(&table)
     )
 }
-
-fn instructions(data: &Data) -> String {
-    let mut table = Table::new(2, ["operation", "row", "instructions", "allocations"]);
-    for counted in &data.instructions {
-        let Instructions { operation, row, instructions, allocations } = counted;
-        let counts = [format!("{instructions:.1}"), format!("{allocations:.2}")];
-        table.add([operation.clone(), shown(row).to_owned()].into_iter().chain(counts));
-    }
-    format!("## Instructions and allocations\n\n{COUNTED}{}\n", markdown(&table))
-}
-
-const COUNTED: &str = "\
-Counted by callgrind and memcheck, for an operation whose `Init` function is called again with the same
-key. The counts include the crypto library. The processor that valgrind simulates lacks some instructions
-of this machine, so the library runs other code here than in the tables above. ML-DSA repeats until a
-signature fits, so its rows differ by chance.
-
-";
 
 fn startup(data: &Data) -> String {
     let mut text = String::from("## Size, loading, memory\n\n");
@@ -211,74 +155,29 @@ fn startup(data: &Data) -> String {
     text + "\n"
 }
 
-fn filling(data: &Data) -> String {
-    let mut table = Table::new(2, ["row", "objects", "made", "threads", "seconds", "per object"]);
-    for fill in &data.run.fills {
-        table.add([
-            fill.row.clone(),
-            format!("{} of {} ({})", fill.reached, fill.wanted, fill.home),
-            fill.made.to_string(),
-            fill.threads.to_string(),
-            format!("{:.2}", fill.seconds),
-            time(fill.seconds * 1e9 / fill.made.max(1) as f64),
-        ]);
-    }
-    format!("## Making objects\n\n{FILLED}{}\n", markdown(&table))
-}
-
-const FILLED: &str = "\
-The objects for the searches above. A module that does not make them within the time limit of the settings
-is left out of the larger sizes.
-
-";
-
 const METHOD: &str = "\
 ## Method
 
-What is timed:
-
-- The bench times the functions of the module and nothing else. All arguments are prepared beforehand.
-- All rows run in one process. Within a group they run one after the other, each module through its own
-  function list.
-- The baseline runs first and again at the end of its group (`baseline-again` in
-  [every row](benchmarks/rows.md)). The tables have the mean of the two. If the two differ, the load of
-  the machine changed.
-- \"Speed relative to baseline\" of `jeton` is measured in turns: 40 turns of some milliseconds for each side,
-  in changing order. The figure is the median of their ratios. A shared machine disturbs it less than
-  rows that run one after the other. The other rows have the ratio of the medians.
-- Latencies are those of single calls. They include the delays of the system's scheduler, also for the
-  baseline.
-- More threads than cores show the cost of waiting, not the effect of more cores.
-
-What the baseline does:
-
-- It does the same work as the token's function: ECDSA as r || s over a digest, `RSA_sign`, and hedged
-  ML-DSA with the expanded key, below the EVP interface. It checks nothing, searches nothing and has no
-  sessions.
-- For SLH-DSA the baseline is the crate `slh-dsa`. Both backends of Jeton have their own code.
-- Key generation at the baseline makes a parsed key but no object.
-- For AES-GCM the key is set up beforehand. Each message has a new nonce in every row, because GCM
-  requires it.
-
-What the rows of Jeton do:
-
-- The difference between `jeton-rc` and the baseline comes from the crypto library, not from Jeton.
-- Private keys are token objects, private and sensitive, as an application keeps them.
-- The key derivation of the PIN is set to its minimum in our rows, because its cost is chosen by the
-  administrator. This affects the rows that begin with `start/`.
-
-What the other modules do:
-
-- They are used as their packages install them. SoftHSMv2 keeps objects in files, NSS in its database
-  with its default key derivation. A newer version, or one with another crypto library, can be faster.
-- Rows that end in `-session` use session keys and exist in the full mode only.
-- Most of the time to make a token object is spent by the disk. Jeton waits for the disk before it answers.
-  SoftHSMv2 does not, so it can be faster and promises less.
-
-How results are checked:
-
-- Both crypto libraries verify the signatures of each row before it is timed. In the `threads` groups they
-  verify the last signature of each thread in each sample. For SLH-DSA both backends have the same code,
-  which also verifies the signatures of the crate `slh-dsa`.
+- The bench times the functions of the module and nothing else, in one process. All arguments are prepared beforehand.
+  Within an operation the rows run one after the other, each module through its own function list.
+- The baseline runs first and again at the end (`baseline-again`), and the tables have the mean. If the two differ, the
+  load of the machine changed. The speed of `jeton` relative to the baseline is measured in 40 turns of some
+  milliseconds for each side, in changing order, and is the median of their ratios. A shared machine disturbs it less
+  than rows that run one after the other.
+- The baseline does the same work as the token's function: ECDSA as r || s over a digest, `RSA_sign`, and hedged ML-DSA
+  with the expanded key, below the EVP interface. It checks nothing, searches nothing and has no sessions. It generates
+  a parsed key but no object. For SLH-DSA it is the crate `slh-dsa`.
+- For AES-GCM the key is set up beforehand. Each message has a new nonce in every row, because GCM requires it.
+- `jeton` is Jeton as users get it, with AWS-LC, and with keys that are private and sensitive token objects; `jeton-rc`
+  has the RustCrypto backend. The crypto of `jeton-null` computes nothing, so this row shows Jeton's own cost. The key
+  derivation of the PIN is set to its minimum, which affects the start.
+- The other modules are used as their packages install them. Rows that end in `-session` use session keys. A newer
+  version, or one with another crypto library, can be faster. Most of the time to make a token object is the disk's.
+  Jeton waits for it before it answers; SoftHSMv2 does not, so it promises less.
+- The objects of the searches are made within a limit of time, so a slow module is left out of the larger sizes. More
+  threads than cores show the cost of waiting, not the effect of more cores.
+- Both crypto libraries verify the signatures of each row before it is timed. With threads, they verify the last
+  signature of each thread in each sample. For SLH-DSA both backends have the same code, which also verifies the
+  signatures of the crate `slh-dsa`.
 
 ";

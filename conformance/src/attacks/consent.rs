@@ -1,4 +1,4 @@
-//! Finding H2 of docs/security.md: a private key with `CKA_ALWAYS_AUTHENTICATE` is used without its
+//! Finding H2 of docs/findings.md: a private key with `CKA_ALWAYS_AUTHENTICATE` is used without its
 //! PIN, or a usage that the owner refused is available through another function.
 
 use cryptoki_sys::*;

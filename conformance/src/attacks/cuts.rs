@@ -1,4 +1,4 @@
-//! Findings C3 and M1 of docs/security.md. C3: a mechanism makes a short key from a long one, and a
+//! Findings C3 and M1 of docs/findings.md. C3: a mechanism makes a short key from a long one, and a
 //! few guesses find the short key. M1: HKDF uses a salt key without permission. Clulow 2003 ("On
 //! the security of PKCS#11") describes the reduced key space with `CKM_EXTRACT_KEY_FROM_KEY` and
 //! the related keys with `CKM_XOR_BASE_AND_DATA`.

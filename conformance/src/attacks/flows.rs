@@ -1,4 +1,4 @@
-//! Findings H2, H3 and M1 to M3 of the second review (docs/security.md): keys that derive and are
+//! Findings H2, H3 and M1 to M3 of the second review (docs/findings.md): keys that derive and are
 //! digested. H2 and M1: a block cipher is a permutation of its message, also if the message is a
 //! key. H3: equal results of one-way functions show equal bytes. M2 and M3: a result is readable
 //! although a key of the derivation hides it.

@@ -1,4 +1,4 @@
-//! Findings M4 and M5 of docs/security.md: return codes that reveal the contents of a ciphertext
+//! Findings M4 and M5 of docs/findings.md: return codes that reveal the contents of a ciphertext
 //! (Bleichenbacher 1998; Vaudenay 2002; Bardou et al. 2012, "Efficient padding oracle attacks on
 //! cryptographic hardware"), and RSA without padding (Clulow 2003).
 

@@ -1,4 +1,4 @@
-//! Finding C1 of docs/security.md: a key is used without a login, or is on the disk as plaintext.
+//! Finding C1 of docs/findings.md: a key is used without a login, or is on the disk as plaintext.
 //! Also attacks on the rules of logins, read-only sessions and destroyed objects.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Finding H1 of docs/security.md: the user creates a trusted key, or changes one that the SO
+//! Finding H1 of docs/findings.md: the user creates a trusted key, or changes one that the SO
 //! trusts. Then the user wraps keys that have `CKA_WRAP_WITH_TRUSTED`. Also attacks with untrusted
 //! keys.
 

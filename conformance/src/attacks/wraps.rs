@@ -1,4 +1,4 @@
-//! Findings H1 and M5 of the second review (docs/security.md). H1: a caller who chooses the nonce
+//! Findings H1 and M5 of the second review (docs/findings.md). H1: a caller who chooses the nonce
 //! or the input of a wrapping key reads keys that only trusted keys wrap. M5: a caller who changes
 //! a wrapped private key compares the public keys.
 

@@ -5,6 +5,7 @@
 //! time, the guide has a new directory with a new token. The table shows all failures. If a guide
 //! fails with Jeton, the program exits with an error.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -55,7 +56,7 @@ struct Options {
     /// The number of guides that run at the same time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Also write the table into this file, between its marker lines.
+    /// Also write the table into this file.
     #[arg(long)]
     write: Option<PathBuf>,
     /// The directory of the guides. Its path followed by `/../../conformance/clients` is the
@@ -117,10 +118,10 @@ fn run(options: &Options) -> Result<bool, Error> {
     rows.sort_by_key(|(number, _)| *number);
     let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
     let names: Vec<_> = modules.iter().map(|(known, _)| known.name()).collect();
-    let table = table::markdown(&names, &rows, &Reasons::read()?);
+    let table = table::tabs(&names, &rows, &Reasons::read()?);
     println!("{table}");
     if let Some(file) = &options.write {
-        table::write(file, &table)?;
+        fs::write(file, &table).map_err(Error::io(file))?;
     }
     let ours = rows.iter().flat_map(|row| modules.iter().zip(&row.outcomes));
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Done(_, failed) if !failed.is_empty());

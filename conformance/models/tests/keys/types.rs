@@ -1,4 +1,4 @@
-//! The induction step for the policy *strict* (docs/security.md, "The argument for strict"). A
+//! The induction step for the policy *strict* (docs/keys.md, "The argument for strict"). A
 //! value that cannot be read has a type: the objects that may hold it. This file tries each call on
 //! each type, over all rows of the table, and returns the calls after which two objects of one
 //! value have uses that clash. If there are none, no sequence of calls, however long, gives such
