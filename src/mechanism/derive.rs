@@ -7,6 +7,9 @@ use crate::backend::{CipherMode, Hash};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 
+/// The shortest block in bytes of a hash function of HMAC.
+const SHORTEST_BLOCK: usize = 64;
+
 pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf, hkdf),
     derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData, |params, sizes| Inputs {
@@ -26,23 +29,23 @@ pub(super) const ROWS: &[MechanismRow] = &[
     },
     aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::EncryptData(CipherMode::AesEcb)),
     aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::EncryptData(CipherMode::AesCbc)),
-    derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1), hides),
-    derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224), hides),
-    derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256), hides),
-    derives(M::SHA384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha384), hides),
-    derives(M::SHA512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512), hides),
-    derives(M::SHA512_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_224), hides),
-    derives(M::SHA512_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_256), hides),
-    derives(M::SHA3_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_224), hides),
-    derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256), hides),
-    derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384), hides),
-    derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512), hides),
-    derives(M::BLAKE2B_160_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b160), hides),
-    derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256), hides),
-    derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384), hides),
-    derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512), hides),
-    derives(M::SHAKE_128_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake128), hides),
-    derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256), hides),
+    derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1), digests),
+    derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224), digests),
+    derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256), digests),
+    derives(M::SHA384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha384), digests),
+    derives(M::SHA512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512), digests),
+    derives(M::SHA512_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_224), digests),
+    derives(M::SHA512_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_256), digests),
+    derives(M::SHA3_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_224), digests),
+    derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256), digests),
+    derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384), digests),
+    derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512), digests),
+    derives(M::BLAKE2B_160_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b160), digests),
+    derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256), digests),
+    derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384), digests),
+    derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512), digests),
+    derives(M::SHAKE_128_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake128), digests),
+    derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256), digests),
 ];
 
 /// Builds the row of a mechanism that is not limited to one key type.
@@ -59,19 +62,29 @@ const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
     MechanismRow::derives(id, Some(KeyType::AES), (16, 32), hides, shape, derivation)
 }
 
-/// A digest of the key, a ciphertext under the key, or a public key.
+/// A ciphertext under the key, or a public key.
 fn hides(_: &Params, _: Sizes) -> Inputs {
     Inputs::ONE_WAY
 }
 
-/// HKDF reads the salt key and the base key each alone. Without the expand step and with a salt
+/// A digest of the key. HMAC replaces a key that is longer than a block by its digest (RFC 2104,
+/// 2), so the digest gives the same codes.
+fn digests(_: &Params, sizes: Sizes) -> Inputs {
+    let base = if sizes.base > SHORTEST_BLOCK { Flow::Step } else { Flow::OneWay };
+    Inputs { base, ..Inputs::ONE_WAY }
+}
+
+/// HKDF reads the salt key and the base key each alone. It has two steps: the first gives a key, by
+/// which the second computes codes. Without the expand step and with a salt
 /// key, the result is the MAC of the base key under the salt key. If the caller could read it, they
 /// could sign with a key that has `CKA_SIGN` false.
 fn hkdf(params: &Params, _: Sizes) -> Inputs {
-    let Params::Hkdf { expand, hash, salt, .. } = params else { return Inputs::ONE_WAY };
+    let Params::Hkdf { extract, expand, hash, salt, .. } = params else { return Inputs::ONE_WAY };
     let is_mac = !*expand && matches!(salt, HkdfSalt::Key(_));
+    let step = |is: bool| if is { Flow::Step } else { Flow::OneWay };
     Inputs {
-        named: Flow::OneWay,
+        base: step(!*expand),
+        named: step(*extract && *expand),
         extent: if *expand { Extent::Blocks(hash.len()) } else { Extent::Fixed },
         protection: if is_mac { Protection::Inherited } else { Protection::Chosen },
         ..Inputs::ONE_WAY

@@ -23,6 +23,9 @@ pub enum Flow {
     /// The result hides the key, also from a caller who knows every other input. The function reads
     /// the key alone: as the key of a MAC, or as the whole message.
     OneWay,
+    /// As `OneWay`, but the result is what another derivation computes on its way, or the function
+    /// itself has two steps.
+    Step,
     /// The result hides the key, but the function reads it together with bytes of the caller or
     /// with other keys.
     Mixed,

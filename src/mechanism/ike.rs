@@ -24,7 +24,7 @@ fn inputs(params: &Params, sizes: Sizes) -> Inputs {
         Params::IkePrf { prf, data_as_key: true, .. } if is_block_cipher(*prf) => {
             (*prf, Flow::Invertible, Extent::Fixed)
         }
-        Params::IkePrf { prf, data_as_key: true, .. } => (*prf, Flow::OneWay, Extent::Fixed),
+        Params::IkePrf { prf, data_as_key: true, .. } => (*prf, Flow::Step, Extent::Fixed),
         Params::IkePrf { prf, .. } | Params::Ike1Prf { prf, .. } => {
             (*prf, key_of(*prf, sizes), Extent::Fixed)
         }

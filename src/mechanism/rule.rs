@@ -96,6 +96,9 @@ pub struct KeyState {
     pub makeup: Makeup,
     /// Whether its `CKA_DERIVE_TEMPLATE` makes derived keys unreadable.
     pub template: Template,
+    /// Whether its `CKA_DERIVE_TEMPLATE` lets derived keys sign, or gives them templates. Then a
+    /// value that one call and also two calls derive would have two roles.
+    pub counts_steps: bool,
 }
 
 /// What the template attribute of a key does to the keys that are made with it.
@@ -128,6 +131,10 @@ pub enum Refusal {
     Makeup,
     /// The caller would read a result that the key protects.
     Visible,
+    /// The policy *strict* gives no bytes of a key to another key, which could have another role.
+    Copied,
+    /// Two calls could derive what one call derives, in another role.
+    Steps,
 }
 
 /// What a derived key must be.
@@ -150,6 +157,12 @@ pub fn derive(inputs: &Inputs, keys: &[KeyState], policy: Policy) -> Result<Dema
     let (mut makeup, mut copies) = (Makeup::Whole, false);
     for (at, key) in keys.iter().enumerate().filter(|(_, key)| key.is_unreadable()) {
         makeup = makeup.max(passes(flow(at), key.makeup)?);
+        match flow(at) {
+            flow if policy == Policy::Strict && flow.copies() => return Err(Refusal::Copied),
+            Flow::OneWay | Flow::Halves => {}
+            _ if policy == Policy::Strict && key.counts_steps => return Err(Refusal::Steps),
+            _ => {}
+        }
         copies |= flow(at).copies();
     }
     let any = |is: &dyn Fn(&KeyState) -> bool| keys.iter().any(is);
@@ -176,7 +189,7 @@ fn passes(flow: Flow, makeup: Makeup) -> Result<Makeup, Refusal> {
         (Flow::Invertible, _) => Err(Refusal::Invertible),
         (Flow::Head, Joined | Window | Part) => Err(Refusal::Cut),
         (_, Part) => Err(Refusal::Makeup),
-        (Flow::OneWay, _) => Ok(Whole),
+        (Flow::OneWay | Flow::Step, _) => Ok(Whole),
         // The two halves of a masked or joined key can be changed apart.
         (Flow::Halves, Whole) => Ok(Whole),
         (Flow::Halves, _) => Err(Refusal::Makeup),

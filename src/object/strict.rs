@@ -70,6 +70,12 @@ pub(crate) fn keeps_role(key: &Object, wrapping: &Object) -> Result<()> {
     Err(Error::KeyNotWrappable)
 }
 
+/// Returns whether a `CKA_DERIVE_TEMPLATE` lets derived keys sign, or gives them templates.
+pub(crate) fn counts_steps(template: &Value) -> bool {
+    let signs = usages(Some(template)).any(|id| roles(|usage| usage == id).any(|role| role == "sign"));
+    signs || TEMPLATES.iter().any(|id| entry(Some(template), *id).is_some())
+}
+
 /// Fails if a change or a copy adds a usage to the object. Otherwise a key could have one role
 /// after the other (Delaune, Kremer, Steel 2008).
 pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {

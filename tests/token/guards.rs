@@ -10,7 +10,7 @@ use jeton::mechanism::sp800_108::Field;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use jeton::module::{Authenticated, Output, User};
-use jeton::object::template::{Given, Raw};
+use jeton::object::template::{Given, Raw, Template};
 
 use crate::ciphers::Way;
 use crate::derive::{derive, shown, value};
@@ -352,6 +352,11 @@ fn an_unreadable_key_is_neither_cut_nor_rotated() {
 fn the_start_of_an_unreadable_key_only_enciphers() {
     each_policy(|client, session, strict| {
         let key = victim(client, session, KeyType::GENERIC_SECRET, 32);
+        if strict {
+            let refused = derive(client, session, cut(SHA256), key, &generic(31));
+            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+            return;
+        }
         for usage in [A::DERIVE, A::SIGN, A::VERIFY] {
             let template = generic(31).flag(usage, true);
             let refused = derive(client, session, cut(SHA256), key, &template);
@@ -367,7 +372,7 @@ fn the_start_of_an_unreadable_key_only_enciphers() {
         let aes = derive(client, session, cut(SHA256), key, &aes).expect("a key");
         let mechanism = with_iv(M::AES_CBC_PAD, &[1; 16]);
         Way::Encrypt.whole(client, session, &mechanism, aes, b"data").expect("a ciphertext");
-        assert!(strict || !client.flag(session, aes, A::SIGN));
+        assert!(!client.flag(session, aes, A::SIGN));
     });
 }
 
@@ -585,5 +590,72 @@ fn what_a_template_hides_stays_hidden_in_two_steps() {
         assert_eq!(digests(client, session, middle), Err(Error::KeyIndigestible));
         let last = derive(client, session, step(false), middle, &generic(32)).expect("a hidden key");
         assert_eq!(client.read(session, last, A::VALUE), Err(Error::AttributeSensitive));
+    });
+}
+
+/// Creates an unreadable key with this `CKA_DERIVE_TEMPLATE`.
+fn with_roles(client: &Client, session: SessionHandle, len: u8, forced: Template<'_>) -> ObjectHandle {
+    let kept = derives().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
+    let key = secret(KeyType::GENERIC_SECRET, len, &kept);
+    let mut template = key.template();
+    template.0.push(Given { id: A::DERIVE_TEMPLATE, value: Raw::Template(forced) });
+    client.module.create_object(session, &template).expect("a key")
+}
+
+/// A code by the key of the first step of a derivation is the key that both steps give.
+#[test]
+fn no_key_that_signs_is_a_step_of_a_derivation() {
+    each_policy(|client, session, strict| {
+        let signs = none().flag(A::SIGN, true);
+        let known = own(client, session, KeyType::GENERIC_SECRET, 32);
+        let signing = with_roles(client, session, 32, signs.template());
+        let long = with_roles(client, session, 65, signs.template());
+        let step = |salt, expand| {
+            let info = Box::from(*b"info");
+            let params = Params::Hkdf { extract: true, expand, hash: Hash::Sha256, salt, info };
+            (M::HKDF_DERIVE, params)
+        };
+        let ike = |data_as_key, new_key| {
+            let params = Params::IkePrf { prf: SHA256, data_as_key, nonces: Box::default(), new_key };
+            (M::IKE_PRF_DERIVE, params)
+        };
+        let digest = || (M::SHA256_KEY_DERIVATION, Params::None);
+        let hidden = generic(32).flag(A::SENSITIVE, true);
+        let derive = |how, base| derive(client, session, how, base, &hidden);
+        for (name, how, base, refused) in [
+            ("both steps of HKDF", step(HkdfSalt::Null, true), signing, false),
+            ("the first step", step(HkdfSalt::Null, false), signing, true),
+            ("the first step with this salt", step(HkdfSalt::Key(signing), false), known, false),
+            ("both steps with this salt", step(HkdfSalt::Key(signing), true), known, true),
+            ("the first step by IKE", ike(true, None), signing, true),
+            ("the first step by IKE with a new key", ike(false, Some(signing)), known, true),
+            ("the first step by SP 800-108", sp800(SHA256, Field::Key(signing)), known, true),
+            ("a digest", digest(), signing, false),
+            ("the digest that HMAC takes for a key", digest(), long, true),
+        ] {
+            let made = derive(how, base);
+            assert_eq!(made.err(), (refused && strict).then_some(Error::KeyFunctionNotPermitted), "{name}");
+        }
+    });
+}
+
+/// A copy would give what is derived from it the attributes of the next step.
+#[test]
+fn a_copy_of_a_key_keeps_its_derive_template() {
+    each_policy(|client, session, strict| {
+        let inner = derives();
+        let forced = derives().flag(A::SENSITIVE, true);
+        let base = with_roles(client, session, 32, forced.within(A::DERIVE_TEMPLATE, &inner));
+        let mask = (M::XOR_BASE_AND_DATA, Params::Data([0; 32].into()));
+        for (mechanism, params) in [mask, cut(SHA256), extract(0)] {
+            let off = strict && mechanism != M::IKE1_EXTENDED_DERIVE;
+            let made = derive(client, session, (mechanism, params), base, &generic(32));
+            let expected = match (strict, off) {
+                (_, true) => Error::MechanismInvalid,
+                (true, _) => Error::KeyFunctionNotPermitted,
+                _ => Error::TemplateInconsistent,
+            };
+            assert_eq!(made, Err(expected), "{mechanism}");
+        }
     });
 }

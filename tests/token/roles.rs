@@ -132,7 +132,9 @@ fn a_derived_key_enciphers_or_derives_unless_a_template_names_its_role() {
             assert_eq!(made, Err(Error::TemplateInconsistent), "{role}");
         }
         // The template of the caller's own salt gives no role to the owner's key.
-        let salted = hkdf(HkdfSalt::Key(signing));
+        let (salt, info) = (HkdfSalt::Key(signing), Box::default());
+        let params = Params::Hkdf { extract: true, expand: false, hash: Hash::Sha256, salt, info };
+        let salted = Mechanism { params, ..plain(M::HKDF_DERIVE) };
         let made = derive(&salted, free, KeyType::GENERIC_SECRET, &[A::SIGN]);
         assert_eq!(made, Err(Error::TemplateInconsistent));
         let template = typed(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 32);
@@ -219,5 +221,29 @@ fn oaep_neither_wraps_nor_unwraps() {
         let made =
             client.module.unwrap_key(session, &head, private, &[1; 256], &typed(KeyType::AES).template());
         assert_eq!(made, Err(Error::MechanismInvalid));
+    });
+}
+
+/// A value that is unwrapped as a key of HMAC would be copied into a cipher, whose ciphertext is
+/// the value of a key that the first key derives.
+#[test]
+fn the_value_of_a_key_that_derives_never_enciphers() {
+    strict(|client, session| {
+        let derives = usages(&[A::DERIVE]);
+        let backup = backup_key(client, session, Some(&derives));
+        let base = typed(KeyType::AES).and(&derives).flag(A::EXTRACTABLE, true);
+        let base = kept(client, session, &base, &[]);
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = client.wrap(session, &kwp, backup, base).expect("a wrapped key");
+        let generic = typed(KeyType::GENERIC_SECRET);
+        let unwrapped = client.module.unwrap_key(session, &kwp, backup, &bytes, &generic.template());
+        let prf = MacFunction::Hmac(Hash::Sha256);
+        let params = Params::Ike1Extended { prf, shared: None, extra: Box::default() };
+        let cut = Mechanism { params, ..plain(M::IKE1_EXTENDED_DERIVE) };
+        for len in [16, 24, 32] {
+            let aes = typed(KeyType::AES).number(A::VALUE_LEN, len).and(&usages(&[A::ENCRYPT]));
+            let made = client.module.derive_key(session, &cut, unwrapped.expect("a key"), &aes.template());
+            assert_eq!(made, Err(Error::KeyFunctionNotPermitted), "{len}");
+        }
     });
 }

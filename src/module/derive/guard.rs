@@ -17,7 +17,7 @@ use crate::object::bits::Flag;
 use crate::object::required::refused;
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Object, key};
+use crate::object::{Attributes, Object, key, strict};
 use crate::token::Token;
 
 /// The keys of a derivation with the rules for the derived key. The strictest key wins, whether it
@@ -137,7 +137,7 @@ impl<'a> Guard<'a> {
             inconsistent(A::PRIVATE, key.flag(Flag::PRIVATE) && shown)?;
             bind_mechanisms(key, attributes)?;
             for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
-                let Some(own) = key.attributes().get(id).filter(|_| !self.gives(id)) else { continue };
+                let Some(own) = key.attributes().get(id) else { continue };
                 inconsistent(id, attributes.has(id) && !attributes.is(id, own))?;
                 attributes.put(id, own.duplicate());
             }
@@ -244,6 +244,7 @@ pub(in crate::module) fn state(key: &Object) -> KeyState {
         with_trusted: key.flag(Flag::WRAP_WITH_TRUSTED),
         makeup: makeup(key),
         template: template_of(key, A::DERIVE_TEMPLATE),
+        counts_steps: key.attributes().get(A::DERIVE_TEMPLATE).is_some_and(strict::counts_steps),
     }
 }
 
@@ -315,6 +316,14 @@ fn refuse(id: MechanismType, refusal: Refusal) -> Error {
         }
         Refusal::Makeup => (
             "the unreadable key is a part or a concatenation, and the mechanism could show a part of it",
+            Error::KeyFunctionNotPermitted,
+        ),
+        Refusal::Copied => (
+            "the policy strict gives no other key the bytes of an unreadable key",
+            Error::KeyFunctionNotPermitted,
+        ),
+        Refusal::Steps => (
+            "the template of the key gives roles, and two calls could derive this value in another role",
             Error::KeyFunctionNotPermitted,
         ),
         Refusal::Visible => ("the key hides what is derived from it", Error::TemplateInconsistent),

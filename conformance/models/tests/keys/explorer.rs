@@ -85,6 +85,7 @@ pub(crate) fn victims() -> [(&'static str, KeyState); 3] {
         with_trusted: false,
         makeup: Makeup::Whole,
         template: Template::Open,
+        counts_steps: false,
     };
     [
         ("never extractable", kept),
@@ -99,6 +100,7 @@ pub(crate) const OPEN: KeyState = KeyState {
     with_trusted: false,
     makeup: Makeup::Whole,
     template: Template::Open,
+    counts_steps: false,
 };
 impl Explorer {
     pub(crate) fn new(rules: Rules, policy: Policy, victim: KeyState) -> Self {
@@ -177,6 +179,7 @@ impl Explorer {
             with_trusted: false,
             makeup: Makeup::Whole,
             template: Template::Open,
+            counts_steps: false,
         };
         let number = self.made.len() as u32;
         let number = *self.made.entry((usize::MAX, base, 0, 0)).or_insert(number);
@@ -352,6 +355,7 @@ impl Explorer {
                 true => Template::Protects,
                 false => Template::Open,
             },
+            counts_steps: false,
         };
         let hidden = keys.iter().any(KeyState::is_unreadable) && state.is_unreadable();
         let makeup = match hidden {
@@ -519,7 +523,7 @@ impl Explorer {
 
     fn images_of(&mut self, flow: Flow, key: &Key) {
         match flow {
-            Flow::OneWay => {
+            Flow::OneWay | Flow::Step => {
                 self.image(Kind::MacKey, padded(&key.value), &key.calls);
                 self.image(Kind::Message, key.value.clone(), &key.calls);
             }

@@ -14,7 +14,7 @@ use jeton::mechanism::{
 };
 
 use super::calls::{calls, parameters};
-use super::explorer::victims;
+use super::explorer::{OPEN, victims};
 use super::{LEN, Rules};
 
 /// The function of a value that a use computes.
@@ -86,6 +86,7 @@ impl Types {
         types.pairs();
         types.forms();
         types.results();
+        types.steps();
         types.found.sort();
         types.found.dedup();
         types
@@ -301,6 +302,48 @@ impl Types {
         }
     }
 
+    /// `C_DeriveKey` from a key whose `CKA_DERIVE_TEMPLATE` gives roles. No call has the steps of two
+    /// calls: the value would have the role of the first call, and also the role of the second.
+    fn steps(&mut self) {
+        let state = rule::KeyState { counts_steps: true, ..victims()[0].1 };
+        for len in [LEN, 2 * LEN + 1] {
+            let mut allowed = Vec::new();
+            for row in mechanism::all().filter(|row| self.flags(row) & does::DERIVE != 0) {
+                for ((params, _), is_base) in
+                    parameters(row).into_iter().flat_map(|params| [(params.clone(), true), (params, false)])
+                {
+                    let keys = if is_base { [state, OPEN] } else { [OPEN, state] };
+                    let count = 1 + params.keys().len();
+                    let sizes = Sizes { base: len, total: len, wanted: Some(LEN) };
+                    let Some(steps) = steps(row, &params, is_base, sizes).filter(|_| is_base || count > 1)
+                    else {
+                        continue;
+                    };
+                    let inputs = row.inputs(&params, sizes).expect("a derivation");
+                    let weak = strict::check_parameter(&Mechanism { info: row, params }).is_err();
+                    if weak
+                        || self.is_real() && rule::derive(&inputs, &keys[..count], Policy::Strict).is_err()
+                    {
+                        continue;
+                    }
+                    allowed.push((row.id, steps));
+                }
+            }
+            for (whole, steps) in &allowed {
+                let mut parts = allowed.iter().filter(|part| part.1.len() < steps.len());
+                let first = parts.find(|part| steps.starts_with(&part.1));
+                self.expect(first.is_none(), || {
+                    let first = first.expect("a call").0;
+                    format!("C_DeriveKey in steps: {first} is on the way of {whole}")
+                });
+            }
+            assert!(
+                !self.is_real() || allowed.iter().any(|(_, steps)| steps.len() == 2),
+                "a call with two steps"
+            );
+        }
+    }
+
     /// `C_DeriveKey` from a value that cannot be read: the result cannot be read either, and has no
     /// bytes of the value.
     fn results(&mut self) {
@@ -319,13 +362,51 @@ impl Types {
                     && demand.sensitive >= state.sensitive
                     && demand.unextractable >= !state.extractable;
                 let flows = [inputs.base, if call.names_key { inputs.named } else { Flow::OneWay }];
-                // IKEv1 gives the start of a key to a cipher, or the whole key.
-                let ike = call.derivation == Derivation::Ike1Extended;
-                let copies = flows.into_iter().any(Flow::copies) && !ike;
+                let copies = flows.into_iter().any(Flow::copies);
                 self.expect(hidden && !copies, || format!("C_DeriveKey: {:?}", call.derivation));
             }
         }
     }
+}
+
+/// A step of a derivation, which takes the result of the step before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The digest of a key.
+    Digest,
+    /// A code over the key, by a key that the caller knows.
+    Message,
+    /// A code by the key.
+    Code,
+    /// A block cipher by the key.
+    Encrypt,
+}
+
+/// Returns the steps from the base key to the result, or from the key that the parameter names.
+/// HMAC digests a key that is longer than a block. `None` if the key is no secret key.
+fn steps(row: &MechanismRow, params: &Params, is_base: bool, sizes: Sizes) -> Option<Vec<Step>> {
+    let Action::Derive(derivation) = row.action else { return None };
+    let code = if sizes.total > 64 { vec![Step::Digest, Step::Code] } else { vec![Step::Code] };
+    Some(match (derivation, params) {
+        (Derivation::Ecdh | Derivation::Dh | Derivation::PublicKey, _) => return None,
+        (Derivation::HashOfKey(_), _) => vec![Step::Digest],
+        (Derivation::EncryptData(_), _) => vec![Step::Encrypt],
+        (_, Params::Hkdf { extract: true, expand, .. }) => {
+            let first = if is_base { vec![Step::Message] } else { code };
+            first.into_iter().chain(expand.then_some(Step::Code)).collect()
+        }
+        (_, Params::Hkdf { .. }) if !is_base => return None,
+        // The result is the key itself if it is no longer than a block.
+        (_, Params::Ike1Extended { prf: MacFunction::Hmac(hash), shared: None, extra })
+            if extra.is_empty()
+                && sizes.wanted.is_some_and(|wanted| wanted <= hash.len().min(sizes.base)) =>
+        {
+            Vec::new()
+        }
+        (_, Params::IkePrf { data_as_key: true, .. }) => vec![Step::Message],
+        _ if is_base => code,
+        _ => vec![Step::Message],
+    })
 }
 
 /// Returns the function of the value of a key that a row computes. `None` if the result is public.
