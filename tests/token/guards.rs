@@ -659,3 +659,23 @@ fn a_copy_of_a_key_keeps_its_derive_template() {
         }
     });
 }
+
+/// A derived key of 48 bytes is no pre-master secret, whose first two bytes the caller gets.
+#[test]
+fn a_derived_key_returns_no_version() {
+    each_policy(|client, session, strict| {
+        let key = victim(client, session, KeyType::GENERIC_SECRET, 32);
+        let template = generic(48).and(&derives()).flag(A::SENSITIVE, true);
+        let derived = derive(client, session, hkdf(HkdfSalt::Null), key, &template).expect("a key");
+        let version = Mechanism { params: Params::Version([3, 3]), ..plain(M::TLS_PRE_MASTER_KEY_GEN) };
+        let template = derives().flag(A::SENSITIVE, true);
+        let made = client.module.generate_key(session, &version, &template.template()).expect("a key");
+        for (base, refused) in [(derived, strict), (made, false)] {
+            let randoms = Randoms { client: [1; 32].into(), server: [2; 32].into() };
+            let params = Params::TlsMaster { prf: TlsPrf::Hash(Hash::Sha256), randoms };
+            let master = (M::TLS12_MASTER_KEY_DERIVE, params);
+            let made = derive(client, session, master, base, &derives().flag(A::SENSITIVE, true));
+            assert_eq!(made.err(), refused.then_some(Error::KeyTypeInconsistent));
+        }
+    });
+}

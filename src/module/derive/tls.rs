@@ -1,7 +1,7 @@
 //! TLS 1.0 to 1.2: the master secret, the keys of a connection, and keys for other protocols
 //! (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms").
 
-use super::guard::is_copied;
+use super::guard::{is_copied, is_unreadable};
 use super::{Derived, Work, check_received};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
@@ -10,7 +10,7 @@ use crate::mechanism::{KeyExchange, Params};
 use crate::object::make::{self, Cut};
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, bits::Flag};
+use crate::object::{Attributes, Object, bits::Flag};
 use crate::secret::Secret;
 use crate::session::tls::prf;
 
@@ -37,8 +37,9 @@ impl Work<'_> {
         if versioned && secret.len() != MASTER {
             return Err(Error::KeySizeRange);
         }
-        // The version is the first two bytes of the pre-master secret.
-        if versioned && is_copied(self.base) {
+        // The caller gets the first two bytes of the secret. They are a version if the token made it.
+        let hides = self.token.settings.is_strict() && is_unreadable(self.base) && !is_pre_master(self.base);
+        if versioned && (hides || is_copied(self.base)) {
             return Err(Error::KeyTypeInconsistent);
         }
         let (function, value) = match &self.mechanism.params {
@@ -164,6 +165,12 @@ impl Work<'_> {
     fn tls(&self, function: TlsPrf, label: &[u8], seed: &[&[u8]], len: usize) -> Result<Secret> {
         prf(self.provider(), function, self.value()?, label, seed, len)
     }
+}
+
+/// Returns whether the token generated the key as a pre-master secret.
+fn is_pre_master(key: &Object) -> bool {
+    let generated = [M::SSL3_PRE_MASTER_KEY_GEN, M::TLS_PRE_MASTER_KEY_GEN].map(|id| Some(id.0));
+    generated.contains(&key.attributes().number(A::KEY_GEN_MECHANISM))
 }
 
 /// Limits a TLS 1.2 master secret to its mechanisms: "The mechanism also contributes the
