@@ -12,7 +12,9 @@ use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
 use crate::mechanism::flow::{CODE, GCM_TAG, Sizes, Wrapping, is_block_cipher};
-use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive, Standing};
+use crate::mechanism::{
+    Action, Derivation, MacFunction, Mechanism, MechanismRow, Params, Primitive, Standing,
+};
 
 /// The roles of keys. A key, or a pair, has the usages of at most one role (NIST SP 800-57, 5.2: a
 /// key has one purpose), and so have all keys with the same value. Each pair of roles allows an
@@ -101,6 +103,8 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
         Action::Encrypt(_) if mechanism.opens_heads() => WRAPS,
         // The caller gets bytes that are computed from a key, which may be sensitive.
         Action::Derive(Derivation::TlsPrf) => ALL,
+        // The caller chooses the length of the code.
+        Action::Mac(MacFunction::TlsPrf) => ALL,
         _ => 0,
     }
 }
@@ -120,16 +124,24 @@ pub fn least_size(mechanism: &MechanismRow) -> u64 {
 pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
     let good = match (mechanism.info.action, &mechanism.params) {
         (Action::Sign(_, _), Params::Pss { hash, mgf, .. }) => *hash != Hash::Sha1 && *mgf != Hash::Sha1,
-        (_, Params::Cipher(CipherScheme::Aead { cipher: AeadScheme::AesGcm, nonce, tag_len, .. })) => {
-            *tag_len >= GCM_TAG && nonce.len() >= GCM_IV
+        (_, Params::Cipher(CipherScheme::Aead { cipher, nonce, tag_len, .. })) => {
+            return check_aead(*cipher, nonce.len(), *tag_len);
         }
-        (_, Params::Cipher(CipherScheme::Aead { tag_len, .. })) => *tag_len >= CODE,
         (Action::Mac(_), Params::Length(len)) => *len >= CODE,
         // With a key that also enciphers, C_Encrypt returns what these derive. Other derivations by
         // a block cipher take only keys of ciphers, which do not derive if a key made them.
         (_, Params::IkePrf { prf, .. } | Params::Ike1Prf { prf, .. }) => !is_block_cipher(*prf),
         (_, Params::Ike1Extended { prf, .. } | Params::Ike2PrfPlus { prf, .. }) => !is_block_cipher(*prf),
         _ => true,
+    };
+    if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+}
+
+/// Fails with `MechanismParamInvalid` if an authenticated cipher has a short tag or a short nonce.
+pub fn check_aead(scheme: AeadScheme, nonce_len: usize, tag_len: usize) -> Result<()> {
+    let good = match scheme {
+        AeadScheme::AesGcm => tag_len >= GCM_TAG && nonce_len >= GCM_IV,
+        _ => tag_len >= CODE,
     };
     if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }
 }

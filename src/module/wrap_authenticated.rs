@@ -9,6 +9,7 @@ use super::wrap::{
     add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template, unwrap_error,
 };
 use crate::backend::Aead;
+use crate::config::strict::check_aead;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Mechanism;
@@ -108,7 +109,7 @@ fn generate_nonce(token: &Token, params: &mut MessageParams) -> Result<()> {
 }
 
 /// Returns the cipher of the mechanism. Fails with `MechanismParamInvalid` if the parameter is for
-/// another cipher.
+/// another cipher, or too weak for the policy.
 fn cipher(
     token: &Token,
     mechanism: &Mechanism,
@@ -118,6 +119,9 @@ fn cipher(
     let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
     if params.scheme() != scheme {
         return Err(Error::MechanismParamInvalid);
+    }
+    if token.settings.is_strict() {
+        check_aead(scheme, params.nonce().len(), params.tag().len())?;
     }
     token.provider().ciphers.aead(scheme, key::secret(key.attributes())?)
 }

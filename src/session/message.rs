@@ -12,8 +12,10 @@ use super::crypt::announced;
 use super::nonce::Nonces;
 use super::operation::{Engine, Operation, Output, Phase, place};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Provider};
+use crate::config::strict::check_aead;
 use crate::error::{Error, Result};
 use crate::mechanism::message::MessageParams;
+use crate::mechanism::rule::Policy;
 use crate::object::{Object, key};
 use crate::secret::{Secret, try_boxed};
 
@@ -23,6 +25,7 @@ pub struct Messages {
     scheme: AeadScheme,
     direction: Direction,
     key: Arc<Object>,
+    policy: Policy,
     aead: Box<dyn Aead>,
     nonces: Nonces,
     begun: Option<Begun>,
@@ -45,9 +48,11 @@ impl Messages {
         scheme: AeadScheme,
         direction: Direction,
         key: Arc<Object>,
+        policy: Policy,
     ) -> Result<Self> {
         let aead = provider.ciphers.aead(scheme, key::secret(key.attributes())?)?;
-        Ok(Self { provider, scheme, direction, key, aead, nonces: Nonces::default(), begun: None })
+        let (nonces, begun) = (Nonces::default(), None);
+        Ok(Self { provider, scheme, direction, key, policy, aead, nonces, begun })
     }
 
     /// Forgets the generated nonces, because a new operation starts.
@@ -55,9 +60,14 @@ impl Messages {
         self.nonces = Nonces::default();
     }
 
-    /// Fails with `MechanismParamInvalid` if the parameter is for another cipher.
+    /// Fails with `MechanismParamInvalid` if the parameter is for another cipher, or too weak for the
+    /// policy.
     fn check(&self, params: &MessageParams) -> Result<()> {
-        if params.scheme() == self.scheme { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+        match (params.scheme() == self.scheme, self.policy) {
+            (false, _) => Err(Error::MechanismParamInvalid),
+            (true, Policy::Compatible) => Ok(()),
+            (true, Policy::Strict) => check_aead(self.scheme, params.nonce().len(), params.tag().len()),
+        }
     }
 
     fn whole(

@@ -316,7 +316,7 @@ impl Session {
         let operation = operations.messages(direction);
         start.arm(operation, |key| {
             let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
-            Messages::new(start.token.provider(), scheme, direction, key)
+            Messages::new(start.token.provider(), scheme, direction, key, start.token.rules())
         })?;
         operation.engine()?.renew();
         Ok(())

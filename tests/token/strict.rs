@@ -1,13 +1,15 @@
 //! Tests of the policy *strict*. `src/config/strict.rs` has its rules. Most tests also check that
 //! *compatible* allows the same call.
 
-use jeton::backend::{AeadScheme, Hash, Provider};
+use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
     mechanism_flag as does,
 };
+use jeton::mechanism::message::{Generator, MessageParams};
 use jeton::mechanism::{HkdfSalt, Mechanism, Params};
+use jeton::module::{Authenticated, Output};
 
 use crate::ciphers::Way;
 use crate::keys::{P256, key_object};
@@ -497,5 +499,67 @@ fn a_pin_needs_eight_bytes() {
             let made = client.module.init_token(client.slot, b"seven77", crate::support::LABEL);
             expect(made, strict, Error::PinLenRange);
         }
+    });
+}
+
+#[test]
+fn messages_and_wrapped_keys_have_long_tags_and_nonces() {
+    each_policy(|client, session, strict| {
+        let key = client.create(session, &aes(&[A::ENCRYPT, A::DECRYPT])).expect("a key");
+        for (scheme, id, nonce, tag_len, weak) in [
+            (AeadScheme::AesGcm, M::AES_GCM, &[1; 12][..], 4, true),
+            (AeadScheme::AesGcm, M::AES_GCM, &[1; 11], 16, true),
+            (AeadScheme::AesGcm, M::AES_GCM, &[1; 12], 12, false),
+            (AeadScheme::AesCcm, M::AES_CCM, &[1; 12], 4, true),
+            (AeadScheme::AesCcm, M::AES_CCM, &[1; 12], 8, false),
+        ] {
+            let params = || {
+                let mut params = MessageParams::new(scheme, nonce, tag_len).expect("lengths of the cipher");
+                params.announce(4);
+                params
+            };
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                client.module.message_crypt_init(session, direction, &plain(id), key).expect("an operation");
+                let (mut given, mut out) = (params(), [0; 4]);
+                let out = Output::Buffer(&mut out);
+                let made = client.module.crypt_message(session, direction, &mut given, b"", b"data", out);
+                let begun = client.module.crypt_message_begin(session, direction, &mut params(), b"");
+                if weak && strict {
+                    assert_eq!(
+                        (made, begun),
+                        (Err(Error::MechanismParamInvalid), Err(Error::MechanismParamInvalid))
+                    );
+                } else {
+                    assert_eq!(
+                        made.err(),
+                        (direction == Direction::Decrypt).then_some(Error::AeadDecryptFailed)
+                    );
+                    begun.expect("a message");
+                    client.module.crypt_message_cancel(session, direction).expect("a message");
+                }
+                client.module.message_crypt_cancel(session, direction).expect("an operation");
+            }
+        }
+        let (by, _) = trusted(client, session);
+        let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
+        let mut params = MessageParams::new(AeadScheme::AesGcm, &[0; 12], 4).expect("lengths of GCM");
+        params.set_generator(Generator::Random, 0).expect("bits of the nonce");
+        let mechanism = plain(M::AES_GCM);
+        let how = Authenticated { mechanism: &mechanism, params: &mut params, aad: b"" };
+        let mut out = [0; 32];
+        let out = Output::Buffer(&mut out);
+        let made = client.module.wrap_key_authenticated(session, how, by, key, out);
+        expect(made, strict, Error::MechanismParamInvalid);
+    });
+}
+
+/// The caller chooses the length of this code, so a code of one byte is soon forged.
+#[test]
+fn the_prf_of_tls_signs_nothing() {
+    each_policy(|client, session, strict| {
+        let key = client.create(session, &generic(&[A::SIGN, A::VERIFY])).expect("a key");
+        let mechanism = plain(M::TLS_PRF_GENERAL);
+        let verified = |byte: &u8| client.verify(session, &mechanism, key, b"data", &[*byte]).is_ok();
+        assert_eq!((0..=u8::MAX).any(|byte| verified(&byte)), !strict);
     });
 }
