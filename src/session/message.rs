@@ -60,8 +60,8 @@ impl Messages {
         self.nonces = Nonces::default();
     }
 
-    /// Fails with `MechanismParamInvalid` if the parameter is for another cipher, or too weak for the
-    /// policy.
+    /// Fails with `MechanismParamInvalid` if the parameter is for another cipher, or too weak for
+    /// the policy.
     fn check(&self, params: &MessageParams) -> Result<()> {
         match (params.scheme() == self.scheme, self.policy) {
             (false, _) => Err(Error::MechanismParamInvalid),

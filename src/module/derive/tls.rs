@@ -37,7 +37,7 @@ impl Work<'_> {
         if versioned && secret.len() != MASTER {
             return Err(Error::KeySizeRange);
         }
-        // The caller gets the first two bytes of the secret. They are a version if the token made it.
+        // The caller gets the first two bytes of the secret, which are its version.
         let hides = self.token.settings.is_strict() && is_unreadable(self.base) && !is_pre_master(self.base);
         if versioned && (hides || is_copied(self.base)) {
             return Err(Error::KeyTypeInconsistent);

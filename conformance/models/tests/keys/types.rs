@@ -302,8 +302,8 @@ impl Types {
         }
     }
 
-    /// `C_DeriveKey` from a key whose `CKA_DERIVE_TEMPLATE` gives roles. No call has the steps of two
-    /// calls: the value would have the role of the first call, and also the role of the second.
+    /// `C_DeriveKey` from a key whose `CKA_DERIVE_TEMPLATE` gives roles. No call has the steps of
+    /// two calls: the value would have the role of the first call, and also that of the second.
     fn steps(&mut self) {
         let state = rule::KeyState { counts_steps: true, ..victims()[0].1 };
         for len in [LEN, 2 * LEN + 1] {
