@@ -3,7 +3,7 @@
 use super::Attributes;
 use super::attribute::ObjectTypes;
 use super::key_type::KeyTypeRow;
-use super::required::{bytes, value};
+use super::required::{self, bytes, value};
 use super::value::Value;
 use crate::backend::{PairSpec, PrivateKey, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
@@ -75,7 +75,7 @@ pub(crate) fn check(
         let len = value(attributes)?.len();
         (row.check_secret)(attributes)?;
         if !(row.len_fits)(len) {
-            return Err(Error::AttributeValueInvalid);
+            return Err(required::refused(A::VALUE, Error::AttributeValueInvalid));
         }
         attributes.put(A::VALUE_LEN, Value::Number(len as u64));
         return Ok(());

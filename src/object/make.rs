@@ -157,8 +157,8 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
     }
-    if !forced.iter().all(|(id, _)| gives(*id, object_type)) {
-        return Err(Error::TemplateInconsistent);
+    if let Some((id, _)) = forced.iter().find(|(id, _)| !gives(*id, object_type)) {
+        return Err(refused(*id, Error::TemplateInconsistent));
     }
     // The user cannot set a template that gives trust. A token of an older version may have one.
     if !rights.is_so() && forced.iter().any(|(id, value)| gives_trust(*id, value)) {
@@ -395,7 +395,8 @@ pub(super) fn read<'a>(
 ) -> Result<Attributes> {
     let (mut attributes, rules) = (Attributes::with_room(), ObjectRules::of(object_type));
     for given in template {
-        let rule = rules.get(given.id).ok_or_else(|| attribute::misplaced(given.id))?;
+        let rule = rules.get(given.id);
+        let rule = rule.ok_or_else(|| refused(given.id, attribute::misplaced(given.id)))?;
         let put = match need(rule, usage) {
             Need::Never => Err(Error::AttributeReadOnly),
             _ => put(&mut attributes, rule, given, rights),
@@ -530,7 +531,7 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
     }
     for given in &template.0 {
         let rule = attribute::rule(given.id, object.object_type());
-        let rule = rule.ok_or_else(|| attribute::misplaced(given.id))?;
+        let rule = rule.ok_or_else(|| refused(given.id, attribute::misplaced(given.id)))?;
         let value = given_value(rule, given).map_err(|error| refused(given.id, error))?;
         // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to the value
         // that it already has.

@@ -2,13 +2,18 @@
 //! reads an object. A function does what the rule allows, and refuses what it forbids with the
 //! right error. Rules outside the table have their own tests.
 
+use std::io::Read;
+use std::sync::Mutex;
+
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::object::attribute::{self, Change, Default, Need, Rule};
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::SubscriberExt;
 
 use crate::keys::{Kind, key_object, pair};
 use crate::samples::{Sample, shown, with_samples, wrapping_key};
-use crate::support::{Attributes, Client, none, plain};
+use crate::support::{Attributes, Client, none, one_user, plain};
 
 /// Returns values of all attributes that the template may have and does not have yet, except secret
 /// ones.
@@ -302,6 +307,58 @@ fn a_search_by_value_finds_only_keys_that_are_not_sensitive() {
             let open = client.create(session, &sample.whole.clone().and(&shown())).expect("a key");
             let found = client.find(session, &wanted);
             assert!(found.contains(&open) && !found.contains(&hidden), "{}", rule.id);
+        }
+    });
+}
+
+/// Returns the error of a call, and the lines that it writes to the log.
+fn logged<T>(call: impl FnOnce() -> Result<T>) -> (Option<Error>, String) {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(Mutex::new(writer));
+    // The subscriber ends with the call, and so does the writing end of the pipe.
+    let error = tracing::subscriber::with_default(Registry::default().with(lines), || call().err());
+    let mut text = String::new();
+    reader.read_to_string(&mut text).expect("lines");
+    (error, text)
+}
+
+#[test]
+fn the_log_names_the_attribute_of_a_refused_template_or_change() {
+    one_user(|client, session| {
+        let key = || key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let valued = || key().bytes(A::VALUE, &[1; 16]);
+        let kept = client.create(session, &valued().flag(A::SENSITIVE, true)).expect("a key");
+        let base = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[1; 32]);
+        let base = base.flag(A::DERIVE, true);
+        let base = client.create_with(session, &base, A::DERIVE_TEMPLATE, &none().label("forced"));
+        let base = base.expect("a key");
+        let create = |more: Attributes| logged(|| client.create(session, &valued().and(&more)));
+        let change = |more: Attributes| logged(|| client.set(session, kept, &more));
+        let copy = |more: Attributes| logged(|| client.copy(session, kept, &more));
+        let derive = |more: Attributes| {
+            let digest = plain(M::SHA256_KEY_DERIVATION);
+            logged(|| client.module.derive_key(session, &digest, base, &more.template()))
+        };
+        use Error::{AttributeReadOnly, AttributeValueInvalid, TemplateInconsistent};
+        for (id, expected, (error, text)) in [
+            (A::LOCAL, AttributeReadOnly, create(none().flag(A::LOCAL, true))),
+            (A::TRUSTED, AttributeReadOnly, create(none().flag(A::TRUSTED, true))),
+            (A::SENSITIVE, AttributeReadOnly, change(none().flag(A::SENSITIVE, false))),
+            (A::VALUE, AttributeReadOnly, change(none().bytes(A::VALUE, &[2; 16]))),
+            (A::PRIVATE, TemplateInconsistent, copy(none().flag(A::PRIVATE, false))),
+            (A::LABEL, TemplateInconsistent, create(none().label("one").label("two"))),
+            (A::MODULUS, TemplateInconsistent, create(none().bytes(A::MODULUS, &[1]))),
+            (A::LABEL, TemplateInconsistent, derive(none().label("mine"))),
+            (A::START_DATE, AttributeValueInvalid, create(none().bytes(A::START_DATE, b"20261332"))),
+            (A::CHECK_VALUE, AttributeValueInvalid, change(none().bytes(A::CHECK_VALUE, &[1; 3]))),
+            (
+                A::VALUE,
+                AttributeValueInvalid,
+                logged(|| client.create(session, &key().bytes(A::VALUE, &[1; 17]))),
+            ),
+        ] {
+            assert_eq!(error, Some(expected), "{id}");
+            assert!(text.contains(&format!("attribute={id}")), "{id}: {text:?}");
         }
     });
 }
