@@ -628,3 +628,40 @@ fn another_module_is_administered_the_same_way() {
     assert!(softhsm("object list").contains("RSA 2048"));
     softhsm("pin change --new-pin another");
 }
+
+#[test]
+fn generated_and_imported_keys_have_one_role_under_the_strict_policy() {
+    let Some(tool) = Tool::empty() else { return };
+    tool.configure("[policy]\nname = 'strict'\n");
+    tool.ok("token init --label mine");
+    let roles = |class: &str| -> Vec<String> {
+        let rows = tool.rows(&format!("object list --login --json --class {class}"));
+        rows.iter().map(|row| row["usage"].to_string()).collect()
+    };
+    for kind in
+        ["rsa:2048", "ec:p256", "ed25519", "x25519", "ml-dsa-44", "ml-kem-512", "aes:256", "generic:32"]
+    {
+        tool.ok(&format!("key generate --type {kind} --label {kind}"));
+    }
+    tool.write("secret", "0123456789abcdef0123456789abcdef");
+    for kind in ["aes", "generic"] {
+        tool.ok(&format!("key import secret --type {kind} --label imported-{kind}"));
+    }
+    let mut pairs = 6;
+    if has("openssl") {
+        tool.shell(
+            "openssl genrsa -out rsa.pem 2048 && openssl ecparam -name prime256v1 -genkey -noout -out ec.pem",
+        );
+        for file in ["rsa.pem", "ec.pem"] {
+            tool.ok(&format!("key import {file} --label {file}"));
+        }
+        pairs = 8;
+    }
+    let (private, secret) = (roles("private"), roles("secret-key"));
+    assert_eq!((private.len(), secret.len()), (pairs, 4), "{private:?} {secret:?}");
+    // A key that deciphers also enciphers, and one that unwraps also wraps.
+    let one = [r#"["sign"]"#, r#"["decrypt"]"#, r#"["derive"]"#, r#"["decapsulate"]"#];
+    let of_secrets = [r#"["encrypt","decrypt"]"#, r#"["sign","verify"]"#];
+    assert!(private.iter().all(|usage| one.contains(&usage.as_str())), "{private:?}");
+    assert!(secret.iter().all(|usage| of_secrets.contains(&usage.as_str())), "{secret:?}");
+}
