@@ -115,19 +115,19 @@ fn url<'a>(settings: &'a BTreeMap<&str, String>) -> Option<&'a str> {
 #[derive(Default)]
 pub struct Examination {
     pub findings: Vec<Finding>,
-    /// What was not examined, and why.
-    pub omissions: Vec<String>,
+    /// What was not examined, and why; and a shared directory.
+    pub notes: Vec<String>,
 }
 
 /// Examines the configured token directory or database, and this process. With a PIN, reads every
 /// record of the tokens.
 pub fn examine(login: Option<Login<'_>>) -> Result<Examination, Error> {
-    let mut omissions = Vec::new();
-    let findings = find(login, &mut omissions)?;
-    Ok(Examination { findings, omissions })
+    let mut notes = Vec::new();
+    let findings = find(login, &mut notes)?;
+    Ok(Examination { findings, notes })
 }
 
-fn find(login: Option<Login<'_>>, omissions: &mut Vec<String>) -> Result<Vec<Finding>, Error> {
+fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let settings: BTreeMap<_, _> = token_file::configuration()?.into_iter().collect();
     let directory = token_file::directory()?;
@@ -135,7 +135,7 @@ fn find(login: Option<Login<'_>>, omissions: &mut Vec<String>) -> Result<Vec<Fin
     if let Some(url) = url(&settings) {
         findings.extend(interrupted_moves(&directory));
         findings.extend(database::examine(url, &settings)?);
-        omissions.push("the records of the tokens in the database".to_owned());
+        notes.push("not examined: the records of the tokens in the database".to_owned());
         return Ok(findings);
     }
     let data = match fs::metadata(&directory) {
@@ -148,6 +148,10 @@ fn find(login: Option<Login<'_>>, omissions: &mut Vec<String>) -> Result<Vec<Fin
     };
     let files = Files::read(&directory)?;
     let sharing = files.sharing(&data);
+    if sharing == Sharing::Group {
+        let risk = "a member of its group can end each process that has a token open, by a truncated file";
+        notes.push(format!("{}: {risk}", directory.display()));
+    }
     findings.extend(directory_permissions(&directory, &data, sharing));
     findings.extend(read_only(&directory));
     findings.extend(unreadable_sealing_key(&settings));
@@ -160,7 +164,7 @@ fn find(login: Option<Login<'_>>, omissions: &mut Vec<String>) -> Result<Vec<Fin
     }
     findings.extend(clock(&files));
     // Opening a token creates files beside it, so this is last.
-    findings.extend(tokens(&files, &settings, login, omissions)?);
+    findings.extend(tokens(&files, &settings, login, notes)?);
     Ok(findings)
 }
 
@@ -389,7 +393,7 @@ fn tokens(
     files: &Files,
     settings: &BTreeMap<&str, String>,
     login: Option<Login<'_>>,
-    omissions: &mut Vec<String>,
+    notes: &mut Vec<String>,
 ) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let opened = token_file::all()?;
@@ -418,16 +422,18 @@ fn tokens(
         }
         let damage = token_file::damage(token)?;
         match login {
-            None => omissions
-                .push(format!("the encrypted records of the token {:?}: they need a PIN", info.label)),
+            None => notes.push(format!(
+                "not examined: the encrypted records of the token {:?}: they need a PIN",
+                info.label
+            )),
             Some(_) if !damage.is_empty() => {}
             Some(_) if info.so.sealing_key.is_some() && !has_sealing_key(settings) => {
-                omissions.push(format!(
-                    "the encrypted records of the token {:?}: they need its sealing key",
+                notes.push(format!(
+                    "not examined: the encrypted records of the token {:?}: they need its sealing key",
                     info.label
                 ));
             }
-            Some(login) => findings.extend(records(token, &info, login, omissions)),
+            Some(login) => findings.extend(records(token, &info, login, notes)),
         }
         for problem in damage {
             let remedy = "jeton backup restore BACKUP, after this file is moved away".to_owned();
@@ -445,11 +451,12 @@ fn tokens(
 }
 
 /// Decrypts every record of a copy of the token.
-fn records(token: &TokenFile, info: &Info, login: Login<'_>, omissions: &mut Vec<String>) -> Option<Finding> {
+fn records(token: &TokenFile, info: &Info, login: Login<'_>, notes: &mut Vec<String>) -> Option<Finding> {
     let copy = match token_file::copy(token) {
         Ok(copy) => copy,
         Err(reason) => {
-            omissions.push(format!("the encrypted records of the token {:?}: {reason}", info.label));
+            notes
+                .push(format!("not examined: the encrypted records of the token {:?}: {reason}", info.label));
             return None;
         }
     };

@@ -37,7 +37,7 @@ struct Row {
 impl Doctor {
     pub fn run(self) -> Result<ExitCode, Error> {
         let known = self.pins.given()?;
-        let Examination { findings, omissions } = doctor::examine(known.as_ref().map(KnownPin::login))?;
+        let Examination { findings, notes } = doctor::examine(known.as_ref().map(KnownPin::login))?;
         let mut rows = Vec::new();
         for finding in findings {
             let repaired = self.repair && finding.repair()?;
@@ -51,8 +51,8 @@ impl Doctor {
                 out::line(format_args!("Nothing is wrong with {}.", shown(&doctor::place()?)))?;
             }
         }
-        for omission in omissions {
-            eprintln!("note: not examined: {}", shown(&omission));
+        for note in notes {
+            eprintln!("note: {}", shown(&note));
         }
         let mended = rows.iter().all(|row| row.repaired);
         Ok(if mended { ExitCode::SUCCESS } else { ExitCode::FAILURE })
