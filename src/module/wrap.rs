@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::Module;
 use super::audit::Call;
-use super::derive::{check_form, protects, state};
+use super::derive::{check_form, is_readable, protects, state};
 use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
@@ -157,11 +157,24 @@ pub(super) fn add_unwrapped_key(
     if !bool::from(unwrapped.good) {
         return Err(Error::WrappedKeyInvalid);
     }
-    filled.map_err(|error| match error {
+    let filled = filled.map_err(|error| match error {
         Error::DeviceError | Error::GeneralError | Error::HostMemory => error,
         error if keeps_errors => error,
         _ => Error::WrappedKeyInvalid,
-    })
+    })?;
+    refuse_private_key(&filled)?;
+    Ok(filled)
+}
+
+/// Fails with `WrappedKeyInvalid` if an unreadable secret key has the bytes of a private key. The
+/// first of them are known, so a cipher that gets the start of such a key shows a part of the rest.
+pub(super) fn refuse_private_key(attributes: &Attributes) -> Result<()> {
+    let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
+    let value = attributes.bytes(A::VALUE).filter(|_| is_secret && !is_readable(attributes));
+    match value.is_some_and(|value| pkcs8::decode(value).is_ok()) {
+        true => Err(Error::WrappedKeyInvalid),
+        false => Ok(()),
+    }
 }
 
 /// Returns whether the mechanism accepts only ciphertexts made with the same key. AES key wrap has

@@ -247,3 +247,21 @@ fn the_value_of_a_key_that_derives_never_enciphers() {
         }
     });
 }
+
+/// The first bytes of PKCS #8 are known, so a cipher that gets them and a few more shows the rest.
+#[test]
+fn a_private_key_is_not_unwrapped_as_a_secret_key() {
+    strict(|client, session| {
+        let signs = usages(&[A::SIGN]);
+        let backup = backup_key(client, session, Some(&signs));
+        let public = none().bytes(A::EC_PARAMS, P256);
+        let private = signs.clone().flag(A::EXTRACTABLE, true);
+        let made = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private);
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = client.wrap(session, &kwp, backup, made.expect("a pair").1).expect("a wrapped key");
+        let unwrap =
+            |key: Attributes| client.module.unwrap_key(session, &kwp, backup, &bytes, &key.template());
+        assert_eq!(unwrap(typed(KeyType::GENERIC_SECRET)), Err(Error::WrappedKeyInvalid));
+        unwrap(key_object(ObjectClass::PRIVATE_KEY, KeyType::EC)).expect("a private key");
+    });
+}

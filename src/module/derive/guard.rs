@@ -351,7 +351,8 @@ pub(super) fn is_unreadable(key: &Object) -> bool {
     key.flag(Flag::SENSITIVE) || !key.flag(Flag::EXTRACTABLE)
 }
 
-fn is_readable(attributes: &Attributes) -> bool {
+/// Returns whether `C_GetAttributeValue` shows the value of a new key.
+pub(in crate::module) fn is_readable(attributes: &Attributes) -> bool {
     attributes.flag(A::SENSITIVE) != Some(true) && attributes.flag(A::EXTRACTABLE) != Some(false)
 }
 
