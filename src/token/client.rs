@@ -484,14 +484,12 @@ impl ClientToken {
         if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }
     }
 
-    /// Like `object`, for a key that is about to be used. Errors other than `UserNotLoggedIn` and
-    /// an outage of the store become `KeyHandleInvalid`.
+    /// Like `object`, for a key that is about to be used. If the store cannot be read, the handle
+    /// may be valid.
     pub(crate) fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         self.object(rights, handle).map_err(|error| match error {
-            Error::UserNotLoggedIn => error,
-            // The server of the store does not answer, so the handle may be valid.
-            Error::DeviceError if self.store.is_outage_allowed() => error,
-            _ => Error::KeyHandleInvalid,
+            Error::ObjectHandleInvalid => Error::KeyHandleInvalid,
+            _ => error,
         })
     }
 

@@ -275,7 +275,7 @@ fn an_older_copy_written_over_a_closed_file_is_refused() {
         fs::write(&scene.path, older).expect("an older copy");
         let search = scene.client.module.find_init(scene.session, &none().template());
         assert_eq!(search, Err(Error::DeviceRemoved));
-        assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
+        assert_eq!(scene.sign(), Err(Error::DeviceRemoved));
         let login = scene.client.module.login(scene.session, User::User, PIN);
         assert_eq!(login, Err(Error::DeviceRemoved));
     });
