@@ -45,7 +45,7 @@ const BETWEEN: u64 = 1_000;
 /// How long the parent waits between two looks at the agents.
 const LOOK: Duration = Duration::from_millis(500);
 /// An agent forgets a closed connection within this time, and ends within it.
-const GONE: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(30);
 /// The memory in bytes that the rule gives to the clients.
 const MEMORY: u64 = 16 << 20;
 /// The KiB by which the clients may let an agent grow.
