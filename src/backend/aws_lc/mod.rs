@@ -167,27 +167,6 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_of_another_key_type_is_refused() {
-        let (public, private) = generate(PairSpec::Ed25519);
-        for scheme in [
-            Scheme::Ecdsa,
-            Scheme::RsaRaw,
-            Scheme::MlDsa { hash: None, context: [].into(), deterministic: true },
-        ] {
-            assert_eq!(signer(&private, &scheme).err(), Some(Error::KeyTypeInconsistent));
-            assert_eq!(verifier(&public, &scheme).err(), Some(Error::KeyTypeInconsistent));
-        }
-        for spec in [
-            PairSpec::Ec(crate::backend::Curve::P256),
-            PairSpec::MlDsa { set: crate::backend::MlDsa::MlDsa44, seed: None },
-        ] {
-            let (public, private) = generate(spec);
-            assert_eq!(signer(&private, &Scheme::Ed25519).err(), Some(Error::KeyTypeInconsistent));
-            assert_eq!(verifier(&public, &Scheme::Ed25519).err(), Some(Error::KeyTypeInconsistent));
-        }
-    }
-
-    #[test]
     fn a_short_output_fails_with_the_needed_length() {
         let (_, private) = generate(PairSpec::Ed25519);
         let mut signer = signer(&private, &Scheme::Ed25519).unwrap();
