@@ -158,34 +158,6 @@ fn only_the_so_changes_a_trusted_key() {
     });
 }
 
-/// Clulow's attack on `CKA_WRAP_WITH_TRUSTED`: the wrapping key decrypts what it wrapped.
-#[test]
-fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let open = none().stored().flag(A::PRIVATE, false);
-        let by = secret(KeyType::AES, &[7; 16]).and(&open).flag(A::DECRYPT, false).label("by");
-        let by = client.create(session, &by).expect("a key");
-        client.as_so(session, || client.set(session, by, &none().flag(A::TRUSTED, true)).expect("trust"));
-        let by = client.find_one(session, &none().label("by"));
-        let key = secret(KeyType::AES, &[8; 16]).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true);
-        let key = client.create(session, &key.flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
-        let (ecb, kwp) = (plain(M::AES_ECB), plain(M::AES_KEY_WRAP_KWP));
-        client.wrap(session, &kwp, by, key).expect("a wrapped key");
-        assert_eq!(client.set(session, by, &none().flag(A::DECRYPT, true)), Err(Error::ActionProhibited));
-        assert_eq!(module.decrypt_init(session, &ecb, by), Err(Error::KeyFunctionNotPermitted));
-        let copy = client.copy(session, by, &none().flag(A::DECRYPT, true));
-        assert_eq!(copy, Err(Error::TemplateInconsistent));
-        // A copy is not trusted, so it does not wrap a key with CKA_WRAP_WITH_TRUSTED.
-        let copy = client.copy(session, by, &none()).expect("a copy");
-        assert_eq!(client.wrap(session, &kwp, copy, key), Err(Error::KeyNotWrappable));
-        // It has the value of the trusted key, so it gets no usage later.
-        let decrypts = none().flag(A::DECRYPT, true);
-        assert_eq!(client.set(session, copy, &decrypts), Err(Error::ActionProhibited));
-        assert_eq!(client.copy(session, copy, &decrypts), Err(Error::TemplateInconsistent));
-    });
-}
-
 /// The SO requests a trusted key and logs out. `C_AsyncComplete` refuses to create it for the user,
 /// who is logged in by then.
 #[test]
