@@ -64,7 +64,6 @@ pub(crate) fn open_log(path: &Path, flags: OFlags) -> Result<File> {
     open_accepted(&path, flags, OWNER, Accepted::RegularOrDevice)
 }
 
-/// Opens a directory, to lock or to sync it.
 pub(crate) fn open_directory(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())

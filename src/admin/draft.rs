@@ -48,7 +48,6 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns the path of the draft.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +57,6 @@ impl Draft {
         self.file.set_permissions(std::fs::Permissions::from_mode(mode))
     }
 
-    /// Returns the open file.
     pub(super) fn file(&self) -> &File {
         &self.file
     }

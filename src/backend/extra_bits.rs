@@ -21,7 +21,6 @@ pub(crate) fn generate(spec: &PairSpec<'_>, provider: &Provider) -> Result<(Publ
     Ok((provider.keys.private(&parts)?.public()?, parts))
 }
 
-/// Returns the scalar for these random bytes.
 fn scalar(curve: Curve, random: &[u8]) -> Secret {
     let mut modulus = curve.order().to_vec();
     // The order is odd.

@@ -165,7 +165,6 @@ impl PolicyRules {
         self.name == Policy::Compatible || self.does(mechanism) != 0
     }
 
-    /// Returns the rules for PINs under this policy.
     fn pins(&self, pins: PinRules) -> PinRules {
         match self.name {
             Policy::Compatible => pins,
@@ -323,7 +322,6 @@ fn reserve(rules: &StatefulRules) -> Result<u64> {
     Ok(rules.reserve)
 }
 
-/// The `[store]` section.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct StoreRules {
@@ -378,7 +376,6 @@ fn sealing_source(text: &str) -> Result<SealingSource> {
     text.parse().map_err(|reason: &str| refuse("store.sealing-key", &reason))
 }
 
-/// The `[audit]` section.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct AuditRules {
@@ -397,7 +394,6 @@ fn audit(rules: &AuditRules, provider: &'static Provider, threads: Threads) -> R
     Audit::open(file, rules.syslog.as_deref(), provider, threads).map(Some)
 }
 
-/// The `[log]` section.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct LogRules {
@@ -522,7 +518,6 @@ fn curves(rules: &MechanismRules) -> Result<Vec<&'static NamedCurve>> {
     Ok(curves)
 }
 
-/// Checks the rules for PINs.
 fn checked(pins: PinRules) -> Result<PinRules> {
     let wrong = if pins.min_length == 0 || pins.min_length > pins.max_length {
         Some(("pin.min-length", "must be from 1 to max-length"))

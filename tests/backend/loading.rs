@@ -65,7 +65,6 @@ impl Rsa {
         })
     }
 
-    /// Returns all parts, changed by `change`.
     fn changed(&self, change: impl FnOnce(&mut RsaPrivate)) -> PrivateParts {
         let PrivateParts::Rsa(mut parts) = self.parts(true, true) else {
             unreachable!("parts of an RSA key")

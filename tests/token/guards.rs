@@ -52,12 +52,10 @@ fn victim(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -
     client.create(session, &secret(key_type, len, &kept)).expect("a key")
 }
 
-/// A key of the attacker.
 fn own(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -> ObjectHandle {
     client.create(session, &secret(key_type, len, &derives().and(&shown()))).expect("a key")
 }
 
-/// Creates a key with a template attribute that makes other keys unreadable.
 fn with_template(client: &Client, session: SessionHandle, key: &Attributes, id: A) -> ObjectHandle {
     let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
     let mut template = key.template();

@@ -120,12 +120,10 @@ unsafe fn salt(given: &CK_HKDF_PARAMS) -> Result<HkdfSalt> {
     }
 }
 
-/// Reads `CK_KEY_DERIVATION_STRING_DATA`.
 pub(super) fn data(_: CK_KEY_DERIVATION_STRING_DATA, [data]: Parts<1>) -> Result<Params> {
     Ok(Params::Data(data))
 }
 
-/// Reads `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
 pub(super) fn cbc_data(given: CK_AES_CBC_ENCRYPT_DATA_PARAMS, [data]: Parts<1>) -> Result<Params> {
     Ok(Params::CbcData { iv: given.iv, data })
 }

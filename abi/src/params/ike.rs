@@ -8,7 +8,6 @@ use jeton::mechanism::Params;
 use super::{Parts, boolean, prf};
 use crate::number::object;
 
-/// Reads `CK_IKE_PRF_DERIVE_PARAMS`.
 pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {
     let (data_as_key, rekey) = (boolean(given.bDataAsKey)?, boolean(given.bRekey)?);
     // "If both are set, CKR_ARGUMENTS_BAD is returned."

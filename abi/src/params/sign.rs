@@ -22,18 +22,15 @@ const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
 const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
     [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];
 
-/// Reads `CK_EDDSA_PARAMS`.
 pub(super) fn eddsa(given: CK_EDDSA_PARAMS, [context]: Parts<1>) -> Result<Params> {
     let prehash = boolean(given.phFlag)?;
     Ok(Params::Eddsa { prehash, context })
 }
 
-/// Reads `CK_SIGN_ADDITIONAL_CONTEXT`.
 pub(super) fn context(given: CK_SIGN_ADDITIONAL_CONTEXT, [context]: Parts<1>) -> Result<Params> {
     sign_context(given.hedgeVariant, context, None)
 }
 
-/// Reads `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
 pub(super) fn hash_context(given: CK_HASH_SIGN_ADDITIONAL_CONTEXT, [context]: Parts<1>) -> Result<Params> {
     let hash = hash(given.hash).or_else(|_| named(&SHAKES, given.hash))?;
     sign_context(given.hedgeVariant, context, Some(hash))

@@ -78,7 +78,6 @@ fn key_material(prf: TlsPrf, bits: [CK_ULONG; 3], export: CK_BBOOL, randoms: Par
     Ok(Params::TlsKeys { prf, randoms, mac_len: mac_len?, key_len: key_len?, iv_len: iv_len? })
 }
 
-/// Reads `CK_TLS_KDF_PARAMS`.
 pub(super) fn kdf(given: CK_TLS_KDF_PARAMS, parts: Parts<4>) -> Result<Params> {
     let [label, client, server, context] = parts;
     // RFC 5705, 4: the context follows its length in two bytes, also if it is empty.

@@ -155,7 +155,6 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key.
 pub(super) struct Public {
     rsa: ffi::Rsa,
     modulus: Modulus,

@@ -14,7 +14,6 @@ pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
     Ok((public, PrivateParts::X25519 { scalar }))
 }
 
-/// A private key.
 pub(super) struct Private(Secret);
 
 impl Private {

@@ -61,7 +61,6 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [(u8, Kind); 3] = [(1, Kind::Private), (2, Kind::Public), (3, Kind::PublicKey)];
 
-    /// Returns the protection of an object with these attributes.
     fn for_object(attributes: &Attributes) -> Self {
         if attributes.flag(AttributeType::PRIVATE) == Some(true) {
             return Self::Private;
@@ -99,7 +98,6 @@ fn fill_random(bytes: &mut [u8]) -> Result<()> {
     })
 }
 
-/// The token key, with the keys for index keys and row hashes.
 pub(crate) struct TokenKey {
     bytes: Secret,
     indexer: Indexer,
@@ -130,12 +128,10 @@ impl TokenKey {
         &self.indexer
     }
 
-    /// Returns the hasher for rows.
     pub(crate) fn row_hasher(&self) -> &RowHasher {
         &self.row_hasher
     }
 
-    /// Seals the summary of a token's rows.
     pub(crate) fn seal_summary(&self, serial: &str, summary: &Summary) -> Result<Vec<u8>> {
         seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
     }
@@ -591,7 +587,6 @@ impl<'a, T: Level<'a>> Level<'a> for Written<'a, T> {
     }
 }
 
-/// Encodes the attributes for which `wanted` is true.
 fn encode(attributes: &Attributes, wanted: impl Fn(AttributeType) -> bool) -> Result<Secret> {
     let flags = attributes.flags().filter(|(id, _)| wanted(*id));
     let flags = flags.map(|(id, flag)| Some((id.0, Whole::Flag(flag))));
@@ -610,7 +605,6 @@ fn decode(bytes: &[u8]) -> Option<Attributes> {
     Some(attributes)
 }
 
-/// Sets the attributes that are encoded in `bytes`.
 fn decode_into(attributes: &mut Attributes, bytes: &[u8]) -> Option<()> {
     let (written, rest): (Vec<(u64, Whole<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
     if !rest.is_empty() {

@@ -26,7 +26,6 @@ use crate::store::{Change, Header, PinState, fork, permissions};
 const PAGE: usize = 4096;
 /// The first bytes of the file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// The length of the file's header.
 const FILE_HEADER: usize = 100;
 /// The length of the header of a page without children.
 const PAGE_HEADER: usize = 8;
@@ -136,7 +135,6 @@ pub(super) fn expect_token(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Returns the size of the pages of a file that starts with these bytes.
 fn page_size(start: &[u8]) -> Option<usize> {
     let size = u16::from_be_bytes(*start.strip_prefix(MAGIC)?.first_chunk()?);
     Some(if size == 1 { 1 << 16 } else { usize::from(size) })
@@ -163,13 +161,11 @@ fn row_of_token(page: &[u8]) -> Option<Header> {
     token(row)
 }
 
-/// Reads a row of the table `sqlite_schema`.
 fn table(row: Vec<Field<'_>>) -> Option<schema::Table<'_>> {
     let [kind, name, _, root, sql] = row.try_into().ok()?;
     Some(schema::Table { kind: kind.text()?, name: name.text()?, root: root.number()?, sql: sql.text()? })
 }
 
-/// Reads the row of the table `token`.
 fn token(row: Vec<Field<'_>>) -> Option<Header> {
     let [one, serial, slot, label, so, so_failures, user, user_failures, change, _] = row.try_into().ok()?;
     // The column `one` is the number of the row. SQLite stores NULL in its place.
