@@ -637,12 +637,6 @@ mod tests {
         Indexer::new(b"0123456789abcdef")
     }
 
-    fn same(a: &Attributes, b: &Attributes) -> bool {
-        a.flags().eq(b.flags())
-            && a.iter().count() == b.iter().count()
-            && a.iter().zip(b.iter()).all(|((i, x), (j, y))| i == j && x.equals(y))
-    }
-
     fn unwrap(
         serial: &str,
         role: Role,
@@ -685,19 +679,6 @@ mod tests {
         assert!(left.is_some_and(|left| left < 100 * MIB), "{} MiB are left", left.unwrap_or(0) / MIB);
     }
 
-    #[test]
-    fn a_sealed_object_is_opened_unchanged() {
-        let key = TokenKey::generate().expect("random bytes");
-        for private in [false, true] {
-            let (row, record) = key.seal("serial", 7, &object(private), &public_indexer()).expect("sealed");
-            assert_eq!((row.id, row.private, Some(row.tag)), (7, private, tag(&record)));
-            assert!(same(&key.open("serial", 7, &record).expect("opened"), &object(private)));
-            assert_eq!(peek(&record).is_some(), !private);
-            let label = record.windows(7).any(|window| window == b"a label");
-            assert_eq!(label, !private);
-        }
-    }
-
     /// An AES key with `CKA_PRIVATE` false.
     fn public_key() -> Attributes {
         let mut attributes = object(false);
@@ -705,21 +686,6 @@ mod tests {
         attributes.put(AttributeType::KEY_TYPE, Value::Number(KeyType::AES.0));
         attributes.put(AttributeType::VALUE, Value::Bytes(b"sixteen secret b".as_slice().into()));
         attributes
-    }
-
-    #[test]
-    fn a_public_key_record_hides_only_the_secret_attributes() {
-        let key = TokenKey::generate().expect("random bytes");
-        let (row, record) = key.seal("serial", 7, &public_key(), &public_indexer()).expect("sealed");
-        assert!(!row.private && tag(&record) == Some(row.tag));
-        let has = |bytes: &[u8]| record.windows(bytes.len()).any(|window| window == bytes);
-        assert!(has(b"a label") && !has(b"sixteen secret b"));
-        assert!(same(&key.open("serial", 7, &record).expect("opened"), &public_key()));
-        let seen = peek(&record).expect("readable");
-        assert!(seen.has(AttributeType::LABEL) && !seen.has(AttributeType::VALUE));
-        for (serial, id) in [("serial", 8), ("other", 7)] {
-            assert!(key.open(serial, id, &record).is_none());
-        }
     }
 
     #[test]
@@ -757,14 +723,6 @@ mod tests {
                 assert!(key.open("serial", 7, &altered).is_none(), "private {private}, bit {at}");
             }
         }
-    }
-
-    #[test]
-    fn a_record_does_not_open_under_another_number() {
-        let key = TokenKey::generate().expect("random bytes");
-        let (_, record) = key.seal("serial", 7, &object(true), &public_indexer()).expect("sealed");
-        assert!(key.open("serial", 8, &record).is_none());
-        assert!(key.open("other", 7, &record).is_none());
     }
 
     #[test]
