@@ -179,7 +179,8 @@ fn rsa_generation_enforces_its_limits() {
         for bits in [0, 1023, 8193, 16384] {
             assert_eq!(generate(bits, &[1, 0, 1]), Some(Error::KeySizeRange), "{} {bits}", provider.name);
         }
-        for exponent in [&[][..], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {
+        assert_eq!(generate(2176, &[3]), None, "{}", provider.name);
+        for exponent in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {
             assert_eq!(generate(2048, exponent), Some(Error::DataInvalid), "{} {exponent:?}", provider.name);
         }
     }
