@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_file_in_use_is_refused_and_a_leftover_is_taken_over() {
-        let folder = std::env::temp_dir().join(format!("jeton-draft-{}", std::process::id()));
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = directory.path().join("new");
         let path = folder.join("a.new");
         let draft = Draft::create(path.clone()).expect("a new file");
         assert!(Draft::create(path.clone()).is_err_and(|reason| reason.kind() == ErrorKind::ResourceBusy));
@@ -134,6 +135,5 @@ mod tests {
         assert!(name.exists() && !path.exists());
         let other = Draft::create(path.clone()).expect("a new file");
         assert!(other.publish(&name).is_err_and(|reason| reason.kind() == ErrorKind::AlreadyExists));
-        std::fs::remove_dir_all(folder).expect("a directory");
     }
 }

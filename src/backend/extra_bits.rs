@@ -146,14 +146,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn a_generated_pair_is_one_and_no_two_are_the_same() {
-        for provider in Provider::ALL {
-            let pair = || generate(&PairSpec::Ec(Curve::P384), provider).expect("a pair");
-            let ((public, private), (other, _)) = (pair(), pair());
-            assert!(provider.keys.private(&private).expect("a key").public().expect("a key") == public);
-            assert!(public != other);
-        }
-    }
 }

@@ -377,10 +377,9 @@ mod tests {
 
     #[test]
     fn a_job_that_waited_for_a_new_token_key_is_not_written_under_it() {
-        let directory = std::env::temp_dir().join(format!("jeton-commit-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         let parameters =
-            format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.display());
+            format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.path().display());
         let settings = Arc::new(Settings::load(Some(&parameters), Threads::Forbidden).expect("settings"));
         let header = Token::header("0123456789abcdef".to_owned(), 0, LABEL, PIN, &settings, Change(1));
         let header = header.expect("a header");
@@ -404,7 +403,5 @@ mod tests {
         token.log_in(Role::SecurityOfficer, PIN).expect("the SO");
         assert_eq!(token.objects.row_count(), 1);
         token.close_session(SESSION, Access::ReadWrite);
-        drop(token);
-        std::fs::remove_dir_all(&directory).expect("the directory");
     }
 }

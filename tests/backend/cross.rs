@@ -356,29 +356,6 @@ fn a_short_output_fails_with_the_needed_length() {
 }
 
 #[test]
-fn keys_are_used_by_many_threads_at_once() {
-    for provider in Provider::ALL {
-        let (public, private) = provider.keys.generate(&PairSpec::Ec(Curve::P256)).unwrap();
-        let private = provider.keys.private(&private).unwrap();
-        let public = provider.keys.public(&public).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..4u8 {
-                let (private, public) = (private.clone(), public.clone());
-                scope.spawn(move || {
-                    let mut signer = private.signer(&Scheme::Ecdsa).unwrap();
-                    let mut verifier = public.verifier(&Scheme::Ecdsa).unwrap();
-                    let mut signature = [0; 64];
-                    for round in 0..50 {
-                        signer.sign(&[thread, round], &mut signature).unwrap();
-                        verifier.verify(&[thread, round], &signature).unwrap();
-                    }
-                });
-            }
-        });
-    }
-}
-
-#[test]
 fn keys_refuse_schemes_of_other_keys() {
     let schemes = [
         Scheme::RsaRaw,

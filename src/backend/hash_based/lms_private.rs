@@ -327,13 +327,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use jeton_vectors::hex;
+
     use super::*;
     use crate::backend::Provider;
-
-    fn hex(text: &str) -> Vec<u8> {
-        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("digits");
-        (0..text.len()).step_by(2).map(digit).collect()
-    }
 
     /// Public keys and seeds of the samples of ACVP (LMS, keyGen), with heights 5 and 10. A public
     /// key has the types and the identifier.

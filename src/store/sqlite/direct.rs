@@ -279,6 +279,8 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use std::path::PathBuf;
 
+    use tempfile::TempDir;
+
     use super::super::OpenFile;
     use super::*;
 
@@ -300,21 +302,11 @@ mod tests {
         (header.serial.clone(), header.slot, header.label, pins, header.change)
     }
 
-    /// A directory with one token file. Dropping it removes the directory.
-    struct Directory(PathBuf);
-
-    impl Directory {
-        fn new(name: &str) -> (Self, PathBuf) {
-            let dir = std::env::temp_dir().join(format!("jeton-direct-{name}-{}", std::process::id()));
-            let path = OpenFile::create(&dir, &any_header()).expect("a token file");
-            (Self(dir), path)
-        }
-    }
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).expect("a directory");
-        }
+    /// Returns a directory with one token file, and the file.
+    fn directory() -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = OpenFile::create(directory.path(), &any_header()).expect("a token file");
+        (directory, path)
     }
 
     fn header(pages: &[u8]) -> Option<Header> {
@@ -325,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_settled_file_has_the_header_that_sqlite_reads() {
-        let (_directory, path) = Directory::new("settled");
+        let (_directory, path) = directory();
         let mut reader = Reader::default();
         let mut read = |path: &Path| reader.read(path).map(|(header, _)| header);
         assert!(read(&path).is_none(), "it was made a moment ago");
@@ -347,7 +339,7 @@ mod tests {
 
     #[test]
     fn no_altered_byte_gives_another_schema_or_a_panic() {
-        let (_directory, path) = Directory::new("altered");
+        let (_directory, path) = directory();
         let bytes = std::fs::read(&path).expect("a file");
         let pages = &bytes[..2 * PAGE];
         let expected = facts(&header(pages).expect("a header"));
@@ -380,8 +372,8 @@ mod tests {
             "UPDATE token SET so_pin = zeroblob(5000)",
             "DELETE FROM token",
         ];
-        for (place, plant) in plants.iter().enumerate() {
-            let (_directory, path) = Directory::new(&place.to_string());
+        for plant in plants {
+            let (_directory, path) = directory();
             let connection = rusqlite::Connection::open(&path).expect("a file");
             connection.execute_batch(plant).expect("a statement");
             drop(connection);
