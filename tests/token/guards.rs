@@ -284,6 +284,10 @@ fn what_a_template_hides_stays_hidden_in_two_steps() {
     });
 }
 
+fn extract(bit: u64) -> (M, Params) {
+    (M::EXTRACT_KEY_FROM_KEY, Params::Bit(bit))
+}
+
 /// Creates an unreadable key with this `CKA_DERIVE_TEMPLATE`.
 fn with_roles(client: &Client, session: SessionHandle, len: u8, forced: Template<'_>) -> ObjectHandle {
     let kept = derives().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
