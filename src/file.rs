@@ -64,7 +64,6 @@ pub(crate) fn open_log(path: &Path, flags: OFlags) -> Result<File> {
     open_accepted(&path, flags, OWNER, Accepted::RegularOrDevice)
 }
 
-/// Opens a directory, to lock or to sync it.
 pub(crate) fn open_directory(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -173,34 +172,22 @@ mod tests {
     use std::path::PathBuf;
 
     use rustix::fs::{CWD, FileType, mknodat};
+    use tempfile::TempDir;
 
     use super::*;
 
-    /// A directory, removed at the end.
-    struct Directory(PathBuf);
-
-    impl Directory {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("jeton-file-{name}-{}", std::process::id()));
-            std::fs::create_dir(&path).expect("a new directory");
-            Self(path)
-        }
-
-        fn file(&self, name: &str) -> PathBuf {
-            let path = self.0.join(name);
-            std::fs::write(&path, name).expect("a file");
-            path
-        }
-
-        fn set_mode(&self, mode: u32) {
-            std::fs::set_permissions(&self.0, std::fs::Permissions::from_mode(mode)).expect("its owner");
-        }
+    fn directory() -> TempDir {
+        tempfile::tempdir().expect("a new directory")
     }
 
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).expect("a directory");
-        }
+    fn write(directory: &TempDir, name: &str) -> PathBuf {
+        let path = directory.path().join(name);
+        std::fs::write(&path, name).expect("a file");
+        path
+    }
+
+    fn set_mode(directory: &TempDir, mode: u32) {
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode)).expect("its owner");
     }
 
     fn fifo(path: &Path) {
@@ -209,12 +196,12 @@ mod tests {
 
     #[test]
     fn only_a_regular_file_with_one_name_is_opened_and_nothing_blocks() {
-        let directory = Directory::new("kinds");
-        let path = |name: &str| directory.0.join(name);
-        let file = directory.file("file");
+        let directory = directory();
+        let path = |name: &str| directory.path().join(name);
+        let file = write(&directory, "file");
         symlink(&file, path("link")).expect("a link");
         symlink(path("missing"), path("to nothing")).expect("a link");
-        std::fs::hard_link(directory.file("two"), path("second")).expect("a link");
+        std::fs::hard_link(write(&directory, "two"), path("second")).expect("a link");
         fifo(&path("fifo"));
         std::fs::create_dir(path("directory")).expect("a directory");
         for access in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
@@ -236,23 +223,23 @@ mod tests {
     #[test]
     fn a_file_of_another_user_is_refused_in_a_directory_of_every_user() {
         const MALLORY: u32 = 60_410;
-        let directory = Directory::new("owners");
-        let file = directory.file("file");
+        let directory = directory();
+        let file = write(&directory, "file");
         if chown(&file, Some(MALLORY), None).is_err() {
             return jeton_programs::skip("only root can give files away");
         }
         for (mode, refused) in [(0o700, false), (0o2770, false), (0o1777, true)] {
-            directory.set_mode(mode);
+            set_mode(&directory, mode);
             assert_eq!(open(&file, OFlags::RDONLY, 0).is_err(), refused, "{mode:o}");
         }
-        chown(&directory.0, Some(MALLORY), None).expect("root");
+        chown(&directory, Some(MALLORY), None).expect("root");
         open(&file, OFlags::RDONLY, 0).expect("the file of the directory's owner");
     }
 
     #[test]
     fn a_log_may_be_a_device_and_a_link_in_a_private_directory() {
-        let directory = Directory::new("logs");
-        let path = |name: &str| directory.0.join(name);
+        let directory = directory();
+        let path = |name: &str| directory.path().join(name);
         symlink("file", path("link")).expect("a link");
         symlink("link", path("two links")).expect("a link");
         symlink("/dev/null", path("null")).expect("a link");
@@ -271,7 +258,7 @@ mod tests {
             assert!(log(name).is_err(), "{name}");
         }
         for mode in [0o770, 0o2770, 0o1777] {
-            directory.set_mode(mode);
+            set_mode(&directory, mode);
             for name in ["link", "two links", "null"] {
                 assert!(log(name).is_err_and(|reason| is_refusal(&reason)), "{name} with mode {mode:o}");
             }

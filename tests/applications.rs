@@ -1,9 +1,6 @@
 //! Several applications in one process share the tokens. Each has its own sessions, logins and
 //! session objects (PKCS#11 3.2, "Applications and processes").
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use jeton::error::{Error, Result};
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId,
@@ -11,20 +8,12 @@ use jeton::id::{
 use jeton::mechanism::{self, Mechanism, Params};
 use jeton::module::{Access, Module, Output, User};
 use jeton::object::template::{Given, Raw, Template};
+use tempfile::TempDir;
 
 const SO_PIN: &[u8] = b"the pin of the so";
 const PIN: &[u8] = b"the pin of the user";
 const VALUE: [u8; 32] = [7; 32];
 const AES_CMAC: MechanismType = MechanismType(0x108a);
-
-/// A directory with a token. It is removed at the end of the test.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// An application with a read/write session.
 struct Application {
@@ -95,14 +84,12 @@ impl Application {
     }
 }
 
-/// Returns two applications with a session each on the same token.
-fn applications() -> (Directory, SlotId, Application, Application) {
-    static LAST: AtomicU32 = AtomicU32::new(0);
-    let number = LAST.fetch_add(1, Ordering::Relaxed);
-    let directory = std::env::temp_dir().join(format!("jeton-applications-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory");
+/// Returns two applications with a session each on the same token, and its directory.
+fn applications() -> (TempDir, SlotId, Application, Application) {
+    let directory = tempfile::tempdir().expect("a directory");
     let module = Module::new();
-    let parameters = format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.display());
+    let parameters =
+        format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.path().display());
     module.initialize(Some(&parameters)).expect("a module");
     let slot = module.slots().expect("slots")[0];
     module.init_token(slot, SO_PIN, &[b' '; 32]).expect("a token");
@@ -111,7 +98,7 @@ fn applications() -> (Directory, SlotId, Application, Application) {
     so.module.init_pin(so.session, PIN).expect("a PIN");
     so.module.logout(so.session).expect("the SO");
     let other = Application::new(so.module.join().expect("another application"), slot);
-    (Directory(directory), slot, so, other)
+    (directory, slot, so, other)
 }
 
 const PUBLIC: u64 = 2;

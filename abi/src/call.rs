@@ -27,7 +27,6 @@ static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// In [`CURRENT`]: each thread has its own module. It is no address of a module.
 const PER_THREAD: *mut Module = std::ptr::without_provenance_mut(1);
 thread_local! {
-    /// The module of this thread, while [`with_module`] runs.
     static OF_THREAD: Cell<*const Module> = const { Cell::new(std::ptr::null()) };
 }
 /// The module of this process, kept from one `C_Initialize` to the next.

@@ -3,11 +3,11 @@
 
 use cryptoki_sys::*;
 use jeton::backend::Direction;
-use jeton::session::Operation;
+use jeton::module::Output;
+use jeton::session::{Operation, Session};
 
 use crate::call::call_session;
-use crate::input::{In, Out};
-use crate::operation::{init_crypting, produce, transform, update};
+use crate::operation::{function, init_crypting};
 
 /// Defines the functions of one direction.
 macro_rules! functions {
@@ -24,50 +24,11 @@ macro_rules! functions {
             })
         }
 
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $single(
-            handle: CK_SESSION_HANDLE,
-            input: *mut CK_BYTE,
-            input_len: CK_ULONG,
-            output: *mut CK_BYTE,
-            output_len: *mut CK_ULONG,
-        ) -> CK_RV {
-            let (input, output) = (In(input, input_len), Out(output, output_len));
-            // SAFETY: the contract of PKCS#11 for the buffers with their lengths.
-            call_session(handle, |session| unsafe {
-                transform(&mut session.operations.$operation, input, output, Operation::crypt)
-            })
-        }
-
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $update(
-            handle: CK_SESSION_HANDLE,
-            input: *mut CK_BYTE,
-            input_len: CK_ULONG,
-            output: *mut CK_BYTE,
-            output_len: *mut CK_ULONG,
-        ) -> CK_RV {
-            let (input, output) = (In(input, input_len), Out(output, output_len));
-            // SAFETY: the contract of PKCS#11 for the buffers with their lengths.
-            call_session(handle, |session| unsafe {
-                update(session, Direction::$direction, input, output, |session, input, out| {
-                    session.crypt_update(Direction::$direction, input, out)
-                })
-            })
-        }
-
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $final(
-            handle: CK_SESSION_HANDLE,
-            output: *mut CK_BYTE,
-            output_len: *mut CK_ULONG,
-        ) -> CK_RV {
-            let output = Out(output, output_len);
-            // SAFETY: the contract of PKCS#11 for the buffers with their lengths.
-            call_session(handle, |session| unsafe {
-                produce(&mut session.operations.$operation, output, Operation::crypt_final)
-            })
-        }
+        function!(transform $single, $operation, Operation::crypt);
+        function!(update $update, Direction::$direction, |session: &mut Session, input: &[u8], out: Output<'_>| {
+            session.crypt_update(Direction::$direction, input, out)
+        });
+        function!(produce $final, $operation, Operation::crypt_final);
     };
 }
 

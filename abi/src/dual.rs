@@ -9,66 +9,9 @@ use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::session::Session;
 
-use crate::call::call_session;
-use crate::input::{In, Out};
-use crate::operation::update;
+use crate::operation::function;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
-    handle: CK_SESSION_HANDLE,
-    part: *mut CK_BYTE,
-    part_len: CK_ULONG,
-    encrypted: *mut CK_BYTE,
-    encrypted_len: *mut CK_ULONG,
-) -> CK_RV {
-    let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
-    // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-    call_session(handle, |session| unsafe {
-        update(session, Direction::Encrypt, part, encrypted, Session::digest_encrypt_update)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
-    handle: CK_SESSION_HANDLE,
-    encrypted: *mut CK_BYTE,
-    encrypted_len: CK_ULONG,
-    part: *mut CK_BYTE,
-    part_len: *mut CK_ULONG,
-) -> CK_RV {
-    let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
-    // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-    call_session(handle, |session| unsafe {
-        update(session, Direction::Decrypt, encrypted, part, Session::decrypt_digest_update)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
-    handle: CK_SESSION_HANDLE,
-    part: *mut CK_BYTE,
-    part_len: CK_ULONG,
-    encrypted: *mut CK_BYTE,
-    encrypted_len: *mut CK_ULONG,
-) -> CK_RV {
-    let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
-    // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-    call_session(handle, |session| unsafe {
-        update(session, Direction::Encrypt, part, encrypted, Session::sign_encrypt_update)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_DecryptVerifyUpdate(
-    handle: CK_SESSION_HANDLE,
-    encrypted: *mut CK_BYTE,
-    encrypted_len: CK_ULONG,
-    part: *mut CK_BYTE,
-    part_len: *mut CK_ULONG,
-) -> CK_RV {
-    let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
-    // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-    call_session(handle, |session| unsafe {
-        update(session, Direction::Decrypt, encrypted, part, Session::decrypt_verify_update)
-    })
-}
+function!(update C_DigestEncryptUpdate, Direction::Encrypt, Session::digest_encrypt_update);
+function!(update C_DecryptDigestUpdate, Direction::Decrypt, Session::decrypt_digest_update);
+function!(update C_SignEncryptUpdate, Direction::Encrypt, Session::sign_encrypt_update);
+function!(update C_DecryptVerifyUpdate, Direction::Decrypt, Session::decrypt_verify_update);

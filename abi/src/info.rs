@@ -6,7 +6,6 @@ use cryptoki_sys::*;
 use crate::call::call;
 use crate::input::Place;
 
-/// The manufacturer of this library.
 pub(crate) const MANUFACTURER: &str = "Jeton";
 
 #[unsafe(no_mangle)]
@@ -41,7 +40,6 @@ pub(crate) fn padded<const N: usize>(text: &str) -> [CK_UTF8CHAR; N] {
     field
 }
 
-/// Returns a version field.
 pub(crate) fn version((major, minor): (u8, u8)) -> CK_VERSION {
     CK_VERSION { major, minor }
 }

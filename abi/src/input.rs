@@ -327,18 +327,6 @@ mod tests {
     }
 
     #[test]
-    fn null_is_valid_only_with_length_zero() {
-        // SAFETY: nothing is read through null.
-        let bytes = |len| unsafe { In(null(), len).bytes() };
-        assert_eq!(bytes(0), Ok(&[][..]));
-        assert_eq!(bytes(1), Err(Error::ArgumentsBad));
-        // SAFETY: nothing is written through null.
-        let room = |len| unsafe { buffer(null_mut(), len) }.map(|buffer| buffer.len());
-        assert_eq!(room(0), Ok(0));
-        assert_eq!(room(1), Err(Error::ArgumentsBad));
-    }
-
-    #[test]
     fn a_length_beyond_memory_is_refused() {
         let mut byte = 0;
         // SAFETY: refused before anything is read.
@@ -348,27 +336,6 @@ mod tests {
         let mut len = HUGE;
         let outcome = transformed(In(null(), 0), &raw mut byte, &mut len, |_, _| unreachable!());
         assert_eq!((outcome, len), (Err(Error::ArgumentsBad), HUGE));
-    }
-
-    #[test]
-    fn a_null_buffer_asks_for_the_length() {
-        let mut len = HUGE;
-        assert_eq!(transformed(In(b"abc".as_ptr(), 3), null_mut(), &mut len, reverse), Ok(()));
-        assert_eq!(len, 3);
-    }
-
-    #[test]
-    fn short_buffer_gets_the_length_and_stays_unchanged() {
-        let (mut buffer, mut len) = ([9; 2], 2);
-        let outcome = transformed(In(b"abc".as_ptr(), 3), buffer.as_mut_ptr(), &mut len, reverse);
-        assert_eq!((outcome, len, buffer), (Err(Error::BufferTooSmall { needed: 3 }), 3, [9; 2]));
-    }
-
-    #[test]
-    fn an_empty_buffer_does_not_ask_for_the_length() {
-        let (mut buffer, mut len) = ([9; 1], 0);
-        let outcome = transformed(In(b"abc".as_ptr(), 3), buffer.as_mut_ptr(), &mut len, reverse);
-        assert_eq!((outcome, len), (Err(Error::BufferTooSmall { needed: 3 }), 3));
     }
 
     #[test]
@@ -386,20 +353,6 @@ mod tests {
         let outcome =
             unsafe { transform(In(null(), 0), Out(buffer.as_mut_ptr(), null_mut()), |_, _| unreachable!()) };
         assert_eq!(outcome, Err(Error::ArgumentsBad));
-    }
-
-    #[test]
-    fn input_and_output_may_overlap() {
-        // The input starts at 4. The output starts before it, with it, inside it, and at its last
-        // byte.
-        for at in 0..8 {
-            let mut memory = *b"....abcd....";
-            let mut len = 4;
-            let start = memory.as_mut_ptr();
-            let outcome =
-                transformed(In(start.wrapping_add(4), 4), start.wrapping_add(at), &mut len, reverse);
-            assert_eq!((outcome, len, &memory[at..at + 4]), (Ok(()), 4, &b"dcba"[..]));
-        }
     }
 
     #[test]
@@ -440,26 +393,6 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_returned_in_two_calls() {
-        let mut items = [0_u16; 3];
-        let mut count = HUGE;
-        let ask = |items: *mut u16, count: &mut CK_ULONG| {
-            // SAFETY: `items` is null or has room for three items, and then `count` is at most
-            // three.
-            unsafe { list(items, count, [7_u16, 8].into_iter()) }
-        };
-        assert_eq!((ask(null_mut(), &mut count), count), (Ok(()), 2));
-        count = 1;
-        assert_eq!(ask(items.as_mut_ptr(), &mut count), Err(Error::BufferTooSmall { needed: 2 }));
-        assert_eq!((count, items), (2, [0; 3]));
-        count = 3;
-        assert_eq!((ask(items.as_mut_ptr(), &mut count), count, items), (Ok(()), 2, [7, 8, 0]));
-        // SAFETY: refused before anything is written.
-        let outcome = unsafe { list(items.as_mut_ptr(), null_mut(), [7_u16].into_iter()) };
-        assert_eq!(outcome, Err(Error::ArgumentsBad));
-    }
-
-    #[test]
     fn a_template_may_be_empty_but_not_null_or_too_long() {
         // SAFETY: nothing is read: the count is 0 or refused.
         let at_null = |count| unsafe { template(null(), count) }.map(|template| template.0.len());
@@ -470,14 +403,6 @@ mod tests {
         let endless = |count| unsafe { template(&raw const label, count) }.err();
         assert_eq!(endless(HUGE), Some(Error::ArgumentsBad));
         assert_eq!(endless(length(MAX_ATTRIBUTES + 1)), Some(Error::ArgumentsBad));
-    }
-
-    #[test]
-    fn values_of_a_template_are_the_bytes_of_the_caller() {
-        let given = [attribute(CKA_LABEL, b"ca".as_ptr(), 2), attribute(CKA_ID, null(), 0)];
-        let template = parse(&given).expect("a template");
-        assert_eq!(template.bytes(AttributeType::LABEL), Some(&b"ca"[..]));
-        assert_eq!(template.bytes(AttributeType::ID), Some(&[][..]));
     }
 
     #[test]
@@ -499,28 +424,6 @@ mod tests {
             template(place.cast(), 2)
         };
         assert_eq!(template.expect("a template").bytes(AttributeType::ID), Some(&b"1"[..]));
-    }
-
-    #[test]
-    fn a_template_may_contain_a_template() {
-        for id in [CKA_WRAP_TEMPLATE, CKA_DERIVE_TEMPLATE, CKA_DECAPSULATE_TEMPLATE] {
-            let inner = [attribute(CKA_LABEL, b"ca".as_ptr(), 2)];
-            let outer = [array(id, &inner)];
-            let template = parse(&outer).expect("a template");
-            let Raw::Template(inner) = &template.0[0].value else { panic!("bytes") };
-            assert_eq!(inner.bytes(AttributeType::LABEL), Some(&b"ca"[..]));
-        }
-    }
-
-    #[test]
-    fn allowed_mechanisms_are_not_a_template() {
-        let mechanisms = [CKM_ECDSA, CKM_ECDSA_SHA256];
-        let given = [attribute(CKA_ALLOWED_MECHANISMS, mechanisms.as_ptr().cast(), size_of_val(&mechanisms))];
-        let template = parse(&given).expect("a template");
-        assert_eq!(
-            template.bytes(AttributeType::ALLOWED_MECHANISMS).map(<[u8]>::len),
-            Some(size_of_val(&mechanisms))
-        );
     }
 
     #[test]

@@ -24,17 +24,14 @@ pub(crate) fn length(bytes: usize) -> CK_ULONG {
     narrow(bytes as u64)
 }
 
-/// Converts a session handle.
 pub(crate) fn session(handle: CK_SESSION_HANDLE) -> SessionHandle {
     SessionHandle(wide(handle))
 }
 
-/// Converts an object handle.
 pub(crate) fn object(handle: CK_OBJECT_HANDLE) -> ObjectHandle {
     ObjectHandle(wide(handle))
 }
 
-/// Converts a slot ID.
 pub(crate) fn slot(id: CK_SLOT_ID) -> SlotId {
     SlotId(wide(id))
 }

@@ -265,15 +265,6 @@ mod tests {
     }
 
     #[test]
-    fn null_asks_for_the_length_and_a_buffer_for_the_value() {
-        let mut buffer = [9; 4];
-        let mut template = [ask(CKA_LABEL), want(CKA_LABEL, &mut buffer), ask(CKA_ID)];
-        assert_eq!(get(&mut template), Ok(()));
-        assert_eq!(template.map(|attribute| attribute.ulValueLen), [2, 2, 0]);
-        assert_eq!(buffer, *b"ca\x09\x09");
-    }
-
-    #[test]
     fn each_attribute_gets_its_length_even_if_others_fail() {
         let (mut short, mut fits) = ([9; 1], [9; 2]);
         let mut template =

@@ -73,6 +73,65 @@ macro_rules! init {
 }
 pub(crate) use init;
 
+/// Defines a function that continues or ends an operation. The first word is the function of this
+/// file that has its shape; the last argument is the function of the core.
+macro_rules! function {
+    (transform $name:ident, $operation:ident, $work:expr) => {
+        $crate::operation::function!(@both $name, |session, input, output| {
+            $crate::operation::transform(&mut session.operations.$operation, input, output, $work)
+        });
+    };
+    (update $name:ident, $direction:expr, $work:expr) => {
+        $crate::operation::function!(@both $name, |session, input, output| {
+            $crate::operation::update(session, $direction, input, output, $work)
+        });
+    };
+    (@both $name:ident, |$session:ident, $input:ident, $output:ident| $call:expr) => {
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(
+            handle: CK_SESSION_HANDLE,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+        ) -> CK_RV {
+            let ($input, $output) =
+                ($crate::input::In(input, input_len), $crate::input::Out(output, output_len));
+            // SAFETY: the contract of PKCS#11 for the two buffers with their lengths.
+            $crate::call::call_session(handle, |$session| unsafe { $call })
+        }
+    };
+    (produce $name:ident, $operation:ident, $work:expr) => {
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(
+            handle: CK_SESSION_HANDLE,
+            output: *mut CK_BYTE,
+            output_len: *mut CK_ULONG,
+        ) -> CK_RV {
+            let output = $crate::input::Out(output, output_len);
+            // SAFETY: the contract of PKCS#11 for the buffer and its length.
+            $crate::call::call_session(handle, |session| unsafe {
+                $crate::operation::produce(&mut session.operations.$operation, output, $work)
+            })
+        }
+    };
+    (consume $name:ident, $operation:ident, $work:expr) => {
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(
+            handle: CK_SESSION_HANDLE,
+            input: *mut CK_BYTE,
+            input_len: CK_ULONG,
+        ) -> CK_RV {
+            let input = $crate::input::In(input, input_len);
+            // SAFETY: the contract of PKCS#11 for the input.
+            $crate::call::call_session(handle, |session| unsafe {
+                $crate::operation::consume(&mut session.operations.$operation, input, $work)
+            })
+        }
+    };
+}
+pub(crate) use function;
+
 /// Ends the operation, as an `Init` function with `NULL` for the mechanism does. Succeeds if no
 /// operation is active.
 pub(crate) fn cancel<E: Engine>(operation: &mut Operation<E>) -> Result<()> {

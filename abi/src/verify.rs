@@ -5,7 +5,7 @@ use jeton::session::{Operation, Session};
 
 use crate::call::call_session;
 use crate::input::In;
-use crate::operation::{consume, consume_both, init};
+use crate::operation::{consume_both, function, init};
 use crate::params::mechanism;
 
 init!(C_VerifyInit, verify, mechanism, Session::verify_init);
@@ -25,26 +25,5 @@ pub(crate) unsafe extern "C" fn C_Verify(
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifyUpdate(
-    handle: CK_SESSION_HANDLE,
-    part: *mut CK_BYTE,
-    part_len: CK_ULONG,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pPart.
-    call_session(handle, |session| unsafe {
-        consume(&mut session.operations.verify, In(part, part_len), Operation::update)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifyFinal(
-    handle: CK_SESSION_HANDLE,
-    signature: *mut CK_BYTE,
-    signature_len: CK_ULONG,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pSignature.
-    call_session(handle, |session| unsafe {
-        consume(&mut session.operations.verify, In(signature, signature_len), Operation::verify_final)
-    })
-}
+function!(consume C_VerifyUpdate, verify, Operation::update);
+function!(consume C_VerifyFinal, verify, Operation::verify_final);

@@ -7,7 +7,7 @@ use jeton::session::Operation;
 use crate::call::call_session;
 use crate::input::In;
 use crate::number::object;
-use crate::operation::{cancel, consume};
+use crate::operation::{cancel, function};
 use crate::params::mechanism;
 
 #[unsafe(no_mangle)]
@@ -32,29 +32,8 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifySignature(
-    handle: CK_SESSION_HANDLE,
-    data: *mut CK_BYTE,
-    data_len: CK_ULONG,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pData.
-    call_session(handle, |session| unsafe {
-        consume(&mut session.operations.verify_signature, In(data, data_len), Operation::verify_signature)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
-    handle: CK_SESSION_HANDLE,
-    part: *mut CK_BYTE,
-    part_len: CK_ULONG,
-) -> CK_RV {
-    // SAFETY: the contract of PKCS#11 for pPart.
-    call_session(handle, |session| unsafe {
-        consume(&mut session.operations.verify_signature, In(part, part_len), Operation::update)
-    })
-}
+function!(consume C_VerifySignature, verify_signature, Operation::verify_signature);
+function!(consume C_VerifySignatureUpdate, verify_signature, Operation::update);
 
 /// # Safety
 ///

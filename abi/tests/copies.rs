@@ -98,7 +98,6 @@ fn a_process_that_reads_its_token_directory_loses_nothing() {
     directory.check(&written, 6);
 }
 
-/// A directory with a token.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -222,7 +221,6 @@ fn create_objects(list: &'static CK_FUNCTION_LIST, name: &str) {
     call!(list.C_Finalize(nothing()));
 }
 
-/// The labels of all objects.
 fn labels(list: &CK_FUNCTION_LIST) -> Vec<String> {
     call!(list.C_Initialize(nothing()));
     let session = log_in(list);

@@ -62,7 +62,6 @@ fn symbols(which: &str) -> BTreeSet<String> {
     text.lines().map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect()
 }
 
-/// Returns the path of the shared object.
 fn object() -> PathBuf {
     // target/<profile>/deps/exports-…: cargo has built the library beside it.
     std::env::current_exe().expect("a path").with_file_name("libjeton_pkcs11.so")

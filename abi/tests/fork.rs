@@ -298,7 +298,6 @@ fn locked() -> [bool; 2] {
 
 const DIGEST: [u8; 32] = [7; 32];
 
-/// A session on the token, with the user logged in.
 fn user() -> CK_SESSION_HANDLE {
     let (mut slots, mut count) = ([0; 9], 9);
     ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
@@ -333,7 +332,6 @@ fn find(session: CK_SESSION_HANDLE, template: &mut [CK_ATTRIBUTE]) -> Vec<CK_OBJ
     found
 }
 
-/// Returns the number of objects with this label.
 fn objects(session: CK_SESSION_HANDLE, label: &[u8]) -> usize {
     find(session, &mut [attribute(CKA_LABEL, label)]).len()
 }
@@ -387,7 +385,6 @@ impl<const N: usize> Child<N> {
     }
 }
 
-/// Returns the result of `work` in a child process.
 fn in_child(work: impl Fn() -> CK_RV) -> CK_RV {
     let mut ends = [0; 2];
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);

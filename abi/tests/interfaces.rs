@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
-use common::{answers_to_nothing, entries, functions, interface, nothing};
+use common::{entries, functions, interface};
 use cryptoki_sys::*;
 use jeton_pkcs11::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
 
@@ -132,17 +132,4 @@ fn wrong_arguments_of_initialize_are_refused() {
     assert_eq!(unsafe { initialize((&raw mut arguments).cast()) }, CKR_ARGUMENTS_BAD);
     let finalize = functions.C_Finalize.expect("an entry");
     assert_eq!(unsafe { finalize(std::ptr::without_provenance_mut(1)) }, CKR_ARGUMENTS_BAD);
-}
-
-#[test]
-fn functions_before_initialize_return_not_initialized() {
-    let finalize = functions().C_Finalize.expect("an entry");
-    assert_eq!(unsafe { finalize(nothing()) }, CKR_CRYPTOKI_NOT_INITIALIZED);
-    let answers = answers_to_nothing();
-    // All functions except C_Initialize, C_Finalize and the three that may be called before
-    // C_Initialize.
-    assert_eq!(answers.len(), 99);
-    for (name, answer) in answers {
-        assert_eq!(answer, CKR_CRYPTOKI_NOT_INITIALIZED, "{name}");
-    }
 }

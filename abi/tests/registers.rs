@@ -346,7 +346,6 @@ fn digest_key(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) {
     clean!(C_DigestFinal(session, out.as_mut_ptr(), &raw mut len));
 }
 
-/// Wraps a key and unwraps it.
 fn wrap(session: CK_SESSION_HANDLE, by: CK_OBJECT_HANDLE, key: CK_OBJECT_HANDLE) {
     let (mut with, mut out, mut len) = (mechanism(CKM_AES_KEY_WRAP), [0u8; 64], 64 as CK_ULONG);
     clean!(C_WrapKey(session, &raw mut with, by, key, out.as_mut_ptr(), &raw mut len));

@@ -60,7 +60,6 @@ impl Connection<'_> {
         Reply::Started { version: wire::VERSION, application, longest: self.longest() as u64 }
     }
 
-    /// Joins an application.
     pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
         let applications = lock(&self.agent.applications);
         let known = applications.get(&name).filter(|known| known.client == self.peer());
@@ -343,18 +342,15 @@ fn state(module: &Module, session: u64) -> State {
     seen.unwrap_or_default()
 }
 
-/// Returns whether the user is logged in to the token of a session.
 pub(crate) fn is_user(module: &Module, session: u64) -> bool {
     let state = module.session(SessionHandle(session)).map(|session| session.state);
     state.is_ok_and(|state| matches!(state, CKS_RO_USER_FUNCTIONS | CKS_RW_USER_FUNCTIONS))
 }
 
-/// Returns the slot of a session.
 pub(crate) fn slot_of(module: &Module, session: u64) -> Option<SlotId> {
     module.session(SessionHandle(session)).ok().map(|session| session.slot)
 }
 
-/// Returns the serial number of the token of a session.
 fn serial(module: &Module, session: u64) -> Option<Vec<u8>> {
     let slot = slot_of(module, session)?;
     Some(module.token(slot).ok()?.serial.into())

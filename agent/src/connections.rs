@@ -201,7 +201,6 @@ impl Connection<'_> {
         self.client().requests.limit().clamp(KEPT, wire::MAX_MESSAGE)
     }
 
-    /// Makes the answer to a message.
     fn answer(
         &mut self,
         mut message: &[u8],

@@ -144,7 +144,6 @@ pub struct Buffer {
     given: bool,
     has_len: bool,
     len: CK_ULONG,
-    /// The bytes of one item.
     item: u64,
     bytes: Vec<u8>,
 }
@@ -198,7 +197,6 @@ impl Buffer {
     }
 }
 
-/// Returns the bytes of a number.
 fn number_bytes(number: &CK_ULONG) -> &[u8] {
     // SAFETY: an integer of 8 bytes.
     unsafe { &*slice_from_raw_parts(std::ptr::from_ref(number).cast(), size_of::<CK_ULONG>()) }

@@ -59,7 +59,6 @@ pub struct Agent {
     gate: Gate,
 }
 
-/// An application of a client.
 struct Application {
     module: Module,
     /// The client that started it. No other client joins it.

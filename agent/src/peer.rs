@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 
 use rustls::pki_types::CertificateDer;
 
-/// The most groups of a user.
 const MOST_GROUPS: usize = 65_536;
 
 /// The peer of a connection.

@@ -152,7 +152,6 @@ pub fn mechanism(call: &Call<'_>) -> Option<MechanismType> {
     })
 }
 
-/// Returns the slot that a call names.
 fn named_slot(call: &Call<'_>) -> Option<SlotId> {
     use Function as F;
     let names_slot = matches!(

@@ -35,7 +35,6 @@ pub struct Register {
     open: Mutex<Open>,
     /// Whether the agent stops, and takes no connection and no call. Set while `open` is locked.
     is_ending: AtomicBool,
-    /// The most connections.
     most: usize,
 }
 
@@ -55,7 +54,6 @@ pub struct Standing {
     pub(crate) identity: String,
     pub(crate) verdict: Verdict,
     pub(crate) client: Arc<Client>,
-    /// The descriptor of the socket.
     pub(crate) descriptor: RawFd,
 }
 
@@ -84,7 +82,6 @@ impl Register {
         Self { open, is_ending, most: MOST_CONNECTIONS.min(descriptors.unwrap_or(usize::MAX)) }
     }
 
-    /// Returns the rules.
     pub(crate) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&lock(&self.open).rules)
     }

@@ -28,7 +28,6 @@ pub struct Rules {
     is_given: bool,
 }
 
-/// The file of rules.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -84,7 +83,6 @@ pub struct Rule {
     login: Option<Login>,
 }
 
-/// A login by the agent.
 #[derive(PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Login {
@@ -201,7 +199,6 @@ pub(crate) fn label(token: &TokenInfo) -> &str {
     std::str::from_utf8(&token.label).unwrap_or_default().trim_end()
 }
 
-/// Returns whether a text of a rule names a token.
 fn names(text: &str, token: &TokenInfo) -> bool {
     match text.strip_prefix("serial:") {
         Some(serial) => serial == token.serial.trim_end(),

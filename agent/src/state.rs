@@ -90,7 +90,6 @@ fn of_token(token: &TokenInfo) -> OfToken {
     }
 }
 
-/// Returns the name of the user of a client of this host.
 fn user(client: &str) -> Option<String> {
     let uid = client.strip_prefix("uid ")?.split(',').next()?.parse().ok()?;
     Some(nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok()??.name)

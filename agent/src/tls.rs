@@ -20,13 +20,11 @@ use webpki::EndEntityCert;
 use crate::peer::Peer;
 use crate::{PROGRESS, lock};
 
-/// The most handshakes at the same time.
 const MOST_HANDSHAKES: usize = 128;
 /// How long a peer may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Those of addresses from which no certificate was right yet.
 const MOST_OF_STRANGERS: usize = 64;
-/// The most addresses that are known.
 const MOST_KNOWN: usize = 65_536;
 /// The most handshakes of one address at the same time.
 const MOST_OF_ADDRESS: usize = 8;
@@ -179,7 +177,6 @@ pub fn pace(last: &mut Instant) {
     *last = Instant::now();
 }
 
-/// Returns the DNS names of a certificate.
 fn names(certificate: &CertificateDer<'static>) -> Vec<String> {
     let parsed = EndEntityCert::try_from(certificate);
     parsed.map(|parsed| parsed.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default()

@@ -24,7 +24,6 @@ use jeton_peers::{Known, PIN, SO_PIN, initialise};
 use serde::{Deserialize, Serialize};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// The length of the PIN in the test of memory.
 const PIN_LENGTH: usize = 16;
 /// The shortest part of a secret that must not be found.
 const PART: usize = 16;
@@ -135,7 +134,6 @@ fn nothing_of_a_thousand_killed_clients_stays() {
     kill_clients(1000);
 }
 
-/// Imports the secrets, as another application.
 fn import(session: &Session, secrets: &Secrets) {
     let key = |class, kind, label: &str, more: &[Attribute]| {
         let both = [
@@ -226,7 +224,6 @@ fn use_keys(directory: &Path) {
     drop(mark);
 }
 
-/// Returns the writable memory of a process.
 fn memory(process: u32) -> Vec<Vec<u8>> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).expect("a process");
     let memory = File::open(format!("/proc/{process}/mem")).expect("the memory of a child");
@@ -244,7 +241,6 @@ fn memory(process: u32) -> Vec<Vec<u8>> {
     all
 }
 
-/// Returns which part of a secret is in memory.
 fn part_of(secret: &[u8], memory: &[Vec<u8>]) -> Option<usize> {
     let part = PART.min(secret.len());
     secret.windows(part).position(|wanted| {

@@ -18,7 +18,6 @@ use jeton_agent_wire::{
 };
 use serde_bytes::Bytes;
 
-/// Returns the image of structs, with these items behind their pointers.
 fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'static> {
     let mut image = Vec::new();
     Item::Structs(Bytes::new(structs)).append(&mut image).expect("an image");

@@ -122,7 +122,6 @@ fn tls(directory: &Path, port: u16, addresses: &[&str]) -> String {
     )
 }
 
-/// Makes a token at an agent.
 fn make_token(agent: &Agent) {
     let _alone = common::alone();
     token::make(&parameters_of(&[agent.socket().to_owned()]));

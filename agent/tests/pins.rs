@@ -19,7 +19,6 @@ const NEW_PIN: &str = "87654321";
 /// More wrong PINs than any token allows.
 const MANY: usize = 12;
 
-/// Returns the flags of a token.
 fn flags(directory: &Path, slot: u64) -> CK_FLAGS {
     let arguments = vec![Argument::Number(slot), Argument::Pointer(true)];
     let returned = Peer::started(directory).returned(0, Function::C_GetTokenInfo, arguments);

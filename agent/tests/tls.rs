@@ -48,7 +48,6 @@ fn parameters(directory: &Path, addresses: &[String], name: &str) -> String {
     )
 }
 
-/// The rules of an agent that listens on this port.
 fn rules(directory: &Path, port: u16, clients: &str) {
     let path = directory.display();
     let text = format!(

@@ -51,7 +51,6 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns cargo's target directory, found from the path of this executable.
 pub fn target_directory() -> PathBuf {
     let executable = env::current_exe().unwrap_or_default();
     let above = executable.ancestors().find(|directory| directory.join("CACHEDIR.TAG").is_file());
@@ -69,7 +68,6 @@ pub fn temporary() -> Result<tempfile::TempDir, String> {
     directory.map_err(|error| error.to_string())
 }
 
-/// Writes a page of `docs/benchmarks`.
 pub fn write_page(name: &str, text: &str) -> Result<(), String> {
     let path = root().join("docs/benchmarks").join(name);
     std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))

@@ -166,7 +166,6 @@ impl<'a> Transform<'a> {
     }
 }
 
-/// `C_VerifyInit` and `C_Verify`.
 pub struct Verification<'a> {
     session: &'a Session,
     init: Init,
@@ -239,7 +238,6 @@ impl<'a> RandomBytes<'a> {
     }
 }
 
-/// A mechanism with the memory that it points to.
 struct MechanismMemory {
     raw: CK_MECHANISM,
     parameter: Parameter,
@@ -248,9 +246,13 @@ struct MechanismMemory {
 enum Parameter {
     /// The parameter, as words so that every structure of the standard is aligned. `raw` points to
     /// it.
-    Words { _words: Box<[u64]> },
-    /// The parameter of a cipher and its nonce, which is a counter. `raw` points to the parameter.
-    Cipher { _params: CipherParameter, nonce: Nonce },
+    Words {
+        _words: Box<[u64]>,
+    },
+    Cipher {
+        _params: CipherParameter,
+        nonce: Nonce,
+    },
 }
 
 /// The structure that `raw` points to.
@@ -259,7 +261,6 @@ enum CipherParameter {
     ChaCha20 { _params: Box<CK_SALSA20_CHACHA20_POLY1305_PARAMS> },
 }
 
-/// The nonce that a structure points to.
 struct Nonce {
     pointer: *mut u8,
     _bytes: Box<[u8; 12]>,

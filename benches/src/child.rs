@@ -112,7 +112,6 @@ pub enum Work {
     Sign(u64),
 }
 
-/// Returns the command that starts this executable in this role.
 pub fn of_role(role: &Role) -> Command {
     configured(jeton_child::of_role(role))
 }

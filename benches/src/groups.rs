@@ -111,7 +111,6 @@ fn keyed<'a, K: Clone>(
     targets.iter().zip(keys).map(row).collect()
 }
 
-/// Returns the rows after that of the baseline.
 fn beside<'a>(baseline: Boxed<'a>, rows: Rows<'a>) -> Rows<'a> {
     std::iter::once((BASELINE.to_owned(), Ok(baseline))).chain(rows).collect()
 }

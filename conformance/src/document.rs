@@ -21,7 +21,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns the page of the checks.
     pub fn of_checks(columns: &[Column], quick: bool) -> Self {
         let mut summary = String::from(CHECKS);
         if quick {
@@ -51,7 +50,6 @@ impl Document {
         Self { summary, tables }
     }
 
-    /// Returns the page of the attacks.
     pub fn of_attacks(columns: &[Column]) -> Self {
         let mut summary = String::from(ATTACKS);
         for column in columns {

@@ -181,7 +181,6 @@ pub fn open_key(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Vec<Attribute> {
     template
 }
 
-/// Returns the template with these flags set.
 pub fn able(mut template: Vec<Attribute>, flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
     template.extend(flags.iter().map(|flag| Attribute::flag(*flag, true)));
     template

@@ -78,7 +78,6 @@ fn task(family: &str, proof: Proof, name: &'static str) -> Task {
     }
 }
 
-/// Imports a secret key with this type, this value and these usages.
 fn import(
     fixture: &Fixture<'_>,
     kind: CK_KEY_TYPE,
@@ -148,7 +147,6 @@ fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8
     ensure("C_Verify", verdict(message, 0)? && !verdict(message, 0x40)? && !verdict(&other, 0)?)
 }
 
-/// Checks that a signature in parts verifies in parts.
 fn signs_in_parts(
     fixture: &Fixture<'_>,
     mechanism: &Mechanism,

@@ -53,7 +53,6 @@ pub(crate) fn module_text(about: &ModuleDescription) -> String {
     format!("{} {} ({})", about.description, about.version, about.manufacturer)
 }
 
-/// Writes a report to `file` as JSON. `path` names the file in an error.
 pub fn write_json(report: &impl Serialize, mut file: &File, path: &Path) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(report).map_err(|error| Error::Failed(error.to_string()))?;
     let synced = writeln!(file, "{text}").and_then(|()| match file.sync_all() {

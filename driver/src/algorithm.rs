@@ -18,7 +18,6 @@ use crate::Error;
 pub struct Algorithm {
     /// The name that `--ca-key-algo` takes.
     pub name: &'static str,
-    /// The parameters of its keys.
     pub key: Key,
 }
 
@@ -27,11 +26,9 @@ pub enum Key {
     P256,
     P384,
     Ed25519,
-    /// ML-DSA with this `CKP_ML_DSA_…`.
     MlDsa(CK_ULONG),
     /// RSA with a modulus of this number of bits.
     Rsa(CK_ULONG),
-    /// SLH-DSA with this `CKP_SLH_DSA_…`.
     SlhDsa(CK_ULONG),
 }
 
@@ -76,7 +73,6 @@ impl Algorithm {
         Ok(KeyType::parse(&self.name.replace("ecdsa-", "ec:").replace("rsa", "rsa:"))?)
     }
 
-    /// Returns the algorithm in SubjectPublicKeyInfo.
     pub fn identifier(&self) -> Result<AlgorithmIdentifierOwned, Error> {
         let (oid, parameters) = match self.key {
             Key::Rsa(_) => (key_types::RSA, Some(Any::from(Null))),
@@ -139,7 +135,6 @@ fn point(attribute: Vec<u8>, length: usize) -> Vec<u8> {
 /// The algorithms of a CA's key and of its subscribers' keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// The algorithm of the CA, which signs.
     pub ca: &'static Algorithm,
     /// The algorithm of the keys in the certificates.
     pub subscriber: &'static Algorithm,

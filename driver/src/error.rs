@@ -8,7 +8,6 @@ use jeton_client::{Failure, LoadError};
 /// An error of the driver. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A function of the module failed.
     #[error(transparent)]
     Module(#[from] Failure),
     /// The module could not be loaded.

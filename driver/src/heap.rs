@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 /// The allocator. The tool names it as its global allocator.
 pub struct Counting;
 
-/// Whether allocations are counted.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);

@@ -48,12 +48,10 @@ enum Block {
 #[derive(Debug)]
 struct Plot {
     title: String,
-    /// The SVG element.
     svg: String,
 }
 
 impl Block {
-    /// Returns the plot that `draw` makes of the title.
     fn plot(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Self, Error> {
         Ok(Self::Plot(Plot { svg: draw(&title).map_err(Error::Failed)?, title }))
     }

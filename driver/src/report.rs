@@ -38,7 +38,6 @@ pub struct ModuleReport<M> {
     pub measured: Vec<M>,
     /// Algorithms that the module lacks, with the missing mechanism or function.
     pub not_available: Vec<(String, String)>,
-    /// The failures, each with its work.
     pub failures: Vec<String>,
     pub notes: Vec<String>,
 }
@@ -49,7 +48,6 @@ impl<M, S> Report<M, S> {
         Self { about: About::this(), settings, modules: Vec::new(), absent: Vec::new(), interrupted: false }
     }
 
-    /// Adds the result of the module `name`.
     pub fn add<W: Work<Measured = M>>(&mut self, name: String, outcome: Outcome<W>) {
         let failure = |(work, message): (Option<W>, String)| match work {
             Some(work) => format!("{work}: {message}"),

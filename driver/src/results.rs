@@ -123,7 +123,6 @@ pub struct Measurement<W: Work> {
     pub threads: u64,
     /// RSA key pairs of subscribers that a batch reused; 0 means one for each certificate.
     pub rsa_key_pool: u64,
-    /// The modules, as they describe themselves.
     pub descriptions: Vec<(String, ModuleDescription)>,
     /// The results of each module, in the order of their first runs.
     pub modules: Modules<W>,
@@ -337,7 +336,6 @@ fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|error| Error::Failed(format!("the store cannot be read: {error}")))
 }
 
-/// Names the store in an error of its database.
 fn in_store<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     work().map_err(|error| match error {
         Error::Database(error) => Error::Failed(format!("{}: {error}", path.display())),

@@ -175,7 +175,6 @@ fn openssl_verifies_issued_certificates() {
     }
 }
 
-/// Returns the files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()

@@ -48,7 +48,6 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns the path of the draft.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +57,6 @@ impl Draft {
         self.file.set_permissions(std::fs::Permissions::from_mode(mode))
     }
 
-    /// Returns the open file.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
@@ -119,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_file_in_use_is_refused_and_a_leftover_is_taken_over() {
-        let folder = std::env::temp_dir().join(format!("jeton-draft-{}", std::process::id()));
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = directory.path().join("new");
         let path = folder.join("a.new");
         let draft = Draft::create(path.clone()).expect("a new file");
         assert!(Draft::create(path.clone()).is_err_and(|reason| reason.kind() == ErrorKind::ResourceBusy));
@@ -136,6 +135,5 @@ mod tests {
         assert!(name.exists() && !path.exists());
         let other = Draft::create(path.clone()).expect("a new file");
         assert!(other.publish(&name).is_err_and(|reason| reason.kind() == ErrorKind::AlreadyExists));
-        std::fs::remove_dir_all(folder).expect("a directory");
     }
 }

@@ -55,7 +55,6 @@ pub fn public_key_info(attributes: &[(u64, Vec<u8>)]) -> Result<Vec<u8>> {
     spki::encode(&public, &key::public_parts(&public)?)
 }
 
-/// Returns the attributes of the public key that belongs to `private`.
 fn public_key(private: &Attributes, parts: &PublicParts) -> Result<Bytes> {
     let mut public = Attributes::default();
     public.put(A::CLASS, Value::Number(ObjectClass::PUBLIC_KEY.0));

@@ -118,7 +118,6 @@ impl Stores {
         }
     }
 
-    /// Returns the path of a file of a token.
     fn file(&self, serial: &str, extension: &str) -> PathBuf {
         self.settings.token_dir.join(serial).with_extension(extension)
     }

@@ -22,7 +22,6 @@ const GENERATED: [(usize, usize); 4] = [(1024, 160), (2048, 224), (2048, 256), (
 /// The lengths of the digests of `CKM_DSA` (PKCS#11 3.2, "DSA: Key And Data Length").
 const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 
-/// The DSA of a library, with its integers.
 pub(super) trait Library: Integers {
     /// A parsed public or private key.
     type Key: Send + Sync;
@@ -35,9 +34,7 @@ pub(super) trait Library: Integers {
     fn value(group: &DsaGroup) -> Result<Secret>;
     /// Parses a key whose numbers were checked.
     fn key(group: &DsaGroup, public: &[u8], private: Option<&Secret>) -> Result<Self::Key>;
-    /// Signs a digest with a private key. `r` and `s` have the length of the subprime.
     fn sign(key: &Self::Key, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()>;
-    /// Returns whether r and s are a signature of the digest.
     fn verify(key: &Self::Key, digest: &[u8], r: &[u8], s: &[u8]) -> Result<bool>;
 }
 

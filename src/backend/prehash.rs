@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 /// The length of the longest context in bytes.
 const MAX_CONTEXT: usize = 255;
 
-/// Returns the prefix of a message, or with `hash` the prefix of its digest.
 pub(super) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
     if context.len() > MAX_CONTEXT {
         return Err(Error::MechanismParamInvalid);

@@ -73,7 +73,6 @@ impl MechanismRow {
         Self { id, flags: SIGNS, sizes, key_type: Some(key_type), flow, shape, action, ..Self::BASE }
     }
 
-    /// Builds the row of a cipher that also wraps keys.
     pub(super) const fn encrypts(
         id: MechanismType,
         key_type: KeyType,
@@ -101,7 +100,6 @@ impl MechanismRow {
         Self { id, flags: does::DERIVE, sizes, key_type, flow, shape, action, ..Self::BASE }
     }
 
-    /// Adds flags.
     pub(super) const fn also(self, flags: u64) -> Self {
         Self { flags: self.flags | flags, ..self }
     }
@@ -289,7 +287,6 @@ pub enum Derivation {
     Ecdh,
     /// HKDF that creates a key.
     Hkdf,
-    /// HKDF that creates a data object.
     HkdfData,
     /// `CKM_SHA256_KEY_DERIVATION` and its variants.
     HashOfKey(Hash),
@@ -302,7 +299,6 @@ pub enum Derivation {
     EncryptData(CipherMode),
     /// Diffie-Hellman of PKCS #3.
     Dh,
-    /// The public key of a private key.
     PublicKey,
     Sp800_108(Kdf),
     /// The master secret. With [`Params::TlsExtendedMaster`](super::Params::TlsExtendedMaster) it

@@ -44,7 +44,6 @@ pub enum Field {
 }
 
 impl Field {
-    /// Returns the handle of its key.
     pub(super) fn key(&self) -> Option<ObjectHandle> {
         match self {
             Self::Key(key) => Some(*key),

@@ -252,7 +252,6 @@ impl Jobs {
         Ok(())
     }
 
-    /// Cancels each pending function of a session whose flag is in `flags`.
     pub(super) fn cancel(&self, session: SessionHandle, flags: u64) {
         self.pending().retain(|job| job.session != Some(session) || flags & job.function.flag() == 0);
     }

@@ -197,7 +197,6 @@ pub(super) fn record_start(
     note(audit, token, owner.handle, &call, objects, describe(outcome));
 }
 
-/// Records that a call returned secret attributes of an object.
 #[cold]
 pub(super) fn record_read(
     token: &ClientToken,
@@ -247,7 +246,6 @@ fn describe_error(error: &Error) -> String {
 /// `CKA_UNIQUE_ID` of an object, and its other names.
 type Named = (String, ObjectName);
 
-/// Returns the names of each object that a session with these rights can see.
 fn names(token: &ClientToken, rights: Rights, handles: &[ObjectHandle]) -> Vec<Named> {
     let objects = handles.iter().filter_map(|handle| token.visible(rights, *handle).ok());
     objects.map(|object| name(&object)).collect()

@@ -21,7 +21,6 @@ const RSA_BITS: usize = 4096;
 pub(super) enum Cost {
     /// Less than a second.
     Little,
-    /// A few seconds.
     Seconds,
     /// Up to many minutes.
     Minutes,

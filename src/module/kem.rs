@@ -94,7 +94,6 @@ struct Shared {
 }
 
 impl Shared {
-    /// Puts the secret into the attributes of the key.
     fn put(
         &self,
         mechanism: &Mechanism,

@@ -30,7 +30,6 @@ impl Tokens {
     }
 }
 
-/// Adds slots for the tokens that have none.
 fn add(slots: &mut Vec<Slot>, headers: &[Header]) {
     let known: HashSet<_> =
         slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial.clone())).collect();

@@ -39,7 +39,6 @@ pub enum User {
 }
 
 impl User {
-    /// Returns the name in the specification.
     const fn name(self) -> &'static str {
         match self {
             Self::SecurityOfficer => "CKU_SO",
@@ -235,7 +234,6 @@ impl Module {
         self.sessions.with(session, |session| session.unlock(turn))
     }
 
-    /// Closes the sessions of a token, or all sessions.
     pub(super) fn close_all(&self, token: Option<&Arc<ClientToken>>) {
         let mut going = Vec::new();
         self.sessions.for_each(token.map(number), |session| {
@@ -250,7 +248,6 @@ impl Module {
     }
 }
 
-/// Returns the number of a token in the table of sessions.
 fn number(token: &Arc<ClientToken>) -> u32 {
     // The lowest bits of an address are the same for all tokens.
     (Arc::as_ptr(token).addr() >> 4) as u32

@@ -27,7 +27,6 @@ struct Loaded {
     clients: Vec<(u64, Arc<ClientToken>)>,
 }
 
-/// An application of this process.
 pub(super) struct Application {
     /// No other application of this process has this number.
     number: u64,
@@ -43,7 +42,6 @@ impl Application {
 }
 
 impl Loaded {
-    /// Returns the token as an application uses it.
     fn client(&mut self, application: &Application) -> Arc<ClientToken> {
         match self.clients.iter().find(|(number, _)| *number == application.number) {
             Some((_, client)) => Arc::clone(client),
@@ -146,7 +144,6 @@ impl SlotToken {
         lock(&self.token).as_ref().map(|loaded| Arc::clone(&loaded.token))
     }
 
-    /// Forgets an application that has ended.
     pub(super) fn forget_application(&self, application: &Application) {
         if let Some(loaded) = &mut *lock(&self.token) {
             loaded.clients.retain(|(number, _)| *number != application.number);

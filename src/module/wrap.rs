@@ -192,7 +192,6 @@ fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
     })
 }
 
-/// Looks up the wrapping key.
 pub(super) fn find_wrapping_key(
     token: &ClientToken,
     rights: Rights,
@@ -203,7 +202,6 @@ pub(super) fn find_wrapping_key(
     usable(token, rights, mechanism, handle, Usage::WRAP).map_err(wrapping_key_error)
 }
 
-/// Looks up the unwrapping key.
 pub(super) fn find_unwrapping_key(
     token: &ClientToken,
     rights: Rights,

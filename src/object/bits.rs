@@ -66,7 +66,6 @@ impl Bits {
         (self.present >> flag.0 & 1 != 0).then_some(self.set >> flag.0 & 1 != 0)
     }
 
-    /// Sets a flag.
     pub(crate) fn put(&mut self, flag: Flag, value: bool) {
         self.present |= 1 << flag.0;
         self.set = self.set & !(1 << flag.0) | u32::from(value) << flag.0;

@@ -45,12 +45,10 @@ pub(crate) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     (KeyTypeRow::of_object(attributes)?.public_parts)(attributes)
 }
 
-/// Returns the parts of a private key object.
 pub(crate) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     (KeyTypeRow::of_object(attributes)?.private_parts)(attributes)
 }
 
-/// Returns the parts of the public key of a public or private key object.
 pub(crate) fn public_half(
     attributes: &Attributes,
     object_type: ObjectTypes,
@@ -117,7 +115,6 @@ pub(crate) fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Re
     (KeyTypeRow::of_object(attributes)?.put_public)(attributes, parts)
 }
 
-/// Returns whether a secret key of this type may have this number of bytes.
 pub(crate) fn secret_len_fits(key_type: KeyType, len: usize) -> bool {
     (KeyTypeRow::of(key_type).len_fits)(len)
 }

@@ -324,7 +324,6 @@ pub(crate) fn put_private_key(
     Ok(attributes)
 }
 
-/// Returns the attributes of the copy that `C_CopyObject` makes.
 pub(crate) fn copy(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
     apply(object, template, rights, Cause::Copy)
 }
@@ -386,7 +385,6 @@ pub(super) fn put_origin(
     }
 }
 
-/// Reads a template by the rules of the object's class and type.
 pub(super) fn read<'a>(
     template: impl IntoIterator<Item = &'a Given<'a>>,
     object_type: ObjectTypes,
@@ -512,13 +510,11 @@ fn need(rule: &Rule, usage: Use) -> Need {
 /// The function that changes attributes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// `C_CopyObject`
     Copy,
     /// `C_SetAttributeValue`
     Change,
 }
 
-/// Returns the attributes of an object after those of the template are set.
 fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
     // The SO has not trusted the copy. It has the value of the trusted key, so the user must not

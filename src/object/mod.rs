@@ -277,7 +277,6 @@ impl Attributes {
         Some(&self.values[at].1)
     }
 
-    /// Returns the value of a flag.
     pub(crate) fn flag(&self, id: A) -> Option<bool> {
         Flag::of(id).and_then(|flag| self.bits.get(flag))
     }

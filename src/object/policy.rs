@@ -12,9 +12,7 @@ use crate::mechanism::rule::Makeup;
 pub(crate) enum Login {
     /// No login.
     Public,
-    /// The normal user.
     User,
-    /// The security officer (SO).
     SecurityOfficer,
 }
 
@@ -27,7 +25,6 @@ pub enum Access {
     ReadWrite,
 }
 
-/// The rights of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rights {
     /// The role that is logged in.
@@ -62,7 +59,6 @@ impl Rights {
         self.write(attributes)
     }
 
-    /// Returns whether the SO is logged in.
     pub(crate) fn is_so(self) -> bool {
         self.login == Login::SecurityOfficer
     }

@@ -192,7 +192,6 @@ pub(super) const fn hidden(id: A, kind: Kind, on: ObjectTypes, create: Need) -> 
     fixed(id, kind, on, create, Need::Never).secret()
 }
 
-/// A flag that is true by default for the types in `default`, and false for the other types.
 pub(super) const fn flag(id: A, on: ObjectTypes, default: ObjectTypes) -> Rule {
     Rule::new(id, Kind::Flag, on).or(Default::TrueFor(default))
 }

@@ -128,7 +128,6 @@ fn one_role(has: impl Fn(A) -> bool, error: Error) -> Result<()> {
     Err(error)
 }
 
-/// Returns whether a key and a template have the same template attributes.
 fn same_templates<'a>(own: impl Fn(A) -> Option<&'a Value>, given: impl Fn(A) -> Option<&'a Value>) -> bool {
     TEMPLATES.iter().all(|id| match (own(*id), given(*id)) {
         (Some(own), Some(given)) => own.equals(given),
@@ -136,19 +135,16 @@ fn same_templates<'a>(own: impl Fn(A) -> Option<&'a Value>, given: impl Fn(A) ->
     })
 }
 
-/// Returns the usages that attributes have.
 fn usages_of(attributes: &Attributes) -> impl Iterator<Item = A> {
     let all = ROLES.iter().flat_map(|role| role.usages).copied();
     all.filter(|id| attributes.flag(*id) == Some(true))
 }
 
-/// Returns the usages that a template gives.
 fn usages(template: Option<&Value>) -> impl Iterator<Item = A> {
     let all = ROLES.iter().flat_map(|role| role.usages).copied();
     all.filter(move |id| matches!(entry(template, *id), Some(Value::Flag(true))))
 }
 
-/// Returns the value that a template gives an attribute.
 fn entry(template: Option<&Value>, id: A) -> Option<&Value> {
     let Some(Value::Template(entries)) = template else { return None };
     entries.iter().find(|(known, _)| *known == id).map(|(_, value)| value)

@@ -73,9 +73,7 @@ impl<'a> From<&'a Params> for CryptParams<'a> {
 
 /// The public or the private half of an RSA key pair.
 pub enum RsaHalf {
-    /// The public key, which encrypts.
     Public(Arc<dyn PublicKey>),
-    /// The private key, which decrypts.
     Private(Arc<dyn PrivateKey>),
 }
 

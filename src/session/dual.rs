@@ -49,7 +49,6 @@ fn encrypt_and_absorb<E: Absorb>(
     Ok(written)
 }
 
-/// Decrypts a part and passes the plaintext to the other operation.
 fn decrypt_and_absorb<E: Absorb>(
     decrypt: &mut Operation<Crypting>,
     other: &mut Operation<E>,

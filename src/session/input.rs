@@ -82,7 +82,6 @@ impl Message {
         Input::digest(hash, |digest| self.provider.digest.hash(hash, data, digest))
     }
 
-    /// Returns the input for the parts so far.
     pub(super) fn parts(&mut self) -> Result<Input<'_>> {
         match (self.hash, &mut self.hasher) {
             (Some(hash), Some(hasher)) => Input::digest(hash, |digest| hasher.finish(digest)),
@@ -96,7 +95,6 @@ impl Message {
 pub(super) enum Input<'a> {
     /// The digest of the message, and its length.
     Digest([u8; Hash::MAX_LEN], usize),
-    /// The message.
     Message(&'a [u8]),
 }
 

@@ -10,7 +10,6 @@ use crate::token::ClientToken;
 /// their objects.
 const ENGINE: usize = 2 << 10;
 
-/// The memory of one operation.
 #[derive(Default)]
 pub(super) struct Memory(Option<Counted>);
 
@@ -93,7 +92,6 @@ impl Memory {
 }
 
 impl Counted {
-    /// Replaces `old` of the bytes by `new`.
     fn resize(&mut self, old: usize, new: usize) -> Result<()> {
         if new <= old {
             self.permit.shrink(self.permit.bytes() - (old - new));

@@ -171,7 +171,6 @@ impl Begun {
     }
 }
 
-/// Returns the cipher scheme of one message.
 fn cipher_scheme(params: &MessageParams, aad: &[u8]) -> Result<CipherScheme> {
     Ok(CipherScheme::Aead {
         cipher: params.scheme(),

@@ -54,7 +54,6 @@ use otp::Otp;
 
 /// An open session with its active operations.
 pub struct Session {
-    /// The handle of this session.
     pub(crate) handle: SessionHandle,
     /// The token that the session is open on.
     pub(crate) token: Arc<ClientToken>,
@@ -132,7 +131,6 @@ impl Session {
         Self { handle, token, access, asynchronous, find, _memory: memory, operations }
     }
 
-    /// Returns a new session that was opened with `CKF_ASYNC_SESSION`.
     pub(crate) fn new_asynchronous(
         handle: SessionHandle,
         token: Arc<ClientToken>,
@@ -328,7 +326,6 @@ impl Session {
         (Owner { handle: *handle, token, access: *access }, operations)
     }
 
-    /// Returns the start of an operation with a key, and the operations.
     fn prepare<'a>(
         &'a mut self,
         mechanism: &'a Mechanism,
@@ -438,7 +435,6 @@ impl Start<'_> {
         self.arm_new(operation, epoch, make)
     }
 
-    /// Starts the operation with a new engine.
     fn arm_new<E: Engine>(
         self,
         operation: &mut Operation<E>,

@@ -83,7 +83,6 @@ impl Nonces {
 }
 
 impl Counting {
-    /// Turns the caller's nonce into the next nonce.
     fn next(&mut self, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
         match &self.base {
             None => self.base = Some(Base::of(nonce, fixed_bits)),

@@ -40,7 +40,6 @@ pub struct Operation<E> {
 /// Whether the next `Init` may use the engine again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reuse {
-    /// In this epoch of the token.
     Epoch(u64),
     /// Never, because each use of the key needs a PIN.
     Never(PinTurn),
@@ -246,17 +245,14 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// Returns the engine of the active operation.
     pub(super) fn active_engine(&self) -> Option<&E> {
         self.kept.as_ref().filter(|_| self.is_active()).map(|kept| &kept.engine)
     }
 
-    /// Returns whether the operation is active.
     pub(super) fn is_active(&self) -> bool {
         self.stage != Stage::Idle
     }
 
-    /// Returns whether each use of the key needs a PIN.
     pub(super) fn needs_pin(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| matches!(kept.reuse, Reuse::Never(_)))
     }
@@ -321,7 +317,6 @@ impl<E: Engine> Operation<E> {
         Err(Error::UserNotLoggedIn)
     }
 
-    /// Returns the engine of the operation.
     pub(super) fn engine(&mut self) -> Result<&mut E> {
         self.kept.as_mut().map(|kept| &mut kept.engine).ok_or(Error::GeneralError)
     }
@@ -388,7 +383,6 @@ pub(super) trait Lifecycle {
     fn cancel(&mut self);
     /// Ends the operation and drops its engine if the engine has a key. Otherwise does nothing.
     fn clear_key(&mut self);
-    /// Returns the turn of an operation that waits for a PIN.
     fn waits(&self) -> Option<PinTurn>;
     /// Unlocks the operation if it waits for a PIN and has that turn. Returns whether it does.
     fn unlock(&mut self, turn: PinTurn) -> bool;

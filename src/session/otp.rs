@@ -150,7 +150,6 @@ impl Otp {
 
 /// Size of a `CK_ULONG` in the caller's memory.
 const ULONG: usize = size_of::<c_ulong>();
-/// Size of a pointer.
 const POINTER: usize = size_of::<*const c_void>();
 /// Size of a `CK_OTP_SIGNATURE_INFO`: a pointer and a count.
 const STRUCT: usize = POINTER + ULONG;

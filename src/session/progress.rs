@@ -10,9 +10,7 @@ use crate::secret::Secret;
 pub enum Progress {
     /// A digest, or `None` if it has no data yet.
     Hasher(Option<Box<dyn Hasher>>),
-    /// A MAC.
     Mac(Box<dyn Mac>),
-    /// A cipher.
     Cipher(SavedCipher),
     /// The message so far, for a mechanism that collects it.
     Collected(Secret),
@@ -28,7 +26,6 @@ impl Progress {
     }
 }
 
-/// A saved operation.
 pub(crate) struct Saved {
     /// The mechanism that the operation was started with.
     pub(crate) mechanism: Mechanism,
@@ -38,6 +35,5 @@ pub(crate) struct Saved {
     pub(crate) progress: Option<Progress>,
     /// The message bytes that are counted in the quota of the application.
     pub(crate) message: usize,
-    /// Their memory, and that of the engine.
     pub(crate) _memory: Option<Permit>,
 }

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 
 /// The engine of a recovery.
 pub struct Recovering {
-    /// The public key.
     pub(crate) key: Arc<dyn PublicKey>,
     /// True to remove the padding of RSASSA-PKCS1-v1_5. Otherwise the full block is the data.
     pub(crate) padded: bool,

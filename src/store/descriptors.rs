@@ -30,7 +30,6 @@ pub(super) fn note_again() {
     SHORTAGE.set(true);
 }
 
-/// Forgets an earlier shortage of this thread.
 pub(super) fn forget_shortage() {
     SHORTAGE.set(false);
 }

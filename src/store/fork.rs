@@ -31,7 +31,6 @@ use crate::error::{Error, Result};
 /// The number of forks between this process and the one that registered the handlers.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// The static mutexes of SQLite, in the order in which SQLite takes them.
 const MUTEXES: &[c_int] = &[
     ffi::SQLITE_MUTEX_STATIC_OPEN,
     ffi::SQLITE_MUTEX_STATIC_PRNG,

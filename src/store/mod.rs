@@ -152,7 +152,6 @@ pub trait Store: Send + Sync {
 
 /// The result of a search for damage.
 pub(crate) struct Inspection {
-    /// The number of objects.
     pub(crate) objects: u64,
     /// The damage, one sentence each; empty if there is none. If too many objects are damaged,
     /// the last sentence gives the number of damaged objects that the list leaves out.
@@ -244,7 +243,6 @@ pub struct Row {
     pub(crate) id: i64,
     /// `CKA_PRIVATE`. If true, the whole record is encrypted.
     pub(crate) private: bool,
-    /// The tag of its record.
     pub(crate) tag: Tag,
     /// The hashes that a search finds the object by: see [`index`].
     pub(crate) index_keys: seal::index::IndexKeys,
@@ -259,7 +257,6 @@ pub struct Header {
     pub(crate) slot: u64,
     /// The label: UTF-8, padded with blanks.
     pub(crate) label: [u8; 32],
-    /// The PIN record and the failures of the SO PIN.
     pub(crate) so: PinState,
     /// The PIN record and the failures of the user PIN. The record is empty before `C_InitPIN`.
     pub(crate) user: PinState,
@@ -280,7 +277,6 @@ pub(crate) struct PinState {
 }
 
 impl Header {
-    /// Returns the PIN record and the failures of a role.
     pub(crate) fn pin(&self, role: Role) -> &PinState {
         match role {
             Role::SecurityOfficer => &self.so,

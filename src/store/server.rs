@@ -6,7 +6,6 @@ use super::source::TokenSource;
 use super::sqlite::detached::Detached;
 use crate::error::Result;
 
-/// The tokens of a database server.
 pub(crate) trait TokenServer: TokenSource {
     /// Adds the token of a file, in one transaction. Reads the new token again and compares it with
     /// the file. Then calls `ready`, and commits if it returns `Ok`.

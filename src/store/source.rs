@@ -22,7 +22,6 @@ pub(crate) trait TokenSource: Send + Sync {
         Box::new(|| Ok(true))
     }
 
-    /// Creates a token with this header.
     fn create(&self, header: &Header) -> Result<()>;
 
     /// Returns the store of a token that [`list`](Self::list) returned or [`create`](Self::create)

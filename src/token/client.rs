@@ -83,7 +83,6 @@ impl Identity {
 pub(crate) struct Sessions {
     /// All sessions.
     pub(crate) all: u64,
-    /// The read/write sessions.
     pub(crate) read_write: u64,
 }
 
@@ -237,7 +236,6 @@ impl ClientToken {
         had
     }
 
-    /// Returns the number of session objects of the application.
     pub(crate) fn session_objects(&self) -> usize {
         self.session_objects.get().map_or(0, Objects::len)
     }
@@ -256,7 +254,6 @@ impl ClientToken {
         Ok(())
     }
 
-    /// Ends the login of this application.
     pub(super) fn end_login(&self, change: &ChangeGuard<'_>, state: &mut State) {
         self.close_login(state);
         self.wipe_unneeded(change, state);
@@ -361,7 +358,6 @@ impl ClientToken {
         handle
     }
 
-    /// Returns the handle of the token for a handle of the application.
     pub(super) fn known(&self, shown: ObjectHandle) -> Result<ObjectHandle> {
         let handle = objects::counted(shown, 0);
         let is_current =
@@ -517,7 +513,6 @@ impl ClientToken {
         }
     }
 
-    /// Returns the current object of a handle and its tag, with the changes of other processes.
     fn current(
         &self,
         change: &ChangeGuard<'_>,
@@ -572,7 +567,6 @@ impl ClientToken {
         Ok(Some((tag, object)))
     }
 
-    /// Returns the objects that have all of these attributes, in the order of their handles.
     pub(crate) fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
         let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
         if wanted

@@ -59,7 +59,6 @@ impl Queue {
 struct Writer<'a>(&'a Queue);
 
 impl Writer<'_> {
-    /// Takes all jobs.
     fn take(&self) -> Vec<Arc<Job>> {
         std::mem::take(&mut self.0.lock().jobs)
     }
@@ -77,15 +76,12 @@ type Sealed = (Row, Vec<u8>);
 
 /// The objects of one call. Either all of them are created, or no object is.
 struct Job {
-    /// The token key that the records are sealed with, and the incarnation of the token that the
-    /// key belongs to.
     key: (Arc<TokenKey>, i64),
     objects: Mutex<Vec<(Object, Sealed)>>,
     done: OnceLock<Result<Vec<ObjectHandle>>>,
 }
 
 impl Token {
-    /// Creates token objects. `key` is that of the login.
     pub(super) fn commit_new(
         &self,
         key: (Arc<TokenKey>, i64),
@@ -106,7 +102,6 @@ impl Token {
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
     }
 
-    /// Seals token objects with the token key of the login.
     fn job(&self, key: (Arc<TokenKey>, i64), objects: Vec<Object>) -> Result<Arc<Job>> {
         let seal = |object: Object| {
             let Home::Token(id) = object.home else { return Err(Error::GeneralError) };
@@ -116,7 +111,6 @@ impl Token {
         Ok(Arc::new(Job { key, objects: Mutex::new(sealed), done: OnceLock::new() }))
     }
 
-    /// Writes jobs with the same key in one commit.
     fn write_jobs(&self, jobs: &[Arc<Job>], change: &ChangeGuard<'_>, key: (&TokenKey, i64)) {
         let objects: Vec<_> = jobs
             .iter()
@@ -181,7 +175,6 @@ impl Token {
         Ok(())
     }
 
-    /// Makes the change of an object, and seals the new object.
     fn make_change(
         &self,
         key: &TokenKey,
@@ -192,7 +185,6 @@ impl Token {
         Ok(ObjectChange { id, tag, new: make(old)?.map(|new| self.seal(key, id, new)).transpose()? })
     }
 
-    /// Loads the current rows in a transaction, and makes the change from the current object.
     fn change_again(
         &self,
         change: &ChangeGuard<'_>,
@@ -332,10 +324,8 @@ pub(super) type Make<'a> = dyn Fn(&Object) -> Result<Option<Object>> + 'a;
 /// The row hashes that a write adds to the summary and subtracts from it.
 type RowChange = (Option<RowHash>, Option<RowHash>);
 
-/// A change of a token object that is sealed.
 struct ObjectChange {
     id: i64,
-    /// The tag that the row has.
     tag: Tag,
     /// The new object; `None` to delete it.
     new: Option<(Object, Sealed)>,
@@ -350,7 +340,6 @@ impl ObjectChange {
     }
 }
 
-/// Returns the entry of an object that was sealed.
 fn entry_of(object: Object, row: Row) -> Entry {
     Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) }
 }
@@ -388,10 +377,9 @@ mod tests {
 
     #[test]
     fn a_job_that_waited_for_a_new_token_key_is_not_written_under_it() {
-        let directory = std::env::temp_dir().join(format!("jeton-commit-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         let parameters =
-            format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.display());
+            format!("token-dir = '{}', pin = {{ memory-kib = 8, passes = 1 }}", directory.path().display());
         let settings = Arc::new(Settings::load(Some(&parameters), Threads::Forbidden).expect("settings"));
         let header = Token::header("0123456789abcdef".to_owned(), 0, LABEL, PIN, &settings, Change(1));
         let header = header.expect("a header");
@@ -415,7 +403,5 @@ mod tests {
         token.log_in(Role::SecurityOfficer, PIN).expect("the SO");
         assert_eq!(token.objects.row_count(), 1);
         token.close_session(SESSION, Access::ReadWrite);
-        drop(token);
-        std::fs::remove_dir_all(&directory).expect("the directory");
     }
 }

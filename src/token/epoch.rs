@@ -8,7 +8,6 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// The increment of the counter.
 const STEP: u64 = 4;
-/// The bits of the login.
 const LOGIN: u64 = STEP - 1;
 
 /// The epoch of one application on one token.

@@ -193,7 +193,6 @@ impl Token {
         }
     }
 
-    /// Forgets all rows of a store that was rolled back.
     fn forget_rolled_back_rows(&self, change: &ChangeGuard<'_>) {
         let mut state = self.state();
         // With `None`, the next check finds the older state again.

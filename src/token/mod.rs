@@ -57,7 +57,6 @@ const MOST_LOADS: usize = 1000;
 
 /// A token in its slot.
 pub struct Token {
-    /// The slot ID.
     pub(crate) slot: SlotId,
     /// The configuration of the module.
     pub(crate) settings: Arc<Settings>,
@@ -74,7 +73,6 @@ pub struct Token {
     counter: Option<Counter>,
     /// The new objects that wait to be written to the store.
     queue: Queue,
-    /// See [`ChangeGuard`].
     changes: Mutex<()>,
     state: Mutex<State>,
     counted: Counted,
@@ -182,7 +180,6 @@ impl Token {
         }
     }
 
-    /// Returns whether the store has its file open.
     pub(crate) fn is_file_open(&self) -> bool {
         self.store.is_open()
     }
@@ -206,7 +203,6 @@ impl Token {
         Ok(Header { serial, slot, label, so, user: PinState::default(), change, summary })
     }
 
-    /// Returns the serial number.
     pub(crate) fn serial(&self) -> &str {
         &self.serial
     }
@@ -329,7 +325,6 @@ impl Token {
         if self.settings.is_strict() { strict::admit_pair(public, private) } else { Ok(()) }
     }
 
-    /// Returns the entry of an object in memory.
     fn entry(&self, object: Object, tag: Tag) -> Entry {
         let private = object.flag(Flag::PRIVATE);
         let mut index_keys = self.public_indexer.index_keys(object.attributes());
@@ -399,7 +394,6 @@ impl Token {
         Ok(object)
     }
 
-    /// Returns the built-in object of a handle.
     fn built_in_object(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
         let place = usize::try_from(handle.0).ok().and_then(|number| number.checked_sub(1));
         let object = place.and_then(|place| self.built_in().get(place));
@@ -465,7 +459,6 @@ impl Token {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `work` with each application that uses the token.
     fn each_client(&self, work: impl FnMut(Arc<ClientToken>)) {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.iter().filter_map(Weak::upgrade).for_each(work);
@@ -496,7 +489,6 @@ impl Token {
         self.each_client(|client| client.bump());
     }
 
-    /// Ends the login of every application.
     fn end_logins(&self, change: &ChangeGuard<'_>, state: &mut State) {
         self.each_client(|client| client.close_login(state));
         self.wipe_unneeded(change, state);
@@ -546,7 +538,6 @@ impl UniqueIds {
     }
 }
 
-/// Returns the indexer for the public objects of the token with this serial number.
 fn public_indexer(serial: &str) -> Indexer {
     let mut key = [0; INDEXER_KEY];
     key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);

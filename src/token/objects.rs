@@ -29,12 +29,10 @@ const STORED: u64 = 1 << 60;
 /// Between them is a number that an application counts: see `ClientToken::shown`.
 const COUNTED: u64 = 0xff << 52;
 
-/// Returns whether a handle is that of a token object.
 pub(super) fn is_stored(handle: ObjectHandle) -> bool {
     handle.0 & STORED != 0
 }
 
-/// Returns the handle of the token object in this row.
 pub(super) fn stored_handle(id: i64) -> ObjectHandle {
     ObjectHandle(STORED | id.cast_unsigned() >> 11)
 }
@@ -72,7 +70,6 @@ pub(super) struct Objects {
     by_handle: DashMap<ObjectHandle, Entry, Spread>,
     by_row: Mutex<HashMap<i64, ObjectHandle>>,
     by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>, Spread>,
-    /// Maps an index key to the objects that have it.
     index: DashMap<u64, Posting, Spread>,
     walk: RwLock<Walk>,
     last: AtomicU64,
@@ -91,7 +88,6 @@ pub(super) enum Cached {
 pub(super) struct Entry {
     /// Where the object lives.
     pub(super) home: Home,
-    /// `CKA_PRIVATE`
     pub(super) private: bool,
     /// The tag of its record. It has no meaning for a session object.
     pub(super) tag: Tag,
@@ -191,7 +187,6 @@ impl Objects {
         self.by_handle.get(&handle).map(|entry| entry.private)
     }
 
-    /// Returns the content of the entry of a handle.
     pub(super) fn get(&self, handle: ObjectHandle) -> Option<Content> {
         self.by_handle.get(&handle).map(|entry| Content {
             home: entry.home,
@@ -216,7 +211,6 @@ impl Objects {
         self.last.fetch_max(handle.0 - BUILT_IN, Ordering::Relaxed);
     }
 
-    /// Adds an object with a new handle.
     pub(super) fn insert(&self, handle: ObjectHandle, entry: Entry) {
         let home = entry.home;
         if let Home::Token(id) = home {
@@ -232,7 +226,6 @@ impl Objects {
         }
     }
 
-    /// Replaces the object of a handle.
     pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
         let place = entry.place(handle);
         self.add_to_index(handle, &entry);
@@ -296,13 +289,11 @@ impl Objects {
         }
     }
 
-    /// Returns the handle and the tag of a row.
     pub(super) fn of_row(&self, id: i64) -> Option<(ObjectHandle, Tag)> {
         let handle = self.rows().get(&id).copied()?;
         Some((handle, self.by_handle.get(&handle)?.tag))
     }
 
-    /// Returns a row as it is in memory.
     pub(super) fn row(&self, id: i64) -> Option<Row> {
         let handle = self.rows().get(&id).copied()?;
         let entry = self.by_handle.get(&handle)?;
@@ -321,7 +312,6 @@ impl Objects {
         gone.into_iter().for_each(|handle| self.remove(handle));
     }
 
-    /// Removes the private objects.
     pub(super) fn remove_private(&self) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         let going: Vec<_> = walk.iter().filter(|place| place.private()).map(Place::handle).collect();
@@ -389,7 +379,6 @@ impl Objects {
         walk.iter().filter(fits).map(Place::handle).collect()
     }
 
-    /// Returns the number of objects that have one of these index keys.
     fn reach(&self, index_keys: &WantedKeys) -> usize {
         index_keys.iter().filter_map(|key| self.index.get(&key)).map(|posting| posting.len()).sum()
     }

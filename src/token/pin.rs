@@ -24,7 +24,6 @@ const LONGEST_QUEUE: Duration = Duration::from_secs(20);
 
 /// Where the failure of an attempt is counted.
 enum Counted {
-    /// On disk, in the store.
     OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] Attempt),
     /// Only in the memory of this process.
     InMemory,
@@ -365,7 +364,6 @@ impl ClientToken {
         Ok(())
     }
 
-    /// Logs in with the unwrapped token key.
     fn start_login(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
         let login = match role {
             Role::User => Login::User,

@@ -173,9 +173,7 @@ pub(crate) struct Rekey<'a> {
     pub(crate) old: &'a TokenKey,
     /// The incarnation of the token that the key belongs to.
     pub(crate) incarnation: i64,
-    /// The new key.
     pub(crate) new: &'a TokenKey,
-    /// The PIN records.
     pub(crate) pins: NewPins,
 }
 

@@ -17,13 +17,10 @@ impl WantedKeys {
     }
 }
 
-/// The plan of one search.
 pub(super) struct Plan<'a> {
     /// The index keys of each wanted value that is indexed. Most searches have at most two.
     pub(super) index_keys: SmallVec<[WantedKeys; 2]>,
-    /// `CKA_TOKEN`
     pub(super) token: Option<bool>,
-    /// `CKA_PRIVATE`
     pub(super) private: Option<bool>,
     /// The attributes that are compared object by object.
     pub(super) rest: Vec<&'a (A, Value)>,

@@ -102,7 +102,6 @@ fn take(attributes: &mut Attributes, count: u64) -> Option<Range<u64>> {
     range
 }
 
-/// The uses of one key for one session.
 struct KeyUses {
     token: Arc<ClientToken>,
     access: Access,

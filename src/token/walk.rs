@@ -80,7 +80,6 @@ impl Walk {
         }
     }
 
-    /// Removes the place of an object.
     pub(super) fn remove(&mut self, handle: ObjectHandle) {
         let Some(at) = self.find(handle) else { return };
         self.places[at].0 |= GONE;

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use jeton::backend::{Curve, Hash, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, Scheme};
 use jeton::error::Error;
 use jeton::secret::Secret;
+use jeton_vectors::hex;
 
 use crate::support::{HASHES, bytes, pairs, sign, verify};
 
@@ -90,10 +91,14 @@ fn raw_rsa_signatures_verify_in_each_backend() {
         // One bit shorter than the modulus, and shorter inputs.
         let mut below = bytes(RSA_LEN);
         below[0] = 0x7f;
-        exchange(from, to, key, &Scheme::RsaRaw, &[below, bytes(RSA_LEN - 1), bytes(20), vec![2]]);
+        let PublicParts::Rsa { n, .. } = &key.0 else { panic!("not an RSA key") };
+        // The modulus is odd.
+        let mut last = n.clone();
+        last[RSA_LEN - 1] -= 1;
+        let inputs = [below, last, bytes(RSA_LEN - 1), bytes(20), vec![2], vec![1], vec![0]];
+        exchange(from, to, key, &Scheme::RsaRaw, &inputs);
         refuses_input(from, to, key, &Scheme::RsaRaw, &vec![0; RSA_LEN + 1], Error::DataLenRange);
         refuses_input(from, to, key, &Scheme::RsaRaw, &[0xff; RSA_LEN], Error::DataInvalid);
-        let PublicParts::Rsa { n, .. } = &key.0 else { panic!("not an RSA key") };
         refuses_input(from, to, key, &Scheme::RsaRaw, n, Error::DataInvalid);
         assert_eq!(sign(to, &key.1, &Scheme::RsaRaw, &[2; 5]), sign(from, &key.1, &Scheme::RsaRaw, &[2; 5]));
     }
@@ -115,6 +120,12 @@ fn pkcs1_signatures_verify_in_each_backend() {
             let input = bytes(hash.len());
             assert_eq!(sign(from, &key.1, &scheme, &input), sign(to, &key.1, &scheme, &input), "{hash:?}");
         }
+        // RFC 8017, 9.2, note 1: the DigestInfo of SHA-256. The three ways give the same signature.
+        let info = [hex("3031300d060960864801650304020105000420"), bytes(32)].concat();
+        let padded = [&[0, 1][..], &vec![0xff; RSA_LEN - 3 - info.len()], &[0], &info].concat();
+        let signature = sign(from, &key.1, &Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) }, &bytes(32));
+        assert_eq!(sign(to, &key.1, &padding_only, &info), signature);
+        assert_eq!(sign(to, &key.1, &Scheme::RsaRaw, &padded[1..]), signature);
         // DigestInfo has no identifiers for BLAKE2b.
         for hash in Hash::BLAKE2B {
             let scheme = Scheme::RsaPkcs1 { hash: Some(hash) };
@@ -275,12 +286,29 @@ fn ecdsa_refuses_r_or_s_that_is_zero_or_above_the_order() {
                 assert_eq!(outcome, Err(Error::SignatureInvalid), "{} {curve:?}", to.name);
             }
             // r and s may be shorter than the order, but must have the same length.
+            if curve == Curve::P521 {
+                shorter_halves_verify(to, &public, || {
+                    sign(from, &private, &Scheme::Ecdsa, &bytes(32)).unwrap()
+                });
+            }
             for len in [1, 2 * curve.len() - 1] {
                 let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &good[..len]);
                 assert_eq!(outcome, Err(Error::SignatureLenRange), "{} {curve:?} {len}", to.name);
             }
         }
     }
+}
+
+/// The top byte of a P-521 number has one bit. In a quarter of all signatures it is zero in both
+/// numbers.
+fn shorter_halves_verify(provider: &Provider, public: &PublicParts, sign: impl Fn() -> Vec<u8>) {
+    let short = (0..200).find_map(|_| {
+        let signature = sign();
+        let (r, s) = signature.split_at(66);
+        (r[0] == 0 && s[0] == 0).then(|| [&r[1..], &s[1..]].concat())
+    });
+    let outcome = verify(provider, public, &Scheme::Ecdsa, &bytes(32), &short.expect("short halves"));
+    assert_eq!(outcome, Ok(()), "{}", provider.name);
 }
 
 #[test]
@@ -314,6 +342,16 @@ fn ml_dsa_keys_are_the_same_with_and_without_their_seed() {
             let expanded = PrivateParts::MlDsa { set, seed: None, key };
             public_half_is_computed(from, to, &(public, expanded));
         }
+    }
+}
+
+#[test]
+fn a_short_output_fails_with_the_needed_length() {
+    for provider in Provider::ALL {
+        let (_, private) = provider.keys.generate(&PairSpec::Ed25519).unwrap();
+        let mut signer = provider.keys.private(&private).unwrap().signer(&Scheme::Ed25519).unwrap();
+        let refused = signer.sign(b"message", &mut [0; 63]);
+        assert_eq!(refused, Err(Error::BufferTooSmall { needed: 64 }), "{}", provider.name);
     }
 }
 

@@ -4,7 +4,7 @@
 use jeton::backend::{AeadScheme, Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;
 
-use crate::support::{bytes, crypt, mac, pairs, run};
+use crate::support::{bytes, crypt, mac, pairs, refused, run};
 
 /// A scheme with the lengths that it accepts and refuses.
 struct Case {
@@ -158,7 +158,41 @@ fn refuses_spoilt(what: &str, cipher: &mut dyn Cipher, sealed: &[u8]) {
     for at in [0, sealed.len() / 2, sealed.len() - 1] {
         let mut spoilt = sealed.to_vec();
         spoilt[at] ^= 0x10;
-        assert_eq!(run(cipher, [&spoilt[..]]), Err(Error::EncryptedDataInvalid), "{what}: byte {at}");
+        let mut out = vec![0; sealed.len()];
+        assert_eq!(cipher.update(&spoilt, &mut out), Ok(0), "{what}: byte {at}");
+        assert_eq!(cipher.finish(&mut out), Err(Error::EncryptedDataInvalid), "{what}: byte {at}");
+        assert!(out.iter().all(|byte| *byte == 0), "{what}: plaintext of a spoilt message");
+    }
+}
+
+#[test]
+fn a_last_part_that_does_not_fit_is_written_by_a_later_call() {
+    for provider in Provider::ALL {
+        for case in CASES.iter().filter(|case| case.takes.contains(&48)) {
+            let (key, message) = (bytes(case.keys[0]), bytes(48));
+            let sealed = crypt(provider, &(case.scheme)(48), Direction::Encrypt, &key, &message).unwrap();
+            for (direction, input, expected) in
+                [(Direction::Encrypt, &message, &sealed), (Direction::Decrypt, &sealed, &message)]
+            {
+                let mut cipher = cipher(provider, case, direction, &key, 48);
+                let mut out = vec![0; cipher.update_len(input.len())];
+                cipher.update(input, &mut out).unwrap();
+                let rest = expected.len() - out.len();
+                if rest > 0 {
+                    let refused = cipher.finish(&mut vec![0; rest - 1]);
+                    assert!(
+                        matches!(refused, Err(Error::BufferTooSmall { needed }) if needed >= rest),
+                        "{} {}: {refused:?}",
+                        provider.name,
+                        case.name
+                    );
+                }
+                let mut last = vec![0; cipher.finish_len()];
+                let len = cipher.finish(&mut last).unwrap();
+                out.extend(&last[..len]);
+                assert_eq!(out, *expected, "{} {}", provider.name, case.name);
+            }
+        }
     }
 }
 
@@ -198,6 +232,37 @@ fn keys_of_wrong_lengths_are_refused() {
                 let made = provider.ciphers.cipher(&(case.scheme)(0), Direction::Encrypt, &bytes(len));
                 assert_eq!(made.err(), Some(Error::KeySizeRange), "{} {} {len}", provider.name, case.name);
             }
+        }
+    }
+}
+
+#[test]
+fn xts_refuses_equal_key_halves() {
+    for provider in Provider::ALL {
+        for len in [32, 64] {
+            let scheme = CipherScheme::AesXts { tweak: IV };
+            let made = provider.ciphers.cipher(&scheme, Direction::Encrypt, &vec![1; len]);
+            refused(provider, made, Error::DataInvalid, len);
+        }
+    }
+}
+
+#[test]
+fn original_chacha20_counts_beyond_32_bits_and_no_counter_wraps() {
+    let scheme = |nonce, counter| CipherScheme::ChaCha20 { nonce: bytes(nonce).into(), counter };
+    for provider in Provider::ALL {
+        let run = |scheme, len| crypt(provider, &scheme, Direction::Encrypt, &bytes(32), &vec![0; len]);
+        let first = run(scheme(8, 0xffff_ffff), 64).unwrap();
+        let after = run(scheme(8, 1 << 32), 128).unwrap();
+        assert_eq!(run(scheme(8, 0xffff_ffff), 192), Ok([first, after].concat()), "{}", provider.name);
+        for (nonce, counter) in [(12, 0xffff_ffff), (8, u64::MAX)] {
+            // The crate `chacha20` never uses the last counter.
+            let uses_last = run(scheme(nonce, counter), 64).is_ok();
+            assert_eq!(uses_last, provider.name == "aws-lc", "{} {nonce}", provider.name);
+            refused(provider, run(scheme(nonce, counter), 65), Error::DataLenRange, nonce);
+        }
+        for (nonce, counter) in [(12, 1 << 32), (7, 0), (13, 0), (24, 0), (0, 0)] {
+            refused(provider, run(scheme(nonce, counter), 0), Error::MechanismParamInvalid, nonce);
         }
     }
 }

@@ -67,15 +67,36 @@ fn rsa_ciphertexts_decrypt_in_each_backend() {
 #[test]
 fn raw_rsa_ciphertexts_decrypt_in_each_backend() {
     for (from, to, (public, private)) in rsa_keys() {
-        for len in [1, 20, RSA_LEN - 1] {
-            let sealed = encrypt(from, public, &Encryption::Raw, &bytes(len)).unwrap();
-            let padded = [vec![0; RSA_LEN - len], bytes(len)].concat();
-            assert_eq!(decrypt(to, private, &Encryption::Raw, &sealed), Ok(padded), "{} {len}", to.name);
+        let PublicParts::Rsa { n, .. } = public else { panic!("not an RSA key") };
+        let mut last = n.clone();
+        last[RSA_LEN - 1] -= 1;
+        for plain in [vec![], vec![0], vec![1], bytes(1), bytes(20), bytes(RSA_LEN - 1), last] {
+            let sealed = encrypt(from, public, &Encryption::Raw, &plain).unwrap();
+            let padded = [vec![0; RSA_LEN - plain.len()], plain].concat();
+            let opened = decrypt(to, private, &Encryption::Raw, &sealed);
+            assert_eq!(opened, Ok(padded), "{} to {}", from.name, to.name);
+        }
+        let outcome = decrypt(to, private, &Encryption::Raw, n);
+        assert_eq!(outcome, Err(Error::EncryptedDataInvalid), "{}", to.name);
+        // RustCrypto writes a short message into a short output.
+        if to.name == "aws-lc" {
+            let key = to.keys.private(private).unwrap();
+            let outcome = key.decrypt(&Encryption::Pkcs1, &[1; RSA_LEN], &mut [0; RSA_LEN - 1]);
+            assert_eq!(outcome, Err(Error::BufferTooSmall { needed: RSA_LEN }));
         }
         let outcome = encrypt(from, public, &Encryption::Raw, &[0xff; RSA_LEN]);
         assert_eq!(outcome, Err(Error::DataInvalid), "{}", from.name);
         let outcome = encrypt(from, public, &Encryption::Raw, &[0; RSA_LEN + 1]);
         assert_eq!(outcome, Err(Error::DataLenRange), "{}", from.name);
+    }
+}
+
+#[test]
+fn oaep_that_does_not_fit_fails_with_key_size_range() {
+    let public = PublicParts::Rsa { n: vec![0xff; 128], e: vec![1, 0, 1] };
+    for provider in Provider::ALL {
+        let outcome = encrypt(provider, &public, &oaep(Hash::Sha512, Hash::Sha512, b""), b"");
+        refused(provider, outcome, Error::KeySizeRange, "OAEP");
     }
 }
 
@@ -236,13 +257,27 @@ fn context25519(prehash: bool, context: &[u8]) -> Scheme {
 }
 
 #[test]
-fn hash_ml_dsa_signatures_do_not_verify_for_the_digest_as_a_message() {
-    let scheme = |hash| Scheme::MlDsa { hash, context: Box::default(), deterministic: true };
+fn hash_ml_dsa_signatures_are_bound_to_their_hash_and_context() {
+    let scheme = |hash, context: &[u8]| Scheme::MlDsa { hash, context: context.into(), deterministic: true };
     for (from, to) in pairs() {
         let key = from.keys.generate(&PairSpec::MlDsa { set: MlDsa::MlDsa44, seed: None }).unwrap();
-        let signature = sign(from, &key.1, &scheme(Some(Hash::Sha256)), &bytes(32)).unwrap();
-        let outcome = verify(to, &key.0, &scheme(None), &bytes(32), &signature);
-        refused(to, outcome, Error::SignatureInvalid, from.name);
+        for hash in Hash::ALL.into_iter().filter(|hash| *hash != Hash::Sha1) {
+            let digest = bytes(hash.len());
+            let own = scheme(Some(hash), b"context");
+            let signature = sign(from, &key.1, &own, &digest).unwrap();
+            assert_eq!(verify(to, &key.0, &own, &digest, &signature), Ok(()), "{} {hash:?}", to.name);
+            let same_length = |other: &Hash| *other != hash && other.len() == hash.len();
+            let others =
+                Hash::ALL.into_iter().filter(same_length).map(|other| scheme(Some(other), b"context"));
+            for other in others.chain([scheme(Some(hash), b""), scheme(None, b"context")]) {
+                let outcome = verify(to, &key.0, &other, &digest, &signature);
+                refused(to, outcome, Error::SignatureInvalid, (from.name, hash));
+            }
+            let outcome = verify(to, &key.0, &own, &digest[1..], &signature);
+            refused(to, outcome, Error::DataLenRange, hash);
+        }
+        let sha1 = to.keys.private(&key.1).unwrap().signer(&scheme(Some(Hash::Sha1), b""));
+        refused(to, sha1, Error::MechanismParamInvalid, Hash::Sha1);
     }
 }
 

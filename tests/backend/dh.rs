@@ -22,7 +22,6 @@ fn private(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> Priv
     parts
 }
 
-/// Returns the base to the power of `value`, modulo the prime.
 fn power(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> Vec<u8> {
     let key = provider.keys.private(&private(provider, prime, base, value)).expect("a key");
     let Ok(PublicParts::Dh { value, .. }) = key.public() else { panic!("not Diffie-Hellman") };

@@ -65,7 +65,6 @@ impl Rsa {
         })
     }
 
-    /// Returns all parts, changed by `change`.
     fn changed(&self, change: impl FnOnce(&mut RsaPrivate)) -> PrivateParts {
         let PrivateParts::Rsa(mut parts) = self.parts(true, true) else {
             unreachable!("parts of an RSA key")
@@ -120,13 +119,29 @@ fn rsa_of_8192_bits_signs_and_verifies() {
 #[test]
 fn rsa_keys_with_inconsistent_parts_are_refused() {
     for (provider, [key, other]) in providers() {
-        let cases: [(&str, PrivateParts); 6] = [
+        let crt = |change: fn(&mut RsaCrt, &RsaCrt)| {
+            key.changed(|parts| change(parts.crt.as_mut().expect("all parts"), &other.crt))
+        };
+        let alone = |e: bool, d: Secret| {
+            key.changed(|parts| {
+                (parts.d, parts.crt) = (d, None);
+                parts.e = parts.e.take().filter(|_| e);
+            })
+        };
+        let cases: [(&str, PrivateParts); 13] = [
             ("n", key.changed(|parts| parts.n = other.n.clone())),
             ("e", key.changed(|parts| parts.e = Some(vec![3]))),
             ("even e", key.changed(|parts| parts.e = Some(vec![1, 0, 0]))),
-            ("p", key.changed(|parts| parts.crt.as_mut().unwrap().p = other.crt.p.duplicate())),
-            ("dp", key.changed(|parts| parts.crt.as_mut().unwrap().dp = other.crt.dp.duplicate())),
-            ("qinv", key.changed(|parts| parts.crt.as_mut().unwrap().qinv = other.crt.qinv.duplicate())),
+            ("d", key.changed(|parts| parts.d = other.d.duplicate())),
+            ("d without primes", alone(true, other.d.duplicate())),
+            ("d without primes and e", alone(false, other.d.duplicate())),
+            ("d = 0", alone(true, Secret::from(&[0][..]))),
+            ("d = 1", alone(false, Secret::from(&[1][..]))),
+            ("p", crt(|crt, other| crt.p = other.p.duplicate())),
+            ("q", crt(|crt, other| crt.q = other.q.duplicate())),
+            ("dp", crt(|crt, other| crt.dp = other.dp.duplicate())),
+            ("dq", crt(|crt, other| crt.dq = other.dq.duplicate())),
+            ("qinv", crt(|crt, other| crt.qinv = other.qinv.duplicate())),
         ];
         for (what, parts) in cases {
             refused(provider, provider.keys.private(&parts), Error::DataInvalid, what);
@@ -164,7 +179,8 @@ fn rsa_generation_enforces_its_limits() {
         for bits in [0, 1023, 8193, 16384] {
             assert_eq!(generate(bits, &[1, 0, 1]), Some(Error::KeySizeRange), "{} {bits}", provider.name);
         }
-        for exponent in [&[][..], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {
+        assert_eq!(generate(2176, &[3]), None, "{}", provider.name);
+        for exponent in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {
             assert_eq!(generate(2048, exponent), Some(Error::DataInvalid), "{} {exponent:?}", provider.name);
         }
     }

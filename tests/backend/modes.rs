@@ -76,6 +76,11 @@ fn wrong_nonces_keys_and_hashes_are_refused() {
         let outcome = crypt(provider, &chacha20, Direction::Encrypt, &[0; 32], &[]);
         refused(provider, outcome, Error::MechanismParamInvalid, "a nonce of 11 bytes");
         refused(provider, mac(provider, &MacScheme::AesXcbc, &[0; 24], &[], 1), Error::KeySizeRange, "XCBC");
+        for scheme in [MacScheme::AesCmac, MacScheme::AesCbcMac, MacScheme::AesGmac { iv: [0; 12].into() }] {
+            for len in [0, 8, 15, 17, 31, 33] {
+                refused(provider, mac(provider, &scheme, &bytes(len), &[], 1), Error::KeySizeRange, len);
+            }
+        }
         for hash in [Hash::Shake128, Hash::Shake256] {
             let outcome = mac(provider, &MacScheme::Hmac(hash), &[1; 32], &[], 1);
             refused(provider, outcome, Error::MechanismInvalid, hash);
@@ -87,12 +92,27 @@ fn wrong_nonces_keys_and_hashes_are_refused() {
 fn cbc_mac_equals_the_last_block_of_cbc() {
     let cbc = CipherScheme::AesCbc { iv: [0; 16], padded: false };
     for provider in Provider::ALL {
-        for len in [1, 15, 16, 17, 32, 100] {
+        for len in [0, 1, 15, 16, 17, 32, 100] {
+            // ISO/IEC 9797-1, 6.3.2: an empty message is padded to one block.
             let mut padded = bytes(len);
-            padded.resize(len.next_multiple_of(16), 0);
+            padded.resize(len.next_multiple_of(16).max(16), 0);
             let encrypted = crypt(provider, &cbc, Direction::Encrypt, &hex(KEY), &padded).unwrap();
             let made = mac(provider, &MacScheme::AesCbcMac, &hex(KEY), &bytes(len), 9).unwrap();
             assert_eq!(made, encrypted[encrypted.len() - 16..], "{} {len}", provider.name);
+        }
+    }
+}
+
+#[test]
+fn kw_with_pkcs7_wraps_the_padded_message() {
+    let [bare, padded] = [false, true].map(|padded| CipherScheme::AesKw { iv: None, padded });
+    for provider in Provider::ALL {
+        for len in [8, 9, 15, 16, 17, 1000] {
+            let padding = 8 - len % 8;
+            let message = [bytes(len), vec![padding as u8; padding]].concat();
+            let expected = crypt(provider, &bare, Direction::Encrypt, &hex(KEY), &message);
+            let made = crypt(provider, &padded, Direction::Encrypt, &hex(KEY), &bytes(len));
+            assert_eq!(made, expected, "{} {len}", provider.name);
         }
     }
 }

@@ -48,7 +48,6 @@ pub fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(7) + 0x91) as u8).collect()
 }
 
-/// Returns the output of a cipher for a message in one part.
 pub fn crypt(
     provider: &Provider,
     scheme: &CipherScheme,
@@ -82,7 +81,6 @@ pub fn run<'a>(cipher: &mut dyn Cipher, parts: impl IntoIterator<Item = &'a [u8]
     Ok(whole)
 }
 
-/// Returns the MAC of a message, in parts of `part` bytes.
 pub fn mac(
     provider: &Provider,
     scheme: &MacScheme,

@@ -34,7 +34,6 @@ pub fn client(directory: &Arc<Directory>, count: usize) -> (Client, Vec<SlotId>)
     (Client { module, slot: free, directory: Arc::clone(directory) }, slots)
 }
 
-/// A directory with this number of tokens, whose user has this PIN.
 pub fn tokens_of(count: usize, user_pin: &[u8]) -> Arc<Directory> {
     let directory = Directory::new();
     let (client, _) = client(&directory, count);
@@ -87,7 +86,6 @@ pub fn child() {
     }
 }
 
-/// Returns the output lines of a process, by token.
 fn by_token<'a>(lines: &[&'a str], name: &str, count: usize) -> Vec<Vec<&'a str>> {
     if count == 1 {
         return vec![lines.to_vec()];

@@ -108,7 +108,6 @@ pub fn sign_child() {
     println!("signatures {} descriptors {}", signatures.into_inner(), most.into_inner());
 }
 
-/// Opens a session of each token for one thread.
 fn own_sessions(client: &Client, tokens: &[Signer]) -> Vec<SessionHandle> {
     let open = |token: &Signer| client.module.open_session(token.slot, Access::ReadOnly).expect("a session");
     tokens.iter().map(open).collect()

@@ -115,7 +115,6 @@ impl Process {
     }
 }
 
-/// Returns the role of a child.
 pub fn role_of(name: &str, directory: &Directory, argument: impl Serialize) -> impl Serialize {
     let argument = serde_json::to_value(argument).expect("plain data");
     (name.to_owned(), directory.path().to_owned(), argument)

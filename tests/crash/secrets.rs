@@ -60,7 +60,6 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Types and lengths of secret keys.
 const SECRETS: [(&str, KeyType, usize); 14] = [
     ("AES-128", KeyType::AES, 16),
     ("AES-192", KeyType::AES, 24),
@@ -309,7 +308,6 @@ impl Run {
         self.client.module.create_object(session, &template).expect("an object")
     }
 
-    /// Returns the fixture of a sample, during a login.
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
         let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, &[(A::DERIVE, 1)]);
         let public = match sample.public.is_empty() {
@@ -435,7 +433,6 @@ fn is_wanted(words: &str, name: &str) -> bool {
     words.is_empty() || words.split(',').any(|word| name.contains(word))
 }
 
-/// Whether the mechanism may accept the key type, for a key with a secret.
 fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
     match row.action {
         _ if row.flags == mechanism_flag::VERIFY => false,

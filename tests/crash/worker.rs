@@ -15,7 +15,6 @@ use crate::support::{Attributes, Client, Directory, none};
 /// changes the PIN.
 const OBJECTS: usize = 12;
 
-/// Returns the user PIN with this number.
 pub fn pin(number: u64) -> Vec<u8> {
     format!("the user's pin {number}").into_bytes()
 }

@@ -48,14 +48,12 @@ fn server() -> Option<&'static Server> {
     server
 }
 
-/// A directory whose tokens are on this server.
 fn directory(server: &Server) -> Arc<Directory> {
     let directory = Directory::new();
     directory.use_server(server);
     directory
 }
 
-/// A host with a token on this server. `configuration` is added to that of the module.
 fn host(server: &Server, configuration: &str) -> Client {
     Client::initialise(&directory(server), provider(), configuration)
 }

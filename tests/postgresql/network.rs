@@ -191,7 +191,6 @@ fn wait_for_server(client: &Client, session: SessionHandle, name: &str) -> Histo
     history
 }
 
-/// The times of the signatures of [`sign`].
 struct Signed {
     per_second: f64,
     longest: Duration,
@@ -199,7 +198,6 @@ struct Signed {
     waited: usize,
 }
 
-/// Signs for some time.
 fn sign(client: &Client, key: ObjectHandle, time: Duration) -> Signed {
     let session = client.open();
     let (start, mut times) = (Instant::now(), Vec::new());

@@ -19,7 +19,6 @@ const BACK: Duration = Duration::from_secs(20);
 /// The time without a server. A host asks for changes once a second.
 const OUTAGE: Duration = Duration::from_millis(1500);
 
-/// A server of one test.
 fn own_server(name: &str) -> Option<Server> {
     server()?;
     Server::start(name, "-c fsync=off")

@@ -20,7 +20,6 @@ pub struct Proxy {
 }
 
 struct Rules {
-    /// The port of the server.
     server: u16,
     /// Milliseconds from the arrival of bytes until they are forwarded.
     delay: AtomicU64,
@@ -60,7 +59,6 @@ impl Proxy {
         Self { port, rules }
     }
 
-    /// Delays all bytes by this time in each direction.
     pub fn delay(&self, time: Duration) {
         self.rules.delay.store(time.as_millis() as u64, Ordering::Release);
     }
@@ -76,7 +74,6 @@ impl Proxy {
         self.rules.is_partitioned.store(false, Ordering::Release);
     }
 
-    /// Cuts a connection after this number of bytes.
     pub fn cut_after(&self, bytes: u64) {
         self.rules.budget.store(bytes as i64, Ordering::Release);
     }

@@ -223,7 +223,6 @@ fn files_of_a_shared_directory_are_open_to_its_group() {
     });
 }
 
-/// The content of another user's file.
 const PRECIOUS: &str = "another user's";
 
 /// Puts something under a name: a link to another user's file, a link to nothing, a second name of
@@ -326,7 +325,6 @@ fn a_planted_log_is_neither_written_nor_waited_for() {
     });
 }
 
-/// Returns the names and the contents of the files of a directory.
 fn contents(directory: &Directory) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(directory.path()).expect("the directory").flatten();
     entries.map(|entry| (entry.path(), fs::read(entry.path()).expect("a file"))).collect()

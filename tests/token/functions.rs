@@ -11,7 +11,6 @@ use jeton::module::{Module, Output, Started};
 use jeton::object::template::Template;
 use jeton::session::Session;
 
-/// A module with the functions of a session's operations.
 #[derive(Default)]
 pub struct Functions(Module);
 

@@ -2,25 +2,22 @@
 //! and their relatives: docs/findings.md lists them. Each test fails with the rules of that commit.
 //! `src/mechanism/rule.rs` has the rules.
 
-use jeton::backend::{AeadScheme, CipherScheme, Hash};
+use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::message::{Generator, MessageParams};
 use jeton::mechanism::sp800_108::Field;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
-use jeton::module::{Authenticated, Output, User};
+use jeton::module::Output;
 use jeton::object::template::{Given, Raw, Template};
 
 use crate::ciphers::Way;
 use crate::derive::{derive, shown, value};
-use crate::keys::{Kind, P256, key_object};
-use crate::support::{Attributes, Client, SO_PIN, aead_params, each_backend, none, plain, with_iv};
+use crate::keys::{Kind, key_object};
+use crate::support::{Attributes, Client, each_backend, none, plain, with_iv};
 
 const POLICIES: [(bool, &str); 2] = [(false, ""), (true, ", policy = { name = 'strict' }")];
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
-const CMAC: MacFunction = MacFunction::AesCmac;
-
 /// Runs a test with each backend, under each of the two policies.
 fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
     each_backend(|provider| {
@@ -55,12 +52,10 @@ fn victim(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -
     client.create(session, &secret(key_type, len, &kept)).expect("a key")
 }
 
-/// A key of the attacker.
 fn own(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -> ObjectHandle {
     client.create(session, &secret(key_type, len, &derives().and(&shown()))).expect("a key")
 }
 
-/// Creates a key with a template attribute that makes other keys unreadable.
 fn with_template(client: &Client, session: SessionHandle, key: &Attributes, id: A) -> ObjectHandle {
     let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
     let mut template = key.template();
@@ -94,10 +89,6 @@ fn hkdf(salt: HkdfSalt) -> (M, Params) {
     (M::HKDF_DERIVE, Params::Hkdf { extract: true, expand: true, hash: Hash::Sha256, salt, info })
 }
 
-fn extract(bit: u64) -> (M, Params) {
-    (M::EXTRACT_KEY_FROM_KEY, Params::Bit(bit))
-}
-
 fn digests(client: &Client, session: SessionHandle, key: ObjectHandle) -> Result<()> {
     client.module.digest_init(session, &plain(M::SHA256)).expect("an operation");
     let answer = client.module.digest_key(session, key);
@@ -118,186 +109,8 @@ fn wrap(
     Ok(out)
 }
 
-fn seal(
-    client: &Client,
-    session: SessionHandle,
-    (generator, fixed_bits): (Generator, usize),
-    by: ObjectHandle,
-    key: ObjectHandle,
-) -> Result<usize> {
-    let mut params = MessageParams::new(AeadScheme::AesGcm, &[5; 12], 16)?;
-    params.set_generator(generator, fixed_bits)?;
-    let mechanism = plain(M::AES_GCM);
-    let how = Authenticated { mechanism: &mechanism, params: &mut params, aad: &[] };
-    client.module.wrap_key_authenticated(session, how, by, key, Output::Buffer(&mut [0; 512]))
-}
-
-fn seal_with_params(
-    client: &Client,
-    session: SessionHandle,
-    fixed_bits: usize,
-    by: ObjectHandle,
-    key: ObjectHandle,
-) -> Result<usize> {
-    let mut message = MessageParams::new(AeadScheme::AesGcm, &[5; 12], 16)?;
-    message.set_generator(Generator::Random, fixed_bits)?;
-    let params = aead_params(AeadScheme::AesGcm, &[5; 12], &[], 16, 0);
-    let mut mechanism = Mechanism { params, ..plain(M::AES_GCM) };
-    let out = Output::Buffer(&mut [0; 512]);
-    client.module.wrap_key_with_nonce(session, (&mut mechanism, &mut message), by, key, out)
-}
-
-/// Creates a trusted key that wraps, and has these usages too.
-fn trusted(client: &Client, session: SessionHandle, usages: &[A]) -> ObjectHandle {
-    let all = [A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE, A::UNWRAP];
-    let key = none().stored().flag(A::PRIVATE, false).flag(A::WRAP, true).flag(A::SENSITIVE, true);
-    let key = all.iter().fold(key, |key, id| key.flag(*id, usages.contains(id)));
-    let key = client.create(session, &secret(KeyType::AES, 32, &key.flag(A::EXTRACTABLE, false)));
-    let key = key.expect("a key");
-    client.module.logout(session).expect("the user");
-    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.set(session, key, &none().flag(A::TRUSTED, true)).expect("trust");
-    client.module.logout(session).expect("the SO");
-    client.login(session);
-    key
-}
-
 fn only_with_trusted() -> Attributes {
     none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true).flag(A::WRAP_WITH_TRUSTED, true)
-}
-
-/// H1: two keys that a caller wraps under the same nonce have a known XOR. One of them is his.
-#[test]
-fn a_trusted_wrapping_key_takes_no_nonce_of_the_caller() {
-    each_policy(|client, session, strict| {
-        let by = trusted(client, session, &[]);
-        let ca = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).bytes(A::EC_PARAMS, P256);
-        let ca = ca.bytes(A::VALUE, &[7; 32]).flag(A::SIGN, true).flag(A::DERIVE, false);
-        let ca = client.create(session, &ca.and(&only_with_trusted())).expect("a key");
-        let mine = none().flag(A::SIGN, true).and(&shown());
-        let mine = client.create(session, &secret(KeyType::GENERIC_SECRET, 32, &mine)).expect("a key");
-        let gcm = aead_params(AeadScheme::AesGcm, &[5; 12], &[], 16, 0);
-        let ccm = aead_params(AeadScheme::AesCcm, &[5; 12], &[], 16, 32);
-        let ctr = Params::Cipher(CipherScheme::AesCtr { block: [1; 16], bits: 128 });
-        for key in [mine, ca] {
-            for (id, params) in [(M::AES_GCM, gcm.clone()), (M::AES_CCM, ccm.clone())] {
-                let refused = wrap(client, session, &Mechanism { params, ..plain(id) }, by, key);
-                assert_eq!(refused, Err(Error::MechanismParamInvalid), "{id}");
-            }
-            for (generator, fixed_bits) in
-                [(Generator::None, 0), (Generator::Random, 1), (Generator::Any, 96), (Generator::Random, 32)]
-            {
-                let refused = seal(client, session, (generator, fixed_bits), by, key);
-                assert_eq!(refused, Err(Error::MechanismParamInvalid), "{generator:?} {fixed_bits}");
-            }
-            assert_eq!(seal_with_params(client, session, 8, by, key), Err(Error::MechanismParamInvalid));
-            // The block that makes the key stream shows it as well.
-            for mechanism in [
-                Mechanism { params: ctr.clone(), ..plain(M::AES_CTR) },
-                with_iv(M::AES_OFB, &[1; 16]),
-                with_iv(M::AES_CBC_PAD, &[1; 16]),
-            ] {
-                let refused = wrap(client, session, &mechanism, by, key);
-                let error = if strict { Error::MechanismInvalid } else { Error::KeyFunctionNotPermitted };
-                assert_eq!(refused, Err(error), "{}", mechanism.info.id);
-            }
-            wrap(client, session, &plain(M::AES_KEY_WRAP_KWP), by, key).expect("a wrapped key");
-            seal(client, session, (Generator::Any, 0), by, key).expect("a wrapped key");
-            seal_with_params(client, session, 0, by, key).expect("a wrapped key");
-        }
-    });
-}
-
-/// A relative of H1: KWP of a key of at most 8 bytes is one block, which may make a key stream.
-#[test]
-fn a_trusted_wrapping_key_wraps_no_key_of_a_single_block() {
-    under_compatible(|client, session| {
-        let by = trusted(client, session, &[]);
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        for (len, answer) in
-            [(1, Err(Error::KeyFunctionNotPermitted)), (8, Err(Error::KeyFunctionNotPermitted)), (9, Ok(()))]
-        {
-            let mine =
-                client.create(session, &secret(KeyType::GENERIC_SECRET, len, &shown())).expect("a key");
-            assert_eq!(wrap(client, session, &kwp, by, mine).map(drop), answer, "{len}");
-        }
-    });
-}
-
-/// A relative of H1: the caller encrypts under the nonce of a wrapped key.
-#[test]
-fn a_wrapping_key_with_other_usages_wraps_unreadable_keys_as_a_whole_only() {
-    under_compatible(|client, session| {
-        let by = trusted(client, session, &[A::ENCRYPT]);
-        let key = secret(KeyType::AES, 16, &only_with_trusted());
-        let key = client.create(session, &key).expect("a key");
-        for refused in [
-            wrap(client, session, &plain(M::AES_ECB), by, key).map(drop),
-            wrap(client, session, &with_iv(M::AES_CBC, &[1; 16]), by, key).map(drop),
-            seal(client, session, (Generator::Any, 0), by, key).map(drop),
-        ] {
-            assert_eq!(refused, Err(Error::KeyNotWrappable));
-        }
-        wrap(client, session, &plain(M::AES_KEY_WRAP), by, key).expect("a wrapped key");
-        // A readable key has nothing to hide.
-        let mine = client.create(session, &secret(KeyType::AES, 16, &shown())).expect("a key");
-        wrap(client, session, &plain(M::AES_ECB), by, mine).expect("a wrapped key");
-        seal(client, session, (Generator::None, 0), by, mine).expect("a wrapped key");
-    });
-}
-
-/// A relative of H1: a copy of the trusted key is not trusted, but it has its value.
-#[test]
-fn a_copy_of_a_trusted_key_gets_no_other_usage() {
-    under_compatible(|client, session| {
-        let by = trusted(client, session, &[]);
-        let copy = client.copy(session, by, &none()).expect("a copy");
-        let set = client.set(session, copy, &none().flag(A::DECRYPT, true));
-        assert_eq!(set, Err(Error::ActionProhibited));
-        let raised = client.copy(session, by, &none().flag(A::MODIFIABLE, true));
-        assert_eq!(raised, Err(Error::TemplateInconsistent));
-        let mine = client.create(session, &secret(KeyType::AES, 16, &shown())).expect("a key");
-        let refused = seal(client, session, (Generator::None, 0), copy, mine);
-        assert_eq!(refused, Err(Error::MechanismParamInvalid));
-    });
-}
-
-/// H2 and M1: CMAC under a known key is a permutation of its message.
-#[test]
-fn an_unreadable_key_is_never_the_message_of_a_block_cipher() {
-    each_policy(|client, session, strict| {
-        let known = own(client, session, KeyType::AES, 16);
-        let refused = Err(Error::KeyFunctionNotPermitted);
-        // Under *strict* IKE has no block cipher.
-        let error = if strict { Error::MechanismParamInvalid } else { Error::KeyFunctionNotPermitted };
-        let refused_in_ike = Err(error);
-        let trusted_alone = derives().and(&only_with_trusted());
-        let trusted_alone = secret(KeyType::AES, 16, &trusted_alone);
-        let trusted_alone = client.create(session, &trusted_alone).expect("a key");
-        for key in [victim(client, session, KeyType::AES, 16), trusted_alone] {
-            let with_key = sp800(CMAC, Field::Key(key));
-            assert_eq!(derive(client, session, with_key, known, &generic(16)), refused);
-            assert_eq!(
-                derive(client, session, prf_plus(CMAC, Some(key)), known, &generic(16)),
-                refused_in_ike
-            );
-        }
-        // IKE compresses a long key with CMAC under a key of zeros.
-        let long = victim(client, session, KeyType::AES, 32);
-        assert_eq!(derive(client, session, prf_plus(CMAC, None), long, &generic(16)), refused_in_ike);
-        // The nonces of the caller are the key of the MAC.
-        let nonces = Box::from([0; 16]);
-        let secret = victim(client, session, KeyType::GENERIC_SECRET, 16);
-        let first = Params::IkePrf { prf: CMAC, data_as_key: true, nonces, new_key: None };
-        assert_eq!(derive(client, session, (M::IKE_PRF_DERIVE, first), secret, &generic(16)), refused_in_ike);
-        // HMAC hides its message, and CMAC its key.
-        let hmac = sp800(SHA256, Field::Key(secret));
-        let base = own(client, session, KeyType::GENERIC_SECRET, 32);
-        derive(client, session, hmac, base, &generic(32).and(&hidden())).expect("a key");
-        let base = victim(client, session, KeyType::AES, 16);
-        derive(client, session, sp800(CMAC, Field::Bytes([1].into())), base, &generic(16).and(&hidden()))
-            .expect("a key");
-    });
 }
 
 fn hidden() -> Attributes {
@@ -326,24 +139,6 @@ fn each_key_of_a_derivation_protects_the_derived_key() {
         assert!(client.flag(session, made, A::WRAP_WITH_TRUSTED));
         let without = generic(32).flag(A::WRAP_WITH_TRUSTED, false);
         assert_eq!(derive(client, session, mechanism, base, &without), Err(Error::TemplateInconsistent));
-    });
-}
-
-/// H3: equal results of two derivations show equal keys, so no two keys may differ in one byte.
-#[test]
-fn an_unreadable_key_is_neither_cut_nor_rotated() {
-    under_compatible(|client, session| {
-        let key = victim(client, session, KeyType::GENERIC_SECRET, 32);
-        let code = |mechanism, template: &Attributes| derive(client, session, mechanism, key, template).err();
-        for bit in [1, 8, 128, 248] {
-            assert_eq!(code(extract(bit), &len(32)), Some(Error::MechanismParamInvalid), "{bit}");
-        }
-        for short in [16, 31] {
-            assert_eq!(code(extract(0), &len(short)), Some(Error::KeySizeRange));
-            let mask = Params::Data(vec![0; short as usize].into());
-            assert_eq!(code((M::XOR_BASE_AND_DATA, mask), &none()), Some(Error::KeySizeRange));
-        }
-        assert_eq!(code(extract(0), &len(32)), None);
     });
 }
 
@@ -436,110 +231,6 @@ fn a_concatenation_only_derives_and_not_by_halves() {
     });
 }
 
-/// A wrapped key has no mark, so a part of a key would be a whole key after it is unwrapped.
-#[test]
-fn a_concatenation_of_an_unreadable_key_is_not_wrapped() {
-    under_compatible(|client, session| {
-        let by = trusted(client, session, &[]);
-        let key = secret(KeyType::GENERIC_SECRET, 32, &derives().and(&only_with_trusted()));
-        let key = client.create(session, &key).expect("a key");
-        let joining = (M::CONCATENATE_BASE_AND_DATA, Params::Data([0; 8].into()));
-        let joined = derive(client, session, joining, key, &derives()).expect("a key");
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        assert_eq!(wrap(client, session, &kwp, by, joined), Err(Error::KeyNotWrappable));
-        wrap(client, session, &kwp, by, key).expect("a wrapped key");
-    });
-}
-
-/// M2: `C_DigestKey` is a derivation whose result everyone reads.
-#[test]
-fn digest_key_gives_no_result_that_the_key_hides() {
-    each_policy(|client, session, strict| {
-        let plain_key = victim(client, session, KeyType::GENERIC_SECRET, 32);
-        let refused = Err(Error::KeyIndigestible);
-        assert_eq!(digests(client, session, plain_key), if strict { refused } else { Ok(()) });
-        let bound = secret(KeyType::GENERIC_SECRET, 32, &derives().and(&hidden()));
-        let bound = with_template(client, session, &bound, A::DERIVE_TEMPLATE);
-        assert_eq!(digests(client, session, bound), refused);
-        let tls = Params::TlsPrf { seed: [1].into(), label: [2].into(), len: 16 };
-        if !strict {
-            let refused = derive(client, session, (M::TLS_PRF, tls), bound, &none());
-            assert_eq!(refused, Err(Error::TemplateInconsistent));
-        }
-        // The initialisation vectors are a part of the key block.
-        let randoms = Randoms { client: [1; 32].into(), server: [2; 32].into() };
-        let prf = TlsPrf::Hash(Hash::Sha256);
-        let master = secret(KeyType::GENERIC_SECRET, 48, &derives().and(&hidden()));
-        let master = with_template(client, session, &master, A::DERIVE_TEMPLATE);
-        let keys = Params::TlsKeys { prf, randoms, mac_len: 0, key_len: 0, iv_len: 16 };
-        let refused = derive(client, session, (M::TLS12_KEY_AND_MAC_DERIVE, keys), master, &none());
-        assert_eq!(refused, Err(Error::TemplateInconsistent));
-    });
-}
-
-/// M3: the `CKA_DERIVE_TEMPLATE` of each key of a derivation applies.
-#[test]
-fn the_derive_template_of_a_second_key_applies() {
-    each_policy(|client, session, _| {
-        let base = own(client, session, KeyType::GENERIC_SECRET, 32);
-        let bound = secret(KeyType::GENERIC_SECRET, 32, &derives().and(&hidden()));
-        let bound = with_template(client, session, &bound, A::DERIVE_TEMPLATE);
-        for mechanism in
-            [hkdf(HkdfSalt::Key(bound)), sp800(SHA256, Field::Key(bound)), prf_plus(SHA256, Some(bound))]
-        {
-            let read = value(client, session, mechanism.clone(), base, &generic(32));
-            assert_eq!(read, Err(Error::TemplateInconsistent), "{}", mechanism.0);
-            let made = derive(client, session, mechanism, base, &generic(32)).expect("a key");
-            assert!(client.flag(session, made, A::SENSITIVE) && !client.flag(session, made, A::EXTRACTABLE));
-        }
-        let (_, params) = hkdf(HkdfSalt::Key(bound));
-        let data = Attributes::of(ObjectClass::DATA).number(A::VALUE_LEN, 32);
-        let refused = derive(client, session, (M::HKDF_DATA, params), base, &data);
-        assert_eq!(refused, Err(Error::TemplateInconsistent));
-    });
-}
-
-/// M5: a changed bit of an unauthenticated wrapped key is a changed bit of the key, which its
-/// public key shows.
-#[test]
-fn a_key_that_a_template_protects_is_unwrapped_authentic() {
-    under_compatible(|client, session| {
-        let aes = secret(KeyType::AES, 32, &none().flag(A::WRAP, true).flag(A::UNWRAP, true));
-        let by = client.create(session, &aes).expect("a key");
-        let bound = with_template(client, session, &aes, A::UNWRAP_TEMPLATE);
-        let (_, private) =
-            client.generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &shown()).expect("a pair");
-        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-        let unwrap = |mechanism: &Mechanism, key, wrapped: &[u8]| {
-            client.module.unwrap_key(session, mechanism, key, wrapped, &template.template())
-        };
-        let ctr = Params::Cipher(CipherScheme::AesCtr { block: [1; 16], bits: 128 });
-        let tag = |len| {
-            Params::Cipher(CipherScheme::Aead {
-                cipher: AeadScheme::AesGcm,
-                nonce: [5; 12].into(),
-                aad: Box::default(),
-                tag_len: len,
-                data_len: 0,
-            })
-        };
-        for (mechanism, malleable) in [
-            (Mechanism { params: ctr, ..plain(M::AES_CTR) }, true),
-            (with_iv(M::AES_CBC_PAD, &[3; 16]), true),
-            (with_iv(M::AES_OFB, &[3; 16]), true),
-            (Mechanism { params: tag(4), ..plain(M::AES_GCM) }, true),
-            (Mechanism { params: tag(16), ..plain(M::AES_GCM) }, false),
-            (plain(M::AES_KEY_WRAP_KWP), false),
-        ] {
-            let wrapped = wrap(client, session, &mechanism, by, private).expect("a wrapped key");
-            unwrap(&mechanism, by, &wrapped).expect("a key");
-            let made = unwrap(&mechanism, bound, &wrapped).map(drop);
-            let refused = Err(Error::KeyFunctionNotPermitted);
-            assert_eq!(made, if malleable { refused } else { Ok(()) }, "{}", mechanism.info.id);
-        }
-    });
-}
-
 /// M5: a wrapped EC key has its public key, which must belong to it.
 #[test]
 fn an_unwrapped_private_key_belongs_to_its_public_key() {
@@ -591,6 +282,10 @@ fn what_a_template_hides_stays_hidden_in_two_steps() {
         let last = derive(client, session, step(false), middle, &generic(32)).expect("a hidden key");
         assert_eq!(client.read(session, last, A::VALUE), Err(Error::AttributeSensitive));
     });
+}
+
+fn extract(bit: u64) -> (M, Params) {
+    (M::EXTRACT_KEY_FROM_KEY, Params::Bit(bit))
 }
 
 /// Creates an unreadable key with this `CKA_DERIVE_TEMPLATE`.

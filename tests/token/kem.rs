@@ -33,7 +33,6 @@ fn mechanisms() -> [(Kind, Mechanism); 7] {
     ]
 }
 
-/// Generates a pair with these attributes of the public and of the private key.
 fn made(
     client: &Client,
     session: SessionHandle,

@@ -4,63 +4,12 @@
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle};
 use jeton::module::{Access, User};
-use jeton::object::template::{Given, Raw, Template};
 
 use crate::keys::{Kind, key_object, pair};
 use crate::support::{Attributes, Client, SO_PIN, none, one_backend, one_user, plain};
 
 fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
-}
-
-#[test]
-fn the_user_cannot_set_trusted_in_a_template_attribute() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let trusted = none().flag(A::TRUSTED, true);
-        let refused = Err(Error::AttributeReadOnly);
-        let aes = secret(KeyType::AES, &[7; 16]);
-        let sized = none().number(A::VALUE_LEN, 16);
-        let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::EXTRACTABLE, true).flag(A::DERIVE, true);
-        let base = client.create(session, &base).expect("a key");
-        let by = client.create(session, &aes).expect("a key");
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let wrapped = client.wrap(session, &kwp, by, base).expect("a wrapped key");
-        let (public, private) = pair(client, session, Kind::MlKem512, &none());
-        let received = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
-        let (kem, hash) = (plain(M::ML_KEM), plain(M::SHA256_KEY_DERIVATION));
-        for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
-            let (key, template) = (sized.within(id, &trusted), received.within(id, &trusted));
-            for (function, made) in [
-                ("C_CreateObject", module.create_object(session, &aes.within(id, &trusted))),
-                ("C_GenerateKey", module.generate_key(session, &plain(M::AES_KEY_GEN), &key)),
-                ("C_UnwrapKey", module.unwrap_key(session, &kwp, by, &wrapped, &template)),
-                ("C_DeriveKey", module.derive_key(session, &hash, base, &template)),
-                ("C_EncapsulateKey", client.encapsulate(session, public, &template).map(|made| made.1)),
-                ("C_DecapsulateKey", module.decapsulate_key(session, &kem, private, &template, &[0; 768])),
-            ] {
-                assert_eq!(made, refused, "{function} {id}");
-            }
-        }
-        // A template in a template.
-        let nothing = none();
-        let inner = nothing.within(A::UNWRAP_TEMPLATE, &trusted).0;
-        let mut outer = aes.template();
-        outer.0.push(Given { id: A::DERIVE_TEMPLATE, value: Raw::Template(Template(inner)) });
-        assert_eq!(module.create_object(session, &outer), refused);
-        let (ml_kem, request) = (plain(M::ML_KEM_KEY_PAIR_GEN), Kind::MlKem512.request());
-        let public = request.within(A::ENCAPSULATE_TEMPLATE, &trusted);
-        let made = module.generate_key_pair(session, &ml_kem, &public, &none().template());
-        assert_eq!(made.map(drop), refused.map(drop));
-        for id in [A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE, A::DECAPSULATE_TEMPLATE] {
-            let private = nothing.within(id, &trusted).0;
-            let made = module.generate_key_pair(session, &ml_kem, &request.template(), &Template(private));
-            assert_eq!(made.map(drop), refused.map(drop), "{id}");
-        }
-        // The template may set CKA_TRUSTED to false.
-        let not = none().flag(A::TRUSTED, false);
-        assert!(module.create_object(session, &aes.within(A::UNWRAP_TEMPLATE, &not)).is_ok());
-    });
 }
 
 /// The SO may set `CKA_TRUSTED` in a template attribute. The file of an older version may contain
@@ -155,34 +104,6 @@ fn only_the_so_changes_a_trusted_key() {
         });
         let key = client.find_one(session, &none().label("aes"));
         assert_eq!(client.set(session, key, &none().label("mine")), Ok(()));
-    });
-}
-
-/// Clulow's attack on `CKA_WRAP_WITH_TRUSTED`: the wrapping key decrypts what it wrapped.
-#[test]
-fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let open = none().stored().flag(A::PRIVATE, false);
-        let by = secret(KeyType::AES, &[7; 16]).and(&open).flag(A::DECRYPT, false).label("by");
-        let by = client.create(session, &by).expect("a key");
-        client.as_so(session, || client.set(session, by, &none().flag(A::TRUSTED, true)).expect("trust"));
-        let by = client.find_one(session, &none().label("by"));
-        let key = secret(KeyType::AES, &[8; 16]).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true);
-        let key = client.create(session, &key.flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
-        let (ecb, kwp) = (plain(M::AES_ECB), plain(M::AES_KEY_WRAP_KWP));
-        client.wrap(session, &kwp, by, key).expect("a wrapped key");
-        assert_eq!(client.set(session, by, &none().flag(A::DECRYPT, true)), Err(Error::ActionProhibited));
-        assert_eq!(module.decrypt_init(session, &ecb, by), Err(Error::KeyFunctionNotPermitted));
-        let copy = client.copy(session, by, &none().flag(A::DECRYPT, true));
-        assert_eq!(copy, Err(Error::TemplateInconsistent));
-        // A copy is not trusted, so it does not wrap a key with CKA_WRAP_WITH_TRUSTED.
-        let copy = client.copy(session, by, &none()).expect("a copy");
-        assert_eq!(client.wrap(session, &kwp, copy, key), Err(Error::KeyNotWrappable));
-        // It has the value of the trusted key, so it gets no usage later.
-        let decrypts = none().flag(A::DECRYPT, true);
-        assert_eq!(client.set(session, copy, &decrypts), Err(Error::ActionProhibited));
-        assert_eq!(client.copy(session, copy, &decrypts), Err(Error::TemplateInconsistent));
     });
 }
 

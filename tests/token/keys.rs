@@ -230,7 +230,6 @@ pub const DSA_BASE: &str = "07b0f92546150b62514bb771e2a0c0ce387f03bda6c56b505209
     078ea544d2e401aeecc40bb9fbbf78fd87995a10a1c27cb7789b594ba7efb5c4326a9fe59a070e136db77175464adca417be\
     5dce2f40d10a46a3a3943f26ab7fd9c0398ff8c76ee0a56826a8a88f1dbd";
 
-/// Returns the attributes of the DSA group for a public template.
 pub fn dsa_group() -> Attributes {
     let part = |id, digits| none().bytes(id, &hex(digits));
     part(A::PRIME, DSA_PRIME).and(&part(A::SUBPRIME, DSA_SUBPRIME)).and(&part(A::BASE, DSA_BASE))

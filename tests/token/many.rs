@@ -28,7 +28,6 @@ fn limited() -> String {
     format!(", store = {{ open-tokens = {OPEN} }}")
 }
 
-/// Returns a module with `count` tokens, each with a user PIN, and the slots of the tokens.
 fn with_tokens(provider: &Provider, count: usize) -> (Client, Vec<SlotId>) {
     let client = Client::beside(&Directory::new(), provider, &limited());
     let slots: Vec<_> = (0..count).map(|_| add_token(&client)).collect();

@@ -191,7 +191,6 @@ pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, Obj
     });
 }
 
-/// The files of the conformance suite that have a proof of each of their mechanisms.
 const PROOFS: [&str; 5] = [
     include_str!("../../conformance/src/mechanisms.rs"),
     include_str!("../../conformance/src/mechanisms/ciphers.rs"),

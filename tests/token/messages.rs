@@ -52,7 +52,6 @@ fn message_operations_run_beside_others_and_end_at_logout() {
     });
 }
 
-/// A message, or its operation, is cancelled in the middle.
 #[test]
 fn cancelling_ends_a_message_or_its_operation() {
     one_user(|client, session| {

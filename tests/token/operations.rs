@@ -2,12 +2,11 @@
 
 use jeton::backend::Hash;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M, mechanism_flag as flag};
+use jeton::id::{AttributeType as A, MechanismType as M};
 use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Output, User};
 
-use crate::keys::{Kind, RSA, pair};
-use crate::support::{Client, PIN, data, each_user, none, one_backend, one_user, plain};
+use crate::keys::{Kind, pair};
+use crate::support::{Client, data, each_user, none, one_backend, one_user, plain};
 
 #[test]
 fn allowed_mechanisms_restrict_a_key() {
@@ -72,57 +71,6 @@ fn parameters_must_fit_the_mechanism() {
             let refused = client.module.sign_init(session, &mechanism, key);
             assert_eq!(refused, Err(Error::MechanismParamInvalid), "{id}");
         }
-    });
-}
-
-#[test]
-fn a_second_init_of_an_active_operation_is_refused() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let (public, private) = pair(client, session, Kind::Ed25519, &none());
-        let mechanism = plain(M::EDDSA);
-        let mut out = [0; 64];
-        assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
-        let unstarted = module.sign_final(session, Output::Buffer(&mut out));
-        assert_eq!(unstarted, Err(Error::OperationNotInitialized));
-        assert_eq!(module.verify_update(session, b""), Err(Error::OperationNotInitialized));
-
-        module.sign_init(session, &mechanism, private).expect("an operation");
-        assert_eq!(module.sign_init(session, &mechanism, private), Err(Error::OperationActive));
-        // Other operations are not affected.
-        module.verify_init(session, &mechanism, public).expect("an operation");
-        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        module.find_init(session, &none().template()).expect("a search");
-
-        module.sign_update(session, b"da").expect("a part");
-        assert_eq!(module.sign(session, b"data", Output::Buffer(&mut out)), Err(Error::OperationActive));
-        assert_eq!(module.sign(session, b"data", Output::Length), Err(Error::OperationActive));
-        module.sign_update(session, b"ta").expect("a part");
-        module.sign_final(session, Output::Buffer(&mut out)).expect("a signature");
-        module.verify_update(session, b"data").expect("a part");
-        assert_eq!(module.verify(session, b"data", &out), Err(Error::OperationActive));
-        assert_eq!(module.verify_final(session, &out), Ok(()));
-    });
-}
-
-#[test]
-fn session_cancel_ends_the_operations_of_its_flags() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let (public, private) = pair(client, session, Kind::Ed25519, &none());
-        let mechanism = plain(M::EDDSA);
-        module.sign_init(session, &mechanism, private).expect("an operation");
-        module.verify_init(session, &mechanism, public).expect("an operation");
-        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        module.find_init(session, &none().template()).expect("a search");
-        module.cancel(session, flag::SIGN | flag::FIND_OBJECTS).expect("operations");
-        assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
-        assert_eq!(module.find(session, &mut []), Err(Error::OperationNotInitialized));
-        assert_eq!(module.verify_update(session, b""), Ok(()));
-        assert_eq!(module.digest_update(session, b""), Ok(()));
-        module.cancel(session, flag::VERIFY | flag::DIGEST).expect("operations");
-        assert_eq!(module.verify_update(session, b""), Err(Error::OperationNotInitialized));
-        assert_eq!(module.digest_update(session, b""), Err(Error::OperationNotInitialized));
     });
 }
 
@@ -206,39 +154,5 @@ fn re_arming_notices_that_the_session_of_the_key_was_closed() {
         assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
         let verified = client.verify(session, &mechanism, public, b"data", &signature);
         assert_eq!(verified, Err(Error::KeyHandleInvalid));
-    });
-}
-
-#[test]
-fn always_authenticate_needs_the_pin_for_each_signature() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let key = RSA.private.clone().stored().flag(A::ALWAYS_AUTHENTICATE, true);
-        let key = client.create(session, &key).expect("a key");
-        let usual = client.create(session, &RSA.private).expect("a key");
-        let public = client.create(session, &RSA.public).expect("a key");
-        let mechanism = plain(M::SHA256_RSA_PKCS);
-        let login = |pin| module.login(session, User::ContextSpecific, pin);
-        let mut out = [0; 256];
-        assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
-        for _ in 0..2 {
-            // Without the PIN the operation ends.
-            module.sign_init(session, &mechanism, key).expect("an operation");
-            let refused = module.sign(session, b"data", Output::Buffer(&mut out));
-            assert_eq!(refused, Err(Error::UserNotLoggedIn));
-            let over = module.sign(session, b"data", Output::Buffer(&mut out));
-            assert_eq!(over, Err(Error::OperationNotInitialized));
-
-            module.sign_init(session, &mechanism, key).expect("an operation");
-            assert_eq!(login(b"a wrong one"), Err(Error::PinIncorrect));
-            assert_eq!(login(PIN), Ok(()));
-            assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
-            module.sign(session, b"data", Output::Buffer(&mut out)).expect("a signature");
-            assert_eq!(client.verify(session, &mechanism, public, b"data", &out), Ok(()));
-        }
-        module.sign_init(session, &mechanism, key).expect("an operation");
-        assert_eq!(module.sign_update(session, b"data"), Err(Error::UserNotLoggedIn));
-        module.sign_init(session, &mechanism, usual).expect("an operation");
-        assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
     });
 }

@@ -12,7 +12,6 @@ use crate::keys::{P256, key_object};
 use crate::rsa::oaep;
 use crate::support::{Attributes, Client, none, one_backend, plain};
 
-/// Runs a test under *strict*.
 fn strict(test: impl Fn(&Client, SessionHandle)) {
     one_backend(|provider| {
         let client = Client::with(provider, ", policy = { name = 'strict' }");

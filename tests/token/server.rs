@@ -102,7 +102,6 @@ impl Server {
         Some(Self { directory, port, _script: child })
     }
 
-    /// Returns the directory of a server that a process starts under this name.
     pub fn directory_of(process: u32, name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("{PREFIX}{process}-{name}"))
     }

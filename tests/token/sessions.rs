@@ -1,49 +1,11 @@
 //! Sessions: their states, their rights, and the objects that end with them.
 
 use jeton::error::Error;
-use jeton::id::{MechanismType as M, SessionHandle, session_state as state};
-use jeton::module::{Access, User};
+use jeton::id::{MechanismType as M, session_state as state};
+use jeton::module::Access;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, PIN, SO_PIN, data, none, one_backend, one_user, plain};
-
-#[test]
-fn the_session_state_follows_login_and_session_flags() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        let states = || {
-            let of = |session| client.module.session(session).expect("a session").state;
-            (of(session), of(read_only))
-        };
-        assert_eq!(states(), (state::RW_PUBLIC_SESSION, state::RO_PUBLIC_SESSION));
-        client.login(session);
-        assert_eq!(states(), (state::RW_USER_FUNCTIONS, state::RO_USER_FUNCTIONS));
-        client.module.logout(read_only).expect("the user");
-        assert_eq!(states(), (state::RW_PUBLIC_SESSION, state::RO_PUBLIC_SESSION));
-        client.module.close_session(read_only).expect("a session");
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        let info = client.module.session(session).expect("a session");
-        assert_eq!((info.state, info.access), (state::RW_SO_FUNCTIONS, Access::ReadWrite));
-    });
-}
-
-#[test]
-fn read_only_sessions_and_the_so_exclude_each_other() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        let session = client.open();
-        let login = || client.module.login(session, User::SecurityOfficer, SO_PIN);
-        assert_eq!(login(), Err(Error::SessionReadOnlyExists));
-        client.module.close_session(read_only).expect("a session");
-        assert_eq!(login(), Ok(()));
-        let refused = client.module.open_session(client.slot, Access::ReadOnly);
-        assert_eq!(refused, Err(Error::SessionReadWriteSoExists));
-        client.open();
-    });
-}
+use crate::support::{Client, none, one_backend, one_user, plain};
 
 #[test]
 fn the_token_counts_its_sessions() {
@@ -74,44 +36,6 @@ fn the_login_ends_with_the_last_session() {
         client.module.close_session(second).expect("a session");
         let third = client.open();
         assert_eq!(state(third), state::RW_PUBLIC_SESSION);
-    });
-}
-
-#[test]
-fn session_objects_are_destroyed_with_their_session() {
-    one_user(|client, first| {
-        let second = client.open();
-        client.create(first, &data("session object of the first")).expect("data");
-        client.create(first, &data("token object").stored()).expect("data");
-        let own = client.create(second, &data("session object of the second")).expect("data");
-        assert_eq!(client.find(second, &none()).len(), 3);
-        client.module.close_session(first).expect("a session");
-        let stored = client.find_one(second, &data("token object"));
-        assert_eq!(client.find(second, &none()).len(), 2);
-        assert!(client.find(second, &none()).contains(&own));
-
-        client.module.close_session(second).expect("a session");
-        let third = client.open();
-        assert_eq!(client.find(third, &none()), [stored]);
-    });
-}
-
-#[test]
-fn a_closed_session_handle_stays_invalid() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let stale = client.open();
-        client.module.close_session(stale).expect("a session");
-        let fresh = client.open();
-        assert_ne!(stale, fresh);
-        for handle in [stale, SessionHandle(0), SessionHandle(u64::MAX), SessionHandle(fresh.0 + 1)] {
-            assert_eq!(client.module.close_session(handle), Err(Error::SessionHandleInvalid));
-            assert_eq!(client.module.session(handle).err(), Some(Error::SessionHandleInvalid));
-            assert_eq!(client.module.random(handle, &mut [0]), Err(Error::SessionHandleInvalid));
-            let login = client.module.login(handle, User::User, PIN);
-            assert_eq!(login, Err(Error::SessionHandleInvalid));
-        }
-        assert!(client.module.session(fresh).is_ok());
     });
 }
 

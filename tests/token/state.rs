@@ -4,7 +4,7 @@
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::module::{Access, Output, User};
-use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
+use jeton::session::state::{MAX_COLLECTED, MAX_STATES};
 
 use crate::ciphers::Way;
 use crate::keys::{Kind, RSA, pair};
@@ -187,26 +187,6 @@ fn rsa_and_dual_operation_states_are_restored() {
         assert_eq!(client.verify(session, &code, generic, &message, &made), Ok(()));
         let back = Way::Decrypt.whole(&client, session, &iv, aes, &room[..len + more + end]);
         assert_eq!(back.expect("a plaintext"), message);
-    });
-}
-
-#[test]
-fn the_state_length_is_returned_and_short_buffers_are_refused() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.open());
-        assert_eq!(module.operation_state(session, Output::Length), Err(Error::OperationNotInitialized));
-        module.find_init(session, &none().template()).expect("a search");
-        assert_eq!(module.operation_state(session, Output::Length), Err(Error::OperationNotInitialized));
-        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        assert_eq!(module.operation_state(session, Output::Length), Ok(STATE_LEN));
-        let short = module.operation_state(session, Output::Buffer(&mut [0; STATE_LEN - 1]));
-        assert_eq!(short, Err(Error::BufferTooSmall { needed: STATE_LEN }));
-        assert_eq!(module.operation_state(session, Output::Buffer(&mut [0; STATE_LEN + 1])), Ok(STATE_LEN));
-        // Restoring a state ends a search too.
-        let state = save(&client, session).expect("a state");
-        assert_eq!(module.set_operation_state(session, &state, NO_KEY, NO_KEY), Ok(()));
-        assert_eq!(module.find_final(session), Err(Error::OperationNotInitialized));
     });
 }
 

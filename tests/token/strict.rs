@@ -38,7 +38,6 @@ fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
     });
 }
 
-/// Expects the error `refused` under *strict*, and success under *compatible*.
 fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: Error) {
     match strict {
         true => assert_eq!(outcome.err(), Some(refused)),

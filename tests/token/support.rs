@@ -258,7 +258,6 @@ impl Client {
         out
     }
 
-    /// Creates a key with a template in the attribute `id`.
     pub fn create_with(
         &self,
         session: SessionHandle,
@@ -375,7 +374,6 @@ pub fn with_iv(id: MechanismType, iv: &[u8]) -> Mechanism {
     Mechanism { info, params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")) }
 }
 
-/// Returns the parameter of an authenticated cipher.
 pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Params {
     Params::Cipher(CipherScheme::Aead { cipher, nonce: nonce.into(), aad: aad.into(), tag_len, data_len })
 }
@@ -432,7 +430,6 @@ impl Attributes {
         self.0.iter().map(|(id, _)| *id)
     }
 
-    /// Returns the template with another one in the attribute `id`.
     pub fn within<'a>(&'a self, id: A, inner: &'a Self) -> Template<'a> {
         let mut template = self.template();
         template.0.push(Given { id, value: Raw::Template(inner.template()) });

@@ -337,7 +337,6 @@ fn a_counter_refuses_a_copy_with_an_older_pin() {
     });
 }
 
-/// Returns a configuration with a counter in that directory.
 fn with_counter(counters: &Directory) -> String {
     format!(", store = {{ counter-dir = '{}' }}", counters.path().display())
 }
@@ -555,7 +554,6 @@ fn named(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Replaces the files of a token by `files`.
 fn restore(path: &Path, files: &Files) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(named(path, suffix));

@@ -39,7 +39,6 @@ pub fn slots(module: &Module) -> Result<Vec<Slot>, Failure> {
     module.slots(false)?.into_iter().map(describe).collect()
 }
 
-/// Returns the slot that `choice` selects.
 pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     let fits = |slot: &Slot| {
         slot.token.as_ref().is_some_and(|token| match choice {
@@ -72,7 +71,6 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     }
 }
 
-/// Returns whether a token has all the attributes that the URI has.
 fn uri_fits(uri: &Uri, slot: SlotId, token: &TokenInfo) -> bool {
     let pairs = [
         (&uri.token, &token.label),

@@ -118,7 +118,6 @@ pub fn restore(copy: Copy, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> 
     copy.restore(how).map_err(problem("restore the token"))
 }
 
-/// Moves a token between the token directory and the database.
 pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) -> Result<Moved, Error> {
     jeton::admin::transfer::move_token(serial, label, to).map_err(problem("move the token"))
 }

@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 
 use common::{Tool, has};
 
-/// The options that choose the issuing CA.
 const CA: &str = "--token online --label issuing";
 
 /// A root in a token of its own, an issuing CA, two servers and a signer of OCSP responses. The
@@ -44,7 +43,6 @@ fn two_tiers(kind: &str) -> Option<Tool> {
     Some(tool)
 }
 
-/// Returns the serial number of the certificate with this subject.
 fn serial(tool: &Tool, subject: &str) -> String {
     let rows = tool.rows("cert issued --json");
     let row = rows.iter().find(|row| row["subject"] == subject).expect("it was issued");

@@ -107,7 +107,6 @@ fn new_key(tool: &Tool, file: &str) -> String {
     said.trim().strip_prefix("Recipient: ").expect("a recipient").to_owned()
 }
 
-/// The command that restores `backup`.
 const RESTORE: &str = "backup restore backup --identity identity";
 
 fn fails(command: &mut Command) -> String {
@@ -268,7 +267,6 @@ fn a_hostile_store_inside_a_valid_backup_is_refused_and_leaves_no_file() {
     }
 }
 
-/// Returns a copy of the header in which the member `name` has this value.
 fn with(header: &Value, name: &str, value: &str) -> Value {
     let mut header = header.clone();
     header[name] = value.into();

@@ -7,7 +7,6 @@ use std::path::Path;
 use jeton_formats::{Item, Password, read};
 use jeton_tool::token_file::read_private_key;
 
-/// The keys, and the encodings of each.
 const KEYS: [(&str, &[&str]); 4] = [
     ("ml-dsa-44", &["-seed", "-expanded", "-both"]),
     ("ml-kem-512", &["-seed", "-expanded", "-both"]),

@@ -258,7 +258,6 @@ fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     assert!(text.contains(&format!("{objects} of {} objects are migrated", objects + 2)), "{text}");
 }
 
-/// Returns the DER of a DSA signature r || s.
 fn der_of(signature: &[u8]) -> Vec<u8> {
     let integer = |half: &[u8]| {
         let zeros = half.iter().take_while(|byte| **byte == 0).count();

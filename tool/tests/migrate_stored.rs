@@ -54,7 +54,6 @@ fn store() -> PathBuf {
     stored(SOFTHSM.name)
 }
 
-/// Returns the database of the one token in a store.
 fn database(store: &Path) -> PathBuf {
     let mut entries = fs::read_dir(store).expect("a directory");
     entries.next().expect("a token").expect("an entry").path().join("sqlite3.db")

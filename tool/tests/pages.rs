@@ -71,7 +71,6 @@ fn every_row_of_the_table_of_tasks_has_a_command() {
     }
 }
 
-/// Returns the contents of the `sh` blocks of a page.
 fn blocks(page: &str) -> String {
     let (mut inside, mut script) = (false, String::from("\n"));
     for line in page.lines() {

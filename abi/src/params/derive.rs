@@ -120,12 +120,10 @@ unsafe fn salt(given: &CK_HKDF_PARAMS) -> Result<HkdfSalt> {
     }
 }
 
-/// Reads `CK_KEY_DERIVATION_STRING_DATA`.
 pub(super) fn data(_: CK_KEY_DERIVATION_STRING_DATA, [data]: Parts<1>) -> Result<Params> {
     Ok(Params::Data(data))
 }
 
-/// Reads `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
 pub(super) fn cbc_data(given: CK_AES_CBC_ENCRYPT_DATA_PARAMS, [data]: Parts<1>) -> Result<Params> {
     Ok(Params::CbcData { iv: given.iv, data })
 }
@@ -181,22 +179,6 @@ mod tests {
         }
     }
 
-    fn string_of(len: CK_ULONG) -> CK_KEY_DERIVATION_STRING_DATA {
-        CK_KEY_DERIVATION_STRING_DATA { pData: SOME, ulLen: len }
-    }
-
-    #[test]
-    fn ecdh_has_a_derivation_function_and_a_public_value() {
-        for id in [CKM_ECDH1_DERIVE, CKM_ECDH1_COFACTOR_DERIVE] {
-            for (number, kdf) in KDFS {
-                let shared = if kdf.is_some() { 3 } else { 0 };
-                let params = with(id, &ecdh_of(number, shared, 65));
-                let shared = BYTES[..shared as usize].into();
-                assert!(params == Ok(Params::Ecdh { kdf, shared, peer: BYTES[..65].into() }));
-            }
-        }
-    }
-
     #[test]
     fn ecdh_refuses_unknown_functions_and_bad_lengths() {
         for wrong in [
@@ -210,22 +192,6 @@ mod tests {
     }
 
     #[test]
-    fn hkdf_takes_three_kinds_of_salt() {
-        for (kind, salt) in [
-            (CKF_HKDF_SALT_NULL, HkdfSalt::Null),
-            (CKF_HKDF_SALT_DATA, HkdfSalt::Data(BYTES[..5].into())),
-            (CKF_HKDF_SALT_KEY, HkdfSalt::Key(object(9))),
-        ] {
-            for id in [CKM_HKDF_DERIVE, CKM_HKDF_DATA] {
-                let given = hkdf_of(CK_TRUE, CK_TRUE, kind, 5);
-                let (hash, info, salt) = (Hash::Sha256, BYTES[..3].into(), salt.clone());
-                let expected = Params::Hkdf { extract: true, expand: true, hash, salt, info };
-                assert!(with(id, &given) == Ok(expected));
-            }
-        }
-    }
-
-    #[test]
     fn hkdf_reads_only_the_fields_of_its_steps() {
         let hash = Hash::Sha256;
         let given = CK_HKDF_PARAMS { pSalt: null_mut(), ..hkdf_of(CK_FALSE, CK_TRUE, 0, HUGE) };
@@ -236,38 +202,6 @@ mod tests {
         let info = [].into();
         let expected = Params::Hkdf { extract: true, expand: false, hash, salt: HkdfSalt::Null, info };
         assert!(with(CKM_HKDF_DERIVE, &given) == Ok(expected));
-    }
-
-    #[test]
-    fn hkdf_has_at_least_one_step() {
-        let neither = hkdf_of(CK_FALSE, CK_FALSE, CKF_HKDF_SALT_NULL, 0);
-        assert_eq!(with(CKM_HKDF_DERIVE, &neither).err(), INVALID);
-    }
-
-    #[test]
-    fn the_data_of_a_derivation_is_copied() {
-        for id in [CKM_CONCATENATE_BASE_AND_DATA, CKM_XOR_BASE_AND_DATA, CKM_AES_ECB_ENCRYPT_DATA] {
-            assert!(with(id, &string_of(16)) == Ok(Params::Data([7; 16].into())));
-        }
-    }
-
-    #[test]
-    fn the_data_of_a_cbc_derivation_has_an_initialisation_vector() {
-        let of = |pData, length| CK_AES_CBC_ENCRYPT_DATA_PARAMS { iv: [9; 16], pData, length };
-        let expected = Params::CbcData { iv: [9; 16], data: [7; 32].into() };
-        assert!(with(CKM_AES_CBC_ENCRYPT_DATA, &of(SOME, 32)) == Ok(expected));
-    }
-
-    #[test]
-    fn the_parameter_of_a_concatenation_is_the_handle_of_a_key() {
-        let handle: CK_OBJECT_HANDLE = 9;
-        assert!(with(CKM_CONCATENATE_BASE_AND_KEY, &handle) == Ok(Params::Key(object(9))));
-    }
-
-    #[test]
-    fn a_bit_position_is_inside_the_longest_key() {
-        let at = |number: CK_EXTRACT_PARAMS| with(CKM_EXTRACT_KEY_FROM_KEY, &number);
-        assert!(at(21) == Ok(Params::Bit(21)));
     }
 
     #[test]

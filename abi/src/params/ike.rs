@@ -8,7 +8,6 @@ use jeton::mechanism::Params;
 use super::{Parts, boolean, prf};
 use crate::number::object;
 
-/// Reads `CK_IKE_PRF_DERIVE_PARAMS`.
 pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Result<Params> {
     let (data_as_key, rekey) = (boolean(given.bDataAsKey)?, boolean(given.bRekey)?);
     // "If both are set, CKR_ARGUMENTS_BAD is returned."
@@ -81,47 +80,5 @@ mod tests {
         assert!(with(id, &first) == Ok(expected));
         let both = CK_IKE_PRF_DERIVE_PARAMS { bDataAsKey: CK_TRUE, ..good };
         assert_eq!(with(id, &both).err(), Some(Error::ArgumentsBad));
-    }
-
-    #[test]
-    fn ike1_prf_has_a_shared_secret_and_cookies() {
-        let good = CK_IKE1_PRF_DERIVE_PARAMS {
-            prfMechanism: CKM_AES_XCBC_MAC,
-            bHasPrevKey: CK_FALSE,
-            hKeygxy: 9,
-            hPrevKey: 8,
-            pCKYi: SOME,
-            ulCKYiLen: 8,
-            pCKYr: SOME,
-            ulCKYrLen: 8,
-            keyNumber: 2,
-        };
-        let id = CKM_IKE1_PRF_DERIVE;
-        let cookies = [7; 16].into();
-        let (prf, shared) = (MacFunction::AesXcbc(16), object(9));
-        assert!(with(id, &good) == Ok(Params::Ike1Prf { prf, shared, previous: None, cookies, number: 2 }));
-    }
-
-    #[test]
-    fn the_parameters_of_ike1_extended_and_ike2_prf_plus_are_read() {
-        let first = CK_IKE1_EXTENDED_DERIVE_PARAMS {
-            prfMechanism: CKM_SHA256_HMAC,
-            bHasKeygxy: CK_TRUE,
-            hKeygxy: 9,
-            pExtraData: SOME,
-            ulExtraDataLen: 4,
-        };
-        let (key, bytes): (_, Box<[u8]>) = (Some(object(9)), [7; 4].into());
-        let expected = Params::Ike1Extended { prf: SHA256, shared: key, extra: bytes.clone() };
-        assert!(with(CKM_IKE1_EXTENDED_DERIVE, &first) == Ok(expected));
-        let second = CK_IKE2_PRF_PLUS_DERIVE_PARAMS {
-            prfMechanism: CKM_SHA256_HMAC,
-            bHasSeedKey: CK_TRUE,
-            hSeedKey: 9,
-            pSeedData: SOME,
-            ulSeedDataLen: 4,
-        };
-        let expected = Params::Ike2PrfPlus { prf: SHA256, seed_key: key, seed: bytes };
-        assert!(with(CKM_IKE2_PRF_PLUS_DERIVE, &second) == Ok(expected));
     }
 }

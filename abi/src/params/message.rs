@@ -31,7 +31,6 @@ pub(super) const GENERATORS: [(CK_ULONG, Generator); 5] = [
 pub(crate) enum Tag {
     /// Does not use it, because the message begins.
     Later,
-    /// Reads it to decrypt.
     Read,
     /// Writes it after the encryption.
     Write,
@@ -53,7 +52,6 @@ pub(crate) struct Message {
     pub(super) tag: *mut CK_BYTE,
 }
 
-/// The fields of the three structs.
 struct Fields {
     scheme: AeadScheme,
     nonce: *mut CK_BYTE,

@@ -264,12 +264,10 @@ fn boolean(given: CK_BBOOL) -> Result<bool> {
     }
 }
 
-/// Returns the hash that a digest mechanism names.
 fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
     mechanism::hash_named(MechanismType(wide(given))).ok_or(Error::MechanismParamInvalid)
 }
 
-/// Returns the pseudo-random function that a MAC mechanism names.
 fn prf(given: CK_MECHANISM_TYPE) -> Result<MacFunction> {
     let prf = mechanism::mac_named(MechanismType(wide(given)));
     let prf = prf

@@ -89,10 +89,6 @@ mod tests {
     use super::super::testing::{BYTES, INVALID, length, with};
     use super::*;
 
-    fn pss_of(hash: CK_MECHANISM_TYPE, mgf: CK_RSA_PKCS_MGF_TYPE, salt: CK_ULONG) -> CK_RSA_PKCS_PSS_PARAMS {
-        CK_RSA_PKCS_PSS_PARAMS { hashAlg: hash, mgf, sLen: salt }
-    }
-
     fn oaep_of(source: CK_RSA_PKCS_OAEP_SOURCE_TYPE, len: CK_ULONG) -> CK_RSA_PKCS_OAEP_PARAMS {
         CK_RSA_PKCS_OAEP_PARAMS {
             hashAlg: CKM_SHA256,
@@ -105,13 +101,6 @@ mod tests {
 
     fn wrap_of(ulAESKeyBits: CK_ULONG, oaep: &CK_RSA_PKCS_OAEP_PARAMS) -> CK_RSA_AES_KEY_WRAP_PARAMS {
         CK_RSA_AES_KEY_WRAP_PARAMS { ulAESKeyBits, pOAEPParams: from_ref(oaep).cast_mut() }
-    }
-
-    #[test]
-    fn pss_has_a_hash_a_mask_function_and_a_salt() {
-        let of = |hash, mgf, salt| with(CKM_RSA_PKCS_PSS, &pss_of(hash, mgf, salt));
-        let params = of(CKM_SHA256, CKG_MGF1_SHA384, 32);
-        assert!(params == Ok(Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha384, salt_len: 32 }));
     }
 
     #[test]

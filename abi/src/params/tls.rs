@@ -78,7 +78,6 @@ fn key_material(prf: TlsPrf, bits: [CK_ULONG; 3], export: CK_BBOOL, randoms: Par
     Ok(Params::TlsKeys { prf, randoms, mac_len: mac_len?, key_len: key_len?, iv_len: iv_len? })
 }
 
-/// Reads `CK_TLS_KDF_PARAMS`.
 pub(super) fn kdf(given: CK_TLS_KDF_PARAMS, parts: Parts<4>) -> Result<Params> {
     let [label, client, server, context] = parts;
     // RFC 5705, 4: the context follows its length in two bytes, also if it is empty.
@@ -156,32 +155,6 @@ mod tests {
     }
 
     #[test]
-    fn the_parameters_of_master_secrets_are_read() {
-        let pVersion = null_mut();
-        for id in [CKM_TLS_MASTER_KEY_DERIVE, CKM_TLS_MASTER_KEY_DERIVE_DH] {
-            let good = CK_SSL3_MASTER_KEY_DERIVE_PARAMS { RandomInfo: RANDOMS, pVersion };
-            assert!(with(id, &good) == Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms: expected() }));
-        }
-        for id in [CKM_TLS12_MASTER_KEY_DERIVE, CKM_TLS12_MASTER_KEY_DERIVE_DH] {
-            let prfHashMechanism = CKM_SHA256;
-            let good = CK_TLS12_MASTER_KEY_DERIVE_PARAMS { RandomInfo: RANDOMS, pVersion, prfHashMechanism };
-            assert!(with(id, &good) == Ok(Params::TlsMaster { prf: SHA256, randoms: expected() }));
-        }
-        for id in [CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE, CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE_DH] {
-            let good = CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS {
-                prfHashMechanism: CKM_SHA256,
-                pSessionHash: SOME,
-                ulSessionHashLen: 32,
-                pVersion,
-            };
-            let session_hash = [7; 32].into();
-            assert!(with(id, &good) == Ok(Params::TlsExtendedMaster { prf: SHA256, session_hash }));
-            let empty = CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS { ulSessionHashLen: 0, ..good };
-            assert_eq!(with(id, &empty).err(), INVALID);
-        }
-    }
-
-    #[test]
     fn the_parameters_of_connection_keys_are_read() {
         let good = CK_TLS12_KEY_MAT_PARAMS {
             ulMacSizeInBits: 256,
@@ -212,25 +185,6 @@ mod tests {
         }
         let export = CK_TLS12_KEY_MAT_PARAMS { bIsExport: CK_TRUE, ..good };
         assert_eq!(with(whole, &export).err(), INVALID);
-    }
-
-    #[test]
-    fn the_parameters_of_the_tls_kdf_are_read() {
-        let good = CK_TLS_KDF_PARAMS {
-            prfMechanism: CKM_SHA256,
-            pLabel: SOME,
-            ulLabelLength: 5,
-            RandomInfo: RANDOMS,
-            pContextData: null_mut(),
-            ulContextDataLength: 0,
-        };
-        let read =
-            |prf, context| Ok(Params::TlsKdf { prf, label: [7; 5].into(), randoms: expected(), context });
-        for id in [CKM_TLS_KDF, CKM_TLS12_KDF] {
-            assert!(with(id, &good) == read(SHA256, None));
-            let empty = CK_TLS_KDF_PARAMS { pContextData: SOME, prfMechanism: CKM_TLS_PRF, ..good };
-            assert!(with(id, &empty) == read(TlsPrf::Md5Sha1, Some([].into())));
-        }
     }
 
     #[test]

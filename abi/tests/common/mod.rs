@@ -32,7 +32,6 @@ macro_rules! ok {
     };
 }
 
-/// Returns the interface of this version.
 pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
     let mut version = CK_VERSION { major, minor };
     let mut found = null_mut();
@@ -57,7 +56,6 @@ pub fn entries(interface: &CK_INTERFACE, count: usize) -> &'static [usize] {
     unsafe { std::slice::from_raw_parts(list.add(1), count) }
 }
 
-/// An attribute of a template.
 pub fn attribute<T: ?Sized>(type_: CK_ATTRIBUTE_TYPE, value: &T) -> CK_ATTRIBUTE {
     CK_ATTRIBUTE { type_, pValue: mutable(value).cast(), ulValueLen: size_of_val(value) as CK_ULONG }
 }
@@ -73,7 +71,6 @@ pub fn mechanism(mechanism: CK_MECHANISM_TYPE) -> CK_MECHANISM {
     CK_MECHANISM { mechanism, pParameter: null_mut(), ulParameterLen: 0 }
 }
 
-/// A mechanism with a parameter, which lives as long as the mechanism is used.
 pub fn mechanism_with<T: ?Sized>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> CK_MECHANISM {
     let ulParameterLen = size_of_val(parameter) as CK_ULONG;
     CK_MECHANISM { mechanism, pParameter: mutable(parameter).cast(), ulParameterLen }
@@ -99,121 +96,6 @@ pub fn nothing<T>() -> *mut T {
     null_mut()
 }
 
-/// Calls each function with zeros and `NULL` for all its parameters.
-macro_rules! answers {
-    ($list:expr => $($name:ident($($argument:expr),*))*) => {
-        // SAFETY: zeros and `NULL` are arguments that PKCS#11 requires the module to refuse.
-        vec![$((stringify!($name), unsafe { $list.$name.expect("an entry")($($argument),*) })),*]
-    };
-}
-
-/// Returns the return code of each function for zeros and `NULL`. Excludes the functions of
-/// interfaces and lists, C_Initialize and C_Finalize.
-pub fn answers_to_nothing() -> Vec<(&'static str, CK_RV)> {
-    let list = functions();
-    answers! { list =>
-        C_GetInfo(nothing())
-        C_GetSlotList(0, nothing(), nothing())
-        C_GetSlotInfo(0, nothing())
-        C_GetTokenInfo(0, nothing())
-        C_GetMechanismList(0, nothing(), nothing())
-        C_GetMechanismInfo(0, 0, nothing())
-        C_InitToken(0, nothing(), 0, nothing())
-        C_InitPIN(0, nothing(), 0)
-        C_SetPIN(0, nothing(), 0, nothing(), 0)
-        C_OpenSession(0, 0, nothing(), None, nothing())
-        C_CloseSession(0)
-        C_CloseAllSessions(0)
-        C_GetSessionInfo(0, nothing())
-        C_GetOperationState(0, nothing(), nothing())
-        C_SetOperationState(0, nothing(), 0, 0, 0)
-        C_Login(0, 0, nothing(), 0)
-        C_Logout(0)
-        C_CreateObject(0, nothing(), 0, nothing())
-        C_CopyObject(0, 0, nothing(), 0, nothing())
-        C_DestroyObject(0, 0)
-        C_GetObjectSize(0, 0, nothing())
-        C_GetAttributeValue(0, 0, nothing(), 0)
-        C_SetAttributeValue(0, 0, nothing(), 0)
-        C_FindObjectsInit(0, nothing(), 0)
-        C_FindObjects(0, nothing(), 0, nothing())
-        C_FindObjectsFinal(0)
-        C_EncryptInit(0, nothing(), 0)
-        C_Encrypt(0, nothing(), 0, nothing(), nothing())
-        C_EncryptUpdate(0, nothing(), 0, nothing(), nothing())
-        C_EncryptFinal(0, nothing(), nothing())
-        C_DecryptInit(0, nothing(), 0)
-        C_Decrypt(0, nothing(), 0, nothing(), nothing())
-        C_DecryptUpdate(0, nothing(), 0, nothing(), nothing())
-        C_DecryptFinal(0, nothing(), nothing())
-        C_DigestInit(0, nothing())
-        C_Digest(0, nothing(), 0, nothing(), nothing())
-        C_DigestUpdate(0, nothing(), 0)
-        C_DigestKey(0, 0)
-        C_DigestFinal(0, nothing(), nothing())
-        C_SignInit(0, nothing(), 0)
-        C_Sign(0, nothing(), 0, nothing(), nothing())
-        C_SignUpdate(0, nothing(), 0)
-        C_SignFinal(0, nothing(), nothing())
-        C_SignRecoverInit(0, nothing(), 0)
-        C_SignRecover(0, nothing(), 0, nothing(), nothing())
-        C_VerifyInit(0, nothing(), 0)
-        C_Verify(0, nothing(), 0, nothing(), 0)
-        C_VerifyUpdate(0, nothing(), 0)
-        C_VerifyFinal(0, nothing(), 0)
-        C_VerifyRecoverInit(0, nothing(), 0)
-        C_VerifyRecover(0, nothing(), 0, nothing(), nothing())
-        C_DigestEncryptUpdate(0, nothing(), 0, nothing(), nothing())
-        C_DecryptDigestUpdate(0, nothing(), 0, nothing(), nothing())
-        C_SignEncryptUpdate(0, nothing(), 0, nothing(), nothing())
-        C_DecryptVerifyUpdate(0, nothing(), 0, nothing(), nothing())
-        C_GenerateKey(0, nothing(), nothing(), 0, nothing())
-        C_GenerateKeyPair(0, nothing(), nothing(), 0, nothing(), 0, nothing(), nothing())
-        C_WrapKey(0, nothing(), 0, 0, nothing(), nothing())
-        C_UnwrapKey(0, nothing(), 0, nothing(), 0, nothing(), 0, nothing())
-        C_DeriveKey(0, nothing(), 0, nothing(), 0, nothing())
-        C_SeedRandom(0, nothing(), 0)
-        C_GenerateRandom(0, nothing(), 0)
-        C_GetFunctionStatus(0)
-        C_CancelFunction(0)
-        C_WaitForSlotEvent(0, nothing(), nothing())
-        C_LoginUser(0, 0, nothing(), 0, nothing(), 0)
-        C_SessionCancel(0, 0)
-        C_MessageEncryptInit(0, nothing(), 0)
-        C_EncryptMessage(0, nothing(), 0, nothing(), 0, nothing(), 0, nothing(), nothing())
-        C_EncryptMessageBegin(0, nothing(), 0, nothing(), 0)
-        C_EncryptMessageNext(0, nothing(), 0, nothing(), 0, nothing(), nothing(), 0)
-        C_MessageEncryptFinal(0)
-        C_MessageDecryptInit(0, nothing(), 0)
-        C_DecryptMessage(0, nothing(), 0, nothing(), 0, nothing(), 0, nothing(), nothing())
-        C_DecryptMessageBegin(0, nothing(), 0, nothing(), 0)
-        C_DecryptMessageNext(0, nothing(), 0, nothing(), 0, nothing(), nothing(), 0)
-        C_MessageDecryptFinal(0)
-        C_MessageSignInit(0, nothing(), 0)
-        C_SignMessage(0, nothing(), 0, nothing(), 0, nothing(), nothing())
-        C_SignMessageBegin(0, nothing(), 0)
-        C_SignMessageNext(0, nothing(), 0, nothing(), 0, nothing(), nothing())
-        C_MessageSignFinal(0)
-        C_MessageVerifyInit(0, nothing(), 0)
-        C_VerifyMessage(0, nothing(), 0, nothing(), 0, nothing(), 0)
-        C_VerifyMessageBegin(0, nothing(), 0)
-        C_VerifyMessageNext(0, nothing(), 0, nothing(), 0, nothing(), 0)
-        C_MessageVerifyFinal(0)
-        C_EncapsulateKey(0, nothing(), 0, nothing(), 0, nothing(), nothing(), nothing())
-        C_DecapsulateKey(0, nothing(), 0, nothing(), 0, nothing(), 0, nothing())
-        C_VerifySignatureInit(0, nothing(), 0, nothing(), 0)
-        C_VerifySignature(0, nothing(), 0)
-        C_VerifySignatureUpdate(0, nothing(), 0)
-        C_VerifySignatureFinal(0)
-        C_GetSessionValidationFlags(0, 0, nothing())
-        C_AsyncComplete(0, nothing(), nothing())
-        C_AsyncGetID(0, nothing(), nothing())
-        C_AsyncJoin(0, nothing(), 0, nothing(), 0)
-        C_WrapKeyAuthenticated(0, nothing(), 0, 0, nothing(), 0, nothing(), nothing())
-        C_UnwrapKeyAuthenticated(0, nothing(), 0, nothing(), 0, nothing(), 0, nothing(), 0, nothing())
-    }
-}
-
 /// Makes the module find its tokens in this directory, or in a database if `JETON_TEST_STORE` is
 /// `postgresql`. `configuration` is TOML without the section `store`.
 ///
@@ -229,7 +111,6 @@ pub unsafe fn use_tokens(directory: &Path, configuration: &str) {
     }
 }
 
-/// Returns whether the tokens are in a database.
 pub fn has_database() -> bool {
     std::env::var("JETON_TEST_STORE").is_ok_and(|store| store == "postgresql")
 }

@@ -5,88 +5,10 @@
 
 use cryptoki_sys::*;
 
-use super::common::{mechanism, mechanism_with, mutable, nothing, room, two_calls};
+use super::common::{mechanism, mechanism_with, mutable, nothing};
 use super::{
-    Object, P256, Session, aes_key, aes_template, attribute, created, generated_pair, len, pointer,
-    same_value, session,
+    Object, Session, aes_template, attribute, created, generated_pair, pointer, same_value, session,
 };
-
-#[test]
-fn a_wrapped_key_is_unwrapped() {
-    let session = session();
-    let (wrapping, key) = (aes_key(session), aes_key(session));
-    let with: *mut CK_MECHANISM = &mut mechanism(CKM_AES_KEY_WRAP);
-    let mut wrapped = two_calls(|out, room| rv!(C_WrapKey(session, with, wrapping, key, out, room)));
-    assert_eq!(wrapped.len(), 40);
-    let mut room = 39;
-    let rv = rv!(C_WrapKey(session, with, wrapping, key, wrapped.as_mut_ptr(), &raw mut room));
-    assert_eq!((rv, room), (CKR_BUFFER_TOO_SMALL, 40));
-
-    let mut template = aes_template();
-    let template = template.as_mut_ptr();
-    let mut again = 0;
-    ok!(C_UnwrapKey(session, with, wrapping, pointer(&wrapped), 40, template, 4, &raw mut again));
-    assert!(same_value(session, key, again));
-    assert!(!same_value(session, key, wrapping));
-
-    wrapped[7] ^= 1;
-    let mut none = 77;
-    let rv = rv!(C_UnwrapKey(session, with, wrapping, pointer(&wrapped), 40, template, 4, &raw mut none));
-    assert_eq!((rv, none), (CKR_WRAPPED_KEY_INVALID, 77));
-    let rv = rv!(C_UnwrapKey(session, with, wrapping, pointer(&wrapped), 40, template, 4, nothing()));
-    assert_eq!(rv, CKR_ARGUMENTS_BAD);
-    let rv = rv!(C_UnwrapKey(session, nothing(), wrapping, nothing(), 0, nothing(), 0, &raw mut none));
-    assert_eq!((rv, none), (CKR_ARGUMENTS_BAD, 77));
-}
-
-/// Generates a pair for key agreement, and reads its public point.
-fn ecdh_pair(session: Session) -> (Object, Vec<u8>) {
-    let public = [attribute(CKA_EC_PARAMS, P256)];
-    let private = [attribute(CKA_DERIVE, &CK_TRUE)];
-    let (public, private) = generated_pair(session, CKM_EC_KEY_PAIR_GEN, &public, &private);
-    let mut point = [0_u8; 67];
-    ok!(C_GetAttributeValue(session, public, &mut room(CKA_EC_POINT, &mut point), 1));
-    (private, point.to_vec())
-}
-
-#[test]
-fn both_ends_of_ecdh_derive_the_same_key() {
-    let session = session();
-    let ((one, one_point), (other, other_point)) = (ecdh_pair(session), ecdh_pair(session));
-    let value_len: CK_ULONG = 32;
-    let template = [&aes_template()[..], &[attribute(CKA_VALUE_LEN, &value_len)]].concat();
-    let template = template.as_ptr().cast_mut();
-    let derive = |kdf, shared: &[u8], base, peer: &[u8]| {
-        let params = CK_ECDH1_DERIVE_PARAMS {
-            kdf,
-            ulSharedDataLen: len(shared),
-            pSharedData: pointer(shared),
-            ulPublicDataLen: len(peer),
-            pPublicData: pointer(peer),
-        };
-        let mut key = 0;
-        let mut with = mechanism_with(CKM_ECDH1_DERIVE, &params);
-        ok!(C_DeriveKey(session, &raw mut with, base, template, 5, &raw mut key));
-        key
-    };
-    // The point is accepted raw or in DER. The first two bytes of the DER are the header.
-    let raw = derive(CKD_NULL, &[], one, &other_point[2..]);
-    assert!(same_value(session, raw, derive(CKD_NULL, &[], other, &one_point)));
-    let hashed = derive(CKD_SHA256_KDF, b"shared", one, &other_point);
-    assert!(same_value(session, hashed, derive(CKD_SHA256_KDF, b"shared", other, &one_point)));
-    assert!(!same_value(session, raw, hashed));
-
-    let params = CK_ECDH1_DERIVE_PARAMS {
-        kdf: CKD_NULL,
-        ulSharedDataLen: 0,
-        pSharedData: nothing(),
-        ulPublicDataLen: 0,
-        pPublicData: nothing(),
-    };
-    let (mut with, mut none) = (mechanism_with(CKM_ECDH1_DERIVE, &params), 77);
-    let rv = rv!(C_DeriveKey(session, &raw mut with, one, template, 5, &raw mut none));
-    assert_eq!((rv, none), (CKR_MECHANISM_PARAM_INVALID, 77));
-}
 
 /// Returns the number of objects with this label.
 fn labelled(session: Session, label: &[u8]) -> CK_ULONG {

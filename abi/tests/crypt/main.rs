@@ -16,8 +16,6 @@ use common::{attribute, mechanism, mechanism_with, mutable, nothing, two_calls};
 use cryptoki_sys::*;
 
 const PIN: &[u8] = b"pin of a test";
-/// DER of the object identifier of P-256.
-const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 /// Longer than one block. Its length is not a multiple of the block length.
 const MESSAGE: &[u8] = b"a message that is longer than two blocks of the cipher";
 const IV: [u8; 16] = [7; 16];
@@ -148,11 +146,6 @@ fn encrypted(session: Session, with: &mut CK_MECHANISM, key: Object, data: &[u8]
     two_calls(|out, room| rv!(C_Encrypt(session, pointer(data), len(data), out, room)))
 }
 
-fn decrypted(session: Session, with: &mut CK_MECHANISM, key: Object, data: &[u8]) -> Vec<u8> {
-    ok!(C_DecryptInit(session, with, key));
-    two_calls(|out, room| rv!(C_Decrypt(session, pointer(data), len(data), out, room)))
-}
-
 /// Returns whether two keys give the same ciphertext, and so have the same value.
 fn same_value(session: Session, one: Object, other: Object) -> bool {
     let with = &mut mechanism(CKM_AES_ECB);
@@ -176,59 +169,6 @@ fn gcm() -> CK_GCM_PARAMS {
         ulAADLen: 9,
         ulTagBits: 128,
     }
-}
-
-#[test]
-fn aes_cbc_matches_sp_800_38a() {
-    // SP 800-38A, F.2.1.
-    let value = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
-    let block = 0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a_u128.to_be_bytes();
-    let iv = 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f_u128.to_be_bytes();
-    let session = session();
-    let key = created(session, &[&aes_template()[..], &[attribute(CKA_VALUE, &value)]].concat());
-    let result = encrypted(session, &mut mechanism_with(CKM_AES_CBC, &iv), key, &block);
-    assert_eq!(result, 0x7649_abac_8119_b246_cee9_8e9b_12e9_197d_u128.to_be_bytes());
-}
-
-#[test]
-fn encryption_is_reversed_by_decryption() {
-    let session = session();
-    let key = aes_key(session);
-    with_each(|with| {
-        let result = encrypted(session, with, key, MESSAGE);
-        assert_ne!(result[..MESSAGE.len()], *MESSAGE);
-        assert_eq!(decrypted(session, with, key, &result), MESSAGE);
-    });
-}
-
-#[test]
-fn several_parts_give_the_output_of_one_part() {
-    let session = session();
-    let key = aes_key(session);
-    with_each(|with| {
-        let whole = encrypted(session, with, key, MESSAGE);
-        for size in [1, 15, 16, 17, 48] {
-            ok!(C_EncryptInit(session, with, key));
-            let mut result = Vec::new();
-            for part in MESSAGE.chunks(size) {
-                result.extend(two_calls(|out, room| {
-                    rv!(C_EncryptUpdate(session, pointer(part), len(part), out, room))
-                }));
-            }
-            result.extend(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))));
-            assert_eq!(result, whole, "parts of {size}");
-
-            ok!(C_DecryptInit(session, with, key));
-            let mut message = Vec::new();
-            for part in whole.chunks(size) {
-                message.extend(two_calls(|out, room| {
-                    rv!(C_DecryptUpdate(session, pointer(part), len(part), out, room))
-                }));
-            }
-            message.extend(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))));
-            assert_eq!(message, MESSAGE, "parts of {size}");
-        }
-    });
 }
 
 #[test]
@@ -275,104 +215,6 @@ fn a_part_may_be_encrypted_in_place() {
 }
 
 #[test]
-fn a_short_buffer_keeps_the_operation_active() {
-    let session = session();
-    let key = aes_key(session);
-    with_each(|with| {
-        let whole = encrypted(session, with, key, MESSAGE);
-        let mut memory = vec![0; whole.len()];
-        let place = memory.as_mut_ptr();
-        ok!(C_EncryptInit(session, with, key));
-        for short in [0, 1, len(&whole) - 1] {
-            let mut room = short;
-            let rv = rv!(C_Encrypt(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
-            assert_eq!((rv, room), (CKR_BUFFER_TOO_SMALL, len(&whole)), "room for {short}");
-        }
-        let mut room = len(&whole);
-        ok!(C_Encrypt(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
-        assert_eq!(memory, whole);
-        let rv = rv!(C_Encrypt(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
-        assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
-    });
-}
-
-#[test]
-fn a_short_buffer_for_update_loses_no_bytes() {
-    let session = session();
-    let key = aes_key(session);
-    with_each(|with| {
-        if with.mechanism == CKM_AES_GCM {
-            // A backend may keep the parts of an authenticated message until the end. Then
-            // `C_EncryptUpdate` returns no bytes, and any buffer is long enough.
-            return;
-        }
-        let whole = encrypted(session, with, key, MESSAGE);
-        let mut memory = vec![0; whole.len()];
-        let (mut place, mut done) = (memory.as_mut_ptr(), 0);
-        let mut room = 3;
-        ok!(C_EncryptInit(session, with, key));
-        let rv = rv!(C_EncryptUpdate(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
-        assert_eq!(rv, CKR_BUFFER_TOO_SMALL);
-        ok!(C_EncryptUpdate(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
-        done += room as usize;
-        place = place.wrapping_add(done);
-        let mut last = len(&whole) - room;
-        ok!(C_EncryptFinal(session, place, &raw mut last));
-        done += last as usize;
-        assert_eq!((done, &memory), (whole.len(), &whole));
-    });
-}
-
-#[test]
-fn a_wrong_tag_ends_the_decryption() {
-    let session = session();
-    let key = aes_key(session);
-    let params = gcm();
-    let with = &mut mechanism_with(CKM_AES_GCM, &params);
-    let mut forged = encrypted(session, with, key, MESSAGE);
-    *forged.last_mut().expect("a tag") ^= 1;
-    let mut memory = [0_u8; 128];
-    let (place, mut room) = (memory.as_mut_ptr(), 128);
-    ok!(C_DecryptInit(session, with, key));
-    let rv = rv!(C_Decrypt(session, pointer(&forged), len(&forged), place, &raw mut room));
-    assert_eq!(rv, CKR_ENCRYPTED_DATA_INVALID);
-    let rv = rv!(C_Decrypt(session, pointer(&forged), len(&forged), place, &raw mut room));
-    assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
-
-    // In several parts no plaintext is returned before the tag is checked.
-    room = 128;
-    ok!(C_DecryptInit(session, with, key));
-    ok!(C_DecryptUpdate(session, pointer(&forged), len(&forged), place, &raw mut room));
-    assert_eq!(room, 0);
-    room = 128;
-    assert_eq!(rv!(C_DecryptFinal(session, place, &raw mut room)), CKR_ENCRYPTED_DATA_INVALID);
-    assert_eq!(rv!(C_DecryptFinal(session, place, &raw mut room)), CKR_OPERATION_NOT_INITIALIZED);
-    assert_eq!(memory, [0; 128]);
-}
-
-#[test]
-fn null_mechanisms_and_invalid_arguments_end_operations() {
-    let session = session();
-    let key = aes_key(session);
-    with_each(|with| {
-        let (mut memory, mut room) = ([0_u8; 128], 128);
-        let (place, room) = (memory.as_mut_ptr(), &raw mut room);
-        ok!(C_EncryptInit(session, with, key));
-        assert_eq!(rv!(C_EncryptInit(session, with, key)), CKR_OPERATION_ACTIVE);
-        ok!(C_EncryptInit(session, nothing(), 0));
-        assert_eq!(rv!(C_Encrypt(session, place, 16, place, room)), CKR_OPERATION_NOT_INITIALIZED);
-        ok!(C_EncryptInit(session, with, key));
-        assert_eq!(rv!(C_Encrypt(session, place, 16, place, nothing())), CKR_ARGUMENTS_BAD);
-        assert_eq!(rv!(C_Encrypt(session, place, 16, place, room)), CKR_OPERATION_NOT_INITIALIZED);
-        ok!(C_DecryptInit(session, with, key));
-        assert_eq!(rv!(C_DecryptUpdate(session, nothing(), 16, place, room)), CKR_ARGUMENTS_BAD);
-        assert_eq!(rv!(C_DecryptUpdate(session, place, 16, place, room)), CKR_OPERATION_NOT_INITIALIZED);
-    });
-    let mut wrong = mechanism_with(CKM_AES_CBC_PAD, &IV[..15]);
-    assert_eq!(rv!(C_EncryptInit(session, &raw mut wrong, key)), CKR_MECHANISM_PARAM_INVALID);
-}
-
-#[test]
 fn the_parameter_of_a_mechanism_without_one_is_not_read() {
     let session = session();
     let (key, mac_key) = (aes_key(session), hmac_key(session));
@@ -393,155 +235,6 @@ fn the_parameter_of_a_mechanism_without_one_is_not_read() {
         ok!(C_VerifySignatureInit(session, &mut with(CKM_SHA256_HMAC), mac_key, code.0, code.1));
         ok!(C_VerifySignatureInit(session, nothing(), 0, nothing(), 0));
     }
-}
-
-#[test]
-fn hmac_matches_rfc_4231() {
-    let session = session();
-    let key = hmac_key(session);
-    let data = b"what do ya want for nothing?";
-    // RFC 4231, 4.3.
-    let code = [
-        0x5bdc_c146_bf60_754e_6a04_2426_0895_75c7_u128.to_be_bytes(),
-        0x5a00_3f08_9d27_3983_9dec_58b9_64ec_3843_u128.to_be_bytes(),
-    ]
-    .concat();
-    let cut: CK_MAC_GENERAL_PARAMS = 20;
-    for (mut with, size) in
-        [(mechanism(CKM_SHA256_HMAC), 32), (mechanism_with(CKM_SHA256_HMAC_GENERAL, &cut), 20)]
-    {
-        let with = &raw mut with;
-        ok!(C_SignInit(session, with, key));
-        let mut made = two_calls(|out, room| rv!(C_Sign(session, pointer(data), len(data), out, room)));
-        assert_eq!(made, code[..size]);
-        ok!(C_VerifyInit(session, with, key));
-        ok!(C_VerifyUpdate(session, pointer(data), 5));
-        ok!(C_VerifyUpdate(session, pointer(&data[5..]), len(data) - 5));
-        ok!(C_VerifyFinal(session, pointer(&made), len(&made)));
-        made[0] ^= 1;
-        ok!(C_VerifyInit(session, with, key));
-        let rv = rv!(C_Verify(session, pointer(data), len(data), pointer(&made), len(&made)));
-        assert_eq!(rv, CKR_SIGNATURE_INVALID);
-    }
-}
-
-#[test]
-fn oaep_decrypts_only_with_its_label() {
-    let session = session();
-    let bits: CK_ULONG = 2048;
-    let public = [
-        attribute(CKA_MODULUS_BITS, &bits),
-        attribute(CKA_PUBLIC_EXPONENT, &[1_u8, 0, 1]),
-        attribute(CKA_ENCRYPT, &CK_TRUE),
-    ];
-    let private = [attribute(CKA_DECRYPT, &CK_TRUE)];
-    let (public, private) = generated_pair(session, CKM_RSA_PKCS_KEY_PAIR_GEN, &public, &private);
-    let label = |bytes: &[u8]| CK_RSA_PKCS_OAEP_PARAMS {
-        hashAlg: CKM_SHA256,
-        mgf: CKG_MGF1_SHA256,
-        source: CKZ_DATA_SPECIFIED,
-        pSourceData: pointer(bytes).cast(),
-        ulSourceDataLen: len(bytes),
-    };
-    let (right, wrong) = (label(b"label"), label(b"other"));
-    let with = &mut mechanism_with(CKM_RSA_PKCS_OAEP, &right);
-    let result = encrypted(session, with, public, MESSAGE);
-    assert_eq!(result.len(), 256);
-    assert_eq!(decrypted(session, with, private, &result), MESSAGE);
-
-    let (mut memory, mut room) = ([0_u8; 256], 256);
-    let mut with = mechanism_with(CKM_RSA_PKCS_OAEP, &wrong);
-    ok!(C_DecryptInit(session, &raw mut with, private));
-    let rv = rv!(C_Decrypt(session, pointer(&result), 256, memory.as_mut_ptr(), &raw mut room));
-    assert_eq!(rv, CKR_ENCRYPTED_DATA_INVALID);
-}
-
-#[test]
-fn verify_signature_takes_the_signature_before_the_data() {
-    let session = session();
-    let public = [attribute(CKA_EC_PARAMS, P256), attribute(CKA_VERIFY, &CK_TRUE)];
-    let private = [attribute(CKA_SIGN, &CK_TRUE)];
-    let (public, private) = generated_pair(session, CKM_EC_KEY_PAIR_GEN, &public, &private);
-    let with: *mut CK_MECHANISM = &mut mechanism(CKM_ECDSA_SHA256);
-    ok!(C_SignInit(session, with, private));
-    let made = two_calls(|out, room| rv!(C_Sign(session, pointer(MESSAGE), len(MESSAGE), out, room)));
-    let (signature, size) = (pointer(&made), len(&made));
-    ok!(C_VerifySignatureInit(session, with, public, signature, size));
-    ok!(C_VerifySignature(session, pointer(MESSAGE), len(MESSAGE)));
-    ok!(C_VerifySignatureInit(session, with, public, signature, size));
-    ok!(C_VerifySignatureUpdate(session, pointer(MESSAGE), 9));
-    ok!(C_VerifySignatureUpdate(session, pointer(&MESSAGE[9..]), len(MESSAGE) - 9));
-    ok!(C_VerifySignatureFinal(session));
-    ok!(C_VerifySignatureInit(session, with, public, signature, size));
-    assert_eq!(rv!(C_VerifySignature(session, pointer(MESSAGE), 9)), CKR_SIGNATURE_INVALID);
-    ok!(C_VerifySignatureInit(session, with, public, signature, size));
-    ok!(C_VerifySignatureInit(session, nothing(), 0, nothing(), 0));
-    assert_eq!(rv!(C_VerifySignatureFinal(session)), CKR_OPERATION_NOT_INITIALIZED);
-}
-
-#[test]
-fn dual_functions_equal_the_single_functions() {
-    let session = session();
-    let (key, code_key) = (aes_key(session), hmac_key(session));
-    let digest: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
-    let code: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256_HMAC);
-    ok!(C_DigestInit(session, digest));
-    let digest_of = two_calls(|out, room| rv!(C_Digest(session, pointer(MESSAGE), len(MESSAGE), out, room)));
-    ok!(C_SignInit(session, code, code_key));
-    let code_of = two_calls(|out, room| rv!(C_Sign(session, pointer(MESSAGE), len(MESSAGE), out, room)));
-    with_each(|with| {
-        let whole = encrypted(session, with, key, MESSAGE);
-
-        ok!(C_DigestInit(session, digest));
-        ok!(C_EncryptInit(session, with, key));
-        let mut result = in_parts(MESSAGE, |part, size, out, room| {
-            rv!(C_DigestEncryptUpdate(session, part, size, out, room))
-        });
-        result.extend(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))));
-        assert_eq!(result, whole);
-        assert_eq!(two_calls(|out, room| rv!(C_DigestFinal(session, out, room))), digest_of);
-
-        ok!(C_SignInit(session, code, code_key));
-        ok!(C_EncryptInit(session, with, key));
-        let mut result = in_parts(MESSAGE, |part, size, out, room| {
-            rv!(C_SignEncryptUpdate(session, part, size, out, room))
-        });
-        result.extend(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))));
-        assert_eq!(result, whole);
-        assert_eq!(two_calls(|out, room| rv!(C_SignFinal(session, out, room))), code_of);
-    });
-}
-
-#[test]
-fn dual_functions_decrypt_and_process_the_plaintext() {
-    // CTR returns nothing from C_DecryptFinal. No dual function would digest such output.
-    let session = session();
-    let (key, code_key) = (aes_key(session), hmac_key(session));
-    let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };
-    let with = &mut mechanism_with(CKM_AES_CTR, &counter);
-    let whole = encrypted(session, with, key, MESSAGE);
-    let digest: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
-    let code: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256_HMAC);
-
-    ok!(C_DigestInit(session, digest));
-    let digest_of = two_calls(|out, room| rv!(C_Digest(session, pointer(MESSAGE), len(MESSAGE), out, room)));
-    ok!(C_DecryptInit(session, with, key));
-    ok!(C_DigestInit(session, digest));
-    let result =
-        in_parts(&whole, |part, size, out, room| rv!(C_DecryptDigestUpdate(session, part, size, out, room)));
-    assert_eq!(result, MESSAGE);
-    assert_eq!(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))), [0_u8; 0]);
-    assert_eq!(two_calls(|out, room| rv!(C_DigestFinal(session, out, room))), digest_of);
-
-    ok!(C_SignInit(session, code, code_key));
-    let code_of = two_calls(|out, room| rv!(C_Sign(session, pointer(MESSAGE), len(MESSAGE), out, room)));
-    ok!(C_DecryptInit(session, with, key));
-    ok!(C_VerifyInit(session, code, code_key));
-    let result =
-        in_parts(&whole, |part, size, out, room| rv!(C_DecryptVerifyUpdate(session, part, size, out, room)));
-    assert_eq!(result, MESSAGE);
-    assert_eq!(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))), [0_u8; 0]);
-    ok!(C_VerifyFinal(session, pointer(&code_of), len(&code_of)));
 }
 
 /// A client that gets the length 0 may allocate nothing and pass `NULL` again, so that the part is
@@ -575,53 +268,6 @@ fn a_query_for_the_length_of_an_authenticated_part_is_not_0() {
         ok!(C_DigestInit(session, nothing()));
         ok!(C_VerifyInit(session, nothing(), 0));
     }
-}
-
-/// During a TLS handshake, pkcs11-provider saves the state of a digest. Then it starts the next
-/// digest in the same session, without ending the first one.
-#[test]
-fn digest_init_replaces_a_digest_whose_state_was_saved() {
-    let session = session();
-    let with: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
-    ok!(C_DigestInit(session, with));
-    ok!(C_DigestUpdate(session, pointer(b"a"), 1));
-    assert_eq!(rv!(C_DigestInit(session, with)), CKR_OPERATION_ACTIVE);
-    let state = two_calls(|out, room| rv!(C_GetOperationState(session, out, room)));
-    ok!(C_DigestInit(session, with));
-    assert_eq!(rv!(C_DigestInit(session, with)), CKR_OPERATION_ACTIVE);
-    let digest = two_calls(|out, room| rv!(C_Digest(session, pointer(b"abc"), 3, out, room)));
-    ok!(C_SetOperationState(session, pointer(&state), len(&state), 0, 0));
-    ok!(C_DigestUpdate(session, pointer(b"bc"), 2));
-    assert_eq!(rv!(C_DigestInit(session, with)), CKR_OPERATION_ACTIVE);
-    assert_eq!(two_calls(|out, room| rv!(C_DigestFinal(session, out, room))), digest);
-}
-
-#[test]
-fn a_dual_function_needs_both_operations() {
-    let session = session();
-    let key = aes_key(session);
-    let (mut memory, mut room) = ([0_u8; 64], 64);
-    let (place, room) = (memory.as_mut_ptr(), &raw mut room);
-    ok!(C_EncryptInit(session, &mut mechanism_with(CKM_AES_CBC_PAD, &IV), key));
-    let rv = rv!(C_DigestEncryptUpdate(session, place, 16, place, room));
-    assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
-    ok!(C_DigestInit(session, &mut mechanism(CKM_SHA256)));
-    ok!(C_DigestEncryptUpdate(session, place, 16, place, room));
-
-    // Invalid arguments end the encryption and keep the digest.
-    let rv = rv!(C_DigestEncryptUpdate(session, place, 16, place, nothing()));
-    assert_eq!(rv, CKR_ARGUMENTS_BAD);
-    assert_eq!(rv!(C_EncryptFinal(session, place, room)), CKR_OPERATION_NOT_INITIALIZED);
-    let digest = two_calls(|out, room| rv!(C_DigestFinal(session, out, room)));
-    assert_eq!(digest.len(), 32);
-}
-
-/// Passes the data to an Update function in parts, and returns the joined results. Each part is
-/// processed once, although `two_calls` first asks for the length.
-fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULONG) -> CK_RV) -> Vec<u8> {
-    data.chunks(17)
-        .flat_map(|part| two_calls(|out, room| update(pointer(part), len(part), out, room)))
-        .collect()
 }
 
 /// RFC 4226, appendix D. The output of `C_Sign` contains pointers into the caller's buffer.

@@ -8,11 +8,8 @@ use std::ptr::from_mut;
 
 use cryptoki_sys::*;
 
-use super::common::{mechanism, mechanism_with, nothing, two_calls};
-use super::{
-    MESSAGE, Object, P256, Session, aes_key, aes_template, attribute, decrypted, encrypted, gcm,
-    generated_pair, hmac_key, len, pointer, same_value, session,
-};
+use super::common::{mechanism, mechanism_with, nothing};
+use super::{MESSAGE, Object, Session, aes_key, aes_template, attribute, len, pointer, session};
 
 const AAD: &[u8] = b"a message";
 const GCM_LEN: CK_ULONG = size_of::<CK_GCM_MESSAGE_PARAMS>() as CK_ULONG;
@@ -81,33 +78,6 @@ fn decrypt_message(
 }
 
 #[test]
-fn message_encryption_equals_a_single_operation_and_writes_the_tag() {
-    let (session, mut places) = (session(), Places::new());
-    let key = aes_key(session);
-    let single = CK_GCM_PARAMS { pAAD: pointer(AAD), ulAADLen: len(AAD), ..gcm() };
-    let expected = encrypted(session, &mut mechanism_with(CKM_AES_GCM, &single), key, MESSAGE);
-    start(session, key);
-    let mut params = places.params(CKG_NO_GENERATE);
-    let out = two_calls(|out, room| {
-        let (aad, data) = (pointer(AAD), pointer(MESSAGE));
-        let (place, aad_len, data_len) = (super::common::mutable(&params).cast(), len(AAD), len(MESSAGE));
-        rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, data, data_len, out, room))
-    });
-    assert_eq!([&out[..], &places.tag].concat(), expected);
-    assert_eq!(places.nonce, [7; 12]);
-
-    let mut back = vec![0; out.len()];
-    assert_eq!(decrypt_message(session, &mut params, &out, &mut back), CKR_OK);
-    assert_eq!(back, MESSAGE);
-    places.tag[0] ^= 1;
-    params = places.params(CKG_NO_GENERATE);
-    back.fill(0);
-    assert_eq!(decrypt_message(session, &mut params, &out, &mut back), CKR_AEAD_DECRYPT_FAILED);
-    assert_eq!(back, vec![0; out.len()]);
-    finish(session);
-}
-
-#[test]
 fn a_generated_nonce_is_written_only_with_a_message() {
     let session = session();
     let key = aes_key(session);
@@ -127,51 +97,6 @@ fn a_generated_nonce_is_written_only_with_a_message() {
         assert_eq!(decrypt_message(session, &mut params, &out, &mut back), CKR_OK);
         assert_eq!((&back[..], places.nonce[11]), (MESSAGE, count));
     }
-    finish(session);
-}
-
-#[test]
-fn message_parts_equal_one_part_and_the_plaintext_is_returned_last() {
-    let (session, mut places) = (session(), Places::new());
-    let key = aes_key(session);
-    start(session, key);
-    let mut params = places.params(CKG_GENERATE);
-    let (head, tail) = MESSAGE.split_at(20);
-    let (mut cipher_text, mut at) = ([0_u8; 128], 0);
-    ok!(C_EncryptMessageBegin(session, place(&mut params), GCM_LEN, pointer(AAD), len(AAD)));
-    assert_ne!(places.nonce, [7; 12]);
-    for (part, flags) in [(head, 0), (tail, CKF_END_OF_MESSAGE)] {
-        let mut room = (cipher_text.len() - at) as CK_ULONG;
-        let out = cipher_text[at..].as_mut_ptr();
-        let (place, part, part_len) = (place(&mut params), pointer(part), len(part));
-        ok!(C_EncryptMessageNext(session, place, GCM_LEN, part, part_len, out, &raw mut room, flags));
-        at += room as usize;
-    }
-    assert_eq!(at, MESSAGE.len());
-    let single =
-        CK_GCM_PARAMS { pIv: places.nonce.as_mut_ptr(), pAAD: pointer(AAD), ulAADLen: len(AAD), ..gcm() };
-    let sealed = [&cipher_text[..at], &places.tag].concat();
-    assert_eq!(decrypted(session, &mut mechanism_with(CKM_AES_GCM, &single), key, &sealed), MESSAGE);
-
-    // Only the last part needs the tag.
-    let tag = params.pTag;
-    params.pTag = nothing();
-    let (mut plain_text, mut room) = ([0_u8; 128], 128);
-    let out = plain_text.as_mut_ptr();
-    ok!(C_DecryptMessageBegin(session, place(&mut params), GCM_LEN, pointer(AAD), len(AAD)));
-    let next = |params: &mut CK_GCM_MESSAGE_PARAMS, part: &[u8], room: &mut CK_ULONG, flags| {
-        rv!(C_DecryptMessageNext(session, place(params), GCM_LEN, pointer(part), len(part), out, room, flags))
-    };
-    let at_params = place(&mut params);
-    let part = pointer(&cipher_text);
-    ok!(C_DecryptMessageNext(session, at_params, GCM_LEN, part, 20, nothing(), &raw mut room, 0));
-    assert_eq!(room, 20, "an upper bound");
-    assert_eq!(next(&mut params, &cipher_text[..20], &mut room, 0), CKR_OK);
-    assert_eq!(room, 0);
-    params.pTag = tag;
-    room = 128;
-    assert_eq!(next(&mut params, &cipher_text[20..at], &mut room, CKF_END_OF_MESSAGE), CKR_OK);
-    assert_eq!(&plain_text[..room as usize], MESSAGE);
     finish(session);
 }
 
@@ -311,123 +236,6 @@ fn chacha20_poly1305_takes_the_length_of_its_nonce_in_bits_or_bytes() {
     }
     assert_eq!(seen[0], seen[1]);
     ok!(C_MessageEncryptFinal(session));
-}
-
-#[test]
-fn messages_are_signed_and_verified_in_one_part_and_in_several() {
-    let session = session();
-    let curve = [attribute(CKA_EC_PARAMS, P256)];
-    let pair = generated_pair(session, CKM_EC_KEY_PAIR_GEN, &curve, &[]);
-    let hmac = hmac_key(session);
-    for (id, (public, private)) in [(CKM_ECDSA_SHA256, pair), (CKM_SHA256_HMAC, (hmac, hmac))] {
-        ok!(C_MessageSignInit(session, &mut mechanism(id), private));
-        ok!(C_MessageVerifyInit(session, &mut mechanism(id), public));
-        let (data, data_len) = (pointer(MESSAGE), len(MESSAGE));
-        let whole =
-            two_calls(|out, room| rv!(C_SignMessage(session, nothing(), 0, data, data_len, out, room)));
-        let null = nothing::<u8>();
-        let no_room = nothing::<CK_ULONG>();
-
-        let (head, tail) = MESSAGE.split_at(9);
-        ok!(C_SignMessageBegin(session, nothing(), 0));
-        ok!(C_SignMessageNext(session, nothing(), 0, pointer(head), len(head), null, no_room));
-        let parts = two_calls(|out, room| {
-            rv!(C_SignMessageNext(session, nothing(), 0, pointer(tail), len(tail), out, room))
-        });
-        for signature in [&whole, &parts] {
-            let (signature, signature_len) = (pointer(signature), len(signature));
-            ok!(C_VerifyMessage(session, nothing(), 0, data, data_len, signature, signature_len));
-            ok!(C_VerifyMessageBegin(session, nothing(), 0));
-            ok!(C_VerifyMessageNext(session, nothing(), 0, pointer(head), len(head), null, 0));
-            let (tail, tail_len) = (pointer(tail), len(tail));
-            ok!(C_VerifyMessageNext(session, nothing(), 0, tail, tail_len, signature, signature_len));
-            let rv =
-                rv!(C_VerifyMessage(session, nothing(), 0, data, data_len - 1, signature, signature_len));
-            assert_eq!(rv, CKR_SIGNATURE_INVALID);
-        }
-
-        // Invalid parameters and pointers, and whether the error ends the message.
-        let some = pointer(MESSAGE).cast();
-        let invalid = CKR_MECHANISM_PARAM_INVALID;
-        let mut room: CK_ULONG = 64;
-        let room = &raw mut room;
-        assert_eq!(rv!(C_SignMessage(session, some, 1, data, data_len, null, room)), invalid);
-        assert_eq!(rv!(C_SignMessageBegin(session, some, 1)), invalid);
-        assert_eq!(rv!(C_VerifyMessageBegin(session, some, 1)), invalid);
-        assert_eq!(rv!(C_VerifyMessage(session, some, 1, data, 1, data, 1)), invalid);
-        assert_eq!(rv!(C_SignMessage(session, nothing(), 0, null, 1, null, room)), CKR_ARGUMENTS_BAD);
-        assert_eq!(rv!(C_SignMessage(session, nothing(), 0, data, 1, null, no_room)), CKR_ARGUMENTS_BAD);
-        let missing = CKR_OPERATION_NOT_INITIALIZED;
-        ok!(C_SignMessageBegin(session, nothing(), 0));
-        assert_eq!(rv!(C_SignMessageNext(session, nothing(), 0, null, 1, null, no_room)), CKR_ARGUMENTS_BAD);
-        assert_eq!(rv!(C_SignMessageNext(session, nothing(), 0, data, 1, null, no_room)), missing);
-        ok!(C_VerifyMessageBegin(session, nothing(), 0));
-        assert_eq!(rv!(C_VerifyMessageNext(session, some, 1, data, 1, null, 0)), invalid);
-        assert_eq!(rv!(C_VerifyMessageNext(session, nothing(), 0, data, 1, null, 0)), missing);
-        ok!(C_MessageSignFinal(session));
-        ok!(C_MessageVerifyFinal(session));
-        assert_eq!(rv!(C_MessageSignFinal(session)), missing);
-        assert_eq!(rv!(C_MessageVerifyFinal(session)), missing);
-    }
-    ok!(C_MessageSignInit(session, nothing(), 0));
-    ok!(C_MessageVerifyInit(session, nothing(), 0));
-}
-
-#[test]
-fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same_data() {
-    let (session, mut places) = (session(), Places::new());
-    let (by, key) = (aes_key(session), aes_key(session));
-    let params = places.params(CKG_GENERATE);
-    let with = &mut mechanism_with(CKM_AES_GCM, &params);
-    let with: *mut CK_MECHANISM = with;
-    let (aad, aad_len) = (pointer(AAD), len(AAD));
-    let mut room = 0;
-    let (null, place) = (nothing(), &raw mut room);
-    ok!(C_WrapKeyAuthenticated(session, with, by, key, aad, aad_len, null, place));
-    assert_eq!((room, places.nonce, places.tag), (32, [7; 12], [0xaa; 16]));
-    let mut wrapped = [0_u8; 32];
-    let out = wrapped.as_mut_ptr();
-    room = 31;
-    let short = rv!(C_WrapKeyAuthenticated(session, with, by, key, aad, aad_len, out, place));
-    assert_eq!((short, room, places.tag), (CKR_BUFFER_TOO_SMALL, 32, [0xaa; 16]));
-    ok!(C_WrapKeyAuthenticated(session, with, by, key, aad, aad_len, out, place));
-    assert_eq!(places.nonce[..4], [7; 4]);
-    assert_ne!((places.nonce, places.tag), ([7; 12], [0xaa; 16]));
-
-    let template = aes_template();
-    let mut back = 0;
-    let unwrap = |with, aad_len, wrapped_len, handle| {
-        let (template, count) = (template.as_ptr().cast_mut(), template.len() as CK_ULONG);
-        rv!(C_UnwrapKeyAuthenticated(
-            session,
-            with,
-            by,
-            out,
-            wrapped_len,
-            template,
-            count,
-            aad,
-            aad_len,
-            handle
-        ))
-    };
-    assert_eq!(unwrap(with, aad_len, 32, &raw mut back), CKR_OK);
-    assert!(same_value(session, key, back));
-    assert_eq!(unwrap(with, aad_len - 1, 32, &raw mut back), CKR_WRAPPED_KEY_INVALID);
-    assert_eq!(unwrap(with, aad_len, 31, &raw mut back), CKR_WRAPPED_KEY_INVALID);
-    assert_eq!(unwrap(with, aad_len, 32, nothing()), CKR_ARGUMENTS_BAD);
-    assert_eq!(unwrap(nothing(), aad_len, 32, &raw mut back), CKR_ARGUMENTS_BAD);
-    let single = gcm();
-    for (wrong, expected) in [
-        (&mut mechanism(CKM_AES_GCM), CKR_MECHANISM_PARAM_INVALID),
-        (&mut mechanism(CKM_AES_KEY_WRAP_KWP), CKR_MECHANISM_INVALID),
-        // This structure is as long as CK_GCM_MESSAGE_PARAMS. Its pointer to the associated data is
-        // at the offset of the generator.
-        (&mut mechanism_with(CKM_AES_GCM, &single), CKR_MECHANISM_PARAM_INVALID),
-    ] {
-        let rv = rv!(C_WrapKeyAuthenticated(session, wrong, by, key, aad, aad_len, out, place));
-        assert_eq!(rv, expected);
-    }
 }
 
 /// The fuzz target `params` found this: a structure was identified only by its length, without the

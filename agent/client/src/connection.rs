@@ -34,9 +34,7 @@ const WHOLE: Duration = Duration::from_secs(4);
 /// Where an agent is.
 #[derive(Debug, Clone)]
 pub enum Address {
-    /// A Unix socket.
     Unix(PathBuf),
-    /// A host and its port.
     #[cfg(feature = "tls")]
     Tls(tls::Host),
 }
@@ -53,7 +51,6 @@ struct Configuration {
 enum Named {
     /// The address alone.
     Address(String),
-    /// The section `[agent]`.
     Section(Section),
 }
 
@@ -244,7 +241,6 @@ impl Places {
         Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceLock::new() }
     }
 
-    /// Puts a descriptor in a free place.
     fn put(&'static self, descriptor: RawFd) -> &'static AtomicI32 {
         let mut places = self;
         loop {

@@ -39,7 +39,6 @@ impl<'a> Authority<'a> {
         self.issue_for(host, &[format!("dns:{host}")], serial);
     }
 
-    /// The same with these names of the host.
     pub fn issue_for(&self, host: &str, names: &[String], serial: [u8; 16]) {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).expect("a key");
         let order = Order {

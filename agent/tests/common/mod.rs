@@ -14,7 +14,6 @@ use jeton_client::Module;
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The agent.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
 
 /// Held by a test that uses the client module: there is one application in a process.
@@ -34,7 +33,6 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts an agent on the tokens in a directory.
     pub fn start(directory: &Path) -> Self {
         Self::start_beside(directory, "agent.socket")
     }
@@ -102,7 +100,6 @@ impl Agent {
         });
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a process");
     }
@@ -112,7 +109,6 @@ impl Agent {
         self.child.wait().expect("a child")
     }
 
-    /// Returns the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -122,7 +118,6 @@ impl Agent {
         self.child.id()
     }
 
-    /// Kills the agent.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -159,7 +154,6 @@ pub fn make_token(directory: &Path) -> u64 {
     slot.0
 }
 
-/// Returns the socket of an agent.
 pub fn socket(directory: &Path) -> PathBuf {
     directory.join("agent.socket")
 }

@@ -17,7 +17,6 @@ pub struct Peer(pub UnixStream, pub u32);
 
 /// What a call returned.
 pub struct Returned {
-    /// The code.
     pub code: CK_RV,
     /// What the function wrote.
     pub outputs: Vec<Vec<u8>>,
@@ -26,7 +25,6 @@ pub struct Returned {
 }
 
 impl Peer {
-    /// Connects to the agent in a directory.
     pub fn connect(directory: &Path) -> Self {
         let stream = UnixStream::connect(super::socket(directory)).expect("the agent");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
@@ -121,7 +119,6 @@ impl Peer {
     }
 }
 
-/// Returns a message with its length.
 pub fn frame(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u32).to_le_bytes(), message].concat()
 }
@@ -135,7 +132,6 @@ pub fn read_frame(stream: &mut UnixStream) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Returns an argument of bytes.
 pub fn text(text: &str) -> Argument<'_> {
     Argument::Input(Input::Data(Bytes::new(text.as_bytes())))
 }

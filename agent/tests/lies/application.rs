@@ -16,7 +16,6 @@ const DATA: [u8; 8] = CKO_DATA.to_ne_bytes();
 const SECRET: [u8; 8] = CKO_SECRET_KEY.to_ne_bytes();
 const AES: [u8; 8] = CKK_AES.to_ne_bytes();
 const SIXTEEN: [u8; 8] = 16u64.to_ne_bytes();
-/// The labels of the keys.
 const KEYS: [&str; 4] = ["ec", "aes", "otp", "secret"];
 /// What a buffer has before a call.
 const PATTERN: u8 = 0xa5;
@@ -35,7 +34,6 @@ pub struct Outcome {
     pub slowest: Duration,
 }
 
-/// The application.
 pub struct Application {
     module: Module,
     parameters: String,

@@ -4,7 +4,6 @@ use std::ptr::null_mut;
 
 use cryptoki_sys::*;
 
-/// A page, or a multiple of it.
 const PAGE: usize = 1 << 16;
 /// What is before the bytes.
 const BEFORE: u8 = 0xc3;
@@ -36,7 +35,6 @@ impl Guarded {
         memory
     }
 
-    /// Makes a number.
     pub fn number(number: CK_ULONG) -> Self {
         Self::of(&number.to_ne_bytes())
     }
@@ -46,12 +44,10 @@ impl Guarded {
         self.map.wrapping_add(PAGE - self.len).cast()
     }
 
-    /// Returns the address as a number.
     pub fn address(&self) -> u64 {
         self.pointer::<u8>().expose_provenance() as u64
     }
 
-    /// Returns the bytes.
     pub fn bytes(&self) -> Vec<u8> {
         // SAFETY: the bytes are readable, and no function runs.
         unsafe { std::slice::from_raw_parts(self.pointer(), self.len) }.to_vec()

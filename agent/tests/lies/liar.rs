@@ -56,7 +56,6 @@ pub struct Plan {
     pub told: Vec<String>,
 }
 
-/// The shared plan.
 pub type Plans = Arc<Mutex<Plan>>;
 
 /// Starts a liar on this socket, in front of the agent on the other one. It runs until the process
@@ -229,7 +228,6 @@ pub fn slow() -> Vec<Lie> {
     ]
 }
 
-/// Alters each field of the answers to a request.
 fn alter(book: &mut Book, number: u32, answers: &[Owned]) {
     for wrong in [0, number.wrapping_sub(1), number + 1, u32::MAX] {
         book.add(|| (format!("the number {wrong}"), message(wrong, answers), Then::GoOn));
@@ -296,7 +294,6 @@ fn alter(book: &mut Book, number: u32, answers: &[Owned]) {
     }
 }
 
-/// Returns the bytes of a message of answers.
 fn message(number: u32, answers: &[Owned]) -> Vec<u8> {
     let mut message = Vec::new();
     wire::append(&Reply::Answers(number), &mut message).expect("a message");

@@ -169,7 +169,6 @@ impl Stream for UnixStream {
     }
 }
 
-/// Receives some bytes from a socket.
 pub(crate) fn receive(socket: RawFd, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the buffer is writable for its length.
     let got = unsafe { libc::recv(socket, buffer.as_mut_ptr().cast(), buffer.len(), flags) };

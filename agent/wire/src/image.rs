@@ -158,7 +158,6 @@ pub fn extent(pointer: &Pointer, bytes: &[u8], owner: &[u8], behind: &Behind) ->
     }
 }
 
-/// The same for the value of an attribute.
 fn value_extent(attribute: &[u8], flow: Flow) -> Extent {
     let len = number(attribute, ATTRIBUTE_LEN);
     // An earlier call may have left this. It is no length.

@@ -50,7 +50,6 @@ impl MlKemPair {
         assert_eq!(code, 0, "AWS-LC failed");
     }
 
-    /// Writes the shared secret of a ciphertext into `secret`.
     pub fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8; 32]) {
         assert_eq!(ciphertext.len(), self.set.ciphertext_len());
         let mut secret_len = secret.len();

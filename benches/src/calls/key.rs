@@ -45,7 +45,6 @@ type Decapsulate = unsafe extern "C" fn(
     *mut CK_OBJECT_HANDLE,
 ) -> CK_RV;
 
-/// `C_GenerateKey`.
 pub struct KeyGeneration<'a> {
     session: &'a Session,
     generate: GenerateKey,
@@ -73,7 +72,6 @@ impl<'a> KeyGeneration<'a> {
     }
 }
 
-/// `C_GenerateKeyPair`.
 pub struct PairGeneration<'a> {
     session: &'a Session,
     generate: GeneratePair,

@@ -32,7 +32,6 @@ pub struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// Begins an encryption of messages with this key, all of them `input`.
     pub fn begin(session: &'a Session, key: ObjectHandle, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions_3_0();
         let functions =

@@ -20,7 +20,6 @@ type Open = unsafe extern "C" fn(
 ) -> CK_RV;
 type Close = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
 
-/// `C_CreateObject`.
 pub struct Creation<'a> {
     session: &'a Session,
     create: Create,

@@ -87,7 +87,6 @@ fn code<'a>(suite: &mut Suite, targets: &[&'a ModuleToken], len: usize) {
     with_keys(suite, &format!("hmac-sha256/{len}"), targets, len, baseline, key, operation);
 }
 
-/// Measures an operation with a key of each target, and destroys the keys.
 fn with_keys<'a>(
     suite: &mut Suite,
     group: &str,

@@ -108,7 +108,6 @@ impl Data {
         turns.or_else(|| Some(self.jeton(group)? / self.baseline(group)?))
     }
 
-    /// Returns the time of a row divided by the time of the baseline.
     pub fn times(&self, group: &str, row: &str) -> Option<f64> {
         match row {
             JETON => self.ratio(group),

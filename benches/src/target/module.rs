@@ -117,7 +117,6 @@ impl ModuleToken {
         Ok(call.out()[..len].to_vec())
     }
 
-    /// `C_SignInit` and `C_Sign`.
     pub fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = self.sign(pair, scheme, keys).outcome()?;
         call.call().outcome()?;
@@ -126,7 +125,6 @@ impl ModuleToken {
         }))
     }
 
-    /// `C_VerifyInit` and `C_Verify`.
     pub fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let signature = self.signature(pair, scheme, keys)?;
         let (input, key) = (scheme.module_input(pair.kind), ObjectHandle(keys.public));
@@ -136,7 +134,6 @@ impl ModuleToken {
         Ok(repeated(move || done(call.call())))
     }
 
-    /// `C_GenerateKeyPair`.
     pub fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
         let mut call = self.generate(pair, home).outcome()?;
         let clear = |(public, private)| {
@@ -158,14 +155,12 @@ impl ModuleToken {
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    /// `C_EncapsulateKey`.
     pub fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = self.encapsulation(set, keys).outcome()?;
         self.remove(call.call().outcome()?);
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    /// `C_DecapsulateKey`.
     pub fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut first = self.encapsulation(set, keys).outcome()?;
         self.remove(first.call().outcome()?);

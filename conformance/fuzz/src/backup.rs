@@ -37,7 +37,6 @@ pub fn read(bytes: &[u8]) {
     BACKUP.with_borrow_mut(|backup| backup.read(&mut Source::new(bytes)));
 }
 
-/// The backup of a token.
 struct Backup {
     /// The token. Its files exist only while a run needs them.
     token: Token,
@@ -49,7 +48,6 @@ struct Backup {
     passphrase: Keys,
 }
 
-/// An altered backup.
 struct Altered {
     file: Vec<u8>,
     has_passphrase: bool,

@@ -57,7 +57,6 @@ impl Sent {
         Self { len: bytes.len() + more, bytes, again, at: 0 }
     }
 
-    /// Returns the byte at a position.
     fn byte(&self, at: usize) -> u8 {
         let part = (self.bytes.len() - self.again).max(1);
         self.bytes[if at < self.bytes.len() { at } else { self.again + (at - self.again) % part }]

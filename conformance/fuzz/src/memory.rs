@@ -13,7 +13,6 @@ impl Memory {
         block.cast()
     }
 
-    /// Returns a copy of a structure.
     pub(crate) fn put<T: Copy>(&mut self, value: T) -> *mut T {
         self.put_all(&[value])
     }

@@ -52,7 +52,6 @@ impl Run<'_> {
         parameter
     }
 
-    /// Returns a mechanism of message-based functions, with the parameter of a message.
     pub(crate) fn message_mechanism(&mut self) -> *mut CK_MECHANISM {
         let mechanism = if self.source.once_in(16) { CKM_AES_CBC } else { self.source.one(&AEADS) };
         let pParameter = self.parameter();

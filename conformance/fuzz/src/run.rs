@@ -248,7 +248,6 @@ impl Run<'_> {
         if self.source.once_in(32) { self.memory.copy(&vec![0; size_of::<T>()]).cast() } else { null_mut() }
     }
 
-    /// Memory for a handle.
     pub(crate) fn handle(&mut self) -> *mut CK_OBJECT_HANDLE {
         let place = self.info::<CK_OBJECT_HANDLE>();
         if !place.is_null() {
@@ -313,7 +312,6 @@ impl Run<'_> {
         self.memory.copy(&label)
     }
 
-    /// The flags of `C_OpenSession`.
     pub(crate) fn opening(&mut self) -> CK_FLAGS {
         if self.source.once_in(16) {
             return self.source.number();

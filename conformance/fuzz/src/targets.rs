@@ -6,7 +6,6 @@ use crate::{backup, calls, frames, import, migrate, signatures, store};
 /// A target: its name, which is also the name of its corpus, and the function that reads an input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets.
 pub const ALL: [Target; 9] = [
     ("abi", abi),
     ("params", params),
@@ -75,7 +74,6 @@ pub fn params(bytes: &[u8]) {
     calls::run(bytes, &PARAMETERS);
 }
 
-/// Makes calls with templates.
 pub fn template(bytes: &[u8]) {
     calls::run(bytes, &TEMPLATES);
 }

@@ -149,12 +149,10 @@ impl Token {
         unsafe { create(session, template.as_mut_ptr(), 2, &raw mut handle) }
     }
 
-    /// Returns the directory with the configuration and the token directory.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Returns the token directory.
     pub(crate) fn tokens(&self) -> PathBuf {
         self.directory().join("tokens")
     }

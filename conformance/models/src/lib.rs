@@ -52,7 +52,6 @@ pub mod session {
     pub use crate::Session;
 }
 
-/// The epoch of a token.
 pub mod token {
     use crate::epoch::Epoch;
     use crate::object::policy::Login;

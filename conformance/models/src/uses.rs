@@ -25,7 +25,6 @@ type Row = (u64, Stock);
 pub struct Store(Mutex<Row>);
 
 impl Store {
-    /// A stateful key with this number of one-time keys and this limit of uses.
     pub fn new(one_time_keys: u64, limit: u64) -> Arc<Self> {
         let stock = Stock { uses_left: Some(limit), one_time_keys: Some((0, one_time_keys)) };
         Arc::new(Self(Mutex::new((0, stock))))

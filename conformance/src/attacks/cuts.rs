@@ -60,7 +60,6 @@ impl Oracle {
         }
     }
 
-    /// Finds the byte with which `value` is the value of the key.
     pub fn byte(self, a: &Attacker<'_>, key: Handle, value: impl Fn(u8) -> Vec<u8>) -> Tried<Option<u8>> {
         let answer = self.answer(a, key)?;
         for guess in 0..=u8::MAX {

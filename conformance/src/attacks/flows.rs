@@ -68,7 +68,6 @@ fn sp800_108(
     parameter.number(0).null().mechanism(kind)
 }
 
-/// Returns IKE_PRF_DERIVE with this nonce, which is the key of the PRF or a part of its message.
 fn ike_prf(prf: CK_MECHANISM_TYPE, nonce_is_key: bool, nonce: &[u8], new_key: Option<Handle>) -> Mechanism {
     let parameter = Structure::new().number(prf).flag(nonce_is_key).flag(new_key.is_some());
     let parameter = parameter.bytes(nonce).bytes(&[]).number(new_key.map_or(0, |key| key.0));

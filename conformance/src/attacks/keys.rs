@@ -13,12 +13,9 @@ pub type Handles = (Handle, Handle);
 
 /// The value of the victims that are secret keys.
 pub const VICTIM: [u8; 32] = *b"the victim is thirty-two bytes..";
-/// The value of a key that the attacker knows.
 pub const KNOWN: [u8; 32] = *b"the attacker knows these bytes !";
-/// The types of the victims that are secret keys.
 pub const KINDS: [CK_KEY_TYPE; 4] = [CKK_AES, CKK_GENERIC_SECRET, CKK_CHACHA20, CKK_SHA256_HMAC];
 
-/// Returns the name of a key type in the names of attacks.
 pub const fn kind_name(kind: CK_KEY_TYPE) -> &'static str {
     match kind {
         CKK_AES => "AES",
@@ -125,12 +122,10 @@ impl Template {
     }
 }
 
-/// Returns `CKA_ALLOWED_MECHANISMS` with one mechanism.
 pub fn only(mechanism: CK_MECHANISM_TYPE) -> Attribute {
     bytes(CKA_ALLOWED_MECHANISMS, mechanism.to_ne_bytes())
 }
 
-/// Returns the attributes of a session object of a class and key type.
 pub fn head(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Template {
     [number(CKA_CLASS, class), number(CKA_KEY_TYPE, kind), flag(CKA_TOKEN, false)].into()
 }

@@ -92,7 +92,6 @@ fn code<T>(outcome: Tried<T>) -> CK_RV {
     }
 }
 
-/// Returns the return codes for these ciphertexts.
 fn codes<T>(all: impl Iterator<Item = Vec<u8>>, ask: impl Fn(&[u8]) -> Tried<T>) -> BTreeSet<CK_RV> {
     all.map(|bytes| code(ask(&bytes))).collect()
 }
@@ -140,7 +139,6 @@ pub fn odd_modulus() -> Vec<u8> {
     modulus
 }
 
-/// Describes a public key of the attacker with this exponent.
 fn public_key(exponent: &[u8]) -> Template {
     public_rsa(odd_modulus(), exponent).able(&[CKA_ENCRYPT])
 }

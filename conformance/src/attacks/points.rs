@@ -9,7 +9,7 @@ use super::Guarded::Kept;
 use super::Table;
 use super::keys::*;
 use super::tools::*;
-use crate::fixture::{P256, X25519};
+use crate::fixture::{P256, X25519, hex};
 
 const INVALID: &str = "Jager, Schwenk, Somorovsky 2015";
 const SMALL: &str = "Lim, Lee 1997";
@@ -53,11 +53,6 @@ fn off_the_curve(t: &Table, (name, oid, size): (&str, &[u8], usize)) {
 fn deriving(generate: CK_MECHANISM_TYPE, oid: &[u8]) -> Pair {
     let pair = Pair::of(generate, [bytes(CKA_EC_PARAMS, oid)], []);
     Pair { private: pair.private.guarded(Kept).able(&[CKA_DERIVE]), ..pair }
-}
-
-pub fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
-    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }
 
 /// Attacks with points of small order, which give a shared secret of zeros (RFC 7748, 6.1 and 6.2).

@@ -77,7 +77,6 @@ fn stored_pair(private: bool) -> Pair {
     Pair { public: pair.public.and(stored()), private: pair.private.and(stored()).guarded(Kept), ..pair }
 }
 
-/// Returns the objects of the attack that the session sees.
 fn seen(session: &Session, class: CK_OBJECT_CLASS) -> Result<Vec<Handle>, Failure> {
     session.find(&[number(CKA_CLASS, class), label()])
 }

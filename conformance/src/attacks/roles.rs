@@ -7,10 +7,10 @@ use jeton_client::{Mechanism, Structure};
 
 use super::Guarded::{ForTrusted, Kept, Open};
 use super::keys::*;
-use super::points::hex;
 use super::tools::*;
 use super::trust::trusted_key;
 use super::{Attacker, Setup, Table, Tried};
+use crate::fixture::hex;
 
 const H2: &str = "Third review, H2";
 const H3: &str = "Third review, H3";

@@ -14,10 +14,8 @@ pub const KW: CK_MECHANISM_TYPE = CKM_AES_KEY_WRAP;
 pub const KWP: CK_MECHANISM_TYPE = CKM_AES_KEY_WRAP_KWP;
 pub const OAEP: CK_MECHANISM_TYPE = CKM_RSA_PKCS_OAEP;
 pub const RAW: CK_MECHANISM_TYPE = CKM_RSA_X_509;
-/// The mechanisms with which the attacks wrap under an AES key.
 pub const AES_WRAPS: [CK_MECHANISM_TYPE; 8] =
     [ECB, CKM_AES_CBC, CKM_AES_CBC_PAD, CKM_AES_CTR, GCM, KW, KWP, CKM_AES_KEY_WRAP_PAD];
-/// The mechanisms with which the attacks wrap under an RSA key.
 pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] = [CKM_RSA_PKCS, OAEP, RAW, CKM_RSA_AES_KEY_WRAP];
 /// The mechanisms with which a public RSA key encrypts.
 pub const RSA_CIPHERS: [CK_MECHANISM_TYPE; 3] = [CKM_RSA_PKCS, OAEP, RAW];
@@ -139,7 +137,6 @@ impl<'a> Attacker<'a> {
         Ok(out)
     }
 
-    /// Calls an `Init` function with a mechanism and a key.
     pub fn init(&self, function: &'static str, with: impl With, key: Handle) -> Tried<()> {
         self.call(function, vec![Arg::Mechanism(&with.mechanism()), Arg::Number(key.0)])
     }
@@ -189,7 +186,6 @@ impl<'a> Attacker<'a> {
         Ok(self.generate_key_pair(&with, pair.public.as_ref(), pair.private.as_ref())?)
     }
 
-    /// Makes a key of the attacker that wraps with this mechanism.
     pub fn wrapping_key(&self, with: CK_MECHANISM_TYPE) -> Tried<Handle> {
         if RSA_WRAPS.contains(&with) {
             return self.pair(&rsa(&[CKA_WRAP], &[])).map(|(public, _)| public);
@@ -324,7 +320,6 @@ impl<'a> Attacker<'a> {
         self.wrapped(KW, self.import(known(&[CKA_WRAP]))?, self.import(known(&[CKA_ENCRYPT]))?)
     }
 
-    /// Unwraps [`KNOWN`] with a key that the template describes.
     pub fn known_unwrapped(&self, key: &Template, template: &Template) -> Tried<Handle> {
         let own = self.import(key)?;
         self.unwrapped(KW, own, &self.known_wrapped()?, template)

@@ -43,7 +43,6 @@ impl Attacker<'_> {
         self.exports(trusted, self.import(aes(ForTrusted)).setup()?)
     }
 
-    /// Derives a key with the value [`KNOWN`] from a base key that the template describes.
     fn known_derived(&self, base: &Template, template: &Template) -> Tried<Handle> {
         self.derived(data(CKM_XOR_BASE_AND_DATA, &[0; 32]), self.import(base)?, template)
     }

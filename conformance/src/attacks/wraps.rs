@@ -19,7 +19,6 @@ const POLY1305: CK_MECHANISM_TYPE = CKM_CHACHA20_POLY1305;
 const CBC: CK_MECHANISM_TYPE = CKM_AES_CBC;
 const CBC_PAD: CK_MECHANISM_TYPE = CKM_AES_CBC_PAD;
 const CTR: CK_MECHANISM_TYPE = CKM_AES_CTR;
-/// The functions that wrap with an authenticated cipher.
 const FUNCTIONS: [&str; 2] = ["C_WrapKey", "C_WrapKeyAuthenticated"];
 const NONCE: usize = 12;
 const ALL_BITS: CK_ULONG = 8 * NONCE as CK_ULONG;

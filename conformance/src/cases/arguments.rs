@@ -84,7 +84,6 @@ const IDLE: &[CK_RV] = &[
     CKR_FUNCTION_NOT_SUPPORTED,
 ];
 
-/// Returns whether a function continues or ends an operation.
 fn continues(function: &Function) -> bool {
     const OPERATIONS: [&str; 5] = ["Encrypt", "Decrypt", "Digest", "Sign", "Verify"];
     OPERATIONS.iter().any(|operation| function.name.contains(operation)) && !function.name.ends_with("Init")

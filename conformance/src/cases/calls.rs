@@ -32,7 +32,6 @@ pub fn listed(
     task(function, name, Work::LoggedIn(Box::new(work)))
 }
 
-/// Checks that a call failed with one of these codes.
 pub fn refused<T>(
     function: &'static str,
     outcome: Result<T, Failure>,

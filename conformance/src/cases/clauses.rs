@@ -98,7 +98,6 @@ fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, F
     fixture.session.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))
 }
 
-/// Derives a key from a base key, and reads the value of the derived key.
 fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Result<(), Failure> {
     let key = fixture.session.derive_key(mechanism, base, &of_32(CKK_GENERIC_SECRET))?;
     fixture.session.attribute(key, CKA_VALUE).map(drop)

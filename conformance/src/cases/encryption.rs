@@ -16,7 +16,6 @@ fn encrypted(fixture: &Fixture<'_>, mechanism: &Mechanism, data: &[u8]) -> Resul
     Ok(out)
 }
 
-/// Returns OAEP with that hash for the label and for the mask.
 fn oaep(hash: CK_ULONG, mask: CK_ULONG, label: &[u8]) -> Mechanism {
     let parameter = Structure::new().number(hash).number(mask).number(CKZ_DATA_SPECIFIED);
     parameter.bytes(label).mechanism(CKM_RSA_PKCS_OAEP)

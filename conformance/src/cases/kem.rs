@@ -32,7 +32,6 @@ pub fn encapsulate(
     Ok((out, ObjectHandle(output.number(0))))
 }
 
-/// Decapsulates a secret as a readable key.
 pub fn decapsulate(
     fixture: &Fixture<'_>,
     mechanism: &Mechanism,

@@ -52,7 +52,6 @@ fn counter(prf: CK_MECHANISM_TYPE) -> Mechanism {
     parameter.mechanism(CKM_SP800_108_COUNTER_KDF)
 }
 
-/// Returns the derivation of a nonce by a PRF of IKE.
 fn ike(prf: CK_MECHANISM_TYPE) -> Mechanism {
     let parameter = Structure::new().number(prf).flag(false).flag(false);
     parameter.bytes(&[1; 16]).bytes(&[2; 16]).number(0).mechanism(CKM_IKE_PRF_DERIVE)

@@ -168,7 +168,6 @@ pub const CASES: &[Case] = &[
 /// The codes for a mechanism that some modules do not use for wrapping.
 const WITH_NONCE: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
 
-/// Returns AES-GCM with CK_GCM_WRAP_PARAMS, which has a nonce generator.
 fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
     let parameter = Structure::new().pointer(nonce).number(12).number(0).number(generator);
     parameter.bytes(b"more").number(128).mechanism(CKM_AES_GCM)

@@ -200,7 +200,6 @@ fn pasted(guide: &str) -> (Vec<String>, String) {
     (variables.unwrap_or_default(), script)
 }
 
-/// Returns the names of the variables that a script exports.
 fn exported(script: &str) -> Vec<String> {
     let commands = script.lines().map(|line| line.split('#').next().unwrap_or_default());
     let words = commands.filter_map(|line| line.strip_prefix("export ")).flat_map(str::split_whitespace);

@@ -38,7 +38,6 @@ const ABC: [(CK_MECHANISM_TYPE, &str, usize); 11] = [
     (CKM_SHA3_512, "b751850b1a57168a", 64),
 ];
 
-/// Returns the digest of a message in a single part.
 pub fn digest(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, message: &[u8]) -> Result<Vec<u8>, Failure> {
     let (session, mut out) = (fixture.fresh()?, [0; 64]);
     session.digest_init(&Mechanism::new(kind))?;

@@ -6,7 +6,6 @@ use jeton_vectors::{Curve, Miss, PublicKey, RsaKey};
 
 use crate::fixture::{Fixture, able, open_key};
 
-/// The parameter sets of ML-DSA, ML-KEM and SLH-DSA.
 const SETS: [(&str, CK_ULONG); 18] = [
     ("ML-DSA-44", CKP_ML_DSA_44),
     ("ML-DSA-65", CKP_ML_DSA_65),
@@ -28,7 +27,6 @@ const SETS: [(&str, CK_ULONG); 18] = [
     ("SLH-DSA-SHAKE-256f", CKP_SLH_DSA_SHAKE_256F),
 ];
 
-/// Returns a template for a session object with these parts and these usages.
 fn template(
     class: CK_OBJECT_CLASS,
     kind: CK_KEY_TYPE,

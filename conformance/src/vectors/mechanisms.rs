@@ -113,7 +113,6 @@ fn ml_dsa(hedge: CK_ULONG, context: &[u8]) -> Mechanism {
     Structure::new().number(hedge).bytes(context).mechanism(CKM_ML_DSA)
 }
 
-/// Returns the mechanism with `CK_EDDSA_PARAMS`.
 fn eddsa(prehash: bool, context: &[u8]) -> Mechanism {
     Structure::new().flag(prehash).counted(context).mechanism(CKM_EDDSA)
 }

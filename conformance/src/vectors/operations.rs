@@ -9,7 +9,6 @@ use super::keys::{decrypting, on_curve, secret, value_of, verifying, with_key, w
 use crate::cases::{decapsulate, encapsulate};
 use crate::fixture::{Fixture, open_key, with};
 
-/// Imports the keys of the vector and carries out its operation.
 pub fn carry_out(fixture: &Fixture<'_>, mechanism: &Mechanism, operation: &Operation) -> Outcome {
     match operation {
         Operation::Verify { key, message, signature, .. } => {

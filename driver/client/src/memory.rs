@@ -38,7 +38,6 @@ impl Memory {
         self.0.is_empty()
     }
 
-    /// Returns the address for C.
     pub(super) fn address(&self) -> usize {
         self.0.as_ptr().expose_provenance()
     }
@@ -142,7 +141,6 @@ impl Structure {
         self.clone().finish().0
     }
 
-    /// Returns the structure in memory, and the memory that it points to.
     pub(super) fn finish(mut self) -> (Memory, Vec<Memory>) {
         if self.words {
             self.align();

@@ -1,61 +1,82 @@
 //! Operations of a session: sign, verify and digest, in one part or several; encrypt and decrypt,
 //! in one part only.
 
-use std::ptr;
-
-use cryptoki_sys::{
-    CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CKR_SIGNATURE_INVALID,
-    CKR_SIGNATURE_LEN_RANGE,
-};
+use cryptoki_sys::{CK_BYTE, CK_RV, CK_ULONG, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE};
 
 use super::attribute::Mechanism;
 use super::failure::{Failure, check, entry};
 use super::session::{ObjectHandle, Session};
 
-type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE) -> CK_RV;
-type Update = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG) -> CK_RV;
-type Final = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, *mut CK_ULONG) -> CK_RV;
-type OneShot =
-    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG, *mut CK_BYTE, *mut CK_ULONG) -> CK_RV;
+/// Calls a function of the function list.
+macro_rules! call {
+    ($session:expr, $function:ident($($argument:expr),*), $doing:literal) => {{
+        let function = entry(stringify!($function), $session.module().functions().$function)?;
+        check(stringify!($function), function($($argument),*), $doing)
+    }};
+}
+
+/// Defines methods by their shape: their name, the function, and the step of the caller. An output
+/// goes into `out`, and the method returns the number of bytes written.
+macro_rules! methods {
+    ($($shape:ident $method:ident: $function:ident, $doing:literal;)*) => {
+        impl Session {
+            $(methods!(@$shape $method, $function, $doing);)*
+        }
+    };
+    (@init $method:ident, $function:ident, $doing:literal) => {
+        #[doc = concat!("`", stringify!($function), "`.")]
+        pub fn $method(&self, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
+            let mut raw = mechanism.as_raw();
+            // SAFETY: the mechanism borrows `mechanism`, which outlives the call.
+            unsafe { call!(self, $function(self.handle(), &mut raw, key.0), $doing) }
+        }
+    };
+    (@transform $method:ident, $function:ident, $doing:literal) => {
+        #[doc = concat!("`", stringify!($function), "` into `out`. Returns the number of bytes written.")]
+        pub fn $method(&self, data: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+            let ((data, data_length), mut length) = (input(data), out.len() as CK_ULONG);
+            let place = out.as_mut_ptr();
+            // SAFETY: the data is readable and `out` writable for its length.
+            unsafe { call!(self, $function(self.handle(), data, data_length, place, &mut length), $doing) }?;
+            Ok(length as usize)
+        }
+    };
+    (@update $method:ident, $function:ident, $doing:literal) => {
+        #[doc = concat!("`", stringify!($function), "`.")]
+        pub fn $method(&self, part: &[u8]) -> Result<(), Failure> {
+            let (part, length) = input(part);
+            // SAFETY: the part is readable for its length.
+            unsafe { call!(self, $function(self.handle(), part, length), $doing) }
+        }
+    };
+    (@finish $method:ident, $function:ident, $doing:literal) => {
+        #[doc = concat!("`", stringify!($function), "` into `out`. Returns the number of bytes written.")]
+        pub fn $method(&self, out: &mut [u8]) -> Result<usize, Failure> {
+            let mut length = out.len() as CK_ULONG;
+            // SAFETY: `out` is writable for its length.
+            unsafe { call!(self, $function(self.handle(), out.as_mut_ptr(), &mut length), $doing) }?;
+            Ok(length as usize)
+        }
+    };
+}
+
+methods! {
+    init sign_init: C_SignInit, "starting a signature";
+    transform sign: C_Sign, "signing";
+    update sign_update: C_SignUpdate, "signing a part";
+    finish sign_final: C_SignFinal, "finishing a signature";
+    init verify_init: C_VerifyInit, "starting a verification";
+    update verify_update: C_VerifyUpdate, "verifying a part";
+    transform digest: C_Digest, "digesting";
+    update digest_update: C_DigestUpdate, "digesting a part";
+    finish digest_final: C_DigestFinal, "finishing a digest";
+    init encrypt_init: C_EncryptInit, "starting an encryption";
+    transform encrypt: C_Encrypt, "encrypting";
+    init decrypt_init: C_DecryptInit, "starting a decryption";
+    transform decrypt: C_Decrypt, "decrypting";
+}
 
 impl Session {
-    /// `C_SignInit`.
-    pub fn sign_init(&self, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
-        let init = self.module().functions().C_SignInit;
-        self.init("C_SignInit", init, mechanism, key, "starting a signature")
-    }
-
-    /// `C_Sign` with the buffer `out`. Returns the number of bytes written.
-    pub fn sign(&self, data: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
-        self.transform("C_Sign", self.module().functions().C_Sign, data, out, "signing")
-    }
-
-    /// `C_Sign` with a NULL output: returns a length that is sufficient for the signature.
-    pub fn sign_length(&self, data: &[u8]) -> Result<usize, Failure> {
-        self.transform_length(
-            "C_Sign",
-            self.module().functions().C_Sign,
-            data,
-            "asking for a signature's length",
-        )
-    }
-
-    /// `C_SignUpdate`.
-    pub fn sign_update(&self, part: &[u8]) -> Result<(), Failure> {
-        self.update("C_SignUpdate", self.module().functions().C_SignUpdate, part, "signing a part")
-    }
-
-    /// `C_SignFinal` into `out`.
-    pub fn sign_final(&self, out: &mut [u8]) -> Result<usize, Failure> {
-        self.finish("C_SignFinal", self.module().functions().C_SignFinal, out, "finishing a signature")
-    }
-
-    /// `C_VerifyInit`.
-    pub fn verify_init(&self, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
-        let init = self.module().functions().C_VerifyInit;
-        self.init("C_VerifyInit", init, mechanism, key, "starting a verification")
-    }
-
     /// `C_Verify`: returns whether the signature belongs to the data. `CKR_SIGNATURE_INVALID` and
     /// `CKR_SIGNATURE_LEN_RANGE` mean `false`.
     pub fn verify(&self, data: &[u8], signature: &[u8]) -> Result<bool, Failure> {
@@ -65,11 +86,6 @@ impl Session {
         // SAFETY: both inputs are readable for their lengths.
         let code = unsafe { verify(self.handle(), data, data_length, signature, signature_length) };
         verdict("C_Verify", code, "verifying a signature")
-    }
-
-    /// `C_VerifyUpdate`.
-    pub fn verify_update(&self, part: &[u8]) -> Result<(), Failure> {
-        self.update("C_VerifyUpdate", self.module().functions().C_VerifyUpdate, part, "verifying a part")
     }
 
     /// `C_VerifyFinal`: returns whether the signature belongs to the data. [`Self::verify`] says
@@ -84,121 +100,9 @@ impl Session {
 
     /// `C_DigestInit`.
     pub fn digest_init(&self, mechanism: &Mechanism) -> Result<(), Failure> {
-        let init = entry("C_DigestInit", self.module().functions().C_DigestInit)?;
         let mut raw = mechanism.as_raw();
         // SAFETY: the mechanism borrows `mechanism`, which outlives the call.
-        check("C_DigestInit", unsafe { init(self.handle(), &mut raw) }, "starting a digest")
-    }
-
-    /// `C_Digest` into `out`.
-    pub fn digest(&self, data: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
-        self.transform("C_Digest", self.module().functions().C_Digest, data, out, "digesting")
-    }
-
-    /// `C_DigestUpdate`.
-    pub fn digest_update(&self, part: &[u8]) -> Result<(), Failure> {
-        self.update("C_DigestUpdate", self.module().functions().C_DigestUpdate, part, "digesting a part")
-    }
-
-    /// `C_DigestFinal` into `out`.
-    pub fn digest_final(&self, out: &mut [u8]) -> Result<usize, Failure> {
-        self.finish("C_DigestFinal", self.module().functions().C_DigestFinal, out, "finishing a digest")
-    }
-
-    /// `C_EncryptInit`.
-    pub fn encrypt_init(&self, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
-        let init = self.module().functions().C_EncryptInit;
-        self.init("C_EncryptInit", init, mechanism, key, "starting an encryption")
-    }
-
-    /// `C_Encrypt` into `out`.
-    pub fn encrypt(&self, data: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
-        self.transform("C_Encrypt", self.module().functions().C_Encrypt, data, out, "encrypting")
-    }
-
-    /// `C_DecryptInit`.
-    pub fn decrypt_init(&self, mechanism: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
-        let init = self.module().functions().C_DecryptInit;
-        self.init("C_DecryptInit", init, mechanism, key, "starting a decryption")
-    }
-
-    /// `C_Decrypt` into `out`.
-    pub fn decrypt(&self, data: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
-        self.transform("C_Decrypt", self.module().functions().C_Decrypt, data, out, "decrypting")
-    }
-
-    fn init(
-        &self,
-        function: &'static str,
-        pointer: Option<Init>,
-        mechanism: &Mechanism,
-        key: ObjectHandle,
-        doing: &'static str,
-    ) -> Result<(), Failure> {
-        let init = entry(function, pointer)?;
-        let mut raw = mechanism.as_raw();
-        // SAFETY: the mechanism borrows `mechanism`, which outlives the call.
-        check(function, unsafe { init(self.handle(), &mut raw, key.0) }, doing)
-    }
-
-    fn transform(
-        &self,
-        function: &'static str,
-        pointer: Option<OneShot>,
-        data: &[u8],
-        out: &mut [u8],
-        doing: &'static str,
-    ) -> Result<usize, Failure> {
-        let transform = entry(function, pointer)?;
-        let (data, data_length) = input(data);
-        let mut length = out.len() as CK_ULONG;
-        // SAFETY: the data is readable and `out` writable for its length.
-        let code = unsafe { transform(self.handle(), data, data_length, out.as_mut_ptr(), &mut length) };
-        check(function, code, doing)?;
-        Ok(length as usize)
-    }
-
-    fn transform_length(
-        &self,
-        function: &'static str,
-        pointer: Option<OneShot>,
-        data: &[u8],
-        doing: &'static str,
-    ) -> Result<usize, Failure> {
-        let transform = entry(function, pointer)?;
-        let (data, data_length) = input(data);
-        let mut length = 0;
-        // SAFETY: the data is readable; a NULL output asks for the length.
-        let code = unsafe { transform(self.handle(), data, data_length, ptr::null_mut(), &mut length) };
-        check(function, code, doing)?;
-        Ok(length as usize)
-    }
-
-    fn update(
-        &self,
-        function: &'static str,
-        pointer: Option<Update>,
-        part: &[u8],
-        doing: &'static str,
-    ) -> Result<(), Failure> {
-        let update = entry(function, pointer)?;
-        let (part, length) = input(part);
-        // SAFETY: the part is readable for its length.
-        check(function, unsafe { update(self.handle(), part, length) }, doing)
-    }
-
-    fn finish(
-        &self,
-        function: &'static str,
-        pointer: Option<Final>,
-        out: &mut [u8],
-        doing: &'static str,
-    ) -> Result<usize, Failure> {
-        let end = entry(function, pointer)?;
-        let mut length = out.len() as CK_ULONG;
-        // SAFETY: `out` is writable for its length.
-        check(function, unsafe { end(self.handle(), out.as_mut_ptr(), &mut length) }, doing)?;
-        Ok(length as usize)
+        unsafe { call!(self, C_DigestInit(self.handle(), &mut raw), "starting a digest") }
     }
 }
 

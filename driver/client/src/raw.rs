@@ -119,7 +119,6 @@ impl Module {
     }
 }
 
-/// Returns the kinds that need an argument.
 fn arguments_of(kinds: &[Kind]) -> impl Iterator<Item = Kind> {
     kinds.iter().copied().filter(|kind| !matches!(kind, Kind::Length | Kind::Callback))
 }
@@ -143,7 +142,6 @@ fn fits(kind: Kind, argument: &Arg<'_>) -> bool {
     }
 }
 
-/// The size of the largest item of a list.
 const ITEM: usize = size_of::<cryptoki_sys::CK_INTERFACE>();
 
 /// The memory of the arguments during the call.
@@ -153,7 +151,6 @@ struct Kept {
 }
 
 impl Kept {
-    /// Converts one argument to C arguments.
     fn words(&mut self, argument: &mut Arg<'_>) -> Vec<usize> {
         match argument {
             Arg::Number(number) => vec![*number as usize],

@@ -48,7 +48,6 @@ const SIZE: (u32, u32) = (860, 400);
 const FONT: (&str, i32) = ("sans-serif", 14);
 /// The largest number of names that are readable below a plot.
 const NAMED: usize = 24;
-/// The height of a row of the legend.
 const LEGEND_ROW: i32 = 20;
 /// The width of a character of the legend, and of the mark before its text.
 const CHARACTER: i32 = 7;

@@ -77,7 +77,6 @@ impl Known {
         }
     }
 
-    /// Returns the name of the file.
     const fn file(self) -> &'static str {
         match self {
             Self::Jeton => "libjeton_pkcs11.so",

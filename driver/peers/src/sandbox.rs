@@ -23,7 +23,6 @@ const LABEL: &str = "pipeline";
 /// The slot of NSS softokn that stores keys. Slot 1 stores no keys.
 const NSS_KEY_SLOT: SlotId = SlotId(2);
 
-/// The socket of the agent in the directory of a sandbox.
 const SOCKET: &str = "agent.socket";
 /// The environment variable that tells the client module where the agent is.
 const AGENT: &str = "JETON_AGENT";

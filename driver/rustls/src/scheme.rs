@@ -49,7 +49,6 @@ pub(crate) struct Row {
     mechanism: CK_MECHANISM_TYPE,
     /// The parameters of PSS: hash, MGF and length of the salt.
     pss: Option<[CK_ULONG; 3]>,
-    /// The mechanism that signs a digest, and the mechanism that computes the digest.
     on_digest: Option<(CK_MECHANISM_TYPE, CK_MECHANISM_TYPE)>,
 }
 

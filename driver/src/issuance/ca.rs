@@ -50,7 +50,6 @@ impl Ca<'_> {
     }
 }
 
-/// Verifies the signature of a request with the key in the request.
 pub(super) fn verified(der: &[u8]) -> Result<Request, Error> {
     let (signed, request) = (Signed::parse(der)?, Request::parse(der)?);
     let wrong = |what: &str| Error::Failed(format!("a certificate request: {what}"));

@@ -196,7 +196,6 @@ pub fn document_tables() -> Vec<TablePlan> {
     ]
 }
 
-/// Returns the loads of all tables, each once.
 pub fn distinct_loads(plans: &[TablePlan]) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     for load in plans.iter().flat_map(|plan| &plan.loads) {

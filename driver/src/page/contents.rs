@@ -14,7 +14,6 @@ use crate::selection::{IN_PROCESS, shown};
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];
 const TOTAL: &str = "total";
-/// The stages that sign or verify.
 const SIGNING: [&str; 7] =
     ["ca_self_sign", "cert_gen", "cert_verify", "crl_sign", "crl_verify", "ocsp_sign", "ocsp_verify"];
 /// Further stages in the comparison of algorithms: two whose time depends on the length of a
@@ -115,7 +114,6 @@ impl<'a> View<'a> {
         Block::Table(table)
     }
 
-    /// Returns the number of items of a stage that a module handles in a second.
     fn per_second(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<f64> {
         let row = STAGES.iter().find(|row| row.name == stage)?;
         let items = match row.items {
@@ -146,7 +144,6 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     known
 }
 
-/// Returns the facts of a measurement of the pipeline.
 fn pipeline_facts(measurement: &Measurement<Turn>) -> Vec<(String, String)> {
     let pairs = match measurement.rsa_key_pool {
         0 => "a new pair for each certificate".to_owned(),
@@ -285,7 +282,6 @@ fn both_backends(measurement: &Measurement<Turn>) -> Vec<BackendView<'_>> {
     backends.map(|(backend, module)| BackendView { backend, view: View::of(measurement), module }).into()
 }
 
-/// Returns the newest measurement with each backend.
 fn separate_backends(measurements: &[Measurement<Turn>]) -> Vec<BackendView<'_>> {
     let has_own = |one: &&Measurement<Turn>| one.modules.iter().any(|(name, _)| name == "jeton");
     let own: Vec<_> = measurements.iter().filter(has_own).collect();
@@ -374,7 +370,6 @@ fn stages(view: &View<'_>, algorithm: &str) -> Section {
     Section { title: format!("Stages: {algorithm}"), blocks }
 }
 
-/// Returns a table with a cell for each row and each column.
 fn grid(first: &str, rows: &[&str], columns: &[&str], cell: impl Fn(&str, &str) -> Option<String>) -> Block {
     let row = |row: &&str| {
         let cells = columns.iter().map(|column| cell(row, column).unwrap_or_else(missing));
@@ -384,7 +379,6 @@ fn grid(first: &str, rows: &[&str], columns: &[&str], cell: impl Fn(&str, &str) 
     Block::Table(Table::new(1, header).with(rows.iter().map(row)))
 }
 
-/// Returns a point for each name that has a value.
 fn over(names: &[&str], value: impl Fn(&str) -> Option<f64>) -> Vec<(f64, f64)> {
     names.iter().enumerate().filter_map(|(at, name)| Some((at as f64, value(name)?))).collect()
 }

@@ -6,7 +6,6 @@ use super::{Block, Page, Section};
 use crate::Error;
 use crate::tls::{MeasuredCase, case_name, explanation, tables, threads};
 
-/// Builds the page from facts about the measurement and its cases.
 pub(super) fn page(facts: Vec<(String, String)>, all: &[&MeasuredCase]) -> Result<Page, Error> {
     let mut sections = Vec::new();
     for threads in threads(all) {

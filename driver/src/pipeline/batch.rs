@@ -24,7 +24,6 @@ pub(crate) const CA_DAYS: u32 = 30;
 /// The validity of a CRL and of an OCSP response in days.
 const STATUS_DAYS: u32 = 7;
 
-/// The parameters of a run.
 pub(super) struct Run<'a> {
     pub module: &'a str,
     pub profile: Profile,
@@ -166,7 +165,6 @@ impl Run<'_> {
         (0..wanted).into_par_iter().map(|_| engine.make_subscriber(subscriber)).collect()
     }
 
-    /// Like `time`, for a stage that is timed in parts.
     fn time_parts<T>(
         &self,
         clock: &mut Clock,

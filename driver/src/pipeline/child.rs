@@ -22,13 +22,10 @@ const SILENCE: Duration = Duration::from_millis(200);
 
 /// The child's side of one type of work: batches of the pipeline, or loads of `jeton-driver issue`.
 pub trait TakesTurns: Sized {
-    /// The work.
     type Work: Work;
 
-    /// Loads the module of a job.
     fn start(job: Job) -> Result<(Self, ModuleDescription), Error>;
 
-    /// Does the work of a turn.
     fn take(&mut self, turn: &Self::Work) -> Result<<Self::Work as Work>::Sample, Error>;
 }
 
@@ -62,7 +59,6 @@ pub(crate) fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result
     Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
 }
 
-/// Reports that a stage begins.
 pub(crate) fn report_stage(stage: &str) {
     say(&Event::<()>::Progress { stage: stage.to_owned() });
 }
@@ -115,7 +111,6 @@ impl TakesTurns for BatchChild {
     }
 }
 
-/// Opens the engine of a job.
 pub(crate) fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     match job.target.open()? {
         Some(((module, slot, pin), description)) => {
@@ -126,7 +121,6 @@ pub(crate) fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDe
     }
 }
 
-/// Returns OpenSSL as an engine, and its description.
 #[cfg(feature = "openssl")]
 pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     use super::openssl::OpenSsl;

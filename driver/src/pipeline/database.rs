@@ -29,12 +29,10 @@ pub struct Database {
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub id: i64,
-    /// The module that signed.
     pub module: String,
     /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
     pub algorithm: String,
     pub size: u64,
-    /// The CA's certificate in DER.
     pub ca_certificate: Vec<u8>,
 }
 
@@ -89,7 +87,6 @@ impl Table {
 pub(super) type Row = (u64, Vec<u8>);
 
 impl Database {
-    /// Opens or creates the database at `path`.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let connection = Connection::open(path)?;
         connection.busy_timeout(LOCK_WAIT)?;

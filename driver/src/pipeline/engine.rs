@@ -21,7 +21,6 @@ pub trait Engine: Sync {
     /// Signs with the CA key. Returns the signature in its X.509 form.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error>;
 
-    /// Returns whether the signature is from the CA.
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error>;
 
     /// Generates a subscriber's key pair. The private key stays in the engine.

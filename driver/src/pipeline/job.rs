@@ -134,7 +134,6 @@ pub struct ModuleDescription {
     pub manufacturer: String,
     /// `libraryVersion`
     pub version: String,
-    /// `cryptokiVersion`
     pub cryptoki: String,
     /// The file. `None` if the engine is not a module.
     pub library: Option<PathBuf>,

@@ -64,7 +64,6 @@ impl Pkcs11 {
         self.ca.as_ref().ok_or_else(|| Error::Failed("no CA key was made".to_owned()))
     }
 
-    /// Returns how the module signs with a key.
     fn signer(&self, key: &SubjectPublicKeyInfoOwned) -> Result<Signer, Error> {
         let signer = Signer::of(&key.to_der()?)?;
         if self.mechanisms.contains(&signer.mechanism.kind) {

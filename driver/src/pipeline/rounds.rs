@@ -122,7 +122,6 @@ pub struct Outcome<W: Work> {
     pub measured: Vec<W::Measured>,
     /// Algorithms that the module lacks, and the reason.
     pub not_available: Vec<(String, String)>,
-    /// Failures, each with its turn.
     pub failures: Vec<(Option<W>, String)>,
     pub notes: Vec<String>,
 }

@@ -11,21 +11,14 @@ pub enum Stage {
     CaSelfSign,
     /// Generate a key pair and sign a certificate for each subscriber, in parallel.
     CertGen,
-    /// Insert the certificates into the database in one transaction.
     DbInsertCerts,
     /// Verify the stored certificates, in parallel.
     CertVerify,
-    /// Read the certificates from the database.
     DbReadCerts,
-    /// Build the bytes of the CRL.
     CrlBuild,
-    /// Sign the CRL.
     CrlSign,
-    /// Insert the CRL into the database.
     DbInsertCrl,
-    /// Verify the stored CRL.
     CrlVerify,
-    /// Read the CRL from the database.
     DbReadCrl,
     /// Build the bytes of the OCSP responses, in parallel.
     OcspBuild,
@@ -35,14 +28,11 @@ pub enum Stage {
     DbInsertOcsp,
     /// Verify the stored OCSP responses, in parallel.
     OcspVerify,
-    /// Read the OCSP responses from the database.
     DbReadOcsp,
 }
 
-/// A row of [`STAGES`].
 pub struct StageRow {
     pub stage: Stage,
-    /// Its name.
     pub name: &'static str,
     /// What the stage handles.
     pub items: Items,
@@ -52,7 +42,6 @@ pub struct StageRow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
-    /// One item for each certificate.
     Certificates,
     /// One item for each batch.
     One,
@@ -65,7 +54,6 @@ pub enum Place {
     Tool,
 }
 
-/// The times of a stage in one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageTimes {
     /// The seconds from its beginning to its end.
@@ -105,7 +93,6 @@ const fn row(stage: Stage, name: &'static str, items: Items, place: Place) -> St
 pub struct Clock(Times);
 
 impl Clock {
-    /// Runs `work` and records its time as that of `stage`.
     pub fn time<T>(&mut self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();

@@ -8,7 +8,6 @@ pub(super) struct PerThread<T> {
 }
 
 impl<T> PerThread<T> {
-    /// Makes all values.
     pub(super) fn new<E>(threads: usize, make: impl Fn() -> Result<T, E>) -> Result<Self, E> {
         let slots = (0..=threads).map(|_| make().map(Mutex::new)).collect::<Result<_, _>>()?;
         Ok(Self { slots })

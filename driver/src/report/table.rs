@@ -164,7 +164,6 @@ fn is_baseline(report: &BatchReport, module: &Module) -> bool {
     report.baseline().is_some_and(|baseline| std::ptr::eq(baseline, module))
 }
 
-/// Returns whether the subscribers of this algorithm or profile have RSA keys.
 pub(crate) fn has_rsa_subscribers(algorithm: &str) -> bool {
     algorithm.rsplit('/').next().is_some_and(|subscriber| subscriber.starts_with("rsa"))
 }

@@ -91,7 +91,6 @@ impl KeyKind {
         }
     }
 
-    /// Returns the scheme with which a key of this type signs its certificate.
     pub(super) fn certificate_scheme(self) -> SignatureScheme {
         match self {
             Self::Rsa2048 => SignatureScheme::RSA_PKCS1_SHA256,

@@ -82,7 +82,6 @@ impl CaseChild {
     }
 }
 
-/// Logs in to the token of a module.
 fn open(target: &Target) -> Result<(Option<TokenKeys>, ModuleDescription), Error> {
     match target.open()? {
         Some(((module, slot, pin), description)) => {

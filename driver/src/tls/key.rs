@@ -28,7 +28,6 @@ use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 use crate::pipeline::ED25519_NAME;
 
-/// The name in the certificates.
 pub(super) const NAME: &str = "localhost";
 const LABEL: &[u8] = b"jeton-tls";
 const DAYS: u32 = 7;
@@ -112,7 +111,6 @@ impl TokenKeys {
         self.session.generate_key_pair(&key_type.mechanism, &public, &private)
     }
 
-    /// Returns the existing key with this label, and this chain.
     pub(super) fn existing(
         &self,
         label: &str,
@@ -132,7 +130,6 @@ impl Drop for TokenKeys {
     }
 }
 
-/// Returns a key with a self-signed certificate.
 fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey, Error> {
     // A client finds a certificate by its subject, so the certificate of each key has a different
     // subject.

@@ -10,7 +10,6 @@ use super::measure::MeasuredCase;
 use crate::about::module_text;
 use crate::report::Report;
 
-/// A measurement of one module.
 pub type TlsReport = Report<MeasuredCase, Settings>;
 
 #[derive(Debug, Serialize)]

@@ -6,7 +6,6 @@ use std::process::Command;
 
 pub use jeton_programs::{Scratch, fails, has, modules, peer, run, succeed};
 
-/// Returns a command that runs the driver with these arguments.
 pub fn driver<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jeton-driver"));
     command.args(arguments);

@@ -49,7 +49,6 @@ impl Params {
         (hash == ots_hash).then_some(Self { lms_type, ots_type, hash, height, width })
     }
 
-    /// The number of digits of a message digest.
     fn message_digits(&self) -> usize {
         8 * self.hash.n / self.width as usize
     }
@@ -98,7 +97,6 @@ impl Params {
     }
 }
 
-/// Finds a type number in a table with one group for each hash.
 fn place(number: u32, first: u32, group: &[u32]) -> Option<(ShortHash, u32)> {
     let at = usize::try_from(number.checked_sub(first)?).ok()?;
     Some((*HASHES.get(at / group.len())?, group[at % group.len()]))
@@ -212,7 +210,6 @@ impl Tree {
         Ok(())
     }
 
-    /// Computes the node at this place from its children.
     fn parent(&self, digest: &dyn Digest, place: u32, children: [&[u8]; 2]) -> Result<Node> {
         let numbers = (place.to_be_bytes(), D_INTR.to_be_bytes());
         self.params.hash.of(digest, &[&self.id, &numbers.0, &numbers.1, children[0], children[1]])

@@ -33,7 +33,6 @@ const D_SEED: u8 = 0xff;
 
 /// A private key of HSS.
 pub(super) struct Private {
-    /// The parameters of each level, from the top.
     levels: Vec<Params>,
     top: Arc<PrivateTree>,
     /// The tree of each lower level that signed last.
@@ -160,7 +159,6 @@ pub(super) fn levels(types: &[HssType]) -> Result<Vec<Params>> {
     if height <= MOST_USES && same { Ok(levels) } else { Err(Error::DataInvalid) }
 }
 
-/// The private key of one tree.
 struct PrivateTree {
     tree: Tree,
     seed: Secret,
@@ -286,7 +284,6 @@ impl PrivateTree {
         Ok(Arc::clone(recent.insert(Arc::new(self.subtree(digest, number)?))))
     }
 
-    /// Computes a subtree.
     fn subtree(&self, digest: &dyn Digest, number: u32) -> Result<Subtree> {
         let (n, leaves) = (self.tree.params.hash.n, 1usize << self.cut);
         let mut nodes = vec![0; 2 * leaves * n];
@@ -311,7 +308,6 @@ impl PrivateTree {
         self.tree.leaf(digest, leaf, &ends)
     }
 
-    /// Computes a value of a chain.
     fn value(&self, digest: &dyn Digest, leaf: u32, chain: u16, steps: Range<u8>) -> Result<Node> {
         let mut value = self.secret(digest, leaf, chain)?;
         self.tree.advance(digest, leaf, chain, steps, &mut value[..self.tree.params.hash.n])?;
@@ -331,13 +327,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use jeton_vectors::hex;
+
     use super::*;
     use crate::backend::Provider;
-
-    fn hex(text: &str) -> Vec<u8> {
-        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("digits");
-        (0..text.len()).step_by(2).map(digit).collect()
-    }
 
     /// Public keys and seeds of the samples of ACVP (LMS, keyGen), with heights 5 and 10. A public
     /// key has the types and the identifier.

@@ -31,7 +31,6 @@ pub(super) fn public(
     Ok(Arc::new(Public { family, key, digest }))
 }
 
-/// Generates a key pair of HSS with this number of threads.
 pub(super) fn generate(
     types: &[HssType],
     threads: usize,

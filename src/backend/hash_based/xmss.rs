@@ -44,7 +44,6 @@ const CHECKSUM: usize = 3;
 /// The largest digit.
 const LAST: u8 = 15;
 
-/// A public key.
 pub(super) struct Public {
     keyed: Keyed,
     /// The height of all layers together.
@@ -80,7 +79,6 @@ impl Public {
         self.index_len + n + self.layers as usize * (self.chains() + self.layer_height() as usize) * n
     }
 
-    /// The height of one layer.
     fn layer_height(&self) -> u32 {
         self.height / self.layers
     }
@@ -123,7 +121,6 @@ impl Public {
     }
 }
 
-/// A tree of a layer.
 struct Layer<'a> {
     public: &'a Public,
     digest: &'a dyn Digest,

@@ -58,7 +58,6 @@ pub(in crate::backend) struct Blocks<C, const N: usize> {
 }
 
 impl<C: Chain<N>, const N: usize> Blocks<C, N> {
-    /// Builds the cipher. `chain` has the same direction.
     pub(in crate::backend) fn boxed(
         mut chain: C,
         ending: Ending,

@@ -6,7 +6,6 @@ use super::{BlockCipher, Chain, xor};
 use crate::backend::Direction;
 use crate::error::Result;
 
-/// ECB.
 pub(in crate::backend) struct Ecb<B>(pub(in crate::backend) B);
 
 impl<B: BlockCipher<N>, const N: usize> Chain<N> for Ecb<B> {
@@ -20,7 +19,6 @@ impl<B: BlockCipher<N>, const N: usize> Chain<N> for Ecb<B> {
     }
 }
 
-/// CBC.
 pub(in crate::backend) struct Cbc<B, const N: usize> {
     cipher: B,
     direction: Direction,

@@ -18,7 +18,6 @@ pub(in crate::backend) trait Whole: Send {
     }
 }
 
-/// Builds a [`Cipher`] that collects its message.
 pub(in crate::backend) fn collected(whole: impl Whole + 'static) -> Result<Box<dyn Cipher>> {
     Ok(Box::new(Collected { input: Secret::default(), whole }))
 }

@@ -25,7 +25,6 @@ pub(super) use xts::{Xts, halves, within_unit};
 use super::Direction;
 use crate::error::{Error, Result};
 
-/// A block cipher with its key, for one direction.
 pub(super) trait BlockCipher<const N: usize>: Send + Sized + 'static {
     /// Encrypts or decrypts blocks in place, each by itself.
     fn process(&mut self, blocks: &mut [[u8; N]]) -> Result<()>;

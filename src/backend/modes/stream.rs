@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 /// The length of a block in bytes.
 const N: usize = 16;
 
-/// A stream mode.
 pub(in crate::backend) trait Mode: Sized + Send {
     /// Processes `data` in place. The caller has checked its length with [`fits`](Self::fits).
     fn apply(&mut self, data: &mut [u8]) -> Result<()>;

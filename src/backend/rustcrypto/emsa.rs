@@ -17,7 +17,6 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Builds the encoding of a scheme. `modulus_bits` is the size of the modulus.
     pub(super) fn new(scheme: &Scheme, modulus_bits: usize) -> Result<Self> {
         let encoding = match *scheme {
             Scheme::RsaRaw => Self::Raw,
@@ -231,26 +230,5 @@ mod tests {
             let outcome = encoding.verify(&[7; 32], &mut surplus, &mut scratch);
             assert_eq!(outcome, Err(Error::SignatureInvalid), "{bits}: the top bit");
         }
-    }
-
-    #[test]
-    fn a_modulus_too_small_for_the_scheme_is_refused() {
-        let pkcs1 = Scheme::RsaPkcs1 { hash: Some(Hash::Sha512) };
-        // The padding has 11 bytes, the prefix 19 and the digest 64.
-        assert_eq!(Encoding::new(&pkcs1, 8 * 93).err(), Some(Error::KeySizeRange));
-        assert!(Encoding::new(&pkcs1, 8 * 94).is_ok());
-        for salt_len in [1024 / 8 - 32 - 1, usize::MAX] {
-            let pss = Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len };
-            assert_eq!(Encoding::new(&pss, 1024).err(), Some(Error::KeySizeRange));
-        }
-        assert_eq!(Encoding::new(&Scheme::Ecdsa, 2048).err(), Some(Error::KeyTypeInconsistent));
-    }
-
-    #[test]
-    fn pkcs1_padding_has_at_least_eight_ff() {
-        let mut em = [0; 128];
-        pkcs1(&[], &[9; 117], &mut em).unwrap();
-        assert_eq!(em[..11], [0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 0]);
-        assert_eq!(pkcs1(&[], &[9; 118], &mut em), Err(Error::DataLenRange));
     }
 }

@@ -447,18 +447,4 @@ mod tests {
         parts.crt = None;
         assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
     }
-
-    #[test]
-    fn a_wrong_private_exponent_without_primes_is_refused() {
-        let (_, mut parts) = key(2048, &[3]);
-        parts.crt = None;
-        for d in
-            [Secret::zeroed(0), Secret::from(&[1][..]), Secret::from(&[2][..]), Secret::new(parts.n.clone())]
-        {
-            parts.d = d;
-            assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
-        }
-        parts.d = Secret::new([&[1], &parts.n[..]].concat());
-        assert_eq!(private(&parts).err(), Some(Error::DataInvalid), "longer than the modulus");
-    }
 }

@@ -14,7 +14,6 @@ use crate::secret::Secret;
 const AES: usize = 16;
 
 impl Work<'_> {
-    /// Returns the default `CKA_KEY_TYPE` of the derived key.
     pub(super) fn default_type(&self, template: &Template<'_>) -> Result<KeyType> {
         match self.mechanism.params {
             Params::IkePrf { prf, .. } => key_type(prf),
@@ -142,7 +141,6 @@ impl Work<'_> {
     }
 }
 
-/// Returns the key type of a PRF.
 fn key_type(prf: MacFunction) -> Result<KeyType> {
     match prf {
         MacFunction::Hmac(hash) => hmac::key_type(hash).ok_or(Error::MechanismParamInvalid),

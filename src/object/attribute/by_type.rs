@@ -7,7 +7,6 @@ use super::{Default, Kind, Need, ObjectTypes, Rule, table};
 use crate::id::AttributeType as A;
 use crate::object::bits::{Bits, Flag};
 
-/// The rules for one class and type of object.
 pub(crate) struct ObjectRules {
     /// All rules, sorted by attribute number.
     by_id: Vec<&'static Rule>,
@@ -32,7 +31,6 @@ impl ObjectRules {
         Some(self.by_id[at])
     }
 
-    /// Returns all rules.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Rule> {
         self.by_id.iter().copied()
     }

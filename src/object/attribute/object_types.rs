@@ -79,7 +79,6 @@ impl ObjectTypes {
         Self::PUBLIC.has(self)
     }
 
-    /// Returns whether it is a certificate.
     pub(crate) const fn is_certificate(self) -> bool {
         Self::CERTIFICATES.has(self)
     }

@@ -23,7 +23,6 @@ const EDWARDS_PRIVATE: ObjectTypes = ObjectTypes::member(12);
 const MONTGOMERY_PRIVATE: ObjectTypes = ObjectTypes::member(13);
 const PUBLIC: ObjectTypes = EC_PUBLIC.or(EDWARDS_PUBLIC).or(MONTGOMERY_PUBLIC);
 const PRIVATE: ObjectTypes = EC_PRIVATE.or(EDWARDS_PRIVATE).or(MONTGOMERY_PRIVATE);
-/// The public and private keys.
 pub(crate) const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
 /// RFC 5480, 2.1.1: `id-ecPublicKey`.
 pub(in crate::object) const EC_PUBLIC_KEY: ObjectIdentifier =
@@ -184,7 +183,6 @@ pub(crate) fn point_of(parts: &PublicParts) -> Result<&[u8]> {
     }
 }
 
-/// Returns the curve and the point of a public key.
 fn public_point(parts: &PublicParts) -> Result<(Group, &[u8])> {
     Ok(match parts {
         PublicParts::Ec { curve, point } => (Group::Ec(*curve), &point[..]),

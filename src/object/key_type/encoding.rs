@@ -14,7 +14,6 @@ pub(super) fn part(attributes: &Attributes, id: A) -> Result<&[u8]> {
     attributes.bytes(id).ok_or(Error::KeyNotWrappable)
 }
 
-/// Encodes an integer.
 pub(super) fn integer(number: &[u8]) -> Result<Secret> {
     encoded(&UintRef::new(number).map_err(wrong)?)
 }
@@ -42,7 +41,6 @@ pub(super) fn decoded<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T> {
     T::from_der(bytes).map_err(invalid)
 }
 
-/// Decodes the parameters of an algorithm.
 pub(super) fn parameters<'a, T: Choice<'a> + DecodeValue<'a>>(info: &PrivateKeyInfoRef<'a>) -> Result<T> {
     info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?.decode_as().map_err(invalid)
 }

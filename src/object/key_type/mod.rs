@@ -29,7 +29,6 @@ pub(crate) mod set;
 mod slh_dsa;
 pub(crate) mod stateful;
 
-/// The families.
 pub(super) const FAMILIES: &[Family] = &[
     rsa::FAMILY,
     ec::FAMILY,
@@ -54,7 +53,6 @@ pub(super) type Encoded = (Option<Secret>, Secret);
 /// The attributes of a decoded key, without `CKA_KEY_TYPE`.
 pub(super) type Decoded = Vec<(A, Value)>;
 
-/// A row of the table of key types. `attributes` are those of an object of this key type.
 pub(crate) struct KeyTypeRow {
     /// Its `CKK_*` number.
     pub(super) key_type: KeyType,
@@ -68,9 +66,7 @@ pub(crate) struct KeyTypeRow {
     pub(crate) uses: &'static [A],
     /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
     pub(super) pair_spec: for<'a> fn(&'a Attributes, &Attributes) -> Result<PairSpec<'a>>,
-    /// Returns the parts of a public key.
     pub(super) public_parts: fn(&Attributes) -> Result<PublicParts>,
-    /// Returns the parts of a private key.
     pub(super) private_parts: fn(&Attributes) -> Result<PrivateParts>,
     /// Whether a private key object has all attributes that `public_parts` reads.
     pub(super) has_public_half: bool,
@@ -88,7 +84,6 @@ pub(crate) struct KeyTypeRow {
     pub(super) identifiers: &'static [ObjectIdentifier],
     /// Returns the index of a key's object identifier.
     pub(super) place: fn(&Attributes) -> Result<usize>,
-    /// Encodes a public key for SubjectPublicKeyInfo.
     pub(super) encode_public: fn(&Attributes, &PublicParts) -> Result<Encoded>,
     /// Encodes a private key for PKCS #8. Fails with `KeyNotWrappable` if the object lacks a part
     /// of the encoding.
@@ -98,7 +93,6 @@ pub(crate) struct KeyTypeRow {
     pub(super) decode_private: fn(&PrivateKeyInfoRef<'_>, usize) -> Result<Decoded>,
     /// Generates domain parameters with a prime of this size in bits, and sets them.
     pub(super) generate_parameters: fn(&mut Attributes, usize, &Provider) -> Result<()>,
-    /// Checks created domain parameters.
     pub(super) check_parameters: fn(&mut Attributes, &Provider) -> Result<()>,
     /// Returns whether a secret key may have this number of bytes.
     pub(super) len_fits: fn(usize) -> bool,
@@ -146,7 +140,6 @@ impl KeyTypeRow {
         check_strict: |_| Ok(()),
     };
 
-    /// Returns the row of a key type.
     pub(super) fn of(key_type: KeyType) -> &'static Self {
         static BY_NUMBER: [&KeyTypeRow; 0x50] = {
             let (mut rows, mut at) = ([&KeyTypeRow::BASE; 0x50], 0);
@@ -187,7 +180,6 @@ impl KeyTypeRow {
     }
 }
 
-/// The classes of objects that have a key type.
 pub(super) const CLASSES: [ObjectClass; 5] = [
     ObjectClass::PUBLIC_KEY,
     ObjectClass::PRIVATE_KEY,
@@ -196,7 +188,6 @@ pub(super) const CLASSES: [ObjectClass; 5] = [
     ObjectClass::DOMAIN_PARAMETERS,
 ];
 
-/// The rows of all families.
 pub(super) const ROWS: [&KeyTypeRow; count()] = {
     let (mut rows, mut at, mut family) = ([&KeyTypeRow::BASE; count()], 0, 0);
     while family < FAMILIES.len() {
@@ -219,7 +210,6 @@ const fn count() -> usize {
     count
 }
 
-/// Returns the objects of a class.
 pub(super) const fn of_class(class: ObjectClass) -> ObjectTypes {
     let (mut all, mut at) = (ObjectTypes::NONE, 0);
     while at < ROWS.len() {
@@ -229,7 +219,6 @@ pub(super) const fn of_class(class: ObjectClass) -> ObjectTypes {
     all
 }
 
-/// Returns the keys of the types that have this use by default.
 pub(super) const fn with_use(usage: A) -> ObjectTypes {
     let (mut all, mut at) = (ObjectTypes::NONE, 0);
     while at < ROWS.len() {

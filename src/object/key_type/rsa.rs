@@ -11,7 +11,6 @@ use crate::config::strict::{RSA_BITS, RSA_EXPONENT};
 
 const PUBLIC: ObjectTypes = ObjectTypes::member(2);
 const PRIVATE: ObjectTypes = ObjectTypes::member(10);
-/// The public and private keys.
 pub(crate) const OBJECTS: ObjectTypes = PUBLIC.or(PRIVATE);
 /// The numbers of a private key in the order of RFC 8017, A.1.2, after the version.
 const NUMBERS: [A; 8] = [

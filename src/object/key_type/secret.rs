@@ -11,7 +11,6 @@ const GENERIC_SECRET: ObjectTypes = ObjectTypes::member(21);
 const AES_XTS: ObjectTypes = ObjectTypes::member(22);
 const CHACHA20: ObjectTypes = ObjectTypes::member(23);
 const HKDF: ObjectTypes = ObjectTypes::member(24);
-/// The key types of the HMACs have one object type.
 const HMAC: ObjectTypes = ObjectTypes::member(25);
 const DES3: ObjectTypes = ObjectTypes::member(51);
 const MANY_LENGTHS: ObjectTypes = AES.or(AES_XTS).or(GENERIC_SECRET).or(HKDF).or(HMAC);

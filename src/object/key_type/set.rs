@@ -11,7 +11,6 @@ use super::{
 };
 use crate::secret::with_wiped_frame;
 
-/// The columns that the key types have in common.
 pub(super) const BASE: KeyTypeRow = KeyTypeRow {
     put_public: |attributes, parts| {
         put_same(attributes, A::VALUE, parts.encoded().ok_or(Error::KeyTypeInconsistent)?)
@@ -44,7 +43,6 @@ pub(crate) fn named<S: Copy>(attributes: &Attributes, all: &[S]) -> Result<S> {
     at.and_then(|at| all.get(at)).copied().ok_or(Error::AttributeValueInvalid)
 }
 
-/// Returns the number of a parameter set.
 pub(super) fn number<S: PartialEq>(all: &[S], set: S) -> u64 {
     all.iter().take_while(|known| **known != set).count() as u64 + 1
 }
@@ -67,7 +65,6 @@ pub(super) const fn rules(public: ObjectTypes, private: ObjectTypes) -> [Rule; 4
     ]
 }
 
-/// Sets the attributes of a private key. `number` is that of its parameter set.
 pub(super) fn put_private(
     attributes: &mut Attributes,
     number: u64,

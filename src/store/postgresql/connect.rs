@@ -75,7 +75,6 @@ impl Address {
         Ok(Self { config, password, least, timeout: rules.timeout, tls })
     }
 
-    /// Returns the number of hosts.
     pub(super) fn hosts(&self) -> usize {
         self.config.get_hosts().len()
     }

@@ -103,7 +103,6 @@ impl Link {
         self.run_within(self.timeout, work)
     }
 
-    /// Like `run`, with another time limit of the work.
     pub(super) fn run_within<T>(
         &mut self,
         limit: Duration,

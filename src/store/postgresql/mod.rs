@@ -51,7 +51,6 @@ const RETRIES: usize = 5;
 /// new token key or sealing key.
 const LONGEST_WORK: Duration = Duration::from_secs(30 * 60);
 
-/// The database of a module.
 pub(super) struct Database {
     link: Mutex<Link>,
     outage: Arc<Outage>,

@@ -18,7 +18,6 @@ pub(super) const TABLES: &str = include_str!("../../../docs/postgresql.sql");
 /// The lock that is held while the tables are created or upgraded.
 const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7234567812345678)";
 
-/// The state of the tables.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tables {
     /// They do not exist.

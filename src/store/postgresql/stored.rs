@@ -28,7 +28,6 @@ const FEW: usize = 16;
 /// them.
 const MOST_RECORDS: usize = 512;
 
-/// The store of one token in the database.
 pub(super) struct DatabaseStore {
     database: Arc<Database>,
     serial: String,

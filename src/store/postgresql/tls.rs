@@ -23,13 +23,11 @@ use crate::store::seal::sealing_key::read_secret;
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
-/// The TLS of one connection.
 pub(super) struct Connector {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// A connection with TLS.
 pub(super) struct Secured(tokio_rustls::client::TlsStream<TcpStream>);
 
 impl Tls {

@@ -90,7 +90,6 @@ async fn conclude(client: &Client, serial: &str, change: Change, summary: &[u8])
     Ok(())
 }
 
-/// A transaction of a token.
 pub(super) struct OpenTransaction<'a, 'b> {
     exchange: &'a mut Exchange<'b>,
     serial: &'a str,

@@ -39,12 +39,10 @@ pub(in crate::store) fn decode(bytes: &[u8]) -> IndexKeys {
 pub(crate) struct Indexer(Secret);
 
 impl Indexer {
-    /// Returns an indexer with this key.
     pub(crate) fn new(key: &[u8; INDEXER_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
 
-    /// Returns the key.
     pub(in crate::store) fn key(&self) -> &[u8; INDEXER_KEY] {
         self.0.as_array().expect("the length that it was made with")
     }
@@ -63,7 +61,6 @@ impl Indexer {
         }
     }
 
-    /// Returns all index keys of an object.
     pub(crate) fn index_keys(&self, attributes: &Attributes) -> IndexKeys {
         let named = INDEXED.into_iter().filter_map(|id| self.index_key(id, attributes.get(id)?));
         named.collect()

@@ -61,7 +61,6 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [(u8, Kind); 3] = [(1, Kind::Private), (2, Kind::Public), (3, Kind::PublicKey)];
 
-    /// Returns the protection of an object with these attributes.
     fn for_object(attributes: &Attributes) -> Self {
         if attributes.flag(AttributeType::PRIVATE) == Some(true) {
             return Self::Private;
@@ -99,7 +98,6 @@ fn fill_random(bytes: &mut [u8]) -> Result<()> {
     })
 }
 
-/// The token key, with the keys for index keys and row hashes.
 pub(crate) struct TokenKey {
     bytes: Secret,
     indexer: Indexer,
@@ -130,12 +128,10 @@ impl TokenKey {
         &self.indexer
     }
 
-    /// Returns the hasher for rows.
     pub(crate) fn row_hasher(&self) -> &RowHasher {
         &self.row_hasher
     }
 
-    /// Seals the summary of a token's rows.
     pub(crate) fn seal_summary(&self, serial: &str, summary: &Summary) -> Result<Vec<u8>> {
         seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
     }
@@ -591,7 +587,6 @@ impl<'a, T: Level<'a>> Level<'a> for Written<'a, T> {
     }
 }
 
-/// Encodes the attributes for which `wanted` is true.
 fn encode(attributes: &Attributes, wanted: impl Fn(AttributeType) -> bool) -> Result<Secret> {
     let flags = attributes.flags().filter(|(id, _)| wanted(*id));
     let flags = flags.map(|(id, flag)| Some((id.0, Whole::Flag(flag))));
@@ -610,7 +605,6 @@ fn decode(bytes: &[u8]) -> Option<Attributes> {
     Some(attributes)
 }
 
-/// Sets the attributes that are encoded in `bytes`.
 fn decode_into(attributes: &mut Attributes, bytes: &[u8]) -> Option<()> {
     let (written, rest): (Vec<(u64, Whole<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
     if !rest.is_empty() {
@@ -641,12 +635,6 @@ mod tests {
 
     fn public_indexer() -> Indexer {
         Indexer::new(b"0123456789abcdef")
-    }
-
-    fn same(a: &Attributes, b: &Attributes) -> bool {
-        a.flags().eq(b.flags())
-            && a.iter().count() == b.iter().count()
-            && a.iter().zip(b.iter()).all(|((i, x), (j, y))| i == j && x.equals(y))
     }
 
     fn unwrap(
@@ -691,19 +679,6 @@ mod tests {
         assert!(left.is_some_and(|left| left < 100 * MIB), "{} MiB are left", left.unwrap_or(0) / MIB);
     }
 
-    #[test]
-    fn a_sealed_object_is_opened_unchanged() {
-        let key = TokenKey::generate().expect("random bytes");
-        for private in [false, true] {
-            let (row, record) = key.seal("serial", 7, &object(private), &public_indexer()).expect("sealed");
-            assert_eq!((row.id, row.private, Some(row.tag)), (7, private, tag(&record)));
-            assert!(same(&key.open("serial", 7, &record).expect("opened"), &object(private)));
-            assert_eq!(peek(&record).is_some(), !private);
-            let label = record.windows(7).any(|window| window == b"a label");
-            assert_eq!(label, !private);
-        }
-    }
-
     /// An AES key with `CKA_PRIVATE` false.
     fn public_key() -> Attributes {
         let mut attributes = object(false);
@@ -711,21 +686,6 @@ mod tests {
         attributes.put(AttributeType::KEY_TYPE, Value::Number(KeyType::AES.0));
         attributes.put(AttributeType::VALUE, Value::Bytes(b"sixteen secret b".as_slice().into()));
         attributes
-    }
-
-    #[test]
-    fn a_public_key_record_hides_only_the_secret_attributes() {
-        let key = TokenKey::generate().expect("random bytes");
-        let (row, record) = key.seal("serial", 7, &public_key(), &public_indexer()).expect("sealed");
-        assert!(!row.private && tag(&record) == Some(row.tag));
-        let has = |bytes: &[u8]| record.windows(bytes.len()).any(|window| window == bytes);
-        assert!(has(b"a label") && !has(b"sixteen secret b"));
-        assert!(same(&key.open("serial", 7, &record).expect("opened"), &public_key()));
-        let seen = peek(&record).expect("readable");
-        assert!(seen.has(AttributeType::LABEL) && !seen.has(AttributeType::VALUE));
-        for (serial, id) in [("serial", 8), ("other", 7)] {
-            assert!(key.open(serial, id, &record).is_none());
-        }
     }
 
     #[test]
@@ -763,14 +723,6 @@ mod tests {
                 assert!(key.open("serial", 7, &altered).is_none(), "private {private}, bit {at}");
             }
         }
-    }
-
-    #[test]
-    fn a_record_does_not_open_under_another_number() {
-        let key = TokenKey::generate().expect("random bytes");
-        let (_, record) = key.seal("serial", 7, &object(true), &public_indexer()).expect("sealed");
-        assert!(key.open("serial", 8, &record).is_none());
-        assert!(key.open("other", 7, &record).is_none());
     }
 
     #[test]

@@ -23,7 +23,6 @@ const LONGEST: usize = 4096;
 /// The ID of a sealing key. It is not secret.
 pub(crate) type SealingId = [u8; 8];
 
-/// A sealing key with its ID.
 pub(crate) struct SealingKey {
     bytes: Secret,
     id: SealingId,
@@ -55,7 +54,6 @@ impl SealingKey {
         Ok(Self { bytes, id })
     }
 
-    /// Returns the ID.
     pub(crate) fn id(&self) -> SealingId {
         self.id
     }
@@ -76,7 +74,6 @@ pub(crate) fn text(id: SealingId) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a secret from its configured location.
 pub(in crate::store) fn read_secret(source: &SealingSource) -> std::result::Result<Secret, String> {
     match source {
         SealingSource::File(path) => read_private(path),

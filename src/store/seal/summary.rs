@@ -25,10 +25,8 @@ const SUMS: usize = 64;
 /// The length of the key of row hashes in bytes.
 pub(crate) const ROW_HASH_KEY: usize = 16;
 
-/// Computes row hashes with a key.
 pub(crate) struct RowHasher(Secret);
 
-/// The hash of a row, and the number of its sum.
 #[derive(Clone, Copy)]
 pub(crate) struct RowHash {
     sum: usize,
@@ -36,17 +34,14 @@ pub(crate) struct RowHash {
 }
 
 impl RowHasher {
-    /// Returns a hasher with this key.
     pub(crate) fn new(key: &[u8; ROW_HASH_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
 
-    /// Returns the key.
     pub(in crate::store) fn key(&self) -> &[u8; ROW_HASH_KEY] {
         self.0.as_array().expect("the length that it was made with")
     }
 
-    /// Returns the hash of a row.
     pub(crate) fn hash(&self, row: &Row) -> RowHash {
         let mut hasher = SipHasher24::new_with_key(self.key());
         // The integer methods of Hasher depend on the machine's byte order. The sums are stored, so
@@ -73,12 +68,10 @@ impl Summary {
         Self { change: change.0, sums: vec![0; SUMS] }
     }
 
-    /// Adds a row.
     pub(crate) fn add(&mut self, hash: RowHash) {
         self.sums[hash.sum] = self.sums[hash.sum].wrapping_add(hash.value);
     }
 
-    /// Subtracts a row.
     pub(crate) fn subtract(&mut self, hash: RowHash) {
         self.sums[hash.sum] = self.sums[hash.sum].wrapping_sub(hash.value);
     }
@@ -89,12 +82,10 @@ impl Summary {
         self.sums[bucket(id)] != other.sums[bucket(id)]
     }
 
-    /// Returns whether any sum differs from that of `other`.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         self.sums != other.sums
     }
 
-    /// Encodes the summary.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|_| Error::GeneralError)
     }

@@ -41,7 +41,6 @@ impl Detached {
         Ok(Self { path: path.to_owned(), connection })
     }
 
-    /// Returns the token's header.
     pub(crate) fn header(&self) -> Result<Header> {
         match read_header(&self.connection).map_err(|reason| self.log("header", &reason))? {
             Ok(Some(header)) => Ok(header),
@@ -64,7 +63,6 @@ impl Detached {
         inspect(&self.connection, key).map_err(|reason| self.log("inspect", &reason))
     }
 
-    /// Sets the change number, and the summary that is sealed for it.
     pub(crate) fn set_change(&self, change: Change, summary: &[u8]) -> Result<()> {
         let sql = "UPDATE token SET change = ?1, summary = ?2";
         let done = self.connection.execute(sql, params![change.0, summary]);

@@ -26,7 +26,6 @@ use crate::store::{Change, Header, PinState, fork, permissions};
 const PAGE: usize = 4096;
 /// The first bytes of the file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// The length of the file's header.
 const FILE_HEADER: usize = 100;
 /// The length of the header of a page without children.
 const PAGE_HEADER: usize = 8;
@@ -136,7 +135,6 @@ pub(super) fn expect_token(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Returns the size of the pages of a file that starts with these bytes.
 fn page_size(start: &[u8]) -> Option<usize> {
     let size = u16::from_be_bytes(*start.strip_prefix(MAGIC)?.first_chunk()?);
     Some(if size == 1 { 1 << 16 } else { usize::from(size) })
@@ -163,13 +161,11 @@ fn row_of_token(page: &[u8]) -> Option<Header> {
     token(row)
 }
 
-/// Reads a row of the table `sqlite_schema`.
 fn table(row: Vec<Field<'_>>) -> Option<schema::Table<'_>> {
     let [kind, name, _, root, sql] = row.try_into().ok()?;
     Some(schema::Table { kind: kind.text()?, name: name.text()?, root: root.number()?, sql: sql.text()? })
 }
 
-/// Reads the row of the table `token`.
 fn token(row: Vec<Field<'_>>) -> Option<Header> {
     let [one, serial, slot, label, so, so_failures, user, user_failures, change, _] = row.try_into().ok()?;
     // The column `one` is the number of the row. SQLite stores NULL in its place.
@@ -283,6 +279,8 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use std::path::PathBuf;
 
+    use tempfile::TempDir;
+
     use super::super::OpenFile;
     use super::*;
 
@@ -304,21 +302,11 @@ mod tests {
         (header.serial.clone(), header.slot, header.label, pins, header.change)
     }
 
-    /// A directory with one token file. Dropping it removes the directory.
-    struct Directory(PathBuf);
-
-    impl Directory {
-        fn new(name: &str) -> (Self, PathBuf) {
-            let dir = std::env::temp_dir().join(format!("jeton-direct-{name}-{}", std::process::id()));
-            let path = OpenFile::create(&dir, &any_header()).expect("a token file");
-            (Self(dir), path)
-        }
-    }
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).expect("a directory");
-        }
+    /// Returns a directory with one token file, and the file.
+    fn directory() -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = OpenFile::create(directory.path(), &any_header()).expect("a token file");
+        (directory, path)
     }
 
     fn header(pages: &[u8]) -> Option<Header> {
@@ -329,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_settled_file_has_the_header_that_sqlite_reads() {
-        let (_directory, path) = Directory::new("settled");
+        let (_directory, path) = directory();
         let mut reader = Reader::default();
         let mut read = |path: &Path| reader.read(path).map(|(header, _)| header);
         assert!(read(&path).is_none(), "it was made a moment ago");
@@ -351,7 +339,7 @@ mod tests {
 
     #[test]
     fn no_altered_byte_gives_another_schema_or_a_panic() {
-        let (_directory, path) = Directory::new("altered");
+        let (_directory, path) = directory();
         let bytes = std::fs::read(&path).expect("a file");
         let pages = &bytes[..2 * PAGE];
         let expected = facts(&header(pages).expect("a header"));
@@ -384,8 +372,8 @@ mod tests {
             "UPDATE token SET so_pin = zeroblob(5000)",
             "DELETE FROM token",
         ];
-        for (place, plant) in plants.iter().enumerate() {
-            let (_directory, path) = Directory::new(&place.to_string());
+        for plant in plants {
+            let (_directory, path) = directory();
             let connection = rusqlite::Connection::open(&path).expect("a file");
             connection.execute_batch(plant).expect("a statement");
             drop(connection);

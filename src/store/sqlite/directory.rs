@@ -20,7 +20,6 @@ use crate::store::permissions::{self, Exposure};
 
 /// A file of a token directory that has the name of a token file.
 pub(super) struct Entry {
-    /// The path.
     pub(super) path: PathBuf,
     /// The inode in the directory's entry. For a symbolic link it is the inode of the link.
     pub(super) inode: u64,

@@ -103,7 +103,6 @@ impl OpenFile {
     }
 }
 
-/// The work of a [`Store`] on the open file.
 impl OpenFile {
     fn header(&self) -> Result<Header> {
         let header = self.read("header", read_header)?;

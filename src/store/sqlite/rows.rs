@@ -32,7 +32,6 @@ fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
     })
 }
 
-/// Returns the change number.
 pub(super) fn change(connection: &Connection) -> rusqlite::Result<Change> {
     connection.prepare_cached("SELECT change FROM token")?.query_row([], |row| row.get(0)).map(Change)
 }

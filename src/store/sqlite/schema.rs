@@ -21,7 +21,6 @@ const SETTINGS: [(DbConfig, bool); 5] = [
     (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
 ];
 
-/// The tables of a token file.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE token(
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -77,7 +76,6 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 pub(super) struct Table<'a> {
     /// The type: `table` in our schema.
     pub(super) kind: &'a str,
-    /// The name.
     pub(super) name: &'a str,
     /// The number of the first page.
     pub(super) root: i64,

@@ -19,14 +19,12 @@ use crate::error::{Error, Result};
 use crate::store::source::{TokenSource, Watch};
 use crate::store::{Header, Store};
 
-/// The token directory of a module.
 pub(crate) struct TokenDirectory {
     path: PathBuf,
     pool: Arc<Pool>,
     /// The result of the last look at the directory. It is locked while files are read, and before
     /// `files`.
     look: Mutex<Look>,
-    /// The file of each token, by its serial number.
     files: Mutex<HashMap<String, TokenFile>>,
 }
 
@@ -81,7 +79,6 @@ impl TokenDirectory {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the file of a token.
     fn file(&self, serial: &str) -> Result<TokenFile> {
         self.files().get(serial).cloned().ok_or(Error::DeviceRemoved)
     }

@@ -63,7 +63,6 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Returns the path as a URI for SQLite.
 fn uri(path: &Path) -> OsString {
     let mut uri = b"file:".to_vec();
     for byte in path.as_os_str().as_bytes() {

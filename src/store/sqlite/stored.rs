@@ -53,7 +53,6 @@ impl SqliteStore {
         Self::open_in(&Pool::new(1), path)
     }
 
-    /// Opens a token file in a pool.
     pub(super) fn open_in(pool: &Arc<Pool>, path: &Path) -> Result<Self> {
         let opened = open_with_place(pool, path)?;
         let handle = Arc::new(Handle {

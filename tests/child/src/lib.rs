@@ -20,7 +20,6 @@ mod random;
 
 pub use random::Random;
 
-/// The variable that holds the role of a child.
 const ROLE: &str = "JETON_CHILD";
 
 /// For a child that may take any time.

@@ -39,7 +39,6 @@ pub(super) struct Task {
     pub writes: bool,
 }
 
-/// Tells the other processes a label.
 pub(super) fn tell(task: &Task, what: &str, label: &str) {
     let file = task.shared.join(format!("{what} {}", task.name));
     let new = file.with_extension("new");

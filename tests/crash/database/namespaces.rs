@@ -12,7 +12,6 @@ const PREFIX: &str = "jeton-";
 /// The number of hosts in each network of 256 addresses.
 const EACH: usize = 200;
 
-/// The namespaces of a test.
 pub struct Namespaces {
     process: u32,
     count: usize,

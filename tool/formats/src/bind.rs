@@ -22,7 +22,6 @@ const RSA: [&str; 8] = [
     "Coefficient",
 ];
 
-/// Reads a key.
 pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
     let field = |name: &str| {
         let fits = |line: &&str| line.split_once(':').is_some_and(|(found, _)| found.trim() == name);

@@ -36,7 +36,6 @@ pub(crate) fn identifier(der: &[u8]) -> Result<ObjectIdentifier, Error> {
     ObjectIdentifier::from_der(der).map_err(|_| Error::Damaged("object identifier"))
 }
 
-/// Encodes a private key.
 pub(crate) fn pkcs8(
     oid: ObjectIdentifier,
     parameters: Option<AnyRef<'_>>,

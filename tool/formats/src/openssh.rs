@@ -14,7 +14,6 @@ use crate::{Error, Password};
 /// seconds.
 const MAX_ROUNDS: u64 = 1000;
 
-/// Reads a key and its comment.
 pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
     let mut key = SshKey::from_openssh(pem).map_err(|_| Error::Damaged("OpenSSH key"))?;
     if key.is_encrypted() {

@@ -51,14 +51,12 @@ enum Parts<'a> {
     },
 }
 
-/// The curves of OpenSSH.
 pub(crate) const SSH: [(EcdsaCurve, &[u8]); 3] =
     [(EcdsaCurve::NistP256, P256), (EcdsaCurve::NistP384, P384), (EcdsaCurve::NistP521, P521)];
 
 /// The curves of DNSSEC, by the number of their algorithm.
 pub(crate) const DNSSEC: [(u8, &[u8]); 4] = [(13, P256), (14, P384), (15, ED25519), (16, ED448)];
 
-/// Returns the number of a curve in DNSSEC.
 fn dnssec(curve: &KeyType) -> Option<u8> {
     DNSSEC.iter().find(|(_, oid)| *oid == curve.oid).map(|(number, _)| *number)
 }

@@ -180,7 +180,6 @@ fn parameters(iterations: u32) -> Parameters {
     Parameters::generate_pbkdf2_sha256_aes256cbc(iterations, &[1; 16], [2; 16]).expect("parameters")
 }
 
-/// The AlgorithmIdentifier of [`parameters`].
 fn algorithm(iterations: u32) -> Vec<u8> {
     const PBES2: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0d";
     tlv(0x30, &[PBES2, &parameters(iterations).to_der().expect("DER")])

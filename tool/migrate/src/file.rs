@@ -61,7 +61,6 @@ impl<'a> Budget<'a> {
     }
 }
 
-/// Returns the paths in a directory, sorted.
 pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).map_err(Error::io(directory))? {

@@ -22,7 +22,6 @@ use crate::{Error, Object, Secret, Value, file, sqlite};
 
 const TABLES: [&str; 2] = ["meta", "objects"];
 
-/// `DB_VERSION`
 const VERSION: &str = "v1";
 
 /// `USER_ID`: the name of the user's record. It is the record's additional authenticated data.
@@ -34,7 +33,6 @@ const FIRST_UNIQUE_ID: usize = 10;
 /// The attributes of an object, as they are stored.
 type Attributes = BTreeMap<CK_ATTRIBUTE_TYPE, Value>;
 
-/// A token of Kryoptic.
 pub(crate) struct Token {
     path: PathBuf,
     pub(crate) label: String,
@@ -71,7 +69,6 @@ impl Token {
         &self.path
     }
 
-    /// Reads all objects.
     pub(crate) fn read(&self, pin: &[u8]) -> Result<Vec<Object>, Error> {
         let path = &self.path;
         let connection = sqlite::open(path, &TABLES)?;
@@ -92,7 +89,6 @@ impl Token {
     }
 }
 
-/// The table `meta`.
 struct Meta<'a> {
     path: &'a Path,
     connection: &'a Connection,

@@ -21,7 +21,6 @@ use zeroize::Zeroizing;
 use crate::object::is_flag;
 use crate::{Error, Object, Secret, Value, file, sqlite};
 
-/// The database of keys.
 pub(crate) const KEYS: &str = "key4.db";
 
 /// The database of certificates and public keys.
@@ -54,7 +53,6 @@ impl Database {
         path.file_name().map_or("NSS".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// Reads all objects.
     pub(crate) fn read(&self, password: &[u8]) -> Result<Vec<Object>, Error> {
         let path = self.directory.join(KEYS);
         let connection = sqlite::open(&path, &["nssPrivate", "metaData"])?;
@@ -88,7 +86,6 @@ impl Database {
     }
 }
 
-/// `sftkdb_passwordToKey`
 fn digest(salt: &[u8], password: &[u8]) -> Digest {
     let algorithm = if salt.len() == 48 { &SHA384 } else { &SHA1_FOR_LEGACY_USE_ONLY };
     let mut context = digest::Context::new(algorithm);
@@ -287,7 +284,6 @@ const fn is_trust(kind: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(kind, CKA_TRUST_SERVER_AUTH..=CKA_TRUST_EMAIL_PROTECTION | 0xce53_6358..=0xce53_635b)
 }
 
-/// `CKT_TRUST_UNKNOWN` and `CKT_NSS_TRUST_UNKNOWN`
 const TRUST_UNKNOWN: [&[u8]; 2] = [&[0; 4], &[0xce, 0x53, 0x43, 0x55]];
 
 /// `sftkdb_isAuthenticatedAttribute`, without the levels of trust.

@@ -76,10 +76,8 @@ impl fmt::Debug for Object {
     }
 }
 
-/// `CKA_TRUST_STEP_UP_APPROVED` of NSS.
 const NSS_TRUST_STEP_UP_APPROVED: CK_ATTRIBUTE_TYPE = 0xce53_6360;
 
-/// Returns whether the type of an attribute is `CK_BBOOL`.
 pub(crate) const fn is_flag(kind: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(
         kind,

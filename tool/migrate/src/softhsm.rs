@@ -21,10 +21,8 @@ const OS_LABEL: CK_ATTRIBUTE_TYPE = OS + 1;
 const OS_SERIAL: CK_ATTRIBUTE_TYPE = OS + 2;
 const OS_USER_PIN: CK_ATTRIBUTE_TYPE = OS + 5;
 
-/// The name of the token's own object in the file backend.
 const TOKEN_FILE: &str = "token.object";
 
-/// The name of the database in the SQLite backend.
 const DATABASE: &str = "sqlite3.db";
 
 /// The attributes of an object or of the token, as they are stored.
@@ -104,7 +102,6 @@ impl Token {
         }
     }
 
-    /// Reads all objects.
     pub(crate) fn read(&self, pin: &[u8]) -> Result<Vec<Object>, Error> {
         let key = self.key(pin)?;
         match self.backend {

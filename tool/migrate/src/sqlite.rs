@@ -50,7 +50,6 @@ pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     Ok(start == HEADER)
 }
 
-/// Returns whether a database has all these tables.
 pub(crate) fn has_tables(path: &Path, connection: &Connection, tables: &[&str]) -> Result<bool, Error> {
     let text = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     for table in tables {

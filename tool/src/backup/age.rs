@@ -34,7 +34,6 @@ const X25519_INFO: &str = "age-encryption.org/v1/X25519";
 const SCRYPT_SALT: &[u8] = b"age-encryption.org/v1/scrypt";
 
 type Secret = Zeroizing<[u8; 32]>;
-/// The key of a file, which each recipient decrypts.
 pub struct FileKey(Zeroizing<[u8; 16]>);
 
 /// Why a file could not be encrypted or decrypted.
@@ -268,7 +267,6 @@ impl Header {
 }
 
 impl FileKey {
-    /// Writes a header for one passphrase.
     pub fn for_passphrase(output: &mut dyn Write, passphrase: &str) -> Result<Self, Failure> {
         let key = Self(random()?);
         key.write_header(output, [Stanza::for_passphrase(passphrase, &key)])?;

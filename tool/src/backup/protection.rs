@@ -11,7 +11,6 @@ use super::age::{self, Failure, FileKey, Header, Identity, Recipient};
 use crate::output::{self, Existing};
 use crate::{Cause, Error};
 
-/// The shortest passphrase in bytes.
 pub const SHORTEST_PASSPHRASE: usize = 12;
 /// The longest file with identities or recipients in bytes.
 const LONGEST_FILE: u64 = 64 << 10;

@@ -54,7 +54,6 @@ fn has_open(process: &Path, file: &Path) -> bool {
     descriptors.into_iter().any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|open| open == file))
 }
 
-/// Returns the paths of the modules in the memory of a process.
 fn loaded(process: &Path) -> Vec<String> {
     let maps = fs::read(process.join("maps")).unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);

@@ -374,7 +374,6 @@ fn words(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-/// Returns a template as the value of an attribute, and the memory that it points to.
 fn nested(attributes: &[(CK_ATTRIBUTE_TYPE, Value)]) -> (Vec<u8>, Vec<Memory>) {
     let mut held = Vec::new();
     let mut structure = Structure::new();

@@ -276,7 +276,6 @@ impl Way {
         plan.flag(usage) && allowed
     }
 
-    /// Returns the usage and the mechanism that this operation needs.
     fn needs(&self, plan: &Plan) -> (CK_ATTRIBUTE_TYPE, CK_MECHANISM_TYPE) {
         match self {
             Self::Sign(mechanism) => (CKA_SIGN, mechanism.kind),

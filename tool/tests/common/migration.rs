@@ -45,13 +45,11 @@ impl Migration {
         self.scratch.path().join("tokens")
     }
 
-    /// Returns the directory of the one token in the old store.
     pub fn old_token(&self) -> PathBuf {
         let mut entries = fs::read_dir(self.old()).expect("a directory");
         entries.next().expect("a token").expect("an entry").path()
     }
 
-    /// Returns the path of an object file of the old token.
     pub fn old_object(&self) -> PathBuf {
         let mut entries =
             fs::read_dir(self.old_token()).expect("a directory").map(|entry| entry.expect("an entry").path());

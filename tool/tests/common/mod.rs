@@ -20,7 +20,6 @@ pub const SO_PIN: &str = "12345678";
 /// The cheapest key derivation, which makes the logins fast.
 pub const CHEAP: &str = "[pin]\nmemory-kib = 8\npasses = 1\n";
 
-/// Returns a command that runs the tool with these arguments.
 pub fn jeton<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jeton"));
     command.args(arguments);

@@ -119,7 +119,6 @@ fn open_at_once(
 /// shorter. AWS-LC takes each in one call, with a length of type `int`.
 const LONGEST_CCM: usize = 1 << 30;
 
-/// Checks that CCM supports these lengths.
 pub(super) fn check_ccm(nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<()> {
     AeadScheme::AesCcm.check(nonce.len(), tag_len)?;
     AeadScheme::check_ccm_len(nonce.len(), data_len)?;

@@ -82,6 +82,3 @@ fn xts(key: &[u8], mut tweak: [u8; BLOCK], direction: Direction) -> Result<Box<d
     let chain = Xts::new(OneWay::new(data, direction)?, direction, tweak);
     Blocks::boxed(chain, Ending::Stealing, direction)
 }
-
-#[cfg(test)]
-mod tests;

@@ -255,7 +255,6 @@ impl Drop for CipherCtx {
     }
 }
 
-/// Returns the cipher for a mode and the length of a key.
 pub(super) fn cipher(mode: Mode, key_len: usize) -> Result<*const aws::EVP_CIPHER> {
     let [of_128, of_192, of_256]: [unsafe extern "C" fn() -> *const aws::EVP_CIPHER; 3] = match mode {
         Mode::Ecb => [aws::EVP_aes_128_ecb, aws::EVP_aes_192_ecb, aws::EVP_aes_256_ecb],

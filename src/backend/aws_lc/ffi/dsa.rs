@@ -78,7 +78,6 @@ impl Dsa {
         numbers.map(|number| unsafe { to_secret(number) }.to_vec())
     }
 
-    /// Returns the private value of a generated key.
     pub(crate) fn private_value(&self) -> Result<Secret> {
         let mut value = ptr::null();
         // SAFETY: the key is alive. Null asks for no public value.
@@ -106,7 +105,6 @@ impl Dsa {
         unsafe { to_padded(numbers[1], s) }
     }
 
-    /// Returns whether r and s are a signature of the digest.
     pub(crate) fn verify(&self, digest: &[u8], r: &[u8], s: &[u8]) -> Result<bool> {
         // SAFETY: the function has no arguments, and we own its result.
         let signature = Signature(owned("DSA_SIG_new", unsafe { aws::DSA_SIG_new() })?);

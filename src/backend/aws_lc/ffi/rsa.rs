@@ -287,7 +287,6 @@ impl Rsa {
     }
 }
 
-/// The type of the functions that `process` calls.
 type RawFunction =
     unsafe extern "C" fn(*mut aws::RSA, *mut usize, *mut u8, usize, *const u8, usize, c_int) -> c_int;
 

@@ -42,7 +42,6 @@ pub(in crate::backend::rustcrypto) struct Gcm {
     tag_len: usize,
 }
 
-/// The bits of the counter in a counter block of GCM.
 const GCM_COUNTER: u128 = 0xffff_ffff;
 
 impl Gcm {
@@ -61,7 +60,6 @@ impl Gcm {
         Ok(Self { aes, hash, aad_len: aad.len(), first, tag_len })
     }
 
-    /// Returns the full tag of `ciphertext`.
     fn tag(&self, ciphertext: &[u8]) -> Block {
         let mut hash = self.hash.clone();
         hash.update_padded(ciphertext);

@@ -113,7 +113,6 @@ fn indices(params: &Params, digest: &[u8]) -> impl Iterator<Item = usize> {
     (0..params.k).map(move |tree| (tree * a..(tree + 1) * a).fold(0, |index, i| index << 1 | bit(i)))
 }
 
-/// Hashes the roots of the trees.
 fn compress<H: HashFunctions<N>, const N: usize>(
     hash: &H,
     params: &Params,

@@ -26,7 +26,6 @@ pub(super) trait HashFunctions<const N: usize> {
     /// T: hashes a list of nodes.
     fn hash_list(&self, address: &Address, nodes: &[[u8; N]]) -> [u8; N];
 
-    /// PRF_msg of a message in parts.
     fn prf_msg(sk_prf: &[u8; N], randomness: &[u8; N], message: &[&[u8]]) -> [u8; N];
 
     /// H_msg of a message in parts. `public` is PK.seed || PK.root. `out` has the m bytes of the

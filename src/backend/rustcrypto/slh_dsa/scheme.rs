@@ -6,7 +6,6 @@ use super::hash::HashFunctions;
 use super::hypertree::{self, Leaf};
 use super::params::Params;
 
-/// Computes PK.root from SK.seed and PK.seed.
 pub(super) fn root<H: HashFunctions<N>, const N: usize>(
     params: &Params,
     sk_seed: &[u8],
@@ -92,7 +91,6 @@ fn lowest_bits(bytes: &[u8], count: usize) -> u64 {
     number & u64::MAX >> (64 - count)
 }
 
-/// The nodes of a FORS signature.
 fn fors_nodes(params: &Params) -> usize {
     params.k * (params.a + 1)
 }

@@ -35,7 +35,6 @@ impl Detached {
         self.connection.execute_batch("COMMIT").map_err(|reason| self.log("add the objects", &reason))
     }
 
-    /// Returns the header with the sealed summary of the rows.
     pub(in crate::store) fn header_with_summary(&self) -> Result<Header> {
         Ok(Header { summary: self.summary()?, ..self.header()? })
     }
@@ -45,7 +44,6 @@ impl Detached {
         commit::objects_after(&self.connection, id).map_err(|reason| self.log("read the objects", &reason))
     }
 
-    /// Returns the content of the file.
     pub(in crate::store) fn content(&self) -> Result<Content> {
         let mut fingerprint = Fingerprint::new(&self.header_with_summary()?);
         let mut last = i64::MIN;

@@ -65,7 +65,6 @@ pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<S
     Ok(decrypt_cbc(&key, &iv, encrypted.data.as_bytes()))
 }
 
-/// Verifies the MAC of an attribute (`sftkdb_VerifyAttribute`).
 pub(super) fn verify(
     path: &Path,
     code: &[u8],

@@ -21,7 +21,6 @@ const TOKEN: i64 = 1;
 const TABLES: [&str; 5] =
     ["object", "attribute_boolean", "attribute_integer", "attribute_binary", "attribute_array"];
 
-/// Reads the attributes of the token itself.
 pub(super) fn token(path: &Path) -> Result<Attributes, Error> {
     let connection = sqlite::open(path, &TABLES)?;
     let own = read(path, &connection, "object_id = 1")?.remove(&TOKEN);

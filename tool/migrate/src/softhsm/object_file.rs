@@ -10,7 +10,6 @@ use zeroize::Zeroizing;
 use super::Attributes;
 use crate::{Error, Value};
 
-/// Parses the content of the object file at `path`.
 pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Attributes, Error> {
     attributes(content).map_err(|reason| Error::damaged(path, reason))
 }

@@ -10,7 +10,6 @@ use crate::client::Attribute;
 use crate::client::key_types;
 use crate::migrate::plan::{NSS_DB, Plan};
 
-/// A public key that may belong to a private key.
 pub(in crate::migrate) struct PublicKey {
     /// `CKK_…`
     pub(super) kind: CK_KEY_TYPE,
@@ -119,7 +118,6 @@ impl PublicKey {
         self.parts.iter().find(|one| one.kind == kind).map(|one| one.value.as_slice())
     }
 
-    /// Returns the attribute that contains the public value.
     pub(super) fn value_kind(&self) -> CK_ATTRIBUTE_TYPE {
         if self.kind == CKK_DH { CKA_VALUE } else { CKA_EC_POINT }
     }

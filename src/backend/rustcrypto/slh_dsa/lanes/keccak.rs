@@ -6,7 +6,6 @@ pub(in super::super) const LANES: usize = 4;
 /// The number of 64-bit words of a state. Word x + 5y is lane (x, y) of FIPS 202.
 const WORDS: usize = 25;
 
-/// The states. `states[word][lane]` is a word of a state.
 pub(in super::super) type States = [[u64; LANES]; WORDS];
 
 /// Proof that the processor has AVX2.
@@ -23,7 +22,6 @@ impl Keccak {
         able.then_some(Self(()))
     }
 
-    /// Permutes the states.
     pub(in super::super) fn permute(self, states: &mut States) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `detect` found the feature that the function enables.

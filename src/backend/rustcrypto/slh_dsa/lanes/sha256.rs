@@ -4,7 +4,6 @@
 
 use sha2::block_api::compress256;
 
-/// Compresses each block into the state with the same index.
 pub(in super::super) fn compress_each(states: &mut [[u32; 8]], blocks: &[[u8; 64]]) {
     debug_assert_eq!(states.len(), blocks.len());
     let (states, blocks) = compress_pairs(states, blocks);

@@ -6,7 +6,6 @@ use sha2::block_api::compress512;
 /// The number of blocks.
 const LANES: usize = 4;
 
-/// Compresses each block into the state with the same index.
 pub(in super::super) fn compress_each(states: &mut [[u64; 8]], blocks: &[[u8; 128]]) {
     debug_assert_eq!(states.len(), blocks.len());
     let (states, blocks) = compress_groups(states, blocks);
