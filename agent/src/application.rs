@@ -46,11 +46,11 @@ impl Connection<'_> {
         if let Err(error) = module.slots() {
             warn!(?error, "cannot list the tokens");
         }
-        let (client, connections) = (self.peer().to_owned(), AtomicUsize::new(1));
-        let process = self.standing.peer.process();
-        let (since, (tickets, refused, pace)) = (Instant::now(), Default::default());
+        let (standing, connections) = (Arc::clone(&self.standing), AtomicUsize::new(1));
+        let (since, (is_ended, tickets, refused, pace)) = (Instant::now(), Default::default());
         let application =
-            Arc::new(Application { module, client, process, since, connections, tickets, refused, pace });
+            Application { module, standing, is_ended, since, connections, tickets, refused, pace };
+        let application = Arc::new(application);
         lock(&self.agent.applications).insert(name, Arc::clone(&application));
         self.application = Some((name, application));
         self.started(name)
@@ -62,7 +62,10 @@ impl Connection<'_> {
 
     pub(crate) fn join(&mut self, name: Name) -> Reply<'static> {
         let applications = lock(&self.agent.applications);
-        let known = applications.get(&name).filter(|known| known.client == self.peer());
+        let is_open = |known: &&Arc<Application>| {
+            known.standing.identity == self.peer() && !known.is_ended.load(Ordering::Acquire)
+        };
+        let known = applications.get(&name).filter(is_open);
         let Some(application) = known else { return Reply::Unknown };
         application.connections.fetch_add(1, Ordering::AcqRel);
         self.application = Some((name, Arc::clone(application)));

@@ -18,7 +18,7 @@ pub mod ticket;
 pub mod tls;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -61,10 +61,10 @@ pub struct Agent {
 
 struct Application {
     module: Module,
-    /// The client that started it. No other client joins it.
-    client: String,
-    /// The process that started it, if the agent can see it.
-    process: u32,
+    /// The connection that started it. No other client joins it.
+    standing: Arc<Standing>,
+    /// Whether its connections had to end. None joins it any more.
+    is_ended: AtomicBool,
     since: Instant,
     connections: AtomicUsize,
     /// The ticket of the login to each token. A client whose answer was lost logs in again for it.

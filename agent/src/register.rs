@@ -184,7 +184,7 @@ impl Agent {
         }
         open.rules = Arc::new(rules);
         let is_other = |standing: &Standing| !open.rules.of(&standing.peer).is_same(&standing.verdict);
-        open.end(libc::SHUT_RDWR, is_other);
+        self.end(&open, is_other);
         Ok(())
     }
 
@@ -199,12 +199,24 @@ impl Agent {
         let ends = |standing: &Standing| {
             standing.number != asks.number && client.is_none_or(|client| client == standing.identity)
         };
-        let ended = open.end(libc::SHUT_RDWR, ends);
+        let ended = self.end(&open, ends);
         if let Err(error) = written {
             error!(%error, ended, "the tickets of a client are void until the agent ends only");
             return Reply::Refused("the list of locked clients cannot be written; the log says why");
         }
         Reply::Done(ended as u64)
+    }
+
+    /// Ends connections, and the applications that such connections started. Otherwise another
+    /// connection would join an application while one of its calls still runs.
+    fn end(&self, open: &Open, ends: impl Fn(&Standing) -> bool) -> usize {
+        let ended = open.end(libc::SHUT_RDWR, &ends);
+        for application in lock(&self.applications).values() {
+            if ends(&application.standing) {
+                application.is_ended.store(true, Ordering::Release);
+            }
+        }
+        ended
     }
 
     /// Stops in order: takes no connection and no call, waits for calls that run, and closes the

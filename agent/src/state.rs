@@ -37,9 +37,9 @@ impl Agent {
         let mut applications = self.applications();
         applications.sort_by_key(|application| application.since);
         let of_application = |application: &Arc<Application>| OfApplication {
-            client: application.client.clone(),
-            user: user(&application.client),
-            process: (application.process != 0).then_some(application.process),
+            client: application.standing.identity.clone(),
+            user: user(&application.standing.identity),
+            process: Some(application.standing.peer.process()).filter(|process| *process != 0),
             sessions: application.module.session_count() as u64,
             connections: application.connections.load(Ordering::Relaxed) as u64,
             seconds: application.since.elapsed().as_secs(),

@@ -17,10 +17,13 @@ use agent_client as _;
 use common::peer::Peer;
 use common::{Agent, make_token, parameters, socket, until};
 use cryptoki_sys::*;
+use jeton_agent_wire::Function;
+use jeton_agent_wire::argument::{Argument, Content, Input};
 use jeton_agent_wire::status::{PinState, applications, lock, status};
 use jeton_client::{Access, Attribute, Module, User};
 use jeton_peers::{Known, PIN};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use serde_bytes::Bytes;
 
 const REFUSED: &str = "refused by the rules of the agent";
 /// Longer than the agent waits for a message.
@@ -144,6 +147,49 @@ fn a_locked_client_needs_its_pin_again() {
     let mut peer = Peer::started(directory);
     let session = peer.open(slot);
     assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
+}
+
+/// Hashes long messages until the connection ends.
+fn hash_for_long(peer: &mut Peer, session: u64) {
+    let mechanism = Argument::Mechanism(Some(CKM_SHA3_512), Content::Unread(false, 0));
+    assert_eq!(peer.call(session, Function::C_DigestInit, vec![mechanism]), Some(CKR_OK));
+    let long = vec![0; 48 << 20];
+    let part = || vec![Argument::Input(Input::Data(Bytes::new(&long)))];
+    while peer.call(session, Function::C_DigestUpdate, part()).is_some() {}
+}
+
+#[test]
+fn no_connection_joins_an_application_whose_connections_ended() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    write_rules(directory, "[[client]]\n");
+    let agent = Agent::start(directory);
+    let slot = make_token(directory);
+    let read_again = || {
+        write_rules(directory, "[[client]]\nobjects = []\n");
+        agent.signal(Signal::HUP);
+    };
+    let lock = || {
+        lock(&socket(directory), None).expect("an answer");
+    };
+    for end in [&lock as &dyn Fn(), &read_again] {
+        let mut peer = Peer::connect(directory);
+        let (name, _) = peer.start();
+        let sessions = [(); 3].map(|()| peer.open(slot));
+        std::thread::scope(|scope| {
+            for session in sessions {
+                let mut other = Peer::connect(directory);
+                assert!(other.joins(name));
+                scope.spawn(move || hash_for_long(&mut other, session));
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            end();
+            until("the connections do not end", || !peer.is_served());
+            // Calls of the application still run.
+            assert!(!Peer::connect(directory).joins(name));
+        });
+    }
 }
 
 #[test]

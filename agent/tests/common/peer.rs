@@ -70,6 +70,12 @@ impl Peer {
         }
     }
 
+    /// Joins an application. Returns whether the agent allows it.
+    pub fn joins(&mut self, application: Application) -> bool {
+        let reply = self.ask(&encoded(&Request::Join { version: protocol::VERSION, application }));
+        matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Started { .. }))
+    }
+
     /// Calls a function. Returns its code, or `None` if the agent closes the connection.
     pub fn call(&mut self, session: u64, function: Function, arguments: Vec<Argument<'_>>) -> Option<CK_RV> {
         self.returned(session, function, arguments).map(|returned| returned.code)
