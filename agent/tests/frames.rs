@@ -113,8 +113,7 @@ fn hostile_messages_end_their_connection_only() {
     let slots = || vec![Argument::Number(1), Argument::Output(false, Some(0))];
     assert_eq!(other.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
     let mut second = Peer::connect(directory.path());
-    let join = encoded(&Request::Join { version: protocol::VERSION, application: name });
-    assert!(matches!(protocol::decode(&second.ask(&join).expect("an answer")), Ok(Reply::Started { .. })));
+    assert!(second.joins(name));
     assert_eq!(second.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
     assert!(agent.runs());
 }

@@ -60,6 +60,9 @@ struct Held {
     session: Mutex<Session>,
 }
 
+/// A session that a call opened, with its handle at the agent.
+type Opened = (Arc<Held>, u64);
+
 /// A session of the application.
 struct Session {
     flags: u64,
@@ -153,7 +156,7 @@ impl Application {
         let call = unsafe { read_call(function, arguments) }?;
         let start = Instant::now();
         // Sessions that end with their agent need none to be closed.
-        if function == Function::C_CloseAllSessions && self.pool.take_now().is_err() {
+        if function == Function::C_CloseAllSessions && self.pool.take_or_leave().is_err() {
             self.close_all(&call);
             return Ok(CKR_OK);
         }
@@ -215,7 +218,7 @@ impl Application {
         arguments: &[&dyn Sent],
         answer: Option<&Answer<'_>>,
         epoch: u64,
-    ) -> Result<(CK_RV, Option<(Arc<Held>, u64)>), Malformed> {
+    ) -> Result<(CK_RV, Option<Opened>), Malformed> {
         let answer = answer.ok_or(Malformed)?;
         let mut outputs = answer.outputs.clone();
         let (handle, mut session) = (&mut [0; 8], None);
@@ -263,6 +266,10 @@ impl Application {
             session.state.operations = 0;
             session.waiting.clear();
         }
+        if outcome == Err(CKR_DEVICE_ERROR) && function == Function::C_Logout {
+            // The agent may have carried it out. No other agent gets the ticket.
+            lock(&self.logins).remove(&known.slot);
+        }
         outcome
     }
 
@@ -279,7 +286,7 @@ impl Application {
         let (function, handle) = (call.function, known.handle);
         let start = Instant::now();
         let is_close = function == Function::C_CloseSession;
-        if (is_close || function == Function::C_Logout) && self.pool.take_now().is_err() {
+        if (is_close || function == Function::C_Logout) && self.pool.take_or_leave().is_err() {
             // The session and its login ended with their agent.
             self.leave(handle, known, is_close);
             return Ok(CKR_OK);
@@ -366,7 +373,9 @@ impl Application {
                 }
                 return Err(CKR_DEVICE_ERROR);
             }
-            if is_close && let (Some(mut logins), Ok(CKR_OK)) = (logins, outcome) {
+            // The answer of an earlier attempt may be lost.
+            if is_close && let (Some(mut logins), Ok(CKR_OK | CKR_SESSION_HANDLE_INVALID)) = (logins, outcome)
+            {
                 self.forget(handle, known, &mut logins);
             }
             return outcome.map_err(|Malformed| {

@@ -20,6 +20,8 @@ use crate::connection::{Address, Connection, Lost, is_final};
 pub const RETRY: Duration = Duration::from_millis(20);
 /// The time between two attempts to connect while no agent answers and calls fail at once.
 const PROBE: Duration = Duration::from_millis(200);
+/// How long an attempt to connect to one agent takes at most.
+const ATTEMPT: Duration = Duration::from_secs(4);
 /// Connections that are kept for the next call. More are closed after their call.
 const KEPT: usize = 64;
 
@@ -111,7 +113,7 @@ impl Pool {
         drop(link);
         // The first `C_Initialize` does not wait, so that a missing agent shows at once.
         let time = if is_again || epoch > 0 { patience } else { Duration::ZERO };
-        let linked = self.connect(time).map_err(|failure| refuse(failure.reason()))?;
+        let linked = self.connect(time, time).map_err(|failure| refuse(failure.reason()))?;
         self.is_open.store(true, Ordering::Release);
         drop(linked);
         Ok(())
@@ -120,7 +122,7 @@ impl Pool {
     /// Ends the application at the agent.
     pub fn end(&self) {
         self.is_open.store(false, Ordering::Release);
-        if let Ok(mut linked) = self.take_now() {
+        if let Ok(mut linked) = self.take_or_leave() {
             let _ = linked.connection.ask(&Request::End);
         }
         lock(&self.link).name = None;
@@ -140,22 +142,29 @@ impl Pool {
     /// Returns a connection that no other call uses, within the time that a call waits. `start` is
     /// the start of the call.
     pub fn take(&self, start: Instant) -> Result<Linked<'_>, Refusal> {
-        self.take_within(self.patience().saturating_sub(start.elapsed()))
+        let left = self.patience().saturating_sub(start.elapsed());
+        self.take_within(left, left)
     }
 
-    /// Returns a connection if an agent answers now.
-    pub fn take_now(&self) -> Result<Linked<'_>, Refusal> {
-        self.take_within(Duration::ZERO)
+    /// Returns a connection if an agent answers now. Otherwise what ends without an agent must not
+    /// go on at one that was only away: another connection begins another application.
+    pub fn take_or_leave(&self) -> Result<Linked<'_>, Refusal> {
+        let taken = self.take_within(Duration::ZERO, ATTEMPT);
+        if taken.is_err() {
+            let mut link = lock(&self.link);
+            (link.name, link.epoch) = (None, link.epoch + 1);
+        }
+        taken
     }
 
-    fn take_within(&self, time: Duration) -> Result<Linked<'_>, Refusal> {
+    fn take_within(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Refusal> {
         let epoch = lock(&self.link).epoch;
         while let Some(line) = { lock(&self.idle).pop() } {
             if line.epoch == epoch && !line.connection.is_dead() {
                 return Ok(Linked { pool: self, line: Some(line) });
             }
         }
-        self.connect(time).map_err(|failure| {
+        self.connect(time, turn).map_err(|failure| {
             if let Failure::Refused(reason) = failure
                 && !std::mem::replace(&mut lock(&self.link).is_said, true)
             {
@@ -168,12 +177,13 @@ impl Pool {
     /// Connects to an agent, the one that answered last first, and joins the application there. If
     /// the agent does not know the application, a new one begins. Tries at least once, unless no
     /// agent has answered for the time that a call waits: then calls fail at once, and one of them
-    /// tries after each [`PROBE`]. Returns the reason of a failure.
-    fn connect(&self, time: Duration) -> Result<Linked<'_>, Failure> {
+    /// tries after each [`PROBE`]. Waits for the attempts of other threads for the time `turn`.
+    /// Returns the reason of a failure.
+    fn connect(&self, time: Duration, turn: Duration) -> Result<Linked<'_>, Failure> {
         let start = Instant::now();
         loop {
             let away = || Failure::Lost("no agent answers".to_owned());
-            let turn = self.turn(time.saturating_sub(start.elapsed())).ok_or_else(away)?;
+            let turn = self.turn(turn.saturating_sub(start.elapsed())).ok_or_else(away)?;
             let is_away = {
                 let link = lock(&self.link);
                 let is_away = link.lost.is_some_and(|lost| lost.elapsed() > link.patience);
@@ -238,16 +248,16 @@ impl Pool {
     fn link_to(&self, address: &Address) -> Result<Line, Failure> {
         let open = || Connection::open(address).map_err(|error| Failure::of(address, &error));
         let lost = |lost: Lost| Failure::of(address, &lost.error);
-        let (name, single) = {
+        let (name, single, epoch) = {
             let link = lock(&self.link);
-            (link.name, link.single)
+            (link.name, link.single, link.epoch)
         };
         let version = wire::VERSION;
         if let Some(application) = name {
             let mut connection = open()?;
             match connection.ask_briefly(&Request::Join { version, application }).map_err(lost)? {
                 Reply::Started { longest, .. } if longest >= wire::MIN_LONGEST => {
-                    return Ok(Line { connection, epoch: lock(&self.link).epoch, longest });
+                    return Ok(Line { connection, epoch, longest });
                 }
                 Reply::Refused(reason) => return Err(Failure::Refused(reason.to_owned())),
                 // The agent has ended, or is another one.

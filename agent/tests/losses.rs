@@ -1,0 +1,158 @@
+//! Answers that are lost while the agent goes on, and calls of many threads while it is stopped.
+
+mod common;
+#[path = "common/token.rs"]
+mod token;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use agent_client as _;
+use common::{Agent, parameters_of, until};
+use cryptoki_sys::*;
+use jeton_agent_wire::status::status;
+use jeton_client::{Attribute, Module, ObjectHandle, Session};
+
+/// A proxy on Unix sockets. It runs until the process ends.
+#[derive(Clone, Default)]
+struct Proxy {
+    loses: Arc<AtomicBool>,
+    is_frozen: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of an agent. Returns it with the library parameters that name it.
+    fn start(directory: &Path, agent: &Path) -> (Self, String) {
+        let socket = directory.join("proxy.socket");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let (proxy, agent) = (Self::default(), agent.to_owned());
+        let own = proxy.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, agent, own) = (client.expect("a connection"), agent.clone(), own.clone());
+                thread::spawn(move || own.connect(&client, &agent));
+            }
+        });
+        (proxy, parameters_of(&[socket]))
+    }
+
+    /// Ends the next connection that gets an answer, without the answer.
+    fn lose_next_answer(&self) {
+        self.loses.store(true, Ordering::Release);
+    }
+
+    fn freeze(&self, is_frozen: bool) {
+        self.is_frozen.store(is_frozen, Ordering::Release);
+    }
+
+    fn connect(&self, client: &UnixStream, agent: &Path) {
+        // Without an agent, the client sees that its connection is closed.
+        let Ok(agent) = UnixStream::connect(agent) else { return };
+        thread::scope(|scope| {
+            scope.spawn(|| self.forward(client, &agent, || false));
+            self.forward(&agent, client, || self.loses.swap(false, Ordering::AcqRel));
+        });
+    }
+
+    fn forward(&self, mut from: &UnixStream, mut to: &UnixStream, loses: impl Fn() -> bool) {
+        let mut buffer = [0; 1 << 14];
+        while let Ok(len @ 1..) = from.read(&mut buffer) {
+            while self.is_frozen.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            if loses() || to.write_all(&buffer[..len]).is_err() {
+                break;
+            }
+        }
+        for socket in [from, to] {
+            // The other side may have closed it.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Keeps a connection of the application in use until it ends, so that the agent keeps the
+/// application when it loses another connection.
+fn hold(module: &Module, agent: &Agent) {
+    let connections = || status(agent.socket()).expect("an agent").connections;
+    let before = connections();
+    let wait = module.functions().C_WaitForSlotEvent.expect("a function");
+    thread::spawn(move || {
+        // SAFETY: a place for a slot.
+        unsafe { wait(0, &mut 0, std::ptr::null_mut()) };
+    });
+    // Then the module opens another one for other calls.
+    until("no further connection", || module.slots(true).is_ok() && connections() > before);
+}
+
+fn key(session: &Session) -> Result<Option<ObjectHandle>, CK_RV> {
+    let found = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]);
+    found.map(|all| all.first().copied()).map_err(|failure| failure.code)
+}
+
+/// An agent with a token, behind a proxy, and a client that has logged in.
+fn start(directory: &Path) -> (Agent, Proxy, Module, Session) {
+    let agent = Agent::start(directory);
+    let (proxy, parameters) = Proxy::start(directory, agent.socket());
+    token::make(&parameters);
+    let module = token::load(&parameters);
+    let session = token::log_in(&module);
+    hold(&module, &agent);
+    (agent, proxy, module, session)
+}
+
+#[test]
+fn a_logout_whose_answer_is_lost_is_none_that_comes_back() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut agent, proxy, module, session) = start(directory.path());
+    proxy.lose_next_answer();
+    assert_eq!(session.logout().map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    assert_eq!(key(&session), Ok(None));
+    agent.replace();
+    assert_eq!(key(&session), Ok(None), "the ticket logs in again");
+    module.finalize().expect("a module");
+}
+
+#[test]
+fn a_logout_during_a_failure_of_the_network_is_one() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (agent, proxy, module, session) = start(directory.path());
+    // No connection waits for the next call, and another thread makes one.
+    let slots = || module.slots(true).is_ok();
+    thread::scope(|scope| {
+        proxy.freeze(true);
+        let calls = [(); 2].map(|()| scope.spawn(slots));
+        thread::sleep(Duration::from_millis(200));
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            proxy.freeze(false);
+        });
+        session.logout().expect("a logout");
+        assert!(calls.into_iter().all(|call| call.join().expect("a thread")));
+    });
+    assert_eq!(key(&session), Ok(None));
+    drop(session);
+    module.finalize().expect("a module");
+    // The attempt to connect fails.
+    let parameters = parameters_of(&[directory.path().join("proxy.socket")]);
+    module.initialize(Some(&parameters)).expect("an agent");
+    let session = token::log_in(&module);
+    let wait = module.functions().C_WaitForSlotEvent.expect("a function");
+    // SAFETY: a place for a slot.
+    thread::spawn(move || unsafe { wait(0, &mut 0, std::ptr::null_mut()) });
+    let sessions = || status(agent.socket()).expect("an agent").sessions;
+    assert_eq!(sessions(), 1);
+    thread::sleep(Duration::from_millis(200));
+    proxy.lose_next_answer();
+    session.logout().expect("a logout");
+    assert_eq!(key(&session), Ok(None));
+    module.finalize().expect("a module");
+}
