@@ -8,16 +8,22 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters_of, until};
+use common::{Agent, parameters, parameters_of, until};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
-use jeton_client::{Attribute, Module, ObjectHandle, Session};
+use jeton_client::{Access, Attribute, Module, ObjectHandle, Session};
+use rustix::process::Signal;
+
+/// A call to a stopped agent fails within this time.
+const STOPPED: Duration = Duration::from_secs(15);
+/// The threads that call a stopped agent.
+const THREADS: usize = 12;
 
 /// A proxy on Unix sockets. It runs until the process ends.
 #[derive(Clone, Default)]
@@ -155,4 +161,38 @@ fn a_logout_during_a_failure_of_the_network_is_one() {
     session.logout().expect("a logout");
     assert_eq!(key(&session), Ok(None));
     module.finalize().expect("a module");
+}
+
+#[test]
+fn the_calls_of_many_threads_do_not_wait_for_a_stopped_agent_one_after_the_other() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let agent = Agent::start(directory);
+    token::make(&parameters(directory));
+    let module = token::load(&parameters(directory));
+    let slot = module.slots(true).expect("slots")[0];
+    let together = Barrier::new(THREADS + 1);
+    let open = || module.open_session(slot, Access::ReadOnly).map_err(|failure| failure.code);
+    let call = || {
+        let session = open().expect("a session");
+        // Each thread has a connection.
+        together.wait();
+        (0..50).for_each(|_| session.random(&mut [0; 20_000]).expect("random bytes"));
+        (0..2).for_each(|_| drop(together.wait()));
+        let start = Instant::now();
+        (open().map(drop), start.elapsed())
+    };
+    let outcomes = thread::scope(|scope| {
+        let threads = [(); THREADS].map(|()| scope.spawn(call));
+        (0..2).for_each(|_| drop(together.wait()));
+        agent.stop();
+        together.wait();
+        threads.map(|thread| thread.join().expect("a thread"))
+    });
+    agent.signal(Signal::CONT);
+    for (outcome, time) in outcomes {
+        assert!(outcome == Err(CKR_DEVICE_ERROR) && time < STOPPED, "{outcome:?} after {time:?}");
+    }
+    let _ = module.finalize();
 }

@@ -20,6 +20,7 @@ use jeton_agent_wire::{
 use serde_bytes::Bytes;
 
 use crate::capture::Results;
+use crate::connection::Lost;
 use crate::pool::{Pool, RETRY, Refusal};
 use crate::sent::Sent;
 use message::{append, begin, changes, ends_with_agent, exchange, limit, refusal};
@@ -165,12 +166,16 @@ impl Application {
             let connection = &mut linked.connection;
             let framed = begin(connection, 0, 1, 0).and_then(|()| append(connection, &call));
             framed.and_then(|()| linked.finish()).map_err(refusal)?;
-            let logins = (function == Function::C_OpenSession).then(|| lock(&self.logins));
-            let epoch = linked.epoch;
-            let outcome = match exchange(&mut linked.connection, 1, limit(function, self.pool.patience())) {
-                Ok(answers) => {
+            let is_open = function == Function::C_OpenSession;
+            let logins = is_open.then(|| self.lock_logins()).transpose();
+            let (epoch, patience) = (linked.epoch, limit(function, self.pool.patience()));
+            let exchanged = logins.and_then(|logins| {
+                exchange(&mut linked.connection, 1, patience).map(|answers| (logins, answers))
+            });
+            let (logins, outcome) = match exchanged {
+                Ok((logins, answers)) => {
                     // SAFETY: the caller's promise.
-                    unsafe { self.take_answer(&call, arguments, answers.first(), epoch) }
+                    (logins, unsafe { self.take_answer(&call, arguments, answers.first(), epoch) })
                 }
                 Err(lost) => {
                     linked.lost();
@@ -194,6 +199,13 @@ impl Application {
             }
             return Ok(code);
         }
+    }
+
+    /// Locks the logins for a call. Fails if another thread found meanwhile that no agent answers:
+    /// the calls of many threads would wait for a stopped agent one after the other.
+    fn lock_logins(&self) -> Result<MutexGuard<'_, HashMap<u64, Login>>, Lost> {
+        let logins = lock(&self.logins);
+        if self.pool.is_away() { Err(Lost::unsent()) } else { Ok(logins) }
     }
 
     /// Forgets the sessions of the slot that a call of `C_CloseAllSessions` names.
@@ -338,16 +350,20 @@ impl Application {
                 starts(function).map(|at_operation| (at_operation, connection.frame()[at..].to_vec()));
             linked.finish().map_err(refusal)?;
             let is_login = matches!(function, Function::C_Login | Function::C_Logout | Function::C_SetPIN);
-            let mut logins = (is_close || is_login).then(|| lock(&self.logins));
+            let logins = (is_close || is_login).then(|| self.lock_logins()).transpose();
             let had_operations = session.state.operations != 0;
             let (count, patience) = (session.waiting.len() + 1, limit(function, self.pool.patience()));
-            let outcome = match exchange(&mut linked.connection, count, patience) {
-                Ok(answers) => {
+            let exchanged = logins.and_then(|logins| {
+                exchange(&mut linked.connection, count, patience).map(|answers| (logins, answers))
+            });
+            let (logins, outcome) = match exchanged {
+                Ok((mut logins, answers)) => {
                     // SAFETY: the caller's promise.
-                    unsafe {
+                    let outcome = unsafe {
                         let logins = logins.as_deref_mut();
                         self.take_session_answer(known, session, call, arguments, initial, &answers, logins)
-                    }
+                    };
+                    (logins, outcome)
                 }
                 Err(lost) => {
                     linked.lost();

@@ -293,6 +293,11 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// The request was not sent.
+    pub fn unsent() -> Self {
+        Self { sent: false, error: io::ErrorKind::NotConnected.into() }
+    }
+
     /// The agent answered something that does not follow the protocol.
     pub fn malformed() -> Self {
         Self { sent: true, error: io::ErrorKind::InvalidData.into() }

@@ -134,6 +134,11 @@ impl Pool {
         self.is_open.load(Ordering::Acquire)
     }
 
+    /// Returns whether the last attempt to connect failed.
+    pub fn is_away(&self) -> bool {
+        lock(&self.link).lost.is_some()
+    }
+
     /// Returns how long a call waits for an agent that does not answer.
     pub fn patience(&self) -> Duration {
         lock(&self.link).patience

@@ -158,7 +158,7 @@ impl Application {
         {
             return Err(None);
         }
-        let mut logins = lock(&self.logins);
+        let mut logins = self.lock_logins().map_err(Some)?;
         self.reopen_alone(held, session, linked, &mut logins)?;
         self.reopen_owners(held.slot, linked, &mut logins)
     }
