@@ -17,7 +17,7 @@ use agent_client as _;
 use common::{Agent, parameters, parameters_of, until};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
-use jeton_client::{Access, Attribute, Module, ObjectHandle, Session};
+use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session};
 use rustix::process::Signal;
 
 /// A call to a stopped agent fails within this time.
@@ -111,6 +111,35 @@ fn start(directory: &Path) -> (Agent, Proxy, Module, Session) {
     let session = token::log_in(&module);
     hold(&module, &agent);
     (agent, proxy, module, session)
+}
+
+#[test]
+fn an_operation_that_lacks_a_part_does_not_go_on() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (_agent, proxy, module, session) = start(directory.path());
+    let key = key(&session).expect("a search").expect("a key");
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
+    session.sign_update(b"one").expect("an operation");
+    proxy.lose_next_answer();
+    let code = |part: &[u8]| session.sign_update(part).map_err(|failure| failure.code);
+    assert_eq!(code(b"two"), Err(CKR_DEVICE_ERROR));
+    assert_eq!(code(b"three"), Err(CKR_OPERATION_NOT_INITIALIZED));
+    // A search lacks the objects of the lost answer.
+    session.find_init(&[]).expect("an operation");
+    proxy.lose_next_answer();
+    let code = || session.find_next(1).map_err(|failure| failure.code);
+    assert_eq!(code(), Err(CKR_DEVICE_ERROR));
+    assert_eq!(code(), Err(CKR_OPERATION_NOT_INITIALIZED));
+    // So does a message of which one part is too long.
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
+    let long = vec![0; jeton_agent_wire::MAX_MESSAGE];
+    assert_eq!(session.sign_update(&long).map_err(|failure| failure.code), Err(CKR_DEVICE_MEMORY));
+    let code = session.sign_final(&mut [0; 64]).map_err(|failure| failure.code);
+    assert_eq!(code, Err(CKR_OPERATION_NOT_INITIALIZED));
+    session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
+    assert_eq!(session.sign(b"one", &mut [0; 64]).map_err(|failure| failure.code), Ok(64));
+    module.finalize().expect("a module");
 }
 
 #[test]

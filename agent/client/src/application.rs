@@ -24,7 +24,7 @@ use crate::connection::Lost;
 use crate::pool::{Pool, RETRY, Refusal};
 use crate::sent::Sent;
 use message::{append, begin, changes, ends_with_agent, exchange, limit, refusal};
-use recovery::{Copied, Login, NUMBER, STORED, note_login, resume};
+use recovery::{Copied, Login, NUMBER, STORED, cancellation, note_login, resume};
 
 mod message;
 mod recovery;
@@ -73,7 +73,7 @@ struct Session {
     /// The calls that travel with the next one.
     waiting: Vec<(usize, Vec<u8>)>,
     /// The `Init` function that succeeded last, for each operation.
-    certain: [Certain; 6],
+    certain: [Certain; CANCEL + 1],
     /// Whether the last signature that began is a one-time password.
     signs_otp: bool,
 }
@@ -100,6 +100,14 @@ fn starts(function: Function) -> Option<usize> {
         Function::C_DecryptInit => Some(5),
         _ => None,
     }
+}
+
+/// The position of the cancellation of all operations among the calls that wait.
+const CANCEL: usize = 6;
+
+/// Returns whether a function takes a part of a message. A message that lacks one is another one.
+fn takes_part(function: Function) -> bool {
+    ["Update", "Next"].iter().any(|end| function.name().ends_with(end))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -268,15 +276,18 @@ impl Application {
     ) -> Result<CK_RV, Refusal> {
         let known = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
         let known = known.ok_or(CKR_SESSION_HANDLE_INVALID)?;
-        // SAFETY: the caller's promise.
-        let call = unsafe { read_call(function, arguments) }?;
         let mut session = lock(&known.session);
         // SAFETY: the caller's promise.
-        let outcome = unsafe { self.call_in(&known, &mut session, &call, arguments) };
-        if outcome == Err(CKR_DEVICE_ERROR) {
-            // The error ends the operations. Otherwise a later call would report their end again.
+        let outcome = unsafe {
+            let call = read_call(function, arguments);
+            call.and_then(|call| self.call_in(&known, &mut session, &call, arguments))
+        };
+        let lacks_part = takes_part(function)
+            && matches!(outcome, Ok(CKR_DEVICE_MEMORY) | Err(CKR_DEVICE_MEMORY | CKR_HOST_MEMORY));
+        if outcome == Err(CKR_DEVICE_ERROR) || lacks_part {
+            // The error ends the operations, also at an agent that goes on.
             session.state.operations = 0;
-            session.waiting.clear();
+            session.waiting = cancellation().map(|call| (CANCEL, call)).into_iter().collect();
         }
         if outcome == Err(CKR_DEVICE_ERROR) && function == Function::C_Logout {
             // The agent may have carried it out. No other agent gets the ticket.
@@ -486,7 +497,7 @@ impl Application {
             // token.
             let (operation, _) = &waited[answers.len() - 1];
             session.certain[*operation] = Certain::default();
-            if answer.code == CKR_OPERATION_ACTIVE {
+            if answer.code == CKR_OPERATION_ACTIVE || *operation == CANCEL {
                 session.waiting = waited;
             }
             return Ok(answer.code);

@@ -67,9 +67,7 @@ impl Application {
         if ends_with_agent(function) {
             return false;
         }
-        let call =
-            Call { function: Function::C_SessionCancel, arguments: vec![Argument::Number(OPERATIONS)] };
-        let call = encoded(&call).ok_or(None);
+        let call = cancellation().ok_or(None);
         let outcome = call.and_then(|call| self.carry_out(&mut linked, session.handle, 0, &call).map(drop));
         match outcome {
             Err(Some(_)) => {
@@ -212,6 +210,12 @@ impl Application {
         session.handle = opened;
         Ok(())
     }
+}
+
+/// Returns the call that cancels the operations of a session.
+pub(super) fn cancellation() -> Option<Vec<u8>> {
+    let arguments = vec![Argument::Number(OPERATIONS)];
+    encoded(&Call { function: Function::C_SessionCancel, arguments })
 }
 
 /// Keeps the ticket of a login until the logout.
