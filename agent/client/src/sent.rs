@@ -130,7 +130,7 @@ impl Sent for Items {
     }
 
     unsafe fn receive(&self, sent: &Argument<'_>, results: &mut Results<'_>) -> Result<(), Malformed> {
-        let Self(buffer, item, _, len) = *self;
+        let Self(buffer, item, given, len) = *self;
         let Argument::Output(_, Some(room)) = sent else { return Ok(()) };
         let number = results.next(8)?;
         let count = number.try_into().map(u64::from_ne_bytes).map_err(|_| Malformed)?;
@@ -141,7 +141,8 @@ impl Sent for Items {
         if is_filled && said != bytes.len() as u64 {
             return Err(Malformed);
         }
-        if matches!(results.code, CKR_OK | CKR_BUFFER_TOO_SMALL) {
+        // Only the two-call convention says how much room there has to be.
+        if results.code == CKR_OK || results.code == CKR_BUFFER_TOO_SMALL && given.is_none() {
             results.put(len.cast(), number);
         }
         if is_filled {
