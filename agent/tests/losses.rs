@@ -208,13 +208,17 @@ fn the_calls_of_many_threads_do_not_wait_for_a_stopped_agent_one_after_the_other
         // Each thread has a connection.
         together.wait();
         (0..50).for_each(|_| session.random(&mut [0; 20_000]).expect("random bytes"));
-        (0..2).for_each(|_| drop(together.wait()));
+        for _ in 0..2 {
+            together.wait();
+        }
         let start = Instant::now();
         (open().map(drop), start.elapsed())
     };
     let outcomes = thread::scope(|scope| {
         let threads = [(); THREADS].map(|()| scope.spawn(call));
-        (0..2).for_each(|_| drop(together.wait()));
+        for _ in 0..2 {
+            together.wait();
+        }
         agent.stop();
         together.wait();
         threads.map(|thread| thread.join().expect("a thread"))
