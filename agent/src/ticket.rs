@@ -112,9 +112,18 @@ impl Tickets {
     fn make(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
         let mut key = Zeroizing::new(vec![0; KEY]);
         getrandom::fill(&mut key).map_err(io::Error::other)?;
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(&key)?;
-        Ok(key)
+        // A full disk or a crash leaves no key that is not whole.
+        let new = path.with_extension(std::process::id().to_string());
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let made =
+            file.write_all(&key).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&new, path));
+        fs::remove_file(new)?;
+        match made {
+            // Another agent made it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::read(path),
+            made => made.map(|()| key),
+        }
     }
 
     /// Makes a ticket.

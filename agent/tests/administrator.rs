@@ -298,6 +298,17 @@ fn a_check_says_what_is_wrong() {
 }
 
 #[test]
+fn a_key_of_tickets_is_whole_or_there_is_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -f 0; exec {} \"$@\"", common::PROGRAM), "sh"]);
+    // The agent ends while it writes the key.
+    assert!(Agent::try_start_with(command, directory.path(), "agent.socket", "").is_none());
+    let mut agent = Agent::start(directory.path());
+    agent.replace();
+}
+
+#[test]
 fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = Command::new("sh");
