@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::FromRawFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::{BorrowedFd, FromRawFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use jeton_agent::Agent;
 use jeton_agent::rules::Rules;
 use jeton_agent::ticket::Tickets;
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -99,7 +99,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let path = arguments.rules().map(Path::to_owned);
     let agent = Agent::start(tickets, rules)
         .map_err(|error| format!("cannot open the tokens: {error:?}; the log says why"))?;
-    let listener = match passed() {
+    let listener = match passed()? {
         Some(listener) => listener,
         None => listen(&arguments.socket, arguments.mode).map_err(named(&arguments.socket))?,
     };
@@ -169,12 +169,25 @@ impl Arguments {
     }
 }
 
-/// Returns the socket that systemd passes to this process (sd_listen_fds(3)).
-fn passed() -> Option<UnixListener> {
+/// Returns the socket that systemd passes to this process (sd_listen_fds(3)). A peer of a TCP
+/// socket would be a user of this host.
+fn passed() -> Result<Option<UnixListener>, String> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    let ours = number("LISTEN_PID") == Some(std::process::id()) && number("LISTEN_FDS") >= Some(1);
-    // SAFETY: systemd passes an open socket under this number, and nothing else uses it.
-    ours.then(|| unsafe { UnixListener::from_raw_fd(FIRST_PASSED) })
+    if number("LISTEN_PID") != Some(std::process::id()) {
+        return Ok(None);
+    }
+    let is_one = number("LISTEN_FDS") == Some(1);
+    // SAFETY: only borrowed, and the number of no descriptor is an error of the calls.
+    let socket = unsafe { BorrowedFd::borrow_raw(FIRST_PASSED) };
+    if !is_one
+        || sockopt::socket_domain(socket) != Ok(AddressFamily::UNIX)
+        || sockopt::socket_type(socket) != Ok(SocketType::STREAM)
+        || sockopt::socket_acceptconn(socket) != Ok(true)
+    {
+        return Err("LISTEN_FDS: systemd has to pass one Unix socket (ListenStream=/PATH)".to_owned());
+    }
+    // SAFETY: an open socket, and nothing else uses it.
+    Ok(Some(unsafe { UnixListener::from_raw_fd(FIRST_PASSED) }))
 }
 
 /// Makes the socket. Replaces one on which no process listens.
@@ -188,13 +201,10 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
         }
         fs::remove_file(path)?;
     }
-    // No client connects before the permissions are set.
-    let listener = {
-        let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let bound = UnixListener::bind(path);
-        rustix::process::umask(old);
-        bound?
-    };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    Ok(listener)
+    // Another user of the directory could replace the socket by a link, so its permissions are not
+    // set afterwards.
+    let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o777 & !mode));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(old);
+    bound
 }

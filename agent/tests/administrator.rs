@@ -4,9 +4,10 @@ mod common;
 
 use std::fs;
 use std::io::Read;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -295,6 +296,34 @@ fn a_check_says_what_is_wrong() {
     }
     fs::write(&rules, "[[client]]\nuser = 'root'\n").expect("a file");
     assert_eq!(run(&["--check"]).0, Some(0));
+}
+
+/// Returns the command of an agent that gets a descriptor as systemd passes a socket.
+fn passed(socket: &impl AsRawFd) -> Command {
+    let socket = socket.as_raw_fd();
+    let mut command = Command::new("sh");
+    let program = common::PROGRAM;
+    command.args(["-c", &format!("LISTEN_PID=$$ LISTEN_FDS=1 exec {program} \"$@\""), "sh"]);
+    // SAFETY: `dup2` may be called between fork and exec.
+    unsafe { command.pre_exec(move || if libc::dup2(socket, 3) == 3 { Ok(()) } else { Err(last()) }) };
+    command
+}
+
+fn last() -> std::io::Error {
+    std::io::Error::last_os_error()
+}
+
+#[test]
+fn systemd_passes_a_unix_socket_or_the_agent_ends() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let start = |command| Agent::try_start_with(command, directory, "agent.socket", "");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    assert!(start(passed(&other)).is_none());
+    assert!(start(passed(&fs::File::open("/dev/null").expect("a file"))).is_none());
+    let right = UnixListener::bind(socket(directory)).expect("a socket");
+    let _agent = start(passed(&right)).expect("an agent");
+    assert_eq!(Peer::connect(directory).refusal(), None);
 }
 
 #[test]
