@@ -41,7 +41,8 @@ pub enum Unit {
     Service(String),
     /// No service of the system.
     None,
-    /// The process ended before the agent looked, or is in another container.
+    /// The process ended before the agent looked, or is in another container, or the host does not
+    /// tell it.
     Unknown,
 }
 
@@ -94,10 +95,7 @@ fn unit_of(stream: &UnixStream, peer: &libc::ucred) -> Unit {
     let mut ended = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid struct.
     let is_alive = unsafe { libc::poll(&raw mut ended, 1, 0) } == 0;
-    match text {
-        Ok(text) if is_alive => unit(&text).map_or(Unit::None, |unit| Unit::Service(unit.to_owned())),
-        _ => Unit::Unknown,
-    }
+    text.ok().filter(|_| is_alive).map_or(Unit::Unknown, |text| unit(&text))
 }
 
 /// Returns a descriptor of the process that connected. Linux before 6.5 only has its number. There,
@@ -165,11 +163,13 @@ fn groups(stream: &UnixStream) -> io::Result<Option<Vec<u32>>> {
 }
 
 /// Returns the service in the text of `/proc/PID/cgroup`. A user's own services do not count: their
-/// names are the user's choice.
-fn unit(text: &str) -> Option<&str> {
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/system.slice/"))?;
-    let unit = path.split('/').find(|part| part.ends_with(".service"))?;
-    Some(unit)
+/// names are the user's choice. A host with the first version of control groups has no such path,
+/// and an agent in a namespace of its own sees one of it.
+fn unit(text: &str) -> Unit {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
+    let Some(path) = path.filter(|path| !path.starts_with("..")) else { return Unit::Unknown };
+    let mut parts = path.strip_prefix("system.slice/").unwrap_or_default().split('/');
+    parts.find(|part| part.ends_with(".service")).map_or(Unit::None, |unit| Unit::Service(unit.to_owned()))
 }
 
 #[cfg(test)]
@@ -178,11 +178,17 @@ mod tests {
 
     #[test]
     fn only_a_service_of_the_system_is_a_unit() {
-        assert_eq!(unit("0::/system.slice/nginx.service\n"), Some("nginx.service"));
+        let service = |name: &str| Unit::Service(name.to_owned());
+        assert_eq!(unit("0::/system.slice/nginx.service\n"), service("nginx.service"));
         let instance = "0::/system.slice/system-web.slice/web@1.service/worker\n";
-        assert_eq!(unit(instance), Some("web@1.service"));
-        assert_eq!(unit("0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service\n"), None);
-        assert_eq!(unit("0::/\n"), None);
+        assert_eq!(unit(instance), service("web@1.service"));
+        let of_user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service\n";
+        assert_eq!(unit(of_user), Unit::None);
+        assert_eq!(unit("0::/\n"), Unit::None);
+        // A rule for a service may be for such a process.
+        for unknown in ["1:name=systemd:/system.slice/nginx.service\n", "0::/../nginx.service\n", ""] {
+            assert_eq!(unit(unknown), Unit::Unknown);
+        }
     }
 
     #[test]
