@@ -19,6 +19,9 @@ use zeroize::Zeroizing;
 use crate::peer::{Peer, Unit, domain};
 use crate::tls;
 
+/// The longest file of rules or of a PIN in bytes.
+const LONGEST: u64 = 16 << 20;
+
 /// The rules of all clients.
 #[derive(Default)]
 pub struct Rules {
@@ -305,15 +308,17 @@ impl Rule {
     }
 }
 
-/// Reads a file. A pipe would make the agent wait for a writer.
+/// Reads a file. A pipe would make the agent wait for a writer, and a long file fill its memory.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    if file.take(LONGEST + 1).read_to_end(&mut bytes)? as u64 > LONGEST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     Ok(bytes)
 }
 
