@@ -294,6 +294,9 @@ fn a_check_says_what_is_wrong() {
         let (code, said) = run(&["--check"]);
         assert!(code == Some(1) && said.contains(wrong), "{said}");
     }
+    fs::File::create(&rules).and_then(|file| file.set_len(1 << 40)).expect("a file");
+    let (code, said) = run(&["--check"]);
+    assert!(code == Some(1) && said.contains("file too large"), "{said}");
     fs::write(&rules, "[[client]]\nuser = 'root'\n").expect("a file");
     assert_eq!(run(&["--check"]).0, Some(0));
 }
