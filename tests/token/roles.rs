@@ -9,7 +9,6 @@ use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use jeton::object::template::{Given, Raw};
 
 use crate::keys::{P256, key_object};
-use crate::rsa::oaep;
 use crate::support::{Attributes, Client, none, one_backend, plain};
 
 fn strict(test: impl Fn(&Client, SessionHandle)) {
@@ -201,25 +200,6 @@ fn the_keys_of_a_pair_have_one_role_and_one_payload() {
         assert_eq!(make(&wrap, &unwrap, None, true), refused);
         assert_eq!(make(&wrap, &unwrap, Some(&usages(&[A::DERIVE])), true), refused);
         assert_eq!(make(&wrap, &unwrap, Some(&signs), true), Ok(()));
-    });
-}
-
-/// OAEP opens the head of what `CKM_RSA_AES_KEY_WRAP` wrapped, so it transports keys by
-/// encapsulation alone.
-#[test]
-fn oaep_neither_wraps_nor_unwraps() {
-    strict(|client, session| {
-        let head = oaep(Hash::Sha256, Hash::Sha256, b"");
-        let made = client.generate(
-            session,
-            M::RSA_PKCS_KEY_PAIR_GEN,
-            &usages(&[A::WRAP]).number(A::MODULUS_BITS, 2048),
-            &usages(&[A::UNWRAP]),
-        );
-        let (_, private) = made.expect("a pair");
-        let made =
-            client.module.unwrap_key(session, &head, private, &[1; 256], &typed(KeyType::AES).template());
-        assert_eq!(made, Err(Error::MechanismInvalid));
     });
 }
 
