@@ -2,10 +2,11 @@
 //! object, additional usages, trust that the SO did not set.
 
 use jeton::error::{Error, Result};
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 use jeton::module::{Access, User};
 
-use crate::keys::{Kind, key_object, pair};
+use crate::keys::{Kind, RSA, key_object, pair};
+use crate::protection::certificate;
 use crate::support::{Attributes, Client, SO_PIN, none, one_backend, one_user, plain};
 
 fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
@@ -23,10 +24,10 @@ fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
         let aes = secret(KeyType::AES, &[7; 16]).and(&open);
         let generic = secret(KeyType::GENERIC_SECRET, &[1; 32]).and(&open).flag(A::DERIVE, true);
         let (public, _) = pair(client, session, Kind::MlKem512, &none());
-        let value = client.read(session, public, A::VALUE).expect("a key");
+        let ml_kem = client.read(session, public, A::VALUE).expect("a key");
         let ml_kem = key_object(ObjectClass::PUBLIC_KEY, KeyType::ML_KEM)
-            .number(A::PARAMETER_SET, jeton::id::value::ML_KEM_512)
-            .bytes(A::VALUE, &value)
+            .number(A::PARAMETER_SET, value::ML_KEM_512)
+            .bytes(A::VALUE, &ml_kem)
             .and(&open);
         client.as_so(session, || {
             for (label, own, id) in [
@@ -58,52 +59,29 @@ fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
     });
 }
 
+/// The attacks "the user … a trusted key" and "a copy by the user …" have the usages of the key.
 #[test]
-fn only_the_so_changes_a_trusted_key() {
+fn only_the_so_changes_a_trusted_object() {
     one_user(|client, session| {
         let open = none().stored().flag(A::PRIVATE, false);
-        let (public, _) = client
-            .generate(
-                session,
-                M::RSA_PKCS_KEY_PAIR_GEN,
-                &Kind::Rsa.request().and(&open).label("rsa"),
-                &none(),
-            )
-            .expect("a pair");
-        let aes = secret(KeyType::AES, &[7; 16]).and(&open).label("aes").flag(A::DECRYPT, false);
-        let aes = client.create(session, &aes).expect("a key");
-        let trust = none().flag(A::TRUSTED, true);
-        client.as_so(session, || {
-            for key in [aes, public] {
-                client.set(session, key, &trust).expect("trust");
+        let objects = [secret(KeyType::AES, &[7; 16]), RSA.public.clone(), certificate()];
+        let trust = |trusted| none().flag(A::TRUSTED, trusted);
+        for object in objects.map(|object| object.and(&open)) {
+            let object = client.create(session, &object).expect("an object");
+            let id = client.read(session, object, A::UNIQUE_ID).expect("an identifier");
+            let found = || client.find_one(session, &none().bytes(A::UNIQUE_ID, &id));
+            client.as_so(session, || client.set(session, found(), &trust(true)).expect("trust"));
+            for change in [none().label("mine"), trust(false), trust(true)] {
+                assert_eq!(client.set(session, found(), &change), Err(Error::ActionProhibited));
             }
-        });
-        for label in ["aes", "rsa"] {
-            let key = client.find_one(session, &none().label(label));
-            for change in [
-                none().flag(A::DECRYPT, true).flag(A::SIGN, true),
-                none().flag(A::WRAP, true),
-                none().label("mine"),
-                none().flag(A::TRUSTED, false),
-                trust.clone(),
-            ] {
-                assert_eq!(client.set(session, key, &change), Err(Error::ActionProhibited), "{label}");
-            }
-            // A copy by the user is not trusted.
-            let copy = client.copy(session, key, &none().label("copy")).expect("a copy");
-            assert!(!client.flag(session, copy, A::TRUSTED), "{label}");
-            assert_eq!(client.copy(session, key, &trust), Err(Error::AttributeReadOnly), "{label}");
-            client.module.destroy_object(session, copy).expect("a copy");
+            client.as_so(session, || {
+                let copy = client.copy(session, found(), &none()).expect("a copy");
+                assert!(!client.flag(session, copy, A::TRUSTED));
+                client.module.destroy_object(session, copy).expect("a copy");
+                client.set(session, found(), &trust(false)).expect("a change");
+            });
+            assert_eq!(client.set(session, found(), &none().label("mine")), Ok(()));
         }
-        client.as_so(session, || {
-            let key = client.find_one(session, &none().label("aes"));
-            let copy = client.copy(session, key, &none()).expect("a copy");
-            assert!(!client.flag(session, copy, A::TRUSTED));
-            client.module.destroy_object(session, copy).expect("a copy");
-            client.set(session, key, &none().flag(A::TRUSTED, false)).expect("a change");
-        });
-        let key = client.find_one(session, &none().label("aes"));
-        assert_eq!(client.set(session, key, &none().label("mine")), Ok(()));
     });
 }
 

@@ -5,17 +5,16 @@ use jeton::error::{Error, Result};
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
-use jeton::module::User;
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::samples::{shown, wrapping_key};
-use crate::support::{Attributes, Client, SO_PIN, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, none, one_user, plain};
 
 fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
 }
 
-fn certificate() -> Attributes {
+pub fn certificate() -> Attributes {
     Attributes::of(ObjectClass::CERTIFICATE)
         .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
         .bytes(A::SUBJECT, b"a subject")
@@ -57,25 +56,6 @@ fn default_protection_of_keys_follows_the_standard() {
             let object = client.create(session, &open).expect("an object");
             assert!(!client.flag(session, object, A::PRIVATE));
         }
-    });
-}
-
-#[test]
-fn only_the_so_changes_a_trusted_certificate() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        let trusted = certificate().stored().flag(A::TRUSTED, true);
-        let trusted = client.create(session, &trusted).expect("a certificate");
-        client.module.logout(session).expect("the SO");
-        client.login(session);
-        assert_eq!(client.set(session, trusted, &none().bytes(A::ID, b"1")), Err(Error::ActionProhibited));
-        let refused = client.create(session, &certificate().flag(A::TRUSTED, true));
-        assert_eq!(refused, Err(Error::AttributeReadOnly));
-        client.module.logout(session).expect("the user");
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        assert_eq!(client.set(session, trusted, &none().flag(A::TRUSTED, false)), Ok(()));
     });
 }
 
