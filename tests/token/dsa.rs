@@ -1,57 +1,21 @@
-//! DSA: published signatures, key pairs and domain parameters, import, wrapping, invalid numbers,
-//! and a token without DSA.
+//! DSA: key pairs and domain parameters, import, wrapping, and invalid numbers.
 
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as flag};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 
 use crate::derive::shown;
 use crate::keys::{DSA_BASE, DSA_PRIME, DSA_SUBPRIME, Kind, dsa_group, key_object, pair};
-use crate::support::{Attributes, Client, each_user, hex, none, one_backend, plain};
+use crate::support::{Attributes, each_user, hex, none, plain};
 
 /// RFC 6979, A.2.1: the key pair in the group of `keys.rs`.
 const PRIVATE: &str = "411602cb19a6ccc34494d79d98ef1e7ed5af25f7";
 const PUBLIC: &str = "5df5e01ded31d0297e274e1691c192fe5868fef9e19a84776454b100cf16f65392195a38b90523e2542ee61871c04\
     40cb87c322fc4b4d2ec5e1e7ec766e1be8d4ce935437dc11c3c8fd426338933ebfe739cb3465f4d3668c5e473508253b1e6\
     82f65cbdc4fae93c2ea212390e54905a86e2223170b44eaa7da5dd9ffcfb7f3b";
-/// RFC 6979, A.2.1: the signature of "sample" with SHA-256.
-const SIGNATURE: &str = "81f2f5850be5bc123c43f71a3033e9384611c5454cdd914b65eb6c66a8aaad27299bee6b035f5e89";
-
-const MECHANISMS: [M; 12] = [
-    M::DSA_PARAMETER_GEN,
-    M::DSA_KEY_PAIR_GEN,
-    M::DSA,
-    M::DSA_SHA1,
-    M::DSA_SHA224,
-    M::DSA_SHA256,
-    M::DSA_SHA384,
-    M::DSA_SHA512,
-    M::DSA_SHA3_224,
-    M::DSA_SHA3_256,
-    M::DSA_SHA3_384,
-    M::DSA_SHA3_512,
-];
 
 fn key(class: ObjectClass) -> Attributes {
     let value = if class == ObjectClass::PUBLIC_KEY { PUBLIC } else { PRIVATE };
     key_object(class, KeyType::DSA).and(&dsa_group()).bytes(A::VALUE, &hex(value))
-}
-
-#[test]
-fn imported_keys_sign_and_verify() {
-    each_user(|client, session| {
-        let public = client.create(session, &key(ObjectClass::PUBLIC_KEY)).expect("a key");
-        let private = client.create(session, &key(ObjectClass::PRIVATE_KEY)).expect("a key");
-        let mechanism = plain(M::DSA_SHA256);
-        assert_eq!(client.verify(session, &mechanism, public, b"sample", &hex(SIGNATURE)), Ok(()));
-        let signature = client.sign(session, &mechanism, private, b"sample").expect("a signature");
-        assert_eq!(client.verify(session, &mechanism, public, b"sample", &signature), Ok(()));
-        // The X.509 form: RFC 3279, 2.3.2.
-        let info = client.read(session, public, A::PUBLIC_KEY_INFO).expect("a public key");
-        assert!(info.windows(9).any(|part| part == hex("06072a8648ce380401")));
-        assert_eq!(client.read(session, private, A::PUBLIC_KEY_INFO), Ok(info));
-        assert_eq!(client.read(session, private, A::VALUE), Err(Error::AttributeSensitive));
-        assert_eq!(client.read(session, private, A::SUBPRIME), Ok(hex(DSA_SUBPRIME)));
-    });
 }
 
 /// PKCS#11 3.2, "DSA without hashing": a digest of 20, 28, 32, 48 or 64 bytes, in one part.
@@ -65,6 +29,10 @@ fn bare_dsa_takes_digests_in_one_part() {
             assert_eq!(refused, Err(Error::DataLenRange), "{len}");
             let refused = client.verify(session, &mechanism, public, &vec![7; len], &[7; 40]);
             assert_eq!(refused, Err(Error::DataLenRange), "{len}");
+        }
+        for len in [0, 39, 41, 64] {
+            let refused = client.verify(session, &mechanism, public, &[7; 20], &vec![1; len]);
+            assert_eq!(refused, Err(Error::SignatureLenRange), "{len}");
         }
         client.module.sign_init(session, &mechanism, private).expect("an operation");
         let refused = client.module.sign_update(session, &[7; 20]);
@@ -149,7 +117,10 @@ fn imported_numbers_are_checked() {
         for value in [&[][..], &[0], &hex(DSA_SUBPRIME), &[0xff; 20], &[1; 400]] {
             refuses(private, A::VALUE, value, Error::AttributeValueInvalid);
         }
-        for value in [&[][..], &[0], &[1], &[2], &hex(DSA_PRIME), &[0xff; 400]] {
+        // Its order is 2.
+        let mut largest = hex(DSA_PRIME);
+        largest[127] -= 1;
+        for value in [&[][..], &[0], &[1], &[2], &largest, &hex(DSA_PRIME), &[0xff; 400]] {
             refuses(public, A::VALUE, value, Error::AttributeValueInvalid);
         }
         let parameters = Attributes::of(ObjectClass::DOMAIN_PARAMETERS).number(A::KEY_TYPE, KeyType::DSA.0);
@@ -160,12 +131,14 @@ fn imported_numbers_are_checked() {
             (A::PRIME, &[0xff; 385], Error::KeySizeRange),
             (A::PRIME, &[0xff; 1 << 16], Error::KeySizeRange),
             (A::PRIME, &[0xfe; 128], Error::DomainParamsInvalid),
+            (A::SUBPRIME, &[], Error::KeySizeRange),
             (A::SUBPRIME, &[0xff; 19], Error::KeySizeRange),
             (A::SUBPRIME, &[0xff; 33], Error::KeySizeRange),
             (A::SUBPRIME, &[0xff; 20], Error::DomainParamsInvalid),
             (A::BASE, &[], Error::DomainParamsInvalid),
             (A::BASE, &[1], Error::DomainParamsInvalid),
             (A::BASE, &[2], Error::DomainParamsInvalid),
+            (A::BASE, &largest, Error::DomainParamsInvalid),
             (A::BASE, &hex(DSA_PRIME), Error::DomainParamsInvalid),
         ] {
             refuses(public, id, value, error);
@@ -200,33 +173,5 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
         assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
         let dh = key_object(ObjectClass::PRIVATE_KEY, KeyType::DH);
         assert!(unwrap(&dh).is_err());
-    });
-}
-
-#[test]
-fn dsa_is_offered_only_if_configured() {
-    one_backend(|provider| {
-        // FIPS 186-5 has no DSA, so the strict policy offers none.
-        let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
-        for configuration in [strict, ""] {
-            let client = Client::with(provider, configuration);
-            let offered = client.module.mechanisms(client.slot).expect("mechanisms");
-            assert!(MECHANISMS.iter().all(|id| !offered.contains(id)));
-        }
-        let client = Client::with(provider, "");
-        let session = client.user();
-        let private = client.create(session, &key(ObjectClass::PRIVATE_KEY)).expect("a key");
-        let refused = client.module.sign_init(session, &plain(M::DSA_SHA256), private);
-        assert_eq!(refused, Err(Error::MechanismInvalid));
-
-        let client = Client::new(provider);
-        let offered = client.module.mechanisms(client.slot).expect("mechanisms");
-        for id in MECHANISMS {
-            assert!(offered.contains(&id), "{id}");
-            let info = client.module.mechanism(client.slot, id).expect("the info");
-            assert_eq!((info.min, info.max), (1024, 3072), "{id}");
-        }
-        let info = client.module.mechanism(client.slot, M::DSA).expect("the info");
-        assert!(info.flags & flag::SIGN != 0 && info.flags & flag::VERIFY != 0);
     });
 }

@@ -3,11 +3,14 @@
 
 use jeton::backend::{Hash, Scheme};
 use jeton::error::Error;
-use jeton::id::{MechanismType as M, ObjectHandle, SessionHandle, mechanism_flag as flag};
+use jeton::id::{
+    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
+    mechanism_flag as flag,
+};
 use jeton::mechanism::tls::TlsPrf;
 use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Primitive, Shape};
 
-use crate::keys::{Kind, pair};
+use crate::keys::{Kind, dsa_group, key_object, pair};
 use crate::support::{Client, each_backend, none, one_backend, plain};
 
 #[derive(Clone)]
@@ -236,6 +239,28 @@ fn every_row_of_the_table_has_a_case() {
         };
         assert!(covered, "{} has no case", row.id);
     }
+}
+
+/// FIPS 186-5 has no DSA, so the policy *strict* offers none even if `legacy` is set.
+#[test]
+fn legacy_mechanisms_are_offered_only_if_configured() {
+    const DES3: [M; 4] = [M::DES3_KEY_GEN, M::DES3_ECB, M::DES3_CBC, M::DES3_CBC_PAD];
+    one_backend(|provider| {
+        let all = mechanism::all().map(|row| row.id);
+        let dsa: Vec<_> = all.filter(|id| id.to_string().starts_with("CKM_DSA")).collect();
+        let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
+        for (configuration, missing) in [("", [&dsa[..], &DES3].concat()), (strict, dsa.clone())] {
+            let client = Client::with(provider, configuration);
+            let offered = client.module.mechanisms(client.slot).expect("mechanisms");
+            assert!(missing.iter().all(|id| !offered.contains(id)), "{configuration}");
+        }
+        let client = Client::with(provider, "");
+        let session = client.user();
+        let key = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA).and(&dsa_group()).bytes(A::VALUE, &[7]);
+        let key = client.create(session, &key).expect("a key");
+        let refused = client.module.sign_init(session, &plain(M::DSA_SHA256), key);
+        assert_eq!(refused, Err(Error::MechanismInvalid));
+    });
 }
 
 #[test]
