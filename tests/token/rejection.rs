@@ -10,6 +10,7 @@ use jeton::mechanism::Mechanism;
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{Attributes, Client, each_user, hex, none, plain, with_iv};
+use crate::wrap::unwrap;
 
 const VECTORS: &str = include_str!("rejection.txt");
 
@@ -121,17 +122,6 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
 /// Returns the attributes of a secret key whose value can be read.
 fn shown(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
-
-fn unwrap(
-    client: &Client,
-    session: SessionHandle,
-    mechanism: &Mechanism,
-    by: ObjectHandle,
-    wrapped: &[u8],
-    template: &Attributes,
-) -> Result<ObjectHandle, Error> {
-    client.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
 }
 
 #[test]

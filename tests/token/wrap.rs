@@ -35,7 +35,7 @@ fn wrap(
     Ok(out)
 }
 
-fn unwrap(
+pub fn unwrap(
     client: &Client,
     session: SessionHandle,
     mechanism: &Mechanism,
