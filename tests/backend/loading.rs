@@ -171,22 +171,6 @@ fn malformed_rsa_public_keys_are_refused() {
 }
 
 #[test]
-fn rsa_generation_enforces_its_limits() {
-    for provider in Provider::ALL {
-        let generate = |bits, public_exponent: &[u8]| {
-            provider.keys.generate(&PairSpec::Rsa { bits, public_exponent }).err()
-        };
-        for bits in [0, 1023, 8193, 16384] {
-            assert_eq!(generate(bits, &[1, 0, 1]), Some(Error::KeySizeRange), "{} {bits}", provider.name);
-        }
-        assert_eq!(generate(2176, &[3]), None, "{}", provider.name);
-        for exponent in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {
-            assert_eq!(generate(2048, exponent), Some(Error::DataInvalid), "{} {exponent:?}", provider.name);
-        }
-    }
-}
-
-#[test]
 fn scalars_of_wrong_length_or_out_of_range_are_refused() {
     for (provider, curve) in Provider::ALL.iter().flat_map(|one| Curve::ALL.map(|curve| (one, curve))) {
         let one = |len| [vec![0; len - 1], vec![1]].concat();
