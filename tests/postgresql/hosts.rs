@@ -11,28 +11,11 @@ use jeton::mechanism::Params;
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, LABEL, PIN, SO_PIN, data, none, plain};
+use crate::support::{Client, PIN, SO_PIN, data, none, plain};
 use crate::{another, host, number, provider, server};
 
 /// The bound of docs/postgresql.md, and a second for a busy machine.
 const STALENESS: Duration = Duration::from_secs(4);
-
-#[test]
-fn a_search_shows_a_change_of_another_host_at_once() {
-    let Some(server) = server() else { return };
-    let one = host(server, "");
-    let two = another(&one, "");
-    let (mine, yours) = (one.user(), two.user());
-    for round in 0..20 {
-        let label = format!("object {round}");
-        let made = one.create(mine, &data(&label).stored()).expect("data");
-        let seen = two.find_one(yours, &data(&label));
-        one.set(mine, made, &none().label("renamed")).expect("a change");
-        assert_eq!(two.find(yours, &none().label("renamed")), [seen]);
-        one.module.destroy_object(mine, made).expect("data");
-        assert_eq!(two.find(yours, &none().label("renamed")), []);
-    }
-}
 
 #[test]
 fn a_host_that_only_signs_notices_a_destroyed_key_in_time() {
@@ -55,23 +38,6 @@ fn a_host_that_only_signs_notices_a_destroyed_key_in_time() {
     }
     println!("noticed after {:?}", start.elapsed());
     assert_eq!(sign().err(), Some(Error::KeyHandleInvalid));
-}
-
-#[test]
-fn initialising_a_token_ends_the_login_of_another_host() {
-    let Some(server) = server() else { return };
-    let one = host(server, "");
-    let two = another(&one, "");
-    let yours = two.user();
-    two.create(yours, &data("old").stored()).expect("data");
-    one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
-    assert_eq!(two.module.find_init(yours, &none().template()), Err(Error::DeviceRemoved));
-    assert_eq!(two.create(yours, &data("new").stored()).err(), Some(Error::UserNotLoggedIn));
-    let mine = one.open();
-    one.module.login(mine, User::SecurityOfficer, SO_PIN).expect("the SO");
-    one.module.init_pin(mine, PIN).expect("a PIN");
-    two.login(yours);
-    assert_eq!(two.find(yours, &data("old")), []);
 }
 
 #[test]
@@ -109,21 +75,6 @@ fn a_new_token_key_may_take_longer_than_the_limit_of_a_call() {
     let start = Instant::now();
     tokens[0].rekey(&Pins { so: SO_PIN, user: Some(PIN) }).expect("a new key");
     assert!(start.elapsed() > Duration::from_secs(1));
-}
-
-#[test]
-fn tokens_of_other_hosts_get_slots() {
-    let Some(server) = server() else { return };
-    let one = host(server, "");
-    let two = another(&one, "");
-    let free = *two.module.slots().expect("slots").last().expect("a slot");
-    two.module.init_token(free, SO_PIN, b"the second token                ").expect("a token");
-    let slots = one.module.slots().expect("slots");
-    assert_eq!(slots.len(), 3);
-    assert_eq!(slots, two.module.slots().expect("slots"));
-    let label = |client: &Client, slot| client.module.token(slot).expect("a token").label;
-    assert_eq!(label(&one, free), label(&two, free));
-    assert_eq!(&label(&one, one.slot), LABEL);
 }
 
 #[test]

@@ -69,23 +69,15 @@ fn a_server_ends_when_its_test_process_is_killed() {
     if server().is_none() {
         return;
     }
-    let holder = ready_holder();
-    let directory = Server::directory_of(holder.id(), NAME);
-    assert!(!processes_of(&directory).is_empty());
-    kill(holder);
-    until("the server still runs", || !directory.exists() && processes_of(&directory).is_empty());
-}
-
-#[test]
-fn a_server_ends_when_its_test_process_is_killed_during_the_start() {
-    if server().is_none() {
-        return;
+    for started in [true, false] {
+        let holder = if started { ready_holder() } else { holder() };
+        let directory = Server::directory_of(holder.id(), NAME);
+        // During the start, only the lock exists.
+        until("there is no lock", || directory.join("lock").exists());
+        assert!(!started || !processes_of(&directory).is_empty());
+        kill(holder);
+        until("the server still runs", || !directory.exists() && processes_of(&directory).is_empty());
     }
-    let holder = holder();
-    let directory = Server::directory_of(holder.id(), NAME);
-    until("there is no lock", || directory.join("lock").exists());
-    kill(holder);
-    until("the server still runs", || !directory.exists() && processes_of(&directory).is_empty());
 }
 
 #[test]
