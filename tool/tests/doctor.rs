@@ -306,46 +306,37 @@ fn a_low_limit_on_locked_memory_is_found() {
     assert!(code == 1 && text.contains("memory-lock: the limit on locked memory is 64 KiB"), "{text}");
 }
 
+/// Mounts a file system and runs `jeton doctor` with the tokens in `folder`. Checks that it has a
+/// finding with this name.
+fn found_where_mounted(setup: &Setup, mount: &str, folder: &str, check: &str) {
+    let script = format!("{mount} && JETON_DIR={folder} exec {} doctor --json", env!("CARGO_BIN_EXE_jeton"));
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "bash", "-c", &script]);
+    let output = command.env("JETON_CONF", setup.scratch.file("conf")).output();
+    let Ok(all) =
+        output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
+    else {
+        return skip("only root can mount file systems on this system");
+    };
+    let all = all.as_array().expect("a list");
+    assert!(all.iter().any(|row| row["check"] == check), "{all:?}");
+}
+
 #[test]
 fn a_full_file_system_is_found() {
     let Some(setup) = Setup::new() else { return };
     let folder = setup.scratch.file("small");
     fs::create_dir(&folder).expect("a directory");
-    let script = format!(
-        "mount -t tmpfs -o size=8m none {folder} && cp -a {}/. {folder} && JETON_DIR={folder} exec {} doctor --json",
-        setup.tokens(),
-        env!("CARGO_BIN_EXE_jeton")
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "bash", "-c", &script]);
-    let output = command.env("JETON_CONF", setup.scratch.file("conf")).output();
-    let Ok(all) =
-        output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
-    else {
-        return skip("only root can mount file systems on this system");
-    };
-    let all = all.as_array().expect("a list");
-    assert!(all.iter().any(|row| row["check"] == "free-space"), "{all:?}");
+    let mount = format!("mount -t tmpfs -o size=8m none {folder} && cp -a {}/. {folder}", setup.tokens());
+    found_where_mounted(&setup, &mount, &folder, "free-space");
 }
 
 #[test]
 fn a_read_only_file_system_is_found() {
     let Some(setup) = Setup::new() else { return };
-    let script = format!(
-        "mount --bind {0} {0} && mount -o remount,ro,bind {0} && JETON_DIR={0} exec {1} doctor --json",
-        setup.tokens(),
-        env!("CARGO_BIN_EXE_jeton")
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "bash", "-c", &script]);
-    let output = command.env("JETON_CONF", setup.scratch.file("conf")).output();
-    let Ok(all) =
-        output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
-    else {
-        return skip("only root can mount file systems on this system");
-    };
-    let all = all.as_array().expect("a list");
-    assert!(all.iter().any(|row| row["check"] == "read-only"), "{all:?}");
+    let folder = setup.tokens();
+    let mount = format!("mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}");
+    found_where_mounted(&setup, &mount, &folder, "read-only");
 }
 
 #[test]
