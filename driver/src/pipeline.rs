@@ -42,6 +42,7 @@ pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
 pub(crate) use pkcs11::ED25519_NAME;
 pub use pkcs11::Pkcs11;
+pub(crate) use rounds::pairs;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
 pub use verify::{Verdict, verify_database};

@@ -114,7 +114,7 @@ impl Tls {
         modules::catch_interrupts();
         let participant = self.start(&selection, target, &environment, &options)?;
         let plan = options.plan();
-        measure_all(&mut report, vec![selection.name()], vec![participant], &plan, results)?;
+        measure_all(&mut report, vec![participant], &plan, results)?;
         if let Some(failure) = report.modules.iter().find_map(|module| module.failures.first()) {
             return Err(Error::Failed(failure.clone()));
         }
@@ -168,7 +168,7 @@ impl Tls {
         let (worker, description) =
             Worker::start(&job, environment, jeton_child::UNLIMITED)?.map_err(Error::Failed)?;
         let description = Some(description).filter(|_| !in_memory);
-        Ok(Participant { runner: Some(worker), outcome: Outcome { description, ..Outcome::default() } })
+        Ok(Participant { runner: Some(worker), outcome: Outcome::of(job.name, description) })
     }
 
     /// Returns the module with a fresh token or with the token of the user, and the environment of

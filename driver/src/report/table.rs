@@ -8,8 +8,8 @@ use jeton_laboratory::{Interval, Ratio, Table, paragraph};
 
 use serde::Serialize;
 
-use super::{ModuleReport, Report};
-use crate::pipeline::{Items, MeasuredBatch, STAGES};
+use super::Report;
+use crate::pipeline::{Items, MeasuredBatch, Outcome, STAGES};
 use crate::selection::{DIRECTLY, shown};
 
 #[derive(Debug, Serialize)]
@@ -27,7 +27,7 @@ pub struct Settings {
 }
 
 type BatchReport = Report<MeasuredBatch, Settings>;
-type Module = ModuleReport<MeasuredBatch>;
+type Module = Outcome<MeasuredBatch>;
 
 impl Module {
     fn batch(&self, algorithm: &str, size: u64) -> Option<&MeasuredBatch> {
