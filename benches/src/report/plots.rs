@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use jeton_laboratory::distinct;
 use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
@@ -129,13 +130,8 @@ fn legend(row: &str) -> String {
 
 /// Returns the rows of all groups, without the second row of the baseline.
 fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
-    let mut rows = Vec::new();
-    for (row, _) in groups.iter().flat_map(|group| data.rows(group)) {
-        if !rows.contains(&row) && row != BASELINE_AGAIN {
-            rows.push(row);
-        }
-    }
-    rows
+    let rows = groups.iter().flat_map(|group| data.rows(group)).map(|(row, _)| row);
+    distinct(rows.filter(|row| *row != BASELINE_AGAIN))
 }
 
 fn size_of(group: &str) -> Option<f64> {

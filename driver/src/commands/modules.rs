@@ -17,6 +17,7 @@ use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, W
 use jeton_driver::report::Report;
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
+use jeton_laboratory::distinct;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
 
 use super::backend::Backend;
@@ -139,22 +140,17 @@ impl Modules {
         let mut selections = vec![Selection::InProcess];
         let mut all_absent = Vec::new();
         for text in &self.module {
-            let wanted = match text.as_str() {
+            match text.as_str() {
                 "all" => {
                     let (found, absent) = Selection::all();
                     all_absent = absent;
-                    found
+                    selections.extend(found);
                 }
-                text => vec![Selection::parse(text)?],
-            };
-            for selection in wanted {
-                if !selections.contains(&selection) {
-                    selections.push(selection);
-                }
+                text => selections.push(Selection::parse(text)?),
             }
         }
         if self.is_named() {
-            return Ok((selections, all_absent));
+            return Ok((distinct(selections), all_absent));
         }
         if Known::Jeton.library().is_none() {
             return Err(Error::Failed(

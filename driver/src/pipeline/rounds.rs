@@ -268,7 +268,7 @@ fn run_turn<W: Work, R: Runner<W>>(
     match runner.run(turn) {
         Answer::Ran(sample) => return Some(sample),
         Answer::NotAvailable(reason) => {
-            let lack = (turn.algorithm().to_owned(), reason);
+            let lack = (turn.algorithm(), reason);
             if !outcome.not_available.contains(&lack) {
                 outcome.not_available.push(lack);
             }
@@ -298,8 +298,8 @@ impl Work for Turn {
     const ROLE: crate::role::Role = crate::role::Role::Pipeline;
     const SCENARIO: &'static str = "pipeline";
 
-    fn algorithm(&self) -> &str {
-        &self.algorithm
+    fn algorithm(&self) -> String {
+        self.algorithm.clone()
     }
 
     fn in_round(&self, round: usize) -> Self {
