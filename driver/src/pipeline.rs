@@ -35,7 +35,7 @@ pub(crate) use batch::{CA_DAYS, order, serial_number};
 pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
 pub(crate) use child::{heard, open_engine, report_stage};
 pub use database::{Batch, Database, DocumentSize, Stored};
-pub use engine::{Engine, Subscriber};
+pub use engine::Engine;
 pub use in_process::InProcess;
 pub(crate) use in_process::{KeyPair, PublicKey};
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
