@@ -147,12 +147,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_configurations_of_a_peer_have_one_colour() {
-        let colour = |row| series(row, "", std::iter::empty()).colour;
-        assert_eq!(colour("softhsm2-session"), colour("softhsm2"));
-    }
-
-    #[test]
     fn every_plot_has_labels_on_its_axes_and_follows_dark_mode() {
         let data = Data::of(&[
             ("search/token/label/10", JETON, 700.0),

@@ -178,14 +178,3 @@ pub(crate) fn rsa_keys(pool: u64) -> String {
         ),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_module_without_a_result_is_shown_as_not_available() {
-        assert_eq!(cells(None, Some(1), Some(None)).len(), 5);
-        assert_eq!(cells(None, Some(1), None).len(), 2);
-    }
-}
