@@ -23,7 +23,8 @@ pub trait Engine: Sync {
 
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error>;
 
-    /// Generates a subscriber's key pair. Returns the public key; the private key stays in the engine.
+    /// Generates a subscriber's key pair, whose private key stays in the engine. Returns the public
+    /// key.
     fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error>;
 
     /// Destroys all keys that were generated or imported since the last call.

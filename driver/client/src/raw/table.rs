@@ -32,8 +32,8 @@ macro_rules! word {
     };
 }
 
-/// Lists each function once: its function list, its name, and the kind of each parameter. The function
-/// `kind` explains the letters and the dot.
+/// Lists each function once: its function list, its name, and the kind of each parameter. The
+/// function `kind` explains the letters and the dot.
 macro_rules! functions {
     ($($list:ident { $($name:ident($($kind:tt)*);)* })*) => {
         /// The functions of PKCS#11 3.2, in the order of its headers.
