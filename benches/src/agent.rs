@@ -145,11 +145,8 @@ fn rows(artefacts: &Artefacts, directory: &Path) -> Result<(Vec<Row>, Vec<Server
 
 fn start_agent(directory: &Path) -> Result<(Server, u16), String> {
     let text = |reason: std::io::Error| reason.to_string();
-    let tokens = directory.join("agent");
-    fs::create_dir_all(&tokens).map_err(text)?;
-    let configuration = directory.join("jeton.toml");
-    let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
-    fs::write(&configuration, settings).map_err(text)?;
+    fs::create_dir_all(directory.join("agent")).map_err(text)?;
+    let configuration = configuration(directory, "agent")?;
     for (name, more) in
         [("ca", ""), ("localhost", "-CA ca.pem -CAkey ca.key"), ("client", "-CA ca.pem -CAkey ca.key")]
     {
@@ -181,12 +178,17 @@ fn start_agent(directory: &Path) -> Result<(Server, u16), String> {
     Ok((server, port))
 }
 
+/// Writes the configuration of a server whose tokens are in the directory with its name.
+fn configuration(directory: &Path, name: &str) -> Result<PathBuf, String> {
+    let (path, tokens) = (directory.join(format!("{name}.toml")), directory.join(name));
+    let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
+    fs::write(&path, settings).map_err(|reason| reason.to_string())?;
+    Ok(path)
+}
+
 /// Starts `p11-kit server` with our module. Returns its address.
 fn start_p11_kit(artefacts: &Artefacts, directory: &Path) -> Result<(Server, String), String> {
-    let configuration = directory.join("p11-kit.toml");
-    let tokens = directory.join("p11-kit");
-    let settings = format!("token-dir = '{}'\n[pin]\nmemory-kib = 8\npasses = 1\n", tokens.display());
-    fs::write(&configuration, settings).map_err(|reason| reason.to_string())?;
+    let configuration = configuration(directory, "p11-kit")?;
     let socket = directory.join("p11-kit.socket");
     let mut command = Command::new("p11-kit");
     command.args(["server", "--foreground", "--name"]).arg(&socket).arg("--provider").arg(&artefacts.module);
@@ -275,16 +277,21 @@ fn processor_time(process: u32) -> f64 {
     nanoseconds / 1e9
 }
 
-/// Lets this number of clients sign at the same time. Returns the number of signatures of each.
-fn sign_together(row: &Row, clients: usize) -> Result<Vec<u64>, String> {
+/// Starts clients that have logged in and wait for an order to sign.
+fn signers(row: &Row, count: usize) -> Result<Vec<Child>, String> {
     let token = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
     let reached = Reached { only_signs: true, token, ..row.reached.clone() };
-    let mut children = Vec::new();
-    for _ in 0..clients {
+    let start = |_| {
         let mut child = client(row, &reached)?;
         child.hear::<bool>(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?;
-        children.push(child);
-    }
+        Ok(child)
+    };
+    (0..count).map(start).collect()
+}
+
+/// Lets this number of clients sign at the same time. Returns the number of signatures of each.
+fn sign_together(row: &Row, clients: usize) -> Result<Vec<u64>, String> {
+    let mut children = signers(row, clients)?;
     children.iter_mut().for_each(|child| child.tell(&TOGETHER.as_secs()));
     let count = |child: &mut Child| child.hear(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"));
     children.iter_mut().map(count).collect()
@@ -312,8 +319,6 @@ fn together(agent: &Row) -> Result<String, String> {
 
 /// Measures by how much idle clients make the agent grow.
 fn idle(agent: &Row) -> Result<String, String> {
-    let token = TokenAccess::Existing { label: Some(LABEL.to_owned()), pin: PIN.to_owned() };
-    let reached = Reached { only_signs: true, token, ..agent.reached.clone() };
     let server = agent.server.ok_or("no agent")?;
     let resident = || {
         let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap_or_default();
@@ -321,12 +326,7 @@ fn idle(agent: &Row) -> Result<String, String> {
         line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
     };
     let before = resident();
-    let mut children = Vec::new();
-    for _ in 0..IDLE {
-        let mut child = client(agent, &reached)?;
-        child.hear::<bool>(UNLIMITED).map_err(|silence| format!("a client: {silence:?}"))?;
-        children.push(child);
-    }
+    let _children = signers(agent, IDLE)?;
     let after = resident();
     let text = format!(
         "\n{IDLE} processes that are logged in with one session each, and do nothing: the agent has {after:.0} MiB, \

@@ -4,8 +4,9 @@
 //! each call.
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV,
-    CK_SALSA20_CHACHA20_POLY1305_PARAMS, CK_SESSION_HANDLE, CK_ULONG, CKR_OK,
+    CK_ATTRIBUTE, CK_C_DigestInit, CK_C_GenerateRandom, CK_C_Sign, CK_C_SignInit, CK_C_Verify,
+    CK_C_VerifyInit, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV,
+    CK_SALSA20_CHACHA20_POLY1305_PARAMS, CK_ULONG, CKR_OK,
 };
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session};
 
@@ -23,20 +24,23 @@ pub use object::{Creation, Reading, Sessions, destroy};
 
 pub type Answer<T = ()> = Result<T, Failure>;
 
-type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE) -> CK_RV;
-type DigestInit = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM) -> CK_RV;
-type OneShot =
-    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG, *mut CK_BYTE, *mut CK_ULONG) -> CK_RV;
-type VerifyOnce =
-    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG, *mut CK_BYTE, CK_ULONG) -> CK_RV;
-type Generate = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG) -> CK_RV;
+/// The function behind the pointer of a function list, for example `Entry<CK_C_Sign>`.
+type Entry<P> = <P as Pointer>::Function;
+
+trait Pointer {
+    type Function;
+}
+
+impl<F> Pointer for Option<F> {
+    type Function = F;
+}
 
 /// `C_SignInit` and `C_Sign`, or the same for encryption, decryption or a digest.
 pub struct Transform<'a> {
     session: &'a Session,
     names: (&'static str, &'static str),
     init: Start,
-    act: OneShot,
+    act: Entry<CK_C_Sign>,
     mechanism: MechanismMemory,
     key: CK_OBJECT_HANDLE,
     input: Vec<u8>,
@@ -45,8 +49,8 @@ pub struct Transform<'a> {
 
 #[derive(Clone, Copy)]
 enum Start {
-    Keyed(Init),
-    Keyless(DigestInit),
+    Keyed(Entry<CK_C_SignInit>),
+    Keyless(Entry<CK_C_DigestInit>),
 }
 
 impl<'a> Transform<'a> {
@@ -168,8 +172,8 @@ impl<'a> Transform<'a> {
 
 pub struct Verification<'a> {
     session: &'a Session,
-    init: Init,
-    act: VerifyOnce,
+    init: Entry<CK_C_VerifyInit>,
+    act: Entry<CK_C_Verify>,
     mechanism: MechanismMemory,
     key: CK_OBJECT_HANDLE,
     input: Vec<u8>,
@@ -218,7 +222,7 @@ impl<'a> Verification<'a> {
 /// `C_GenerateRandom`.
 pub struct RandomBytes<'a> {
     session: &'a Session,
-    generate: Generate,
+    generate: Entry<CK_C_GenerateRandom>,
     out: Vec<u8>,
 }
 

@@ -78,40 +78,28 @@ impl Pair {
 
     /// Returns the attributes of the public template that name the algorithm.
     pub fn domain(&self) -> Vec<Attribute> {
-        match self.kind {
-            Kind::Ec(curve) => vec![Attribute::bytes(CKA_EC_PARAMS, curve_oid(curve))],
-            Kind::Rsa(bits) => vec![
-                Attribute::number(CKA_MODULUS_BITS, bits as u64),
-                Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
-            ],
+        let set = match self.kind {
+            Kind::Ec(curve) => return vec![Attribute::bytes(CKA_EC_PARAMS, curve_oid(curve))],
+            Kind::Rsa(bits) => {
+                let exponent = Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]);
+                return vec![Attribute::number(CKA_MODULUS_BITS, bits as u64), exponent];
+            }
             // PKCS#11 3.2, "Elliptic curve": the curve as a PrintableString, which every peer
             // accepts.
-            Kind::Ed25519 => vec![Attribute::bytes(CKA_EC_PARAMS, b"\x13\x0cedwards25519".to_vec())],
-            Kind::MlDsa(set) => {
-                let number = match set {
-                    MlDsa::MlDsa44 => CKP_ML_DSA_44,
-                    MlDsa::MlDsa65 => CKP_ML_DSA_65,
-                    MlDsa::MlDsa87 => CKP_ML_DSA_87,
-                };
-                vec![Attribute::number(CKA_PARAMETER_SET, number)]
+            Kind::Ed25519 => {
+                return vec![Attribute::bytes(CKA_EC_PARAMS, b"\x13\x0cedwards25519".to_vec())];
             }
-            Kind::SlhDsa(set) => {
-                let number = match set {
-                    SlhDsa::Sha2_128f => CKP_SLH_DSA_SHA2_128F,
-                    SlhDsa::Sha2_128s => CKP_SLH_DSA_SHA2_128S,
-                    other => panic!("{other:?} is not measured: there is no baseline for it"),
-                };
-                vec![Attribute::number(CKA_PARAMETER_SET, number)]
-            }
-            Kind::MlKem(set) => {
-                let number = match set {
-                    MlKem::MlKem512 => CKP_ML_KEM_512,
-                    MlKem::MlKem768 => CKP_ML_KEM_768,
-                    MlKem::MlKem1024 => CKP_ML_KEM_1024,
-                };
-                vec![Attribute::number(CKA_PARAMETER_SET, number)]
-            }
-        }
+            Kind::MlDsa(MlDsa::MlDsa44) => CKP_ML_DSA_44,
+            Kind::MlDsa(MlDsa::MlDsa65) => CKP_ML_DSA_65,
+            Kind::MlDsa(MlDsa::MlDsa87) => CKP_ML_DSA_87,
+            Kind::SlhDsa(SlhDsa::Sha2_128f) => CKP_SLH_DSA_SHA2_128F,
+            Kind::SlhDsa(SlhDsa::Sha2_128s) => CKP_SLH_DSA_SHA2_128S,
+            Kind::SlhDsa(other) => panic!("{other:?} is not measured: there is no baseline for it"),
+            Kind::MlKem(MlKem::MlKem512) => CKP_ML_KEM_512,
+            Kind::MlKem(MlKem::MlKem768) => CKP_ML_KEM_768,
+            Kind::MlKem(MlKem::MlKem1024) => CKP_ML_KEM_1024,
+        };
+        vec![Attribute::number(CKA_PARAMETER_SET, set)]
     }
 }
 
@@ -121,8 +109,6 @@ fn curve_oid(curve: Curve) -> &'static [u8] {
         Curve::P256 => key_types::P256,
         Curve::P384 => key_types::P384,
         Curve::P521 => key_types::P521,
-        Curve::P224 => b"\x06\x05\x2b\x81\x04\x00\x21",
-        Curve::Secp256k1 => key_types::SECP256K1,
         other => panic!("{other:?} is not measured: there is no baseline for it"),
     }
 }

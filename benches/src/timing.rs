@@ -198,22 +198,20 @@ impl<'a> Bench<'a> {
     /// Compares a class with itself. The result shows the noise of the method on this machine.
     fn control(&self, backend: &str, time: Duration) -> Result<(), Failure> {
         let [good, _] = self.rsa_inputs(None)?;
-        let mut out = [0; MODULUS];
-        let with = Mechanism::new(CKM_RSA_PKCS);
-        let (first, second) = good.split_at(INPUTS / 2);
-        let inputs = [first.to_vec(), second.to_vec()];
-        let call = |input: &[u8]| self.decrypt(&with, self.private, input, &mut out);
-        report(backend, "C_Decrypt RSA_PKCS: good padding, good padding (control)", &inputs, time, call);
+        let name = "C_Decrypt RSA_PKCS: good padding, good padding (control)";
+        self.decrypt_rsa(backend, name, &halves(&good), time);
         Ok(())
     }
 
     fn rsa_decryption(&self, backend: &str, time: Duration) -> Result<(), Failure> {
         let inputs = self.rsa_inputs(None)?;
-        let mut out = [0; MODULUS];
-        let with = Mechanism::new(CKM_RSA_PKCS);
-        let call = |input: &[u8]| self.decrypt(&with, self.private, input, &mut out);
-        report(backend, "C_Decrypt RSA_PKCS: good padding, bad padding", &inputs, time, call);
+        self.decrypt_rsa(backend, "C_Decrypt RSA_PKCS: good padding, bad padding", &inputs, time);
         Ok(())
+    }
+
+    fn decrypt_rsa(&self, backend: &str, name: &str, inputs: &[Vec<Vec<u8>>; 2], time: Duration) {
+        let (mut out, with) = ([0; MODULUS], Mechanism::new(CKM_RSA_PKCS));
+        report(backend, name, inputs, time, |input| self.decrypt(&with, self.private, input, &mut out));
     }
 
     fn rsa_unwrapping(&self, backend: &str, time: Duration) -> Result<(), Failure> {
@@ -310,9 +308,7 @@ impl<'a> Bench<'a> {
             let _ = self.session.verify(&data, mac);
             start.elapsed()
         };
-        let same = class(0);
-        let (first, second) = same.split_at(INPUTS / 2);
-        let control = [first.to_vec(), second.to_vec()];
+        let control = halves(&class(0));
         report(backend, "C_Verify SHA256_HMAC: wrong first byte (control)", &control, time, call);
         let inputs = [class(0), class(31)];
         report(backend, "C_Verify SHA256_HMAC: wrong first byte, wrong last byte", &inputs, time, call);
@@ -341,6 +337,12 @@ impl<'a> Bench<'a> {
         report(backend, "C_Login: PIN with a wrong first letter, wrong last letter", &inputs, time, call);
         Ok(())
     }
+}
+
+/// Divides a class into two for a control.
+fn halves(class: &[Vec<u8>]) -> [Vec<Vec<u8>>; 2] {
+    let (first, second) = class.split_at(INPUTS / 2);
+    [first.to_vec(), second.to_vec()]
 }
 
 /// Returns the template of a secret session key, without its value.

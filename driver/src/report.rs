@@ -11,7 +11,7 @@ pub use table::{Settings, print};
 pub(crate) use table::{has_rsa_subscribers, ratio_cells, rsa_keys};
 
 use crate::about::{About, module_text};
-use crate::pipeline::{ModuleDescription, Outcome, Work};
+use crate::pipeline::Outcome;
 use crate::selection::{IN_PROCESS, shown};
 
 /// A measurement with all modules. `M` is what each of them measured, and `S` are the settings of
@@ -23,23 +23,11 @@ pub struct Report<M, S> {
     pub about: About,
     #[serde(flatten)]
     pub settings: S,
-    pub modules: Vec<ModuleReport<M>>,
+    pub modules: Vec<Outcome<M>>,
     /// Known modules that are not installed.
     pub absent: Vec<String>,
     /// True if the user ended the measurement early.
     pub interrupted: bool,
-}
-
-#[derive(Debug, Serialize)]
-pub struct ModuleReport<M> {
-    pub name: String,
-    pub description: Option<ModuleDescription>,
-    /// What was measured.
-    pub measured: Vec<M>,
-    /// Algorithms that the module lacks, with the missing mechanism or function.
-    pub not_available: Vec<(String, String)>,
-    pub failures: Vec<String>,
-    pub notes: Vec<String>,
 }
 
 impl<M, S> Report<M, S> {
@@ -48,28 +36,13 @@ impl<M, S> Report<M, S> {
         Self { about: About::this(), settings, modules: Vec::new(), absent: Vec::new(), interrupted: false }
     }
 
-    pub fn add<W: Work<Measured = M>>(&mut self, name: String, outcome: Outcome<W>) {
-        let failure = |(work, message): (Option<W>, String)| match work {
-            Some(work) => format!("{work}: {message}"),
-            None => message,
-        };
-        self.modules.push(ModuleReport {
-            name,
-            description: outcome.description,
-            measured: outcome.measured,
-            not_available: outcome.not_available,
-            failures: outcome.failures.into_iter().map(failure).collect(),
-            notes: outcome.notes,
-        });
-    }
-
     /// Returns whether anything failed. A module that is absent or lacks a mechanism is not a
     /// failure.
     pub fn failed(&self) -> bool {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }
 
-    pub(crate) fn baseline(&self) -> Option<&ModuleReport<M>> {
+    pub(crate) fn baseline(&self) -> Option<&Outcome<M>> {
         self.modules.iter().find(|module| module.name == IN_PROCESS)
     }
 

@@ -1,22 +1,20 @@
 //! Searches: `C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`.
 
-use cryptoki_sys::{CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
+use cryptoki_sys::{
+    CK_C_FindObjects, CK_C_FindObjectsFinal, CK_C_FindObjectsInit, CK_OBJECT_HANDLE, CK_ULONG,
+};
 use jeton_client::{Attribute, Session};
 
-use super::{Answer, TemplateMemory, check, entry};
-
-type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG) -> CK_RV;
-type Next = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_OBJECT_HANDLE, CK_ULONG, *mut CK_ULONG) -> CK_RV;
-type End = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
+use super::{Answer, Entry, TemplateMemory, check, entry};
 
 /// Handles per call. Real clients ask for one to several hundred.
 const ROOM: usize = 256;
 
 pub struct Search<'a> {
     session: &'a Session,
-    init: Init,
-    next: Next,
-    end: End,
+    init: Entry<CK_C_FindObjectsInit>,
+    next: Entry<CK_C_FindObjects>,
+    end: Entry<CK_C_FindObjectsFinal>,
     template: TemplateMemory,
     handles: Vec<CK_OBJECT_HANDLE>,
 }

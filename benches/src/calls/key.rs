@@ -1,53 +1,16 @@
 //! Calls that make keys: generation, encapsulation and decapsulation.
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
+    CK_C_DecapsulateKey, CK_C_EncapsulateKey, CK_C_GenerateKey, CK_C_GenerateKeyPair, CK_OBJECT_HANDLE,
+    CK_ULONG,
 };
 use jeton_client::{Attribute, Mechanism, ObjectHandle, Session};
 
-use super::{Answer, MechanismMemory, TemplateMemory, check, entry};
-
-type GenerateKey = unsafe extern "C" fn(
-    CK_SESSION_HANDLE,
-    *mut CK_MECHANISM,
-    *mut CK_ATTRIBUTE,
-    CK_ULONG,
-    *mut CK_OBJECT_HANDLE,
-) -> CK_RV;
-type GeneratePair = unsafe extern "C" fn(
-    CK_SESSION_HANDLE,
-    *mut CK_MECHANISM,
-    *mut CK_ATTRIBUTE,
-    CK_ULONG,
-    *mut CK_ATTRIBUTE,
-    CK_ULONG,
-    *mut CK_OBJECT_HANDLE,
-    *mut CK_OBJECT_HANDLE,
-) -> CK_RV;
-type Encapsulate = unsafe extern "C" fn(
-    CK_SESSION_HANDLE,
-    *mut CK_MECHANISM,
-    CK_OBJECT_HANDLE,
-    *mut CK_ATTRIBUTE,
-    CK_ULONG,
-    *mut CK_BYTE,
-    *mut CK_ULONG,
-    *mut CK_OBJECT_HANDLE,
-) -> CK_RV;
-type Decapsulate = unsafe extern "C" fn(
-    CK_SESSION_HANDLE,
-    *mut CK_MECHANISM,
-    CK_OBJECT_HANDLE,
-    *mut CK_ATTRIBUTE,
-    CK_ULONG,
-    *mut CK_BYTE,
-    CK_ULONG,
-    *mut CK_OBJECT_HANDLE,
-) -> CK_RV;
+use super::{Answer, Entry, MechanismMemory, TemplateMemory, check, entry};
 
 pub struct KeyGeneration<'a> {
     session: &'a Session,
-    generate: GenerateKey,
+    generate: Entry<CK_C_GenerateKey>,
     mechanism: MechanismMemory,
     template: TemplateMemory,
 }
@@ -74,7 +37,7 @@ impl<'a> KeyGeneration<'a> {
 
 pub struct PairGeneration<'a> {
     session: &'a Session,
-    generate: GeneratePair,
+    generate: Entry<CK_C_GenerateKeyPair>,
     mechanism: MechanismMemory,
     public: TemplateMemory,
     private: TemplateMemory,
@@ -119,7 +82,7 @@ impl<'a> PairGeneration<'a> {
 /// `C_EncapsulateKey`, whose shared secret is a new key.
 pub struct Encapsulation<'a> {
     session: &'a Session,
-    encapsulate: Encapsulate,
+    encapsulate: Entry<CK_C_EncapsulateKey>,
     mechanism: MechanismMemory,
     key: CK_OBJECT_HANDLE,
     template: TemplateMemory,
@@ -178,7 +141,7 @@ impl<'a> Encapsulation<'a> {
 /// `C_DecapsulateKey`, whose shared secret is a new key.
 pub struct Decapsulation<'a> {
     session: &'a Session,
-    decapsulate: Decapsulate,
+    decapsulate: Entry<CK_C_DecapsulateKey>,
     mechanism: MechanismMemory,
     key: CK_OBJECT_HANDLE,
     template: TemplateMemory,

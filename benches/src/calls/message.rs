@@ -1,30 +1,18 @@
 //! `C_EncryptMessage` with AES-256-GCM.
 
 use cryptoki_sys::{
-    CK_BYTE, CK_GCM_MESSAGE_PARAMS, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_VOID_PTR,
-    CKG_NO_GENERATE, CKM_AES_GCM, CKR_FUNCTION_NOT_SUPPORTED,
+    CK_C_EncryptMessage, CK_GCM_MESSAGE_PARAMS, CK_OBJECT_HANDLE, CK_ULONG, CKG_NO_GENERATE, CKM_AES_GCM,
+    CKR_FUNCTION_NOT_SUPPORTED,
 };
 use jeton_client::{Mechanism, ObjectHandle, Session};
 
-use super::{Answer, Init, MechanismMemory, check, entry, refused};
-
-type Encrypt = unsafe extern "C" fn(
-    CK_SESSION_HANDLE,
-    CK_VOID_PTR,
-    CK_ULONG,
-    *mut CK_BYTE,
-    CK_ULONG,
-    *mut CK_BYTE,
-    CK_ULONG,
-    *mut CK_BYTE,
-    *mut CK_ULONG,
-) -> CK_RV;
+use super::{Answer, Entry, MechanismMemory, check, entry, refused};
 
 /// `C_EncryptMessage`, after one `C_MessageEncryptInit`. Each message has a new nonce of 12 bytes,
 /// which the caller sets, and a tag of 16 bytes.
 pub struct Messages<'a> {
     session: &'a Session,
-    encrypt: Encrypt,
+    encrypt: Entry<CK_C_EncryptMessage>,
     nonce: Box<[u64; 2]>,
     tag: Box<[u8; 16]>,
     input: Vec<u8>,
@@ -36,7 +24,7 @@ impl<'a> Messages<'a> {
         let functions = session.module().functions_3_0();
         let functions =
             functions.ok_or_else(|| refused("C_MessageEncryptInit", CKR_FUNCTION_NOT_SUPPORTED))?;
-        let init: Init = entry("C_MessageEncryptInit", functions.C_MessageEncryptInit)?;
+        let init = entry("C_MessageEncryptInit", functions.C_MessageEncryptInit)?;
         let mut mechanism = MechanismMemory::new(&Mechanism::new(CKM_AES_GCM));
         let key: CK_OBJECT_HANDLE = key.0;
         // SAFETY: the mechanism is valid during the call.

@@ -1,28 +1,16 @@
 //! Calls on objects (create, read, destroy) and on sessions (open, close).
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_NOTIFY, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE,
-    CK_SLOT_ID, CK_ULONG, CKF_RW_SESSION, CKF_SERIAL_SESSION,
+    CK_ATTRIBUTE_TYPE, CK_C_CloseSession, CK_C_CreateObject, CK_C_GetAttributeValue, CK_C_OpenSession,
+    CK_OBJECT_HANDLE, CK_SLOT_ID, CK_ULONG, CKF_RW_SESSION, CKF_SERIAL_SESSION,
 };
 use jeton_client::{Attribute, Module, ObjectHandle, Session, SlotId};
 
-use super::{Answer, TemplateMemory, check, entry};
-
-type Create =
-    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG, *mut CK_OBJECT_HANDLE) -> CK_RV;
-type Get = unsafe extern "C" fn(CK_SESSION_HANDLE, CK_OBJECT_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG) -> CK_RV;
-type Open = unsafe extern "C" fn(
-    CK_SLOT_ID,
-    CK_FLAGS,
-    *mut std::ffi::c_void,
-    CK_NOTIFY,
-    *mut CK_SESSION_HANDLE,
-) -> CK_RV;
-type Close = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
+use super::{Answer, Entry, TemplateMemory, check, entry};
 
 pub struct Creation<'a> {
     session: &'a Session,
-    create: Create,
+    create: Entry<CK_C_CreateObject>,
     template: TemplateMemory,
 }
 
@@ -58,7 +46,7 @@ pub fn destroy(session: &Session, object: ObjectHandle) -> Answer {
 /// `C_GetAttributeValue` with buffers that are large enough.
 pub struct Reading<'a> {
     session: &'a Session,
-    get: Get,
+    get: Entry<CK_C_GetAttributeValue>,
     object: CK_OBJECT_HANDLE,
     template: TemplateMemory,
 }
@@ -86,8 +74,8 @@ impl<'a> Reading<'a> {
 
 pub struct Sessions {
     slot: CK_SLOT_ID,
-    open: Open,
-    close: Close,
+    open: Entry<CK_C_OpenSession>,
+    close: Entry<CK_C_CloseSession>,
 }
 
 impl Sessions {

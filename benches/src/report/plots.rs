@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use jeton_laboratory::distinct;
 use jeton_laboratory::plots::{self, Axis, Mark, Plot, Series, standalone};
 
 use super::data::Data;
@@ -129,13 +130,8 @@ fn legend(row: &str) -> String {
 
 /// Returns the rows of all groups, without the second row of the baseline.
 fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
-    let mut rows = Vec::new();
-    for (row, _) in groups.iter().flat_map(|group| data.rows(group)) {
-        if !rows.contains(&row) && row != BASELINE_AGAIN {
-            rows.push(row);
-        }
-    }
-    rows
+    let rows = groups.iter().flat_map(|group| data.rows(group)).map(|(row, _)| row);
+    distinct(rows.filter(|row| *row != BASELINE_AGAIN))
 }
 
 fn size_of(group: &str) -> Option<f64> {
@@ -149,12 +145,6 @@ fn highest(series: &[Series]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_configurations_of_a_peer_have_one_colour() {
-        let colour = |row| series(row, "", std::iter::empty()).colour;
-        assert_eq!(colour("softhsm2-session"), colour("softhsm2"));
-    }
 
     #[test]
     fn every_plot_has_labels_on_its_axes_and_follows_dark_mode() {

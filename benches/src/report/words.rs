@@ -92,27 +92,3 @@ pub fn thousands(number: f64) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operations_have_names_in_words() {
-        for (group, words) in [
-            ("sign/rsa2048-pss", "RSA-2048 PSS sign"),
-            ("generate/p256-token", "make P-256 (token)"),
-            ("kem/decapsulate", "ML-KEM-768 decapsulate"),
-            ("kem/encapsulate-1024", "ML-KEM-1024 encapsulate"),
-            ("aes-gcm-open/4096", "AES-256-GCM decrypt, 4 KiB"),
-            ("random/32", "random, 32 bytes"),
-            ("object/create-token", "create a token object"),
-            ("search/token/class-id/1000000", "find one by class and ID among 1,000,000 token objects"),
-            ("start/login/10", "start and log in, 10 objects"),
-            ("threads/mldsa65/64", "ML-DSA-65 sign, 64 threads"),
-            ("other", "other"),
-        ] {
-            assert_eq!(operation(group), words);
-        }
-    }
-}

@@ -119,10 +119,7 @@ impl ModuleToken {
 
     pub fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = self.sign(pair, scheme, keys).outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || {
-            done(call.call());
-        }))
+        tried(move || call.call())
     }
 
     pub fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
@@ -130,8 +127,7 @@ impl ModuleToken {
         let (input, key) = (scheme.module_input(pair.kind), ObjectHandle(keys.public));
         let call = calls::Verification::new(&self.session, &scheme.mechanism(), key, &input, signature);
         let mut call = call.outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || done(call.call())))
+        tried(move || call.call())
     }
 
     pub fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
@@ -151,14 +147,12 @@ impl ModuleToken {
         let mechanism = Mechanism::new(CKM_AES_KEY_GEN);
         let call = calls::KeyGeneration::new(&self.session, &mechanism, &template::aes(home));
         let mut call = call.outcome()?;
-        self.remove(call.call().outcome()?);
-        Ok(making(move || done(call.call()), |key| self.remove(key)))
+        self.tried_making(move || call.call())
     }
 
     pub fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = self.encapsulation(set, keys).outcome()?;
-        self.remove(call.call().outcome()?);
-        Ok(making(move || done(call.call()), |key| self.remove(key)))
+        self.tried_making(move || call.call())
     }
 
     pub fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
@@ -169,26 +163,21 @@ impl ModuleToken {
         let template = template::received();
         let call = calls::Decapsulation::new(&self.session, &mechanism, key, &template, ciphertext);
         let mut call = call.outcome()?;
-        self.remove(call.call().outcome()?);
-        Ok(making(move || done(call.call()), |key| self.remove(key)))
+        self.tried_making(move || call.call())
     }
 
     /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
     pub fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let call = calls::Transform::seal(&self.session, cipher, ObjectHandle(key), &vec![0; len]);
         let mut call = call.outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || {
-            done(call.call());
-        }))
+        tried(move || call.call())
     }
 
     /// `C_EncryptMessage` of this number of bytes with AES-256-GCM, each with a new nonce.
     pub fn sealing_messages(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let mut messages =
             calls::Messages::begin(&self.session, ObjectHandle(key), &vec![0; len]).outcome()?;
-        messages.call().outcome()?;
-        Ok(repeated(move || done(messages.call())))
+        tried(move || messages.call())
     }
 
     /// `C_DecryptInit` and `C_Decrypt` of a ciphertext with this number of bytes and a tag.
@@ -211,10 +200,7 @@ impl ModuleToken {
     pub fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>> {
         let mechanism = Mechanism::new(digest.mechanism());
         let mut call = calls::Transform::digest(&self.session, &mechanism, &vec![0; len]).outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || {
-            done(call.call());
-        }))
+        tried(move || call.call())
     }
 
     /// `C_SignInit` and `C_Sign` of this number of bytes with HMAC-SHA-256.
@@ -222,54 +208,54 @@ impl ModuleToken {
         let mechanism = Mechanism::new(CKM_SHA256_HMAC);
         let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(key), &vec![0; len], 32);
         let mut call = call.outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || {
-            done(call.call());
-        }))
+        tried(move || call.call())
     }
 
     /// `C_GenerateRandom` of this number of bytes.
     pub fn random(&self, len: usize) -> Outcome<Boxed<'_>> {
         let mut call = calls::RandomBytes::new(&self.session, len).outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || done(call.call())))
+        tried(move || call.call())
     }
 
     pub fn sessions(&self) -> Outcome<Boxed<'_>> {
         let call = calls::Sessions::new(&self.module, self.slot).outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || done(call.call())))
+        tried(move || call.call())
     }
 
     /// `C_GetAttributeValue` of five attributes of a private key.
     pub fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>> {
         let mut call = calls::Reading::new(&self.session, ObjectHandle(keys.private), &FIVE).outcome()?;
-        call.call().outcome()?;
-        Ok(repeated(move || done(call.call())))
+        tried(move || call.call())
     }
 
     /// `C_CreateObject` of an AES key.
     pub fn creating(&self, home: Home) -> Outcome<Boxed<'_>> {
-        let mut call = creation(&self.session, home).outcome()?;
-        self.remove(call.call_with(0).outcome()?);
-        let mut number = 0;
-        let create = move || {
-            number += 1;
-            done(call.call_with(number))
-        };
-        Ok(making(create, |object| self.remove(object)))
+        Ok(making(self.numbered(home)?, |object| self.remove(object)))
     }
 
     /// `C_DestroyObject` of an AES key.
     pub fn destroying(&self, home: Home) -> Outcome<Boxed<'_>> {
+        Ok(batched(self.numbered(home)?, |object| self.remove(object), drop))
+    }
+
+    /// Returns a function that creates AES keys with increasing numbers.
+    fn numbered(&self, home: Home) -> Outcome<impl FnMut() -> ObjectHandle> {
         let mut call = creation(&self.session, home).outcome()?;
         self.remove(call.call_with(0).outcome()?);
         let mut number = 0;
-        let create = move || {
+        Ok(move || {
             number += 1;
             done(call.call_with(number))
-        };
-        Ok(batched(create, |object| self.remove(object), drop))
+        })
+    }
+
+    /// Returns an operation that makes objects, after a trial that may fail.
+    fn tried_making<'a>(
+        &'a self,
+        mut call: impl FnMut() -> calls::Answer<ObjectHandle> + 'a,
+    ) -> Outcome<Boxed<'a>> {
+        self.remove(call().outcome()?);
+        Ok(making(move || done(call()), |object| self.remove(object)))
     }
 
     /// A search (`C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`) among
@@ -403,6 +389,14 @@ impl<T> OrLeftOut<T> for Result<T, Failure> {
     fn outcome(self) -> Outcome<T> {
         self.map_err(|failure| format!("{}: {}", failure.function, failure.code_name()))
     }
+}
+
+/// Returns an operation that repeats a call, after a trial that may fail.
+fn tried<'a, T>(mut call: impl FnMut() -> calls::Answer<T> + 'a) -> Outcome<Boxed<'a>> {
+    call().outcome()?;
+    Ok(repeated(move || {
+        done(call());
+    }))
 }
 
 /// Returns the value of a call. Panics if the call failed, because the measurement is then invalid.

@@ -134,9 +134,4 @@ mod tests {
         assert_eq!(mechanism_called("CKM_NO_SUCH_THING"), None);
         assert_eq!(mechanism(sys::CKM_ECDSA_KEY_PAIR_GEN), "CKM_EC_KEY_PAIR_GEN");
     }
-
-    #[test]
-    fn flags_are_shown_in_words() {
-        assert_eq!(mechanism_flags(sys::CKF_SIGN | sys::CKF_VERIFY), "sign, verify");
-    }
 }

@@ -13,3 +13,14 @@ mod table;
 pub use interval::{Interval, Ratio, median, spread};
 pub use machine::Machine;
 pub use table::{Table, paragraph};
+
+/// Returns the values without repetitions, in the order in which each first appears.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut known = Vec::new();
+    for one in all {
+        if !known.contains(&one) {
+            known.push(one);
+        }
+    }
+    known
+}

@@ -366,12 +366,6 @@ mod tests {
     }
 
     #[test]
-    fn no_values_give_a_range_from_1_to_10() {
-        assert_eq!(around(std::iter::empty(), 2.0), 1.0..10.0);
-        assert_eq!(around([2.0, 4.0].into_iter(), 2.0), 1.0..8.0);
-    }
-
-    #[test]
     fn each_name_has_one_tick_in_the_middle_of_its_place() {
         let ticks = Places(2).key_points(plotters::coord::ranged1d::BoldPoints(9));
         assert_eq!(ticks, [0.0, 1.0]);

@@ -17,6 +17,7 @@ use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, W
 use jeton_driver::report::Report;
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
+use jeton_laboratory::distinct;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
 
 use super::backend::Backend;
@@ -139,22 +140,17 @@ impl Modules {
         let mut selections = vec![Selection::InProcess];
         let mut all_absent = Vec::new();
         for text in &self.module {
-            let wanted = match text.as_str() {
+            match text.as_str() {
                 "all" => {
                     let (found, absent) = Selection::all();
                     all_absent = absent;
-                    found
+                    selections.extend(found);
                 }
-                text => vec![Selection::parse(text)?],
-            };
-            for selection in wanted {
-                if !selections.contains(&selection) {
-                    selections.push(selection);
-                }
+                text => selections.push(Selection::parse(text)?),
             }
         }
         if self.is_named() {
-            return Ok((selections, all_absent));
+            return Ok((distinct(selections), all_absent));
         }
         if Known::Jeton.library().is_none() {
             return Err(Error::Failed(
@@ -196,28 +192,26 @@ impl Modules {
         let pin = self.path_pin()?;
         catch_interrupts();
         let mut participants = Vec::new();
-        let selections = named(selections);
-        for (index, (name, selection)) in selections.iter().enumerate() {
+        for (index, (name, selection)) in named(selections).into_iter().enumerate() {
             let own = directory.join(index.to_string());
-            participants.push(self.start(name, selection, shared, &own, pin.as_deref())?);
+            participants.push(self.start(name, &selection, shared, &own, pin.as_deref())?);
         }
-        let names = selections.into_iter().map(|(name, _)| name).collect();
-        measure_all(report, names, participants, plan, results)
+        measure_all(report, participants, plan, results)
     }
 
     /// Starts the process of a module. A module that cannot be started takes no turns, and its
     /// outcome says why. `own` is a directory for its token.
     fn start<W: Work>(
         &self,
-        name: &str,
+        name: String,
         selection: &Selection,
         shared: &Shared<'_>,
         own: &Path,
         pin: Option<&str>,
     ) -> Result<Participant<Worker<W>, W>, Error> {
-        let absent = |message| Participant {
-            runner: None,
-            outcome: Outcome { failures: vec![(None, message)], ..Outcome::default() },
+        let absent = |message| {
+            let failures = vec![message];
+            Participant { runner: None, outcome: Outcome { failures, ..Outcome::of(name.clone(), None) } }
         };
         let (target, environment) = match selection {
             Selection::InProcess => (Target::InProcess, Vec::new()),
@@ -235,7 +229,7 @@ impl Modules {
             },
         };
         let job = Job {
-            name: name.to_owned(),
+            name: name.clone(),
             target,
             threads: shared.threads,
             rsa_key_pool: shared.rsa_key_pool,
@@ -244,10 +238,9 @@ impl Modules {
         };
         let stall = Duration::from_secs(self.stall_seconds);
         Ok(match Worker::start(&job, &environment, stall)? {
-            Ok((worker, description)) => Participant {
-                runner: Some(worker),
-                outcome: Outcome { description: Some(description), ..Outcome::default() },
-            },
+            Ok((worker, description)) => {
+                Participant { runner: Some(worker), outcome: Outcome::of(name, Some(description)) }
+            }
             Err(message) => absent(message),
         })
     }
@@ -287,22 +280,21 @@ impl TokenOptions {
 /// result store, which it returns.
 pub fn measure_all<W: Work, S>(
     report: &mut Report<W::Measured, S>,
-    names: Vec<String>,
     mut participants: Vec<Participant<Worker<W>, W>>,
     plan: &Plan<W>,
     results: Option<Results>,
 ) -> Result<Option<Results>, Error> {
-    for (name, participant) in names.iter().zip(&participants) {
-        if let (Some(results), Some(description)) = (&results, &participant.outcome.description) {
-            results.describe(name, description)?;
+    for Participant { outcome, .. } in &participants {
+        if let (Some(results), Some(description)) = (&results, &outcome.description) {
+            results.describe(&outcome.name, description)?;
         }
     }
     let mut progress = Progress::new(plan, results);
     let measured = measure(&mut participants, plan, &mut progress);
     progress.bar.finish_and_clear();
-    for (name, Participant { runner, mut outcome }) in names.into_iter().zip(participants) {
+    for Participant { runner, mut outcome } in participants {
         outcome.notes.extend(runner.and_then(Worker::finish));
-        report.add(name, outcome);
+        report.modules.push(outcome);
     }
     measured?;
     report.interrupted = interrupted();

@@ -11,6 +11,7 @@ use jeton_driver::about::write_json;
 use jeton_driver::algorithm::{ALGORITHMS, Profile};
 use jeton_driver::pipeline::{Database, Plan, STAGES};
 use jeton_driver::report::{self, Report, Settings};
+use jeton_laboratory::distinct;
 
 use super::modules::{self, Modules, Shared, available, open_output, terminal_columns};
 use super::printing;
@@ -117,19 +118,14 @@ impl Pipeline {
     }
 
     fn algorithms(&self) -> Result<Vec<String>, Error> {
-        let mut names: Vec<String> = Vec::new();
+        let mut names = Vec::new();
         for name in &self.ca_key_algo {
-            let wanted = match name.as_str() {
-                "all" => ALGORITHMS.iter().map(|one| one.name.to_owned()).collect(),
-                name => vec![Profile::named(name)?.name()],
-            };
-            for name in wanted {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
+            match name.as_str() {
+                "all" => names.extend(ALGORITHMS.iter().map(|one| one.name.to_owned())),
+                name => names.push(Profile::named(name)?.name()),
             }
         }
-        Ok(names)
+        Ok(distinct(names))
     }
 }
 

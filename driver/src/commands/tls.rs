@@ -18,6 +18,7 @@ use jeton_driver::selection::Selection;
 use jeton_driver::tls::{
     CaseTurn, Exchange, KeyKind, Options, RUSTLS, Resumption, Serve, Settings, TlsReport, TlsVersion, print,
 };
+use jeton_laboratory::distinct;
 use jeton_peers::Known;
 
 use super::modules::{
@@ -37,18 +38,18 @@ pub struct Tls {
     /// shows how exact the measurement is.
     #[arg(long, default_value = "jeton")]
     module: String,
-    /// Types of the server's key: rsa2048, p256, p384, ed25519, ml-dsa-65.
-    #[arg(long, value_delimiter = ',', default_value = "rsa2048,p256,p384,ed25519,ml-dsa-65")]
-    keys: Vec<String>,
-    /// Versions of TLS: 1.2, 1.3. ML-DSA and ML-KEM exist in 1.3 only.
-    #[arg(long, value_delimiter = ',', default_value = "1.2,1.3")]
-    versions: Vec<String>,
-    /// Key exchanges: x25519, x25519mlkem768.
-    #[arg(long, value_delimiter = ',', default_value = "x25519,x25519mlkem768")]
-    exchanges: Vec<String>,
-    /// Types of handshakes: full, resumed. In a resumed handshake the server does not sign.
-    #[arg(long, value_delimiter = ',', default_value = "full,resumed")]
-    handshakes: Vec<String>,
+    /// Types of the server's key.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "rsa2048,p256,p384,ed25519,ml-dsa-65")]
+    keys: Vec<KeyKind>,
+    /// Versions of TLS. ML-DSA and ML-KEM exist in 1.3 only.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "1.2,1.3")]
+    versions: Vec<TlsVersion>,
+    /// Key exchanges.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "x25519,x25519mlkem768")]
+    exchanges: Vec<Exchange>,
+    /// Types of handshakes.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "full,resumed")]
+    handshakes: Vec<Resumption>,
     /// Numbers of threads. Default: 1, the number of cores, and twice the number of cores.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Vec<u64>,
@@ -91,7 +92,7 @@ const MAX_THREADS: u64 = 1024;
 
 impl Tls {
     pub fn run(self) -> Result<ExitCode, Error> {
-        let options = self.options()?;
+        let options = self.options();
         let selection = Selection::parse(&self.module)?;
         let json = open_output(self.json.as_deref())?;
         let html = open_output(self.html.as_deref())?;
@@ -114,7 +115,7 @@ impl Tls {
         modules::catch_interrupts();
         let participant = self.start(&selection, target, &environment, &options)?;
         let plan = options.plan();
-        measure_all(&mut report, vec![selection.name()], vec![participant], &plan, results)?;
+        measure_all(&mut report, vec![participant], &plan, results)?;
         if let Some(failure) = report.modules.iter().find_map(|module| module.failures.first()) {
             return Err(Error::Failed(failure.clone()));
         }
@@ -129,7 +130,7 @@ impl Tls {
         Ok(modules::status(false))
     }
 
-    fn options(&self) -> Result<Options, Error> {
+    fn options(&self) -> Options {
         let cores = available();
         let mut threads = match self.threads.as_slice() {
             [] => vec![1, cores, 2 * cores],
@@ -138,14 +139,14 @@ impl Tls {
         };
         threads.sort_unstable();
         threads.dedup();
-        Ok(Options {
-            keys: each(&self.keys, KeyKind::parse)?,
-            versions: each(&self.versions, TlsVersion::parse)?,
-            exchanges: each(&self.exchanges, Exchange::parse)?,
-            handshakes: each(&self.handshakes, Resumption::parse)?,
+        Options {
+            keys: distinct(self.keys.iter().copied()),
+            versions: distinct(self.versions.iter().copied()),
+            exchanges: distinct(self.exchanges.iter().copied()),
+            handshakes: distinct(self.handshakes.iter().copied()),
             threads,
             min_seconds: self.min_seconds,
-        })
+        }
     }
 
     /// Starts the process of the module.
@@ -168,7 +169,7 @@ impl Tls {
         let (worker, description) =
             Worker::start(&job, environment, jeton_child::UNLIMITED)?.map_err(Error::Failed)?;
         let description = Some(description).filter(|_| !in_memory);
-        Ok(Participant { runner: Some(worker), outcome: Outcome { description, ..Outcome::default() } })
+        Ok(Participant { runner: Some(worker), outcome: Outcome::of(job.name, description) })
     }
 
     /// Returns the module with a fresh token or with the token of the user, and the environment of
@@ -206,17 +207,6 @@ fn store(path: &Path, report: &TlsReport, options: &Options) -> Result<Results, 
     };
     results.describe("TLS library", &library)?;
     Ok(results)
-}
-
-fn each<T: PartialEq>(names: &[String], parse: fn(&str) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-    let mut values = Vec::new();
-    for name in names {
-        let value = parse(name)?;
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    Ok(values)
 }
 
 /// Serves in a process of its own, whose environment chooses the token. Shows its lines to the

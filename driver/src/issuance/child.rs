@@ -255,15 +255,3 @@ fn write_all(folder: &Path, root: &[u8], issued: &[Issued]) -> Result<(), Error>
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentile_is_a_value_of_the_sample() {
-        let sorted: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!([0.5, 0.95, 0.99].map(|part| percentile(&sorted, part)), [100.0, 190.0, 198.0]);
-        assert_eq!(percentile(&[3.0], 0.99), 3.0);
-    }
-}

@@ -8,7 +8,7 @@ use jeton_laboratory::figure::UNUSABLE;
 use jeton_laboratory::{Interval, Ratio, spread};
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::Work;
+use crate::pipeline::{Work, pairs};
 
 /// Clients that order certificates at the same time, and the CA that they order from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -230,28 +230,6 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Summarises the runs of a module. Returns `None` if there is no run. `baseline` has the runs
-    /// of the baseline in the same rounds.
-    pub fn of(load: &Load, rounds: &[Option<Values>], baseline: Option<&[Option<Values>]>) -> Option<Self> {
-        let runs: Vec<&Values> = rounds.iter().flatten().collect();
-        let each = |run: &Values| 1.0 / run.get(Metric::Throughput);
-        let pairs = baseline
-            .into_iter()
-            .flat_map(|baseline| rounds.iter().zip(baseline))
-            .filter_map(|(run, baseline)| Some((each(run.as_ref()?), each(baseline.as_ref()?))))
-            .collect::<Vec<_>>();
-        let usable =
-            spread(pairs.iter().map(|pair| pair.1).collect()).is_some_and(|spread| spread <= UNUSABLE);
-        let values = (0..METRICS.len()).map(|at| Interval::of(runs.iter().map(|run| run.0[at]).collect()));
-        Some(Self {
-            load: load.clone(),
-            runs: runs.len(),
-            values: values.collect::<Option<_>>()?,
-            spread: spread(runs.iter().map(|run| each(run)).collect())?,
-            ratio: Ratio::of_pairs(pairs).filter(|_| usable),
-        })
-    }
-
     pub fn median(&self, metric: Metric) -> f64 {
         self.values[metric as usize].value
     }
@@ -283,8 +261,8 @@ impl Work for LoadTurn {
     const ROLE: crate::role::Role = crate::role::Role::Issue;
     const SCENARIO: &'static str = "issue";
 
-    fn algorithm(&self) -> &str {
-        &self.load.ca_key_type
+    fn algorithm(&self) -> String {
+        self.load.ca_key_type.clone()
     }
 
     fn in_round(&self, round: usize) -> Self {
@@ -296,7 +274,20 @@ impl Work for LoadTurn {
         rounds: &[Option<Values>],
         baseline: Option<&[Option<Values>]>,
     ) -> Option<MeasuredLoad> {
-        MeasuredLoad::of(&self.load, rounds, baseline)
+        let runs: Vec<&Values> = rounds.iter().flatten().collect();
+        let each = |run: &Values| 1.0 / run.get(Metric::Throughput);
+        let pairs: Vec<_> =
+            pairs(rounds, baseline).map(|(run, baseline)| (each(run), each(baseline))).collect();
+        let usable =
+            spread(pairs.iter().map(|pair| pair.1).collect()).is_some_and(|spread| spread <= UNUSABLE);
+        let values = (0..METRICS.len()).map(|at| Interval::of(runs.iter().map(|run| run.0[at]).collect()));
+        Some(MeasuredLoad {
+            load: self.load.clone(),
+            runs: runs.len(),
+            values: values.collect::<Option<_>>()?,
+            spread: spread(runs.iter().map(|run| each(run)).collect())?,
+            ratio: Ratio::of_pairs(pairs).filter(|_| usable),
+        })
     }
 
     fn can_be_drawn(load: &MeasuredLoad) -> bool {
@@ -309,12 +300,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_are_in_the_order_of_the_enumerations() {
-        for (index, (metric, name)) in METRICS.iter().enumerate() {
-            assert_eq!(*metric as usize, index, "{name}");
-        }
-        for (index, (phase, name)) in PHASES.iter().enumerate() {
-            assert_eq!(*phase as usize, index, "{name}");
+    fn the_metrics_of_the_phases_follow_each_other() {
+        for (index, (_, name)) in PHASES.iter().enumerate() {
             assert!(METRICS[Metric::Key as usize + index].1.starts_with("phase_"), "{name}");
         }
     }
@@ -334,9 +321,10 @@ mod tests {
             storage: Storage::Memory,
         };
         let baseline = [run(100.0), run(50.0), run(80.0)];
-        let measured = MeasuredLoad::of(&load, &[run(50.0), None, run(40.0)], Some(&baseline)).expect("runs");
+        let turn = LoadTurn { load, requests: 1, warm_up: 0, max_seconds: 1.0, round: 0 };
+        let measured = turn.summarise(&[run(50.0), None, run(40.0)], Some(&baseline)).expect("runs");
         assert_eq!(measured.runs, 2);
         assert_eq!(measured.ratio.map(|ratio| ratio.quotient.value), Some(2.0));
-        assert!(MeasuredLoad::of(&load, &[None], None).is_none());
+        assert!(turn.summarise(&[None], None).is_none());
     }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::load::{Load, MeasuredLoad, Metric, PHASES, Phase, Storage};
 use crate::selection::shown;
-use jeton_laboratory::Ratio;
 use jeton_laboratory::figure::ratio_text;
+use jeton_laboratory::{Ratio, distinct};
 
 /// The values of the options. Every combination is a load.
 #[derive(Clone, Debug)]
@@ -123,15 +123,13 @@ impl Options {
                                 pool: if *storage == Storage::Memory { 1 } else { *pool },
                                 storage: storage.clone(),
                             };
-                            if !loads.contains(&load) {
-                                loads.push(load);
-                            }
+                            loads.push(load);
                         }
                     }
                 }
             }
         }
-        loads
+        distinct(loads)
     }
 }
 
@@ -177,12 +175,7 @@ pub fn document_tables() -> Vec<TablePlan> {
     let storages =
         Options { clients: clients.clone(), storages: vec![Storage::Memory, tmpfs.clone()], ..base.clone() };
     let pools = Options { clients, pools: vec![1, 2, 4, 8], storages: vec![tmpfs], ..base.clone() }.loads();
-    let shares = scaling.iter().chain(&authorities).fold(Vec::new(), |mut all, load| {
-        if !all.contains(load) {
-            all.push(load.clone());
-        }
-        all
-    });
+    let shares = distinct(scaling.iter().chain(&authorities).cloned());
     vec![
         TablePlan { title: "Concurrency scaling", columns: LATENCY, loads: scaling },
         TablePlan { title: "Key types", columns: LATENCY, loads: keys },
@@ -197,13 +190,7 @@ pub fn document_tables() -> Vec<TablePlan> {
 }
 
 pub fn distinct_loads(plans: &[TablePlan]) -> Vec<Load> {
-    let mut loads: Vec<Load> = Vec::new();
-    for load in plans.iter().flat_map(|plan| &plan.loads) {
-        if !loads.contains(load) {
-            loads.push(load.clone());
-        }
-    }
-    loads
+    distinct(plans.iter().flat_map(|plan| plan.loads.iter().cloned()))
 }
 
 /// Returns the tables of the results. `modules` has the name and the loads of each module. Leaves
@@ -390,9 +377,6 @@ mod tests {
         let loads = distinct_loads(&plans);
         let all: usize = plans.iter().map(|plan| plan.loads.len()).sum();
         assert!(loads.len() < all, "{} of {all}", loads.len());
-        for (index, load) in loads.iter().enumerate() {
-            assert!(!loads[..index].contains(load));
-        }
     }
 
     #[test]
@@ -421,10 +405,5 @@ mod tests {
         assert_eq!(header("CA key types"), "CA key");
         assert_eq!(header("Connections"), "clients, pool");
         assert_eq!(header(MEMORY_TITLE), "clients");
-    }
-
-    #[test]
-    fn a_number_has_three_digits() {
-        assert_eq!([0.1234, 1.234, 12.34, 123.4].map(number), ["0.123", "1.23", "12.3", "123"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE};
-use jeton_laboratory::{Table, paragraph};
+use jeton_laboratory::{Table, distinct, paragraph};
 use serde::Serialize;
 
 use super::load::MeasuredLoad;
@@ -69,14 +69,8 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
     if let Some(wide) = drawn(table, &all, Modules::InColumn).within(columns) {
         writeln!(out, "{wide}")?;
     } else {
-        let mut names: Vec<&str> = Vec::new();
-        for row in &table.rows {
-            if !names.contains(&row.module.as_str()) {
-                names.push(&row.module);
-            }
-        }
-        for name in names {
-            let own: Vec<&TableRow> = table.rows.iter().filter(|row| row.module == name).collect();
+        for name in distinct(table.rows.iter().map(|row| &row.module)) {
+            let own: Vec<&TableRow> = table.rows.iter().filter(|row| row.module == *name).collect();
             writeln!(out, "{name}:\n{}", drawn(table, &own, Modules::Left).terminal(columns))?;
         }
     }

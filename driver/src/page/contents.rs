@@ -2,7 +2,7 @@
 
 use jeton_laboratory::figure::{UNUSABLE, WIDE, rate, time};
 use jeton_laboratory::plots::{self, Mark, Series};
-use jeton_laboratory::{Interval, Ratio, Table};
+use jeton_laboratory::{Interval, Ratio, Table, distinct};
 
 use super::{Block, Page, Section, facts};
 use crate::Error;
@@ -132,16 +132,6 @@ impl<'a> View<'a> {
 /// may come from another person.
 fn can_be_drawn(one: &Interval) -> bool {
     [one.low, one.value, one.high].iter().all(|number| (1e-12..1e9).contains(number))
-}
-
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut known = Vec::new();
-    for one in all {
-        if !known.contains(&one) {
-            known.push(one);
-        }
-    }
-    known
 }
 
 fn pipeline_facts(measurement: &Measurement<Turn>) -> Vec<(String, String)> {

@@ -56,16 +56,3 @@ fn percentile(number: &f64) -> String {
         number => format!("p{}", (100.0 - 100.0 / number) as f32),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_of_the_handshakes_is_a_percentile() {
-        assert_eq!(
-            [1.0, 10.0, 100.0, 1000.0].map(|one| percentile(&one)),
-            ["fastest", "p90", "p99", "p99.9"]
-        );
-    }
-}

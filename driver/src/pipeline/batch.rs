@@ -10,7 +10,7 @@ use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::CrlReason;
 
 use super::database::{Database, Table};
-use super::engine::{Engine, Subscriber};
+use super::engine::Engine;
 use super::keep::Sample;
 use super::parts::{InParts, in_parts};
 use super::stage::{Clock, STAGES, Stage, Times};
@@ -147,8 +147,8 @@ impl Run<'_> {
         let pool = self.key_pool(engine)?;
         let issue = |serial: &u64| {
             let key = match pool.as_slice() {
-                [] => engine.make_subscriber(subscriber)?.public_key,
-                pool => pool[*serial as usize % pool.len()].public_key.clone(),
+                [] => engine.make_subscriber(subscriber)?,
+                pool => pool[*serial as usize % pool.len()].clone(),
             };
             let tbs = leaf_tbs(issuer, *serial, &key)?;
             Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?)
@@ -156,7 +156,7 @@ impl Run<'_> {
         in_parts(&(1..=self.size).collect::<Vec<_>>(), issue)
     }
 
-    fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<Subscriber>, Error> {
+    fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<SubjectPublicKeyInfoOwned>, Error> {
         let subscriber = self.profile.subscriber;
         let wanted = match subscriber.key {
             Key::Rsa(_) => self.rsa_key_pool.min(self.size),

@@ -23,13 +23,10 @@ pub trait Engine: Sync {
 
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error>;
 
-    /// Generates a subscriber's key pair. The private key stays in the engine.
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error>;
+    /// Generates a subscriber's key pair, whose private key stays in the engine. Returns the public
+    /// key.
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error>;
 
     /// Destroys all keys that were generated or imported since the last call.
     fn clear(&mut self) -> Result<(), Error>;
-}
-
-pub struct Subscriber {
-    pub public_key: SubjectPublicKeyInfoOwned,
 }

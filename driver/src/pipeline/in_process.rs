@@ -23,7 +23,7 @@ use der::{Decode, Encode};
 use slh_dsa::{Sha2_128f, Signature as SlhDsaSignature, SigningKey, VerifyingKey};
 use spki::SubjectPublicKeyInfoOwned;
 
-use super::engine::{Engine, Subscriber};
+use super::engine::Engine;
 use super::job::ModuleDescription;
 use crate::Error;
 use crate::algorithm::{Algorithm, Key};
@@ -76,12 +76,12 @@ impl Engine for InProcess {
         Ok(key.verify(message, signature))
     }
 
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error> {
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let pair = KeyPair::generate(algorithm)?;
         let public_key = pair.public_key()?;
         // A panic in another thread cannot leave this vector in a bad state.
         self.subscribers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(pair);
-        Ok(Subscriber { public_key })
+        Ok(public_key)
     }
 
     fn clear(&mut self) -> Result<(), Error> {

@@ -74,7 +74,7 @@ pub trait Work: Clone + Display + Serialize + DeserializeOwned {
 
     /// Returns the algorithm of the CA's key, or the profile. The report lists the algorithms that
     /// a module lacks.
-    fn algorithm(&self) -> &str;
+    fn algorithm(&self) -> String;
 
     fn in_round(&self, round: usize) -> Self;
 

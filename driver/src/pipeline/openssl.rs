@@ -19,7 +19,7 @@ use openssl::rsa::Rsa;
 use openssl::sign::{Signer, Verifier};
 use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
-use super::engine::{Engine, Subscriber};
+use super::engine::Engine;
 use super::job::ModuleDescription;
 use crate::Error;
 use crate::algorithm::{Algorithm, Key};
@@ -113,12 +113,12 @@ impl Engine for OpenSsl {
         verify().map_err(during("verifying"))
     }
 
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error> {
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let pair = generate(algorithm)?;
         let public_key = public_key(&pair)?;
         // A panic in another thread cannot leave this vector in a bad state.
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(pair);
-        Ok(Subscriber { public_key })
+        Ok(public_key)
     }
 
     fn clear(&mut self) -> Result<(), Error> {

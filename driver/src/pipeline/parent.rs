@@ -14,7 +14,6 @@ const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A module in a process of its own, so that a crash or hang ends only that process.
 pub struct Worker<W: Work> {
-    name: String,
     /// `None` after the process has ended.
     child: Option<Child>,
     stall: Duration,
@@ -34,8 +33,7 @@ impl<W: Work> Worker<W> {
     ) -> Result<Result<(Self, ModuleDescription), String>, Error> {
         let mut command = jeton_child::of_role(&W::ROLE);
         let child = Child::start(command.envs(environment.iter().cloned())).map_err(Error::io("the tool"))?;
-        let (name, work) = (job.name.clone(), std::marker::PhantomData);
-        let mut worker = Self { name, child: Some(child), stall, stage: None, work };
+        let mut worker = Self { child: Some(child), stall, stage: None, work: std::marker::PhantomData };
         Ok(match worker.ask(job) {
             Ok(Event::Described(description)) => Ok((worker, description)),
             Ok(Event::Failed { message }) | Err(message) => Err(message),
@@ -82,10 +80,6 @@ impl<W: Work> Worker<W> {
 }
 
 impl<W: Work> Runner<W> for Worker<W> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
     fn run(&mut self, turn: &W) -> Answer<W::Sample> {
         self.stage = None;
         match self.ask(turn) {

@@ -16,7 +16,7 @@ use jeton_pki::certificate::Signer;
 use jeton_pki::public_key_template;
 use spki::SubjectPublicKeyInfoOwned;
 
-use super::engine::{Engine, Subscriber};
+use super::engine::Engine;
 use super::workers::PerThread;
 use crate::Error;
 use crate::algorithm::{Algorithm, Key};
@@ -183,9 +183,9 @@ impl Engine for Pkcs11 {
         Ok(ca.signer.verify(&self.sessions.mine(), ca.public, message, signature)?)
     }
 
-    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error> {
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let (public, _private) = self.generate(algorithm, false, b"jeton-subscriber")?;
-        Ok(Subscriber { public_key: self.public_key(algorithm, public)? })
+        self.public_key(algorithm, public)
     }
 
     fn clear(&mut self) -> Result<(), Error> {

@@ -33,7 +33,6 @@ const STEADY_SECONDS: f64 = 4.0;
 const WARM_UP: u64 = 4;
 
 pub trait Runner<W: Work> {
-    fn name(&self) -> &str;
     fn run(&mut self, turn: &W) -> Answer<W::Sample>;
 }
 
@@ -115,26 +114,23 @@ pub trait Watcher<W: Work> {
     fn interrupted(&self) -> bool;
 }
 
-#[derive(Debug)]
-pub struct Outcome<W: Work> {
+/// What a module measured, as the report shows it.
+#[derive(Debug, Serialize)]
+pub struct Outcome<M> {
+    pub name: String,
     /// The module's description of itself, if it was loaded.
     pub description: Option<ModuleDescription>,
-    pub measured: Vec<W::Measured>,
-    /// Algorithms that the module lacks, and the reason.
+    pub measured: Vec<M>,
+    /// Algorithms that the module lacks, with the missing mechanism or function.
     pub not_available: Vec<(String, String)>,
-    pub failures: Vec<(Option<W>, String)>,
+    pub failures: Vec<String>,
     pub notes: Vec<String>,
 }
 
-impl<W: Work> Default for Outcome<W> {
-    fn default() -> Self {
-        Self {
-            description: None,
-            measured: Vec::new(),
-            not_available: Vec::new(),
-            failures: Vec::new(),
-            notes: Vec::new(),
-        }
+impl<M> Outcome<M> {
+    pub fn of(name: String, description: Option<ModuleDescription>) -> Self {
+        let (measured, not_available) = (Vec::new(), Vec::new());
+        Self { name, description, measured, not_available, failures: Vec::new(), notes: Vec::new() }
     }
 }
 
@@ -163,7 +159,7 @@ pub struct MeasuredBatch {
 pub struct Participant<R, W: Work> {
     /// The module. `None` after it was lost, or if it could not be started.
     pub runner: Option<R>,
-    pub outcome: Outcome<W>,
+    pub outcome: Outcome<W::Measured>,
 }
 
 /// Measures all modules. The first one is the baseline.
@@ -238,7 +234,7 @@ fn measure_work<W: Work, R: Runner<W>>(
             let start = Instant::now();
             let sample = run_turn(&mut participants[index], &turn, watcher);
             if let Some(sample) = &sample {
-                watcher.ran(&name(&participants[index]), &turn, round, sample)?;
+                watcher.ran(&participants[index].outcome.name, &turn, round, sample)?;
             }
             if sample.is_none() {
                 active.retain(|one| *one != index);
@@ -266,29 +262,33 @@ fn run_turn<W: Work, R: Runner<W>>(
     turn: &W,
     watcher: &mut dyn Watcher<W>,
 ) -> Option<W::Sample> {
-    let runner = participant.runner.as_mut()?;
-    watcher.begins(runner.name(), turn);
-    let answer = runner.run(turn);
-    let at = Some(turn.clone());
-    match answer {
+    let Participant { runner: place, outcome } = participant;
+    let runner = place.as_mut()?;
+    watcher.begins(&outcome.name, turn);
+    match runner.run(turn) {
         Answer::Ran(sample) => return Some(sample),
         Answer::NotAvailable(reason) => {
-            let lack = (turn.algorithm().to_owned(), reason);
-            if !participant.outcome.not_available.contains(&lack) {
-                participant.outcome.not_available.push(lack);
+            let lack = (turn.algorithm(), reason);
+            if !outcome.not_available.contains(&lack) {
+                outcome.not_available.push(lack);
             }
         }
-        Answer::Failed(message) => participant.outcome.failures.push((at, message)),
+        Answer::Failed(message) => outcome.failures.push(format!("{turn}: {message}")),
         Answer::Lost(message) => {
-            participant.runner = None;
-            participant.outcome.failures.push((at, message));
+            *place = None;
+            outcome.failures.push(format!("{turn}: {message}"));
         }
     }
     None
 }
 
-fn name<W: Work, R: Runner<W>>(participant: &Participant<R, W>) -> String {
-    participant.runner.as_ref().map(|runner| runner.name().to_owned()).unwrap_or_default()
+/// Returns the runs of a module with the baseline's runs in the same rounds.
+pub(crate) fn pairs<'a, S>(
+    rounds: &'a [Option<S>],
+    baseline: Option<&'a [Option<S>]>,
+) -> impl Iterator<Item = (&'a S, &'a S)> {
+    let both = rounds.iter().zip(baseline.unwrap_or_default());
+    both.filter_map(|(run, baseline)| Some((run.as_ref()?, baseline.as_ref()?)))
 }
 
 impl Work for Turn {
@@ -298,8 +298,8 @@ impl Work for Turn {
     const ROLE: crate::role::Role = crate::role::Role::Pipeline;
     const SCENARIO: &'static str = "pipeline";
 
-    fn algorithm(&self) -> &str {
-        &self.algorithm
+    fn algorithm(&self) -> String {
+        self.algorithm.clone()
     }
 
     fn in_round(&self, round: usize) -> Self {
@@ -311,31 +311,15 @@ impl Work for Turn {
         rounds: &[Option<Times>],
         baseline: Option<&[Option<Times>]>,
     ) -> Option<MeasuredBatch> {
-        MeasuredBatch::of(&self.algorithm, self.size, rounds, baseline)
-    }
-}
-
-impl MeasuredBatch {
-    /// Returns the medians of the runs, or `None` if there is no run.
-    fn of(
-        algorithm: &str,
-        size: u64,
-        rounds: &[Option<Times>],
-        baseline: Option<&[Option<Times>]>,
-    ) -> Option<Self> {
         let runs: Vec<&Times> = rounds.iter().flatten().collect();
-        let pairs: Vec<(&Times, &Times)> = baseline
-            .into_iter()
-            .flat_map(|baseline| rounds.iter().zip(baseline))
-            .filter_map(|(run, baseline)| Some((run.as_ref()?, baseline.as_ref()?)))
-            .collect();
+        let pairs: Vec<_> = pairs(rounds, baseline).collect();
         let totals: Vec<f64> = runs.iter().map(|run| total(run)).collect();
         let of_stage = |stage: usize| Interval::of(runs.iter().map(|run| run[stage].seconds).collect());
         let seconds = (0..STAGES.len()).map(of_stage);
         let ratios = ratios(&pairs);
-        Some(Self {
-            algorithm: algorithm.to_owned(),
-            size,
+        Some(MeasuredBatch {
+            algorithm: self.algorithm.clone(),
+            size: self.size,
             runs: runs.len(),
             seconds: seconds.collect::<Option<_>>()?,
             total: Interval::of(totals.clone())?,
@@ -359,10 +343,6 @@ mod tests {
     }
 
     impl Runner<Turn> for Fake {
-        fn name(&self) -> &str {
-            self.name
-        }
-
         fn run(&mut self, turn: &Turn) -> Answer<Times> {
             (self.answer)(turn, self.stage)
         }
@@ -401,10 +381,11 @@ mod tests {
     }
 
     fn participants(fakes: Vec<Fake>) -> Vec<Participant<Fake, Turn>> {
-        fakes
-            .into_iter()
-            .map(|fake| Participant { runner: Some(fake), outcome: Outcome::default() })
-            .collect()
+        let start = |fake: Fake| {
+            let outcome = Outcome::of(fake.name.to_owned(), None);
+            Participant { runner: Some(fake), outcome }
+        };
+        fakes.into_iter().map(start).collect()
     }
 
     fn plan(sizes: &[u64]) -> Plan<Turn> {
@@ -466,8 +447,7 @@ mod tests {
             outcome.measured.iter().map(|batch| (batch.size, batch.runs)).collect::<Vec<_>>(),
             [(8, 1)]
         );
-        let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: 2 };
-        assert_eq!(outcome.failures, [(Some(turn), "killed".to_owned())]);
+        assert_eq!(outcome.failures, ["ed25519, batch of 8, round 2: killed"]);
         assert_eq!(participants[0].outcome.measured.len(), 2);
     }
 

@@ -2,40 +2,43 @@
 //! exist.
 
 use aws_lc_rs::rsa::KeySize;
+use clap::ValueEnum;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 use rustls::{SignatureScheme, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyKind {
     Rsa2048,
     P256,
     P384,
     Ed25519,
+    #[value(name = "ml-dsa-65")]
     MlDsa65,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 pub enum TlsVersion {
     #[serde(rename = "1.2")]
+    #[value(name = "1.2")]
     V12,
     #[serde(rename = "1.3")]
+    #[value(name = "1.3")]
     V13,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
 pub enum Exchange {
     X25519,
     X25519MlKem768,
 }
 
 /// Whether a handshake resumes an earlier session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Resumption {
     /// A full handshake: the server signs.
@@ -44,41 +47,12 @@ pub enum Resumption {
     Resumed,
 }
 
-/// A value with its name on the command line.
-type Named<T> = (&'static str, T);
-
-const KEYS: [Named<KeyKind>; 5] = [
-    ("rsa2048", KeyKind::Rsa2048),
-    ("p256", KeyKind::P256),
-    ("p384", KeyKind::P384),
-    ("ed25519", KeyKind::Ed25519),
-    ("ml-dsa-65", KeyKind::MlDsa65),
-];
-const VERSIONS: [Named<TlsVersion>; 2] = [("1.2", TlsVersion::V12), ("1.3", TlsVersion::V13)];
-const EXCHANGES: [Named<Exchange>; 2] =
-    [("x25519", Exchange::X25519), ("x25519mlkem768", Exchange::X25519MlKem768)];
-const RESUMPTIONS: [Named<Resumption>; 2] = [("full", Resumption::Full), ("resumed", Resumption::Resumed)];
-
-fn named<T: Copy, const N: usize>(what: &str, all: &[Named<T>; N], name: &str) -> Result<T, Error> {
-    all.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
-        let known: Vec<_> = all.iter().map(|(known, _)| *known).collect();
-        Error::Usage(format!("unknown {what} {name:?}; known are {}", known.join(", ")))
-    })
-}
-
-fn name_of<T: Copy + PartialEq, const N: usize>(all: &[Named<T>; N], value: T) -> &'static str {
-    all.iter().find(|(_, one)| *one == value).map(|(name, _)| *name).unwrap_or_default()
+/// Returns the name of a value on the command line.
+pub(crate) fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|one| one.get_name().to_owned()).unwrap_or_default()
 }
 
 impl KeyKind {
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        named("key", &KEYS, name)
-    }
-
-    pub fn name(self) -> &'static str {
-        name_of(&KEYS, self)
-    }
-
     /// Returns the name in `key generate --type`, which [`jeton_pki::key_type::KeyType`] and
     /// [`crate::algorithm::Algorithm`] read.
     pub(super) fn key_type(self) -> &'static str {
@@ -105,14 +79,6 @@ impl KeyKind {
 }
 
 impl TlsVersion {
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        named("version of TLS", &VERSIONS, name)
-    }
-
-    pub fn name(self) -> &'static str {
-        name_of(&VERSIONS, self)
-    }
-
     pub(super) fn supported(self) -> &'static SupportedProtocolVersion {
         match self {
             Self::V12 => &rustls::version::TLS12,
@@ -122,29 +88,11 @@ impl TlsVersion {
 }
 
 impl Exchange {
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        named("key exchange", &EXCHANGES, name)
-    }
-
-    pub fn name(self) -> &'static str {
-        name_of(&EXCHANGES, self)
-    }
-
     pub(super) fn group(self) -> &'static dyn SupportedKxGroup {
         match self {
             Self::X25519 => X25519,
             Self::X25519MlKem768 => X25519MLKEM768,
         }
-    }
-}
-
-impl Resumption {
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        named("kind of handshake", &RESUMPTIONS, name)
-    }
-
-    pub fn name(self) -> &'static str {
-        name_of(&RESUMPTIONS, self)
     }
 }
 
@@ -159,16 +107,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_and_an_unknown_one_is_reported_with_the_known_ones() {
-        for (name, key) in KEYS {
-            assert_eq!(KeyKind::parse(name).expect("it is in the table"), key);
-            assert_eq!(key.name(), name);
+    fn every_key_type_is_known() {
+        for key in KeyKind::value_variants() {
             assert!(jeton_pki::key_type::KeyType::parse(key.key_type()).is_ok());
             assert!(crate::algorithm::Algorithm::named(key.key_type()).is_ok());
         }
-        let error = KeyKind::parse("rsa1").expect_err("it is not in the table").to_string();
-        assert_eq!(error, "unknown key \"rsa1\"; known are rsa2048, p256, p384, ed25519, ml-dsa-65");
-        assert!(TlsVersion::parse("1.1").is_err() && Exchange::parse("dh").is_err());
     }
 
     #[test]

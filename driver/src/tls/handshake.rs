@@ -15,7 +15,7 @@ use rustls::{
     ServerConnection, SideData,
 };
 
-use super::case::{Exchange, Resumption, TlsVersion};
+use super::case::{Exchange, Resumption, TlsVersion, name_of};
 use super::key::{NAME, failed};
 use crate::Error;
 
@@ -88,7 +88,7 @@ impl Pair {
             (Resumption::Full, Some(HandshakeKind::Full))
             | (Resumption::Resumed, Some(HandshakeKind::Resumed)) => Ok(times),
             (wanted, kind) => {
-                Err(Error::Failed(format!("TLS: the handshake was {kind:?} instead of {}", wanted.name())))
+                Err(Error::Failed(format!("TLS: the handshake was {kind:?} instead of {}", name_of(wanted))))
             }
         }
     }

@@ -22,7 +22,7 @@ use jeton_rustls::{Find, Token};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
 
-use super::case::KeyKind;
+use super::case::{KeyKind, name_of};
 use crate::Error;
 use crate::algorithm::Algorithm;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
@@ -133,7 +133,7 @@ impl Drop for TokenKeys {
 fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey, Error> {
     // A client finds a certificate by its subject, so the certificate of each key has a different
     // subject.
-    let subject = format!("CN={NAME},O={}", kind.name());
+    let subject = format!("CN={NAME},O={}", name_of(kind));
     let holder = Holder::parse(&subject, &[format!("dns:{NAME}"), "ip:127.0.0.1".to_owned()])?;
     let form = Signer::of(info)?;
     let mut serial = [0; 16];
@@ -166,12 +166,14 @@ pub(super) fn token_error(error: jeton_rustls::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
     fn every_key_in_memory_belongs_to_its_certificate() {
-        for kind in [KeyKind::Rsa2048, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::MlDsa65] {
-            let certified = in_memory(kind).expect("the provider has this key");
+        for kind in KeyKind::value_variants() {
+            let certified = in_memory(*kind).expect("the provider has this key");
             assert_eq!(certified.keys_match(), Ok(()), "{kind:?}");
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jeton_laboratory::{Interval, Ratio, spread};
 use serde::{Deserialize, Serialize};
 
-use super::case::{Exchange, KeyKind, Resumption, TlsVersion, exists};
+use super::case::{Exchange, KeyKind, Resumption, TlsVersion, exists, name_of};
 use super::handshake::Pair;
 use crate::Error;
 use crate::pipeline::{Group, Plan, Work};
@@ -89,8 +89,8 @@ pub struct CaseTurn {
 impl fmt::Display for CaseTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Case { key, version, exchange, handshake, threads } = self.case;
-        let [key, version, exchange] = [key.name(), version.name(), exchange.name()];
-        write!(f, "{key}, TLS {version}, {exchange}, {}, {threads} threads", handshake.name())
+        let [key, version, exchange] = [name_of(key), name_of(version), name_of(exchange)];
+        write!(f, "{key}, TLS {version}, {exchange}, {}, {threads} threads", name_of(handshake))
     }
 }
 
@@ -101,8 +101,8 @@ impl Work for CaseTurn {
     const ROLE: Role = Role::Tls;
     const SCENARIO: &'static str = "tls";
 
-    fn algorithm(&self) -> &str {
-        self.case.key.name()
+    fn algorithm(&self) -> String {
+        name_of(self.case.key)
     }
 
     fn in_round(&self, round: usize) -> Self {

@@ -6,6 +6,7 @@ use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
 use jeton_laboratory::{Table, paragraph};
 use serde::Serialize;
 
+use super::case::name_of;
 use super::measure::MeasuredCase;
 use crate::about::module_text;
 use crate::report::Report;
@@ -30,8 +31,8 @@ pub(crate) fn threads(cases: &[&MeasuredCase]) -> Vec<usize> {
 
 /// Returns the name of a case in a table, without its threads.
 pub(crate) fn case_name(MeasuredCase { case, .. }: &MeasuredCase) -> String {
-    let [key, version, exchange] = [case.key.name(), case.version.name(), case.exchange.name()];
-    format!("{key} {version} {exchange} {}", case.handshake.name())
+    let [key, version, exchange] = [name_of(case.key), name_of(case.version), name_of(case.exchange)];
+    format!("{key} {version} {exchange} {}", name_of(case.handshake))
 }
 
 /// Formats the ratio of a case. There is no ratio if the rounds of the server with its key in

@@ -6,40 +6,21 @@ use cryptoki_sys::{CK_FUNCTION_LIST, CK_RV, CKR_FUNCTION_NOT_SUPPORTED};
 use super::{Function, Kind};
 use crate::Module;
 
-macro_rules! kind {
-    (n) => {
-        Kind::Number
-    };
-    (b) => {
-        Kind::Bytes
-    };
-    (f) => {
-        Kind::Fill
-    };
-    (h) => {
-        Kind::Handles
-    };
-    (o) => {
-        Kind::Buffer
-    };
-    (l) => {
-        Kind::List
-    };
-    (t) => {
-        Kind::Template
-    };
-    (m) => {
-        Kind::Mechanism
-    };
-    (p) => {
-        Kind::Output
-    };
-    (x) => {
-        Kind::Callback
-    };
-    (.) => {
-        Kind::Length
-    };
+const fn kind(letter: &str) -> Kind {
+    match letter.as_bytes() {
+        b"n" => Kind::Number,
+        b"b" => Kind::Bytes,
+        b"f" => Kind::Fill,
+        b"h" => Kind::Handles,
+        b"o" => Kind::Buffer,
+        b"l" => Kind::List,
+        b"t" => Kind::Template,
+        b"m" => Kind::Mechanism,
+        b"p" => Kind::Output,
+        b"x" => Kind::Callback,
+        b"." => Kind::Length,
+        _ => panic!("a letter without a kind"),
+    }
 }
 
 macro_rules! word {
@@ -51,13 +32,13 @@ macro_rules! word {
     };
 }
 
-/// Lists each function once: its function list, its name, and the kind of each parameter. The macro
-/// `kind` explains the letters and the dot.
+/// Lists each function once: its function list, its name, and the kind of each parameter. The
+/// function `kind` explains the letters and the dot.
 macro_rules! functions {
     ($($list:ident { $($name:ident($($kind:tt)*);)* })*) => {
         /// The functions of PKCS#11 3.2, in the order of its headers.
         pub const FUNCTIONS: &[Function] = &[
-            $($(Function { name: stringify!($name), parameters: &[$(kind!($kind)),*] },)*)*
+            $($(Function { name: stringify!($name), parameters: &[$(kind(stringify!($kind))),*] },)*)*
         ];
 
         impl Module {
