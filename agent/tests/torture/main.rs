@@ -71,7 +71,6 @@ fn process() {
 }
 
 #[test]
-#[ignore = "in .ci/full"]
 fn agents_lose_nothing_while_everything_fails() {
     if jeton_child::role::<Role>().is_some() {
         return;
