@@ -46,8 +46,9 @@ fn run_guides(options: &[&str]) {
         .output()
         .expect("the program starts");
     let said = String::from_utf8_lossy(&run.stdout);
-    for line in said.lines().filter_map(|line| line.strip_prefix("- jeton, ")) {
-        let Some((guide, reason)) = line.split_once(", not run: ") else { continue };
+    for line in said.lines() {
+        let [guide, _, outcome] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+        let Some(reason) = outcome.strip_prefix("not run: ") else { continue };
         let reason = reason.trim_matches('`');
         match reason.strip_prefix("no ").and_then(|missing| missing.split_once(": apt-get install ")) {
             Some((program, packages)) => {
@@ -58,5 +59,5 @@ fn run_guides(options: &[&str]) {
         }
     }
     assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
-    assert!(said.contains("| client |"), "{said}");
+    assert!(said.contains("client\tversion\tjeton"), "{said}");
 }
