@@ -79,6 +79,7 @@ struct Tokens {
     source: Arc<dyn TokenSource>,
     /// This lock is never held while a file is read or written, or a server is asked.
     slots: Mutex<Vec<Slot>>,
+    /// See [`ListGuard`].
     listing: Mutex<()>,
     /// The tokens that had no session when they were used last. The first ones are removed from
     /// memory if there are more than [`Settings::open_tokens`].

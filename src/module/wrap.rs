@@ -120,7 +120,9 @@ pub(super) fn read_template(
 /// key.
 pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
     if attributes.object_type().ok_or(Error::GeneralError)?.is_secret() {
-        make::put_secret(attributes, plain, cut)
+        let attributes = make::put_secret(attributes, plain, cut)?;
+        refuse_private_key(&attributes)?;
+        Ok(attributes)
     } else {
         let attributes = make::put_private_key(attributes, pkcs8::decode(plain)?, token.provider())?;
         pkcs8::check_public(plain, &attributes, token.provider())?;
@@ -157,20 +159,17 @@ pub(super) fn add_unwrapped_key(
     if !bool::from(unwrapped.good) {
         return Err(Error::WrappedKeyInvalid);
     }
-    let filled = filled.map_err(|error| match error {
+    filled.map_err(|error| match error {
         Error::DeviceError | Error::GeneralError | Error::HostMemory => error,
         error if keeps_errors => error,
         _ => Error::WrappedKeyInvalid,
-    })?;
-    refuse_private_key(&filled)?;
-    Ok(filled)
+    })
 }
 
 /// Fails with `WrappedKeyInvalid` if an unreadable secret key has the bytes of a private key. The
 /// first of them are known, so a cipher that gets the start of such a key shows a part of the rest.
-pub(super) fn refuse_private_key(attributes: &Attributes) -> Result<()> {
-    let is_secret = attributes.object_type().is_some_and(|object_type| object_type.is_secret());
-    let value = attributes.bytes(A::VALUE).filter(|_| is_secret && !is_readable(attributes));
+fn refuse_private_key(attributes: &Attributes) -> Result<()> {
+    let value = attributes.bytes(A::VALUE).filter(|_| !is_readable(attributes));
     match value.is_some_and(|value| pkcs8::decode(value).is_ok()) {
         true => Err(Error::WrappedKeyInvalid),
         false => Ok(()),

@@ -6,8 +6,7 @@ use super::Module;
 use super::audit::Call;
 use super::derive::check_form;
 use super::wrap::{
-    add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template,
-    refuse_private_key, unwrap_error,
+    add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template, unwrap_error,
 };
 use crate::backend::Aead;
 use crate::config::strict::check_aead;
@@ -95,7 +94,6 @@ impl Module {
                 let mut plain = Secret::try_zeroed(wrapped.len())?;
                 aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(unwrap_error)?;
                 let attributes = add_key(&token, attributes, &plain, Cut::Not)?;
-                refuse_private_key(&attributes)?;
                 token.insert(rights, session, attributes)
             },
         )
