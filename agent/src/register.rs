@@ -35,6 +35,7 @@ pub struct Register {
     open: Mutex<Open>,
     /// Whether the agent stops, and takes no connection and no call. Set while `open` is locked.
     is_ending: AtomicBool,
+    /// The most connections.
     most: usize,
 }
 

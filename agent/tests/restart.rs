@@ -249,10 +249,7 @@ fn clients_go_on_after_two_hundred_kills_of_two_agents() {
 fn the_handle_of_a_lost_object_names_no_other_one() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    prepare(&common::parameters(directory.path()));
-    let module = load(&common::parameters(directory.path()));
-    let slot = module.slots(true).expect("slots")[0];
+    let (mut agent, module, slot) = prepared(directory.path());
     let open = || module.open_session(slot, Access::ReadWrite).expect("a session");
     let (owner, other, quiet) = (open(), open(), open());
     let data = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_LABEL, "data")];
@@ -279,10 +276,7 @@ fn the_handle_of_a_lost_object_names_no_other_one() {
 fn a_copy_of_a_key_keeps_its_handle() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    prepare(&common::parameters(directory.path()));
-    let module = load(&common::parameters(directory.path()));
-    let slot = module.slots(true).expect("slots")[0];
+    let (mut agent, module, slot) = prepared(directory.path());
     let owner = module.open_session(slot, Access::ReadOnly).expect("a session");
     owner.login(User::User, Some(PIN)).expect("a login");
     let key = owner.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
@@ -332,6 +326,15 @@ fn a_copy_of_a_key_keeps_its_handle() {
     module.finalize().expect("a module");
 }
 
+/// Starts an agent with a token that has a key. Returns it with the client module and the slot.
+fn prepared(directory: &Path) -> (Agent, Module, SlotId) {
+    let agent = Agent::start(directory);
+    prepare(&common::parameters(directory));
+    let module = load(&common::parameters(directory));
+    let slot = module.slots(true).expect("slots")[0];
+    (agent, module, slot)
+}
+
 /// Makes a call that is under way while the agent is killed and started again.
 fn during_replacement<T>(agent: &mut Agent, call: impl FnOnce() -> T) -> T {
     agent.stop();
@@ -350,10 +353,7 @@ fn during_replacement<T>(agent: &mut Agent, call: impl FnOnce() -> T) -> T {
 fn a_login_and_a_logout_are_sent_to_the_next_agent() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    prepare(&common::parameters(directory.path()));
-    let module = load(&common::parameters(directory.path()));
-    let slot = module.slots(true).expect("slots")[0];
+    let (mut agent, module, slot) = prepared(directory.path());
     let session = module.open_session(slot, Access::ReadOnly).expect("a session");
     let private = || session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search").len();
     during_replacement(&mut agent, || session.login(User::User, Some(PIN))).expect("a login");

@@ -59,7 +59,8 @@ fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
     });
 }
 
-/// The attacks "the user … a trusted key" and "a copy by the user …" have the usages of the key.
+/// The attacks "the user … a trusted key" and "a copy by the user …" have the usages of the
+/// key.
 #[test]
 fn only_the_so_changes_a_trusted_object() {
     one_user(|client, session| {
