@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use agent_client as _;
 use common::{Agent, parameters, parameters_of, until};
 use cryptoki_sys::*;
-use jeton_agent_wire::status::status;
+use jeton_agent_wire::status::{applications, status};
 use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session};
 use rustix::process::Signal;
 
@@ -83,18 +83,22 @@ impl Proxy {
     }
 }
 
+/// Returns the number of connections of the application.
+fn connections(agent: &Agent) -> u64 {
+    applications(agent.socket()).expect("an agent").first().map_or(0, |application| application.connections)
+}
+
 /// Keeps a connection of the application in use until it ends, so that the agent keeps the
 /// application when it loses another connection.
 fn hold(module: &Module, agent: &Agent) {
-    let connections = || status(agent.socket()).expect("an agent").connections;
-    let before = connections();
+    let before = connections(agent);
     let wait = module.functions().C_WaitForSlotEvent.expect("a function");
     thread::spawn(move || {
         // SAFETY: a place for a slot.
         unsafe { wait(0, &mut 0, std::ptr::null_mut()) };
     });
     // Then the module opens another one for other calls.
-    until("no further connection", || module.slots(true).is_ok() && connections() > before);
+    until("no further connection", || module.slots(true).is_ok() && connections(agent) > before);
 }
 
 fn key(session: &Session) -> Result<Option<ObjectHandle>, CK_RV> {
