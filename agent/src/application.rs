@@ -76,7 +76,7 @@ impl Connection<'_> {
     pub(crate) fn calls(
         &self,
         application: &Application,
-        session: u64,
+        (session, generation): (u64, u64),
         count: u8,
         mut message: &[u8],
         frame: &mut Vec<u8>,
@@ -86,6 +86,20 @@ impl Connection<'_> {
             return Err(Malformed);
         }
         self.client().figures.calls.fetch_add(u64::from(count), Ordering::Relaxed);
+        let turn = application.module.with_session(SessionHandle(session), |session| Ok(session.turn())).ok();
+        // Held during all calls: those of another request do not come between them.
+        let mut latest = turn.as_deref().map(lock);
+        if let Some(latest) = latest.as_deref_mut().filter(|latest| **latest != generation) {
+            if generation < *latest {
+                warn!(peer = self.peer(), "a late request in a session is not carried out");
+                let code = CKR_SESSION_HANDLE_INVALID;
+                return self.answer_with(application, session, code, Vec::new(), frame).map(drop);
+            }
+            // Key generations go on. If the session was closed meanwhile, the calls fail.
+            let flags = !(CKF_GENERATE | CKF_GENERATE_KEY_PAIR);
+            let _ = application.module.cancel(SessionHandle(session), flags);
+            *latest = generation;
+        }
         jeton_pkcs11::with_module(&application.module, || {
             for _ in 0..count {
                 let mut call: Call<'_> = wire::take(&mut message)?;

@@ -208,7 +208,7 @@ impl Connection<'_> {
         budget: &mut Budget,
     ) -> Result<(), Malformed> {
         let request: Request<'_> = wire::take(&mut message)?;
-        if let (Request::Calls { session, count, object, number }, Some((_, application))) =
+        if let (Request::Calls { session, count, object, number, generation }, Some((_, application))) =
             (&request, &self.application)
         {
             if *number != self.number.wrapping_add(1) {
@@ -217,7 +217,8 @@ impl Connection<'_> {
             self.number = *number;
             wire::start(frame);
             wire::append(&Reply::Answers(*number), frame)?;
-            let mut calls = || self.calls(application, *session, *count, message, frame, budget);
+            let mut calls =
+                || self.calls(application, (*session, *generation), *count, message, frame, budget);
             match object {
                 0 => calls(),
                 object => with_handle(ObjectHandle(*object), calls),

@@ -33,7 +33,7 @@ fn hostile_messages_end_their_connection_only() {
     let (name, _) = other.start();
 
     // Before the first message: nothing else, nothing long, nothing twice.
-    let calls = encoded(&Request::Calls { session: 0, count: 0, object: 0, number: 1 });
+    let calls = encoded(&Request::Calls { session: 0, count: 0, object: 0, number: 1, generation: 0 });
     let resume = encoded(&Request::Resume { session: 1, ticket: Bytes::new(b"x") });
     for message in [&calls[..], &[], &[0xff; 64], &[0; MAX_FIRST + 1]] {
         assert_eq!(Peer::connect(directory.path()).ask(message), None, "{message:02x?}");
@@ -192,7 +192,7 @@ fn the_memory_of_a_client_has_its_limit() {
     let grown = |agent: &Agent| figure(agent, "VmHWM").saturating_sub(before) / 1024;
 
     // Arguments that are longer in memory than in a message, and that no function has.
-    let mut many = encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1 });
+    let mut many = encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1, generation: 0 });
     many.extend([0, 0xff, 0xff, 0xff, 3]);
     many.resize(LIMIT - 1024, 0);
     assert_eq!(first.ask(&many), None);
@@ -294,7 +294,7 @@ fn a_failed_call_sends_no_rooms_back() {
     peer.start();
     let attribute = [CKA_LABEL, 0, 1 << 16].map(u64::to_ne_bytes).concat();
     let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
-    let mut message = encoded(&Request::Calls { session: 77, count: 1, object: 0, number: 1 });
+    let mut message = encoded(&Request::Calls { session: 77, count: 1, object: 0, number: 1, generation: 0 });
     let arguments = vec![Argument::Number(1), template];
     protocol::append(&Call { function: Function::C_GetAttributeValue, arguments }, &mut message)
         .expect("a message");
@@ -310,7 +310,8 @@ fn a_wait_for_a_slot_ends_with_its_peer() {
     for _ in 0..20 {
         let mut peer = Peer::connect(directory.path());
         peer.start();
-        let mut message = encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1 });
+        let mut message =
+            encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1, generation: 0 });
         let arguments = vec![Argument::Number(0), Argument::Pointer(true), Argument::Pointer(false)];
         protocol::append(&Call { function: Function::C_WaitForSlotEvent, arguments }, &mut message)
             .expect("a message");
@@ -331,7 +332,7 @@ fn a_request_that_arrives_twice_is_carried_out_once() {
     let _agent = Agent::start(directory.path());
     let mut peer = Peer::started(directory.path());
     let call = |number| {
-        let mut message = encoded(&Request::Calls { session: 0, count: 1, object: 0, number });
+        let mut message = encoded(&Request::Calls { session: 0, count: 1, object: 0, number, generation: 0 });
         let arguments = vec![Argument::Number(1), Argument::Output(false, Some(0))];
         protocol::append(&Call { function: Function::C_GetSlotList, arguments }, &mut message)
             .expect("a call");

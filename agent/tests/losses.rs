@@ -29,6 +29,8 @@ const THREADS: usize = 12;
 #[derive(Clone, Default)]
 struct Proxy {
     loses: Arc<AtomicBool>,
+    delays: Arc<AtomicBool>,
+    is_late: Arc<AtomicBool>,
     is_frozen: Arc<AtomicBool>,
 }
 
@@ -53,6 +55,20 @@ impl Proxy {
         self.loses.store(true, Ordering::Release);
     }
 
+    /// Ends the next connection that has a request for the client only. The agent gets the request
+    /// later.
+    fn delay_next_request(&self) {
+        self.is_late.store(true, Ordering::Release);
+        self.delays.store(true, Ordering::Release);
+    }
+
+    /// Sends the delayed request, and waits until the agent has carried it out.
+    fn send_late_request(&self, agent: &Agent) {
+        let before = connections(agent);
+        self.is_late.store(false, Ordering::Release);
+        until("the late request does not end", || connections(agent) < before);
+    }
+
     fn freeze(&self, is_frozen: bool) {
         self.is_frozen.store(is_frozen, Ordering::Release);
     }
@@ -60,8 +76,17 @@ impl Proxy {
     fn connect(&self, client: &UnixStream, agent: &Path) {
         // Without an agent, the client sees that its connection is closed.
         let Ok(agent) = UnixStream::connect(agent) else { return };
+        let delays = || {
+            if self.delays.swap(false, Ordering::AcqRel) {
+                client.shutdown(Shutdown::Both).expect("a socket");
+                while self.is_late.load(Ordering::Acquire) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+            false
+        };
         thread::scope(|scope| {
-            scope.spawn(|| self.forward(client, &agent, || false));
+            scope.spawn(|| self.forward(client, &agent, delays));
             self.forward(&agent, client, || self.loses.swap(false, Ordering::AcqRel));
         });
     }
@@ -143,6 +168,51 @@ fn an_operation_that_lacks_a_part_does_not_go_on() {
     assert_eq!(code, Err(CKR_OPERATION_NOT_INITIALIZED));
     session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
     assert_eq!(session.sign(b"one", &mut [0; 64]).map_err(|failure| failure.code), Ok(64));
+    module.finalize().expect("a module");
+}
+
+#[test]
+fn a_late_request_does_not_meet_the_next_operation() {
+    let _alone = common::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (agent, proxy, module, session) = start(directory.path());
+    let key = key(&session).expect("a search").expect("a key");
+    let public = session.find(&[Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)]).expect("a search")[0];
+    let ecdsa = Mechanism::new(CKM_ECDSA_SHA256);
+    // A part of a message.
+    session.sign_init(&ecdsa, key).expect("an operation");
+    session.sign_update(b"one").expect("an operation");
+    proxy.delay_next_request();
+    assert_eq!(session.sign_update(b"two").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    session.sign_init(&ecdsa, key).expect("an operation");
+    session.sign_update(b"three").expect("an operation");
+    proxy.send_late_request(&agent);
+    let mut signature = [0; 64];
+    session.sign_final(&mut signature).expect("a signature");
+    session.verify_init(&ecdsa, public).expect("an operation");
+    assert_eq!(session.verify(b"three", &signature).map_err(|failure| failure.code), Ok(true));
+    // A search.
+    session.find_init(&[]).expect("an operation");
+    proxy.delay_next_request();
+    assert_eq!(session.find_next(1).map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    session.find_init(&[]).expect("an operation");
+    proxy.send_late_request(&agent);
+    assert_eq!(session.find_next(3).expect("a search").len(), 2);
+    session.find_final().expect("a search");
+    // The start of an operation, which the module sends again.
+    proxy.delay_next_request();
+    session.verify_init(&Mechanism::new(CKM_ECDSA_SHA384), public).expect("an operation");
+    assert_eq!(session.verify(b"three", &signature).map_err(|failure| failure.code), Ok(false));
+    proxy.send_late_request(&agent);
+    let code = session.verify(b"three", &signature).map_err(|failure| failure.code);
+    assert_eq!(code, Err(CKR_OPERATION_NOT_INITIALIZED));
+    // A change of an object, which may not come after the next one.
+    let label = |text: &str| session.set_attributes(key, &[Attribute::bytes(CKA_LABEL, text)]);
+    proxy.delay_next_request();
+    assert_eq!(label("one").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
+    label("two").expect("an object");
+    proxy.send_late_request(&agent);
+    assert_eq!(session.bytes(key, CKA_LABEL), b"two");
     module.finalize().expect("a module");
 }
 

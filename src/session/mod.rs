@@ -1,6 +1,6 @@
 //! Sessions, their active operations and their searches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tracing::warn;
 
@@ -63,6 +63,8 @@ pub struct Session {
     pub(crate) asynchronous: bool,
     /// The active search.
     pub(crate) find: Option<Find>,
+    /// The lock of the requests of an agent's client: see [`turn`](Self::turn).
+    turn: Option<Arc<Mutex<u64>>>,
     /// The memory of the session itself, in the quota of the application.
     _memory: Option<Permit>,
     /// The operations.
@@ -127,8 +129,8 @@ impl Session {
         access: Access,
         memory: Option<Permit>,
     ) -> Self {
-        let (asynchronous, find, operations) = Default::default();
-        Self { handle, token, access, asynchronous, find, _memory: memory, operations }
+        let (asynchronous, find, turn, operations) = Default::default();
+        Self { handle, token, access, asynchronous, find, turn, _memory: memory, operations }
     }
 
     pub(crate) fn new_asynchronous(
@@ -166,6 +168,12 @@ impl Session {
     /// Sets that number for an application that goes on after a restart of the agent.
     pub fn set_logouts(&self, logouts: u64) {
         self.token.set_logouts(logouts);
+    }
+
+    /// Returns the lock that an agent holds during a request, which has several calls. It has the
+    /// generation of the last request.
+    pub fn turn(&mut self) -> Arc<Mutex<u64>> {
+        Arc::clone(self.turn.get_or_insert_default())
     }
 
     /// Returns the number of session objects that the application has on the token.

@@ -24,7 +24,7 @@ use crate::connection::Lost;
 use crate::pool::{Pool, RETRY, Refusal};
 use crate::sent::Sent;
 use message::{append, begin, changes, ends_with_agent, exchange, limit, refusal};
-use recovery::{Copied, Login, NUMBER, STORED, cancellation, note_login, resume};
+use recovery::{Copied, Login, NUMBER, STORED, note_login, resume};
 
 mod message;
 mod recovery;
@@ -69,11 +69,13 @@ struct Session {
     flags: u64,
     /// Its handle at the agent.
     handle: u64,
+    /// Grows when an answer is lost, so that a late request does not meet the next operation.
+    generation: u64,
     state: State,
     /// The calls that travel with the next one.
     waiting: Vec<(usize, Vec<u8>)>,
     /// The `Init` function that succeeded last, for each operation.
-    certain: [Certain; CANCEL + 1],
+    certain: [Certain; 6],
     /// Whether the last signature that began is a one-time password.
     signs_otp: bool,
 }
@@ -101,9 +103,6 @@ fn starts(function: Function) -> Option<usize> {
         _ => None,
     }
 }
-
-/// The position of the cancellation of all operations among the calls that wait.
-const CANCEL: usize = 6;
 
 /// Returns whether a function takes a part of a message. A message that lacks one is another one.
 fn takes_part(function: Function) -> bool {
@@ -172,7 +171,7 @@ impl Application {
         loop {
             let mut linked = self.pool.take(start)?;
             let connection = &mut linked.connection;
-            let framed = begin(connection, 0, 1, 0).and_then(|()| append(connection, &call));
+            let framed = begin(connection, (0, 0), 1, 0).and_then(|()| append(connection, &call));
             framed.and_then(|()| linked.finish()).map_err(refusal)?;
             let is_open = function == Function::C_OpenSession;
             let logins = is_open.then(|| self.lock_logins()).transpose();
@@ -287,7 +286,8 @@ impl Application {
         if outcome == Err(CKR_DEVICE_ERROR) || lacks_part {
             // The error ends the operations, also at an agent that goes on.
             session.state.operations = 0;
-            session.waiting = cancellation().map(|call| (CANCEL, call)).into_iter().collect();
+            session.waiting.clear();
+            session.generation += 1;
         }
         if outcome == Err(CKR_DEVICE_ERROR) && function == Function::C_Logout {
             // The agent may have carried it out. No other agent gets the ticket.
@@ -314,7 +314,6 @@ impl Application {
             self.leave(handle, known, is_close);
             return Ok(CKR_OK);
         }
-        let mut has_cancelled = false;
         loop {
             let mut linked = self.pool.take(start)?;
             if known.epoch.load(Ordering::Acquire) != linked.epoch {
@@ -348,7 +347,8 @@ impl Application {
             let connection = &mut linked.connection;
             let last = self.last_object.load(Ordering::Acquire);
             let object = if changes(function) && last != 0 { last + 1 } else { 0 };
-            let framed = begin(connection, session.handle, session.waiting.len() + 1, object);
+            let at = (session.handle, session.generation);
+            let framed = begin(connection, at, session.waiting.len() + 1, object);
             session.waiting.iter().for_each(|(_, waiting)| connection.frame().extend(waiting));
             let at = connection.frame().len();
             framed.and_then(|()| append(connection, call)).map_err(refusal)?;
@@ -362,7 +362,6 @@ impl Application {
             linked.finish().map_err(refusal)?;
             let is_login = matches!(function, Function::C_Login | Function::C_Logout | Function::C_SetPIN);
             let logins = (is_close || is_login).then(|| self.lock_logins()).transpose();
-            let had_operations = session.state.operations != 0;
             let (count, patience) = (session.waiting.len() + 1, limit(function, self.pool.patience()));
             let exchanged = logins.and_then(|logins| {
                 exchange(&mut linked.connection, count, patience).map(|answers| (logins, answers))
@@ -378,28 +377,20 @@ impl Application {
                 }
                 Err(lost) => {
                     linked.lost();
-                    let once =
-                        changes(function) && !ends_with_agent(function) || session.state.operations != 0;
-                    if lost.sent && (once || !self.is_clear(known, session, function, start))
+                    let is_there = || {
+                        let linked = self.pool.take(start);
+                        linked.is_ok_and(|linked| linked.epoch == known.epoch.load(Ordering::Acquire))
+                    };
+                    let once = || changes(function) && (!ends_with_agent(function) || is_there());
+                    if lost.sent && (session.state.operations != 0 || once())
                         || start.elapsed() > self.pool.patience()
                     {
                         return Err(CKR_DEVICE_ERROR);
                     }
+                    session.generation += u64::from(lost.sent);
                     continue;
                 }
             };
-            if has_cancelled || had_operations {
-                session.waiting.clear();
-            } else if outcome == Ok(CKR_OPERATION_ACTIVE) {
-                // A call whose answer was lost came to the agent after all, and started one.
-                has_cancelled = true;
-                drop((linked, logins));
-                if self.is_clear(known, session, function, start) {
-                    session.state.operations = 0;
-                    continue;
-                }
-                return Err(CKR_DEVICE_ERROR);
-            }
             // The answer of an earlier attempt may be lost.
             if is_close && let (Some(mut logins), Ok(CKR_OK | CKR_SESSION_HANDLE_INVALID)) = (logins, outcome)
             {
@@ -497,9 +488,6 @@ impl Application {
             // token.
             let (operation, _) = &waited[answers.len() - 1];
             session.certain[*operation] = Certain::default();
-            if answer.code == CKR_OPERATION_ACTIVE || *operation == CANCEL {
-                session.waiting = waited;
-            }
             return Ok(answer.code);
         }
         let function = call.function;
@@ -548,8 +536,8 @@ impl Application {
 
     fn add_session(&self, slot: u64, serial: Vec<u8>, flags: u64, epoch: u64, handle: u64) -> Arc<Held> {
         let new = self.last_session.fetch_add(1, Ordering::Relaxed) + 1;
-        let (state, waiting, certain, signs_otp) = Default::default();
-        let session = Session { flags, handle, state, waiting, certain, signs_otp };
+        let (generation, state, waiting, certain, signs_otp) = Default::default();
+        let session = Session { flags, handle, generation, state, waiting, certain, signs_otp };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let (epoch, session) = (AtomicU64::new(epoch), Mutex::new(session));
         let held = Arc::new(Held { handle: new, slot, serial, epoch, session });

@@ -89,7 +89,8 @@ impl Peer {
         arguments: Vec<Argument<'_>>,
     ) -> Option<Returned> {
         self.1 += 1;
-        let mut message = encoded(&Request::Calls { session, count: 1, object: 0, number: self.1 });
+        let mut message =
+            encoded(&Request::Calls { session, count: 1, object: 0, number: self.1, generation: 0 });
         protocol::append(&Call { function, arguments }, &mut message).expect("a message");
         let reply = self.ask(&message)?;
         let mut rest = &reply[..];

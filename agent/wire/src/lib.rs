@@ -33,7 +33,7 @@ pub use jeton_names::structs::{self as layout, Parameter};
 pub use status::{OfApplication, Status};
 
 /// The version of the protocol. An agent speaks one version and tells it in its first reply.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// The greatest length of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 27;
 /// Every agent takes messages of this length.
@@ -86,6 +86,10 @@ pub enum Request<'a> {
         /// The number of this request on its connection, from 1. A request that arrives twice is
         /// not carried out twice.
         number: u32,
+        /// The generation of the session: it grows when an answer is lost or an operation lacks a
+        /// part. The first request of a generation ends the operations of the session. A request of
+        /// an earlier one is late, and is not carried out.
+        generation: u64,
     },
     /// `C_Finalize`: ends the application.
     End,

@@ -136,7 +136,7 @@ fn beginning() -> Vec<u8> {
         (1..).zip([(0, Function::C_OpenSession, open), (SESSION, Function::C_Login, login)])
     {
         protocol::start(&mut frame);
-        let request = Request::Calls { session, count: 1, object: 0, number };
+        let request = Request::Calls { session, count: 1, object: 0, number, generation: 0 };
         protocol::append(&request, &mut frame).expect("a request");
         protocol::append(&Call { function, arguments }, &mut frame).expect("a call");
         protocol::finish(&mut frame).expect("a frame");

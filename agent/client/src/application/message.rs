@@ -53,12 +53,13 @@ pub fn refusal(unfit: Unfit) -> Refusal {
     }
 }
 
-/// Starts a request with calls. `object` is the handle of the session object that the call makes
-/// again; otherwise 0.
-pub fn begin(connection: &mut Connection, session: u64, count: usize, object: u64) -> Result<(), Unfit> {
+/// Starts a request with calls in a session of a generation. `object` is the handle of the session
+/// object that the call makes again; otherwise 0.
+pub fn begin(connection: &mut Connection, at: (u64, u64), count: usize, object: u64) -> Result<(), Unfit> {
+    let (session, generation) = at;
     let number = connection.number.wrapping_add(1);
     wire::start(connection.frame());
-    append(connection, &Request::Calls { session, count: count as u8, object, number })
+    append(connection, &Request::Calls { session, count: count as u8, object, number, generation })
 }
 
 /// Appends a value to the message.

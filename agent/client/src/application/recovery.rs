@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::{self as wire, Answer, Argument, Call, Function, Request};
 use serde_bytes::Bytes;
 
-use super::message::{begin, encoded, ends_with_agent, exchange};
+use super::message::{begin, encoded, exchange};
 use super::{Application, Held, Session, lock};
 use crate::connection::Lost;
 use crate::pool::Linked;
@@ -36,49 +35,7 @@ pub(super) struct Login {
     pub(super) epoch: u64,
 }
 
-/// The operations that `C_SessionCancel` ends: all that there are.
-const OPERATIONS: CK_FLAGS = CKF_ENCRYPT
-    | CKF_DECRYPT
-    | CKF_DIGEST
-    | CKF_SIGN
-    | CKF_SIGN_RECOVER
-    | CKF_VERIFY
-    | CKF_VERIFY_RECOVER
-    | CKF_MESSAGE_ENCRYPT
-    | CKF_MESSAGE_DECRYPT
-    | CKF_MESSAGE_SIGN
-    | CKF_MESSAGE_VERIFY
-    | CKF_FIND_OBJECTS;
-
 impl Application {
-    /// Cancels the operations of a session that had none before a call whose answer was lost. The
-    /// call may have started one. Returns whether the call of `function` may be sent again.
-    pub(super) fn is_clear(
-        &self,
-        held: &Held,
-        session: &Session,
-        function: Function,
-        start: Instant,
-    ) -> bool {
-        let Ok(mut linked) = self.pool.take(start) else { return false };
-        if held.epoch.load(Ordering::Acquire) != linked.epoch {
-            return true;
-        }
-        if ends_with_agent(function) {
-            return false;
-        }
-        let call = cancellation().ok_or(None);
-        let outcome = call.and_then(|call| self.carry_out(&mut linked, session.handle, 0, &call).map(drop));
-        match outcome {
-            Err(Some(_)) => {
-                linked.lost();
-                // The next connection shows whether the agent has ended.
-                true
-            }
-            outcome => outcome.is_ok(),
-        }
-    }
-
     /// Keeps what makes a copy of a token object again, until it is changed or destroyed.
     pub(super) fn note_copy(&self, held: &Held, call: &Call<'_>, answer: &Answer<'_>) {
         let copies = || lock(&self.copies);
@@ -119,7 +76,7 @@ impl Application {
         call: &[u8],
     ) -> Result<Answer<'a>, Option<Lost>> {
         let connection = &mut linked.connection;
-        begin(connection, session, 1, object).map_err(|_| None)?;
+        begin(connection, (session, 0), 1, object).map_err(|_| None)?;
         connection.frame().extend(call);
         wire::finish(connection.frame()).map_err(|_| None)?;
         let mut answers = exchange(connection, 1, Some(self.pool.patience())).map_err(Some)?;
@@ -207,15 +164,9 @@ impl Application {
         self.copy_again(held, opened, linked)?;
         // While the logins are locked: a close in another thread sees which sessions are open.
         held.epoch.store(linked.epoch, Ordering::Release);
-        session.handle = opened;
+        (session.handle, session.generation) = (opened, 0);
         Ok(())
     }
-}
-
-/// Returns the call that cancels the operations of a session.
-pub(super) fn cancellation() -> Option<Vec<u8>> {
-    let arguments = vec![Argument::Number(OPERATIONS)];
-    encoded(&Call { function: Function::C_SessionCancel, arguments })
 }
 
 /// Keeps the ticket of a login until the logout.
