@@ -64,6 +64,20 @@ pub(crate) fn open_log(path: &Path, flags: OFlags) -> Result<File> {
     open_accepted(&path, flags, OWNER, Accepted::RegularOrDevice)
 }
 
+/// Opens a file to read it, whose path the administrator or the user chose. It may be a device such
+/// as `/dev/null`, and any links may lead to it. A FIFO is refused: the process would wait for a
+/// writer.
+pub(crate) fn open_chosen(path: &Path) -> Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_char_device() {
+        Ok(file)
+    } else {
+        Err(refusal("this is not a regular file"))
+    }
+}
+
 pub(crate) fn open_directory(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())

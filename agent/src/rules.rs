@@ -4,23 +4,17 @@
 //! and no rule fits, the client is refused. Without a file, everyone who may connect may do
 //! everything.
 
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jeton::id::SlotId;
 use jeton::module::{Module, TokenInfo};
-use jeton_agent_wire::Function;
+use jeton_agent_wire::{Function, file};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::peer::{Peer, Unit, domain};
 use crate::tls;
-
-/// The longest file of rules or of a PIN in bytes.
-const LONGEST: u64 = 16 << 20;
 
 /// The rules of all clients.
 #[derive(Default)]
@@ -102,7 +96,7 @@ impl Rules {
     pub fn read(path: Option<&Path>) -> Result<Self, String> {
         let Some(path) = path else { return Ok(Self::default()) };
         let named = |reason: String| format!("{}: {reason}", path.display());
-        let text = read_file(path).map_err(|error| named(error.to_string()))?;
+        let text = file::read(path).map_err(|error| named(error.to_string()))?;
         let text = String::from_utf8(text).map_err(|error| named(error.to_string()))?;
         let mut rules = Self::parse(&text).map_err(named)?;
         if let Some(tls) = &mut rules.tls {
@@ -299,27 +293,13 @@ impl Rule {
             }
             _ => return Err("a login has either pin-file or pin-credential".to_owned()),
         };
-        let pin = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let pin = file::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut pin = Zeroizing::new(pin);
         while pin.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
             pin.pop();
         }
         Ok(pin)
     }
-}
-
-/// Reads a file. A pipe would make the agent wait for a writer, and a long file fill its memory.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    if file.take(LONGEST + 1).read_to_end(&mut bytes)? as u64 > LONGEST {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

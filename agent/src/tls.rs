@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use jeton_agent_wire::file;
 use jeton_agent_wire::tls::{self, Tls};
 use rustix::net::sockopt;
 use rustls::pki_types::pem::PemObject;
@@ -81,7 +82,8 @@ impl Section {
         let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, tls::provider());
         if let Some(path) = &self.revoked {
             let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-            let lists = CertificateRevocationListDer::pem_file_iter(path).map_err(|error| named(&error))?;
+            let text = file::read(path).map_err(|error| named(&error))?;
+            let lists = CertificateRevocationListDer::pem_slice_iter(&text);
             verifier =
                 verifier.with_crls(lists.collect::<Result<Vec<_>, _>>().map_err(|error| named(&error))?);
         }

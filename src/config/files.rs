@@ -70,7 +70,7 @@ fn combined(files: &[PathBuf], user: Option<&Path>) -> Result<toml::Table> {
 /// Reads a file. With `HOME` of another user, that user would otherwise decide where this process
 /// writes its logs. ssh(1) refuses its configuration for the same reason.
 fn read(path: &Path, is_of_user: bool) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = file::open_chosen(path)?;
     if is_of_user && !file::is_trusted(file.metadata()?.uid()) {
         return Err(std::io::Error::other("this file belongs to another user; JETON_CONF can name it"));
     }
@@ -171,6 +171,15 @@ mod tests {
         assert!(combined(std::slice::from_ref(&path), Some(&path)).is_err());
         // The file that JETON_CONF names may have any owner.
         assert!(combined(std::slice::from_ref(&path), None).is_ok());
+    }
+
+    #[test]
+    fn a_fifo_is_refused_and_a_device_is_not() {
+        let fifo = scratch();
+        let fifo = fifo.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).expect("a FIFO");
+        assert!(combined(&[fifo], None).is_err());
+        assert!(combined(&["/dev/null".into()], None).is_ok());
     }
 
     #[test]

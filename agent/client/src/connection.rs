@@ -99,13 +99,14 @@ impl Section {
     }
 
     fn read(path: &str) -> Result<Self, String> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match wire::file::read(Path::new(path)) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path == MACHINE => String::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path == MACHINE => Vec::new(),
             Err(error) => return Err(format!("{path}: {error}")),
         };
         let all: Configuration =
-            toml::from_str(&text).map_err(|error| format!("{path}: {}", error.message()))?;
+            toml::from_str(text).map_err(|error| format!("{path}: {}", error.message()))?;
+        let text = std::str::from_utf8(&text).map_err(|error| format!("{path}: {error}"))?;
         Ok(match all.agent {
             Some(Named::Section(section)) => section,
             Some(Named::Address(address)) => Self { address, ..Self::default() },

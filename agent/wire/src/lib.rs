@@ -17,6 +17,7 @@ use serde_bytes::Bytes;
 
 pub mod argument;
 pub mod channel;
+pub mod file;
 mod functions;
 pub mod image;
 pub mod otp;

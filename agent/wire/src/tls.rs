@@ -12,7 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, Connection, Error, RootCertStore};
 
-use crate::channel::{receive, transmit};
+use crate::channel::{receive, transmit, wipe};
+use crate::file;
 use crate::wait::Stream;
 
 /// A TCP connection whose bytes can be asked for without sleeping.
@@ -166,14 +167,19 @@ pub fn provider() -> Arc<CryptoProvider> {
 /// Reads the certificates of a PEM file.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let all = CertificateDer::pem_file_iter(path).map_err(|error| named(&error))?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| named(&error))?;
+    let text = file::read(path).map_err(|error| named(&error))?;
+    let all: Vec<_> =
+        CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|error| named(&error))?;
     if all.is_empty() { Err(named(&"no certificate")) } else { Ok(all) }
 }
 
 /// Reads a key in a PEM file.
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| format!("{}: {error}", path.display()))
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let mut text = file::read(path).map_err(|error| named(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| named(&error));
+    wipe(&mut text);
+    key
 }
 
 /// Reads the certificates that a peer's certificate must lead to.

@@ -17,6 +17,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
 use crate::config::{DatabaseRules, SealingSource};
+use crate::file::open_chosen;
 use crate::store::seal::sealing_key::read_secret;
 
 /// The certificates and keys of the connections.
@@ -67,9 +68,10 @@ impl Tls {
 
 /// Reads certificates in PEM.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let fail = |reason: rustls::pki_types::pem::Error| format!("{}: {reason}", path.display());
-    let found = CertificateDer::pem_file_iter(path).map_err(fail)?.collect::<Result<Vec<_>, _>>();
-    match found.map_err(fail)? {
+    let fail = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+    let file = open_chosen(path).map_err(|reason| fail(&reason))?;
+    let found = CertificateDer::pem_reader_iter(file).collect::<Result<Vec<_>, _>>();
+    match found.map_err(|reason| fail(&reason))? {
         none if none.is_empty() => Err(format!("{}: no certificate in PEM", path.display())),
         found => Ok(found),
     }

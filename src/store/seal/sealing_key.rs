@@ -13,6 +13,7 @@ use tracing::error;
 
 use crate::config::{SealingSource, credentials};
 use crate::error::{Error, Result};
+use crate::file::open_chosen;
 use crate::secret::Secret;
 
 /// The shortest sealing key in bytes.
@@ -87,7 +88,7 @@ pub(in crate::store) fn read_secret(source: &SealingSource) -> std::result::Resu
 
 /// Reads a file that no other user may read or write, as ssh demands of private keys.
 fn read_private(path: &Path) -> std::result::Result<Secret, String> {
-    let file = File::open(path).map_err(|reason| reason.to_string())?;
+    let file = open_chosen(path).map_err(|reason| reason.to_string())?;
     let data = file.metadata().map_err(|reason| reason.to_string())?;
     let user = rustix::process::geteuid().as_raw();
     if !data.is_file() {
@@ -107,7 +108,7 @@ fn read_private(path: &Path) -> std::result::Result<Secret, String> {
 
 /// Reads a credential. systemd sets its permissions.
 fn read_file(path: &Path) -> std::result::Result<Secret, String> {
-    read(File::open(path).map_err(|reason| reason.to_string())?)
+    read(open_chosen(path).map_err(|reason| reason.to_string())?)
 }
 
 fn read(file: File) -> std::result::Result<Secret, String> {
