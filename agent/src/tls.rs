@@ -115,7 +115,8 @@ impl Gate {
         let opened = section.opened.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let connection = ServerConnection::new(Arc::clone(&opened.configuration));
         limit(&stream)?;
-        let tls = Tls::new(connection.map_err(io::Error::other)?, stream, HANDSHAKE, [PROGRESS; 2])?;
+        let mut tls = Tls::new(connection.map_err(io::Error::other)?, stream);
+        tls.shake_hands(HANDSHAKE, [PROGRESS; 2])?;
         let chain = tls.certificates().to_vec();
         let names = chain.first().map(names).unwrap_or_default();
         if names.is_empty() {

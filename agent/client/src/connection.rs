@@ -1,7 +1,7 @@
 //! Where the agent is, and connections to it.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use jeton_agent_wire::channel::{Channel, KEPT};
 use jeton_agent_wire::{self as wire, MAX_FIRST, MAX_MESSAGE, Reply, Request};
+use rustix::io::retry_on_intr;
+use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Deserialize;
@@ -104,9 +106,9 @@ impl Section {
             Err(error) if error.kind() == io::ErrorKind::NotFound && path == MACHINE => Vec::new(),
             Err(error) => return Err(format!("{path}: {error}")),
         };
+        let text = std::str::from_utf8(&text).map_err(|error| format!("{path}: {error}"))?;
         let all: Configuration =
             toml::from_str(text).map_err(|error| format!("{path}: {}", error.message()))?;
-        let text = std::str::from_utf8(&text).map_err(|error| format!("{path}: {error}"))?;
         Ok(match all.agent {
             Some(Named::Section(section)) => section,
             Some(Named::Address(address)) => Self { address, ..Self::default() },
@@ -152,16 +154,16 @@ impl Address {
 mod tls {
     use std::fmt;
     use std::io;
-    use std::net::{TcpStream, ToSocketAddrs};
+    use std::net::ToSocketAddrs;
     use std::sync::Arc;
     use std::time::Duration;
 
     use jeton_agent_wire::tls::{self, Tls};
-    use rustix::net::sockopt;
+    use rustix::net::{AddressFamily, sockopt};
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
 
-    use super::{BRIEF, SILENCE, STUCK, Section};
+    use super::{BRIEF, Listed, SILENCE, STUCK, Section, connect};
 
     /// An agent on another host.
     #[derive(Clone)]
@@ -201,11 +203,12 @@ mod tls {
         }
 
         /// Connects.
-        pub fn open(&self) -> io::Result<Tls> {
+        pub(super) fn open(&self) -> io::Result<(Tls, Listed)> {
             let mut last = io::Error::from(io::ErrorKind::NotFound);
             for address in self.address.to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, BRIEF) {
-                    Ok(stream) => {
+                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                match connect(family, &address) {
+                    Ok((stream, listed)) => {
                         // The connection fails when the host has vanished.
                         sockopt::set_socket_keepalive(&stream, true)?;
                         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(5))?;
@@ -213,12 +216,12 @@ mod tls {
                         sockopt::set_tcp_user_timeout(&stream, 10_000)?;
                         let configuration = Arc::clone(&self.configuration);
                         let connection = ClientConnection::new(configuration, self.name.clone());
-                        return Tls::new(
-                            connection.map_err(io::Error::other)?,
-                            stream,
-                            BRIEF,
-                            [SILENCE, STUCK],
-                        );
+                        let connection = connection.map_err(io::Error::other)?;
+                        let mut tls = Tls::new(connection, stream.into());
+                        // Dropped before the socket is closed.
+                        let listed = listed;
+                        tls.shake_hands(BRIEF, [SILENCE, STUCK])?;
+                        return Ok((tls, listed));
                     }
                     Err(error) => last = error,
                 }
@@ -237,19 +240,28 @@ struct Places {
 
 static OPEN: Places = Places::new();
 
+/// The place of a descriptor in [`OPEN`]. Dropped before the descriptor is closed.
+struct Listed(&'static AtomicI32);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.0.store(-1, Ordering::Relaxed);
+    }
+}
+
 impl Places {
     const fn new() -> Self {
         Self { descriptors: [const { AtomicI32::new(-1) }; 256], more: OnceLock::new() }
     }
 
-    fn put(&'static self, descriptor: RawFd) -> &'static AtomicI32 {
+    fn put(&'static self, descriptor: RawFd) -> Listed {
         let mut places = self;
         loop {
             let free = |place: &&AtomicI32| {
                 place.compare_exchange(-1, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             };
             if let Some(place) = places.descriptors.iter().find(free) {
-                return place;
+                return Listed(place);
             }
             places = places.more.get_or_init(|| Box::leak(Box::new(Self::new())));
         }
@@ -274,14 +286,13 @@ pub fn close_all() {
 
 /// A connection to an agent.
 pub struct Connection {
+    _listed: Listed,
     channel: Channel,
     /// The number of the last request with calls.
     pub number: u32,
     /// Whether the last request has its answer. Otherwise no other one is sent.
     pub is_answered: bool,
     address: Address,
-    /// The place of the descriptor in [`OPEN`].
-    place: &'static AtomicI32,
 }
 
 /// An exchange that failed.
@@ -310,13 +321,18 @@ impl Connection {
     pub fn open(address: &Address) -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = processors.saturating_sub(1).max(1);
-        let channel = match address {
-            Address::Unix(path) => Channel::new(connect(path)?, most, KEPT),
+        let (channel, listed) = match address {
+            Address::Unix(path) => {
+                let (socket, listed) = connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?)?;
+                (Channel::new(UnixStream::from(socket), most, KEPT), listed)
+            }
             #[cfg(feature = "tls")]
-            Address::Tls(host) => Channel::new(host.open()?, most, KEPT),
+            Address::Tls(host) => {
+                let (tls, listed) = host.open()?;
+                (Channel::new(tls, most, KEPT), listed)
+            }
         };
-        let place = OPEN.put(channel.descriptor());
-        Ok(Self { channel, number: 0, is_answered: true, address: address.clone(), place })
+        Ok(Self { _listed: listed, channel, number: 0, is_answered: true, address: address.clone() })
     }
 
     /// Returns whether the agent has closed the connection.
@@ -372,12 +388,6 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.place.store(-1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(feature = "tls")]
 pub use wire::tls::is_final;
 
@@ -393,12 +403,14 @@ fn lives(address: &Address) -> bool {
     Connection::open(address).is_ok_and(|mut other| other.ask_briefly(&nothing).is_ok())
 }
 
-/// Connects to a socket of this host. Does not wait for long if its queue is full.
-fn connect(path: &Path) -> io::Result<UnixStream> {
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+/// Connects to a socket. Does not wait for long if its queue is full or its host does not answer. A
+/// forked child closes the descriptor, also while this function or a TLS handshake waits.
+fn connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Result<(OwnedFd, Listed)> {
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let listed = OPEN.put(socket.as_raw_fd());
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(BRIEF))?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(SILENCE))?;
-    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    retry_on_intr(|| net::connect(&socket, address))?;
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(STUCK))?;
-    Ok(socket.into())
+    Ok((socket, listed))
 }

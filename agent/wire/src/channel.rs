@@ -49,11 +49,6 @@ impl Channel {
         !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Returns the descriptor of the stream.
-    pub fn descriptor(&self) -> RawFd {
-        self.stream.descriptor()
-    }
-
     /// Sends the frame.
     pub fn send(&mut self) -> io::Result<()> {
         let start = Instant::now();

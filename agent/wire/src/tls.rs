@@ -45,36 +45,34 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// Returns a connection that has not shaken hands.
+    pub fn new(connection: impl Into<Connection>, stream: TcpStream) -> Self {
+        Self { connection: connection.into(), socket: Socket { stream, flags: 0 } }
+    }
+
     /// Shakes hands, within this time. Afterwards, each part of a message may take the time
     /// `progress` until it is received or sent: see
     /// [`Channel::receive`](crate::channel::Channel::receive).
-    pub fn new(
-        connection: impl Into<Connection>,
-        stream: TcpStream,
-        handshake: Duration,
-        progress: [Duration; 2],
-    ) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        let mut tls = Self { connection: connection.into(), socket: Socket { stream, flags: 0 } };
+    pub fn shake_hands(&mut self, handshake: Duration, progress: [Duration; 2]) -> io::Result<()> {
+        self.socket.stream.set_nodelay(true)?;
         let end = Instant::now() + handshake;
-        while tls.connection.is_handshaking() {
+        while self.connection.is_handshaking() {
             // A peer that sends its bytes one by one has no more time than another.
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            tls.socket.stream.set_read_timeout(Some(left))?;
-            tls.socket.stream.set_write_timeout(Some(left))?;
-            if tls.connection.wants_write() {
-                tls.connection.write_tls(&mut tls.socket)?;
+            self.socket.stream.set_read_timeout(Some(left))?;
+            self.socket.stream.set_write_timeout(Some(left))?;
+            if self.connection.wants_write() {
+                self.connection.write_tls(&mut self.socket)?;
             } else {
-                tls.fetch()?;
+                self.fetch()?;
             }
         }
-        tls.flush()?;
-        tls.socket.stream.set_read_timeout(Some(progress[0]))?;
-        tls.socket.stream.set_write_timeout(Some(progress[1]))?;
-        Ok(tls)
+        self.flush()?;
+        self.socket.stream.set_read_timeout(Some(progress[0]))?;
+        self.socket.stream.set_write_timeout(Some(progress[1]))
     }
 
     /// Returns the certificate of the peer, and those that lead to its authority.
