@@ -3,7 +3,8 @@
 mod common;
 
 use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use common::Agent;
 use common::peer::{Peer, encoded};
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Content, Input};
+use jeton_agent_wire::channel::Channel;
 use jeton_agent_wire::image::{Image, Item};
 use jeton_agent_wire::layout::{MAX_ATTRIBUTES, MAX_ROOM};
 use jeton_agent_wire::{
@@ -341,6 +343,23 @@ fn a_request_that_arrives_twice_is_carried_out_once() {
     assert!(peer.ask(&call(1)).is_some());
     assert!(peer.ask(&call(2)).is_some());
     assert_eq!(peer.ask(&call(2)), None);
+}
+
+#[test]
+fn a_message_that_its_peer_takes_slowly_ends_in_time() {
+    let (ours, mut slow) = UnixStream::pair().expect("sockets");
+    rustix::net::sockopt::set_socket_send_buffer_size(&ours, 4096).expect("a socket");
+    ours.set_write_timeout(Some(Duration::from_millis(20))).expect("a socket");
+    let reader = std::thread::spawn(move || {
+        while let Ok(1..) = slow.read(&mut [0; 1000]) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let mut channel = Channel::new(ours, 1, 1 << 16);
+    (channel.frame, channel.whole) = (vec![0; 60_000], Duration::from_millis(100));
+    assert_eq!(channel.send().map_err(|error| error.kind()), Err(ErrorKind::TimedOut));
+    drop(channel);
+    reader.join().expect("a thread");
 }
 
 #[test]

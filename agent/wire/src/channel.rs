@@ -51,12 +51,9 @@ impl Channel {
 
     /// Sends the frame.
     pub fn send(&mut self) -> io::Result<()> {
-        let start = Instant::now();
+        let (start, whole) = (Instant::now(), self.whole);
         for (index, part) in self.frame.chunks(PACE).enumerate() {
-            if index > 0 {
-                in_time(start, self.whole, index * PACE)?;
-            }
-            self.stream.send(part)?;
+            self.stream.send(part, &|| in_time(start, whole, index * PACE))?;
         }
         Ok(())
     }
@@ -151,8 +148,9 @@ impl Stream for UnixStream {
         receive(self.as_raw_fd(), buffer, libc::MSG_DONTWAIT)
     }
 
-    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         while !bytes.is_empty() {
+            check()?;
             let sent = transmit(self.as_raw_fd(), bytes)?;
             bytes = &bytes[sent..];
         }

@@ -28,7 +28,8 @@ pub fn applications(socket: &Path) -> io::Result<Vec<OfApplication>> {
 }
 
 /// Ends the connections of a client, or of all clients, and makes their tickets void. Returns the
-/// number of connections; `None` if there was no such client since the start.
+/// number of connections; `None` if there was no such client since the start, and only its tickets
+/// are void.
 pub fn lock(socket: &Path, client: Option<&str>) -> io::Result<Option<u64>> {
     ask(socket, &Request::Lock(client), |reply| match reply {
         Reply::Done(connections) => Some(Some(connections)),

@@ -70,7 +70,7 @@ impl Tls {
                 self.fetch()?;
             }
         }
-        self.flush()?;
+        self.flush(&|| Ok(()))?;
         self.socket.stream.set_read_timeout(Some(progress[0]))?;
         self.socket.stream.set_write_timeout(Some(progress[1]))
     }
@@ -87,14 +87,15 @@ impl Tls {
         }
         if let Err(error) = self.connection.process_new_packets() {
             // The alert says why.
-            let _ = self.flush();
+            let _ = self.flush(&|| Ok(()));
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self, check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         while self.connection.wants_write() {
+            check()?;
             self.connection.write_tls(&mut self.socket)?;
         }
         Ok(())
@@ -122,10 +123,10 @@ impl Stream for Tls {
         self.read_with(buffer, libc::MSG_DONTWAIT)
     }
 
-    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn send(&mut self, mut bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         while !bytes.is_empty() {
             let taken = self.connection.writer().write(bytes)?;
-            self.flush()?;
+            self.flush(check)?;
             bytes = &bytes[taken..];
         }
         Ok(())

@@ -24,8 +24,9 @@ pub trait Stream: Read + Send {
     /// bytes.
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends all bytes. A closed connection is an error and raises no signal.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Sends all bytes. A closed connection is an error and raises no signal. Calls `check` before
+    /// each part that the socket takes, and ends with its error.
+    fn send(&mut self, bytes: &[u8], check: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
 
     /// Returns the descriptor of the socket.
     fn descriptor(&self) -> RawFd;

@@ -85,7 +85,7 @@ impl Stream for Sent {
         self.read(&mut buffer[..len])
     }
 
-    fn send(&mut self, _: &[u8]) -> io::Result<()> {
+    fn send(&mut self, _: &[u8], _: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         Ok(())
     }
 
