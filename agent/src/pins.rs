@@ -36,6 +36,8 @@ pub(crate) struct Pins {
     /// The wrong PINs of the agent's own logins, by the serial number of the token. One is locked
     /// during a login, so that many sessions that open at once try a PIN once.
     own: Mutex<HashMap<String, Arc<Mutex<Refused>>>>,
+    /// Why the agent did not log in for a client last. The log says each reason once in a row.
+    failures: Mutex<HashMap<String, String>>,
 }
 
 /// The tries of a client for a user of a token. Locked during a try, so that parallel tries count.
@@ -66,31 +68,42 @@ impl Pins {
         Some(Arc::clone(lock(&self.clients).entry(key).or_default()))
     }
 
-    /// Logs in to a token with the PIN of a rule. A PIN that was wrong is not tried again before
-    /// the user's PIN changes.
+    /// Logs in to a token with the PIN of a rule.
     pub(crate) fn log_in(&self, rule: &Rule, client: &str, module: &Module, session: u64, slot: SlotId) {
-        let pin = match rule.pin() {
-            Ok(pin) => pin,
-            Err(reason) => return error!(client, reason, "no PIN for the login by the agent"),
-        };
+        let outcome = self.try_pin(rule, module, session, slot);
+        let mut failures = lock(&self.failures);
+        match outcome {
+            Ok(()) => drop(failures.remove(client)),
+            Err(reason) if failures.get(client) == Some(&reason) => {}
+            Err(reason) => {
+                error!(client, reason, "the agent cannot log in");
+                failures.insert(client.to_owned(), reason);
+            }
+        }
+    }
+
+    /// A PIN that was wrong is not tried again before the user's PIN changes.
+    fn try_pin(&self, rule: &Rule, module: &Module, session: u64, slot: SlotId) -> Result<(), String> {
+        let pin = rule.pin().map_err(|reason| format!("no PIN: {reason}"))?;
         let (Ok(Some(mark)), Ok(token)) = (module.pin_mark(slot, User::User), module.token(slot)) else {
-            return error!(client, "the token of the login by the agent has no user PIN");
+            return Err("the token has no user PIN".to_owned());
         };
         let refused = Arc::clone(lock(&self.own).entry(token.serial).or_default());
         let mut refused = lock(&refused);
         if refused.mark != mark {
             *refused = Refused { mark, pins: Vec::new() };
         }
+        let wrong = || Err("the PIN is wrong: it is not tried again".to_owned());
         if refused.pins.contains(&pin) {
-            return;
+            return wrong();
         }
         match module.login(SessionHandle(session), User::User, &pin) {
-            Ok(()) | Err(Error::UserAlreadyLoggedIn) => {}
+            Ok(()) | Err(Error::UserAlreadyLoggedIn) => Ok(()),
             Err(Error::PinIncorrect) => {
-                error!(client, "the PIN of the login by the agent is wrong: it is not tried again");
                 refused.pins.push(pin);
+                wrong()
             }
-            Err(error) => error!(client, ?error, "the agent cannot log in"),
+            Err(error) => Err(format!("{error:?}")),
         }
     }
 }

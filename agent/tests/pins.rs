@@ -118,10 +118,19 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
     assert!((0..MANY).all(|_| !is_logged_in()));
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED), 0);
     let said = fs::read_to_string(&log).expect("a log");
-    assert_eq!(said.matches("the PIN of the login by the agent is wrong").count(), 1, "{said}");
+    assert_eq!(said.matches("the PIN is wrong").count(), 1, "{said}");
     assert!(said.contains("ERROR"), "{said}");
     fs::write(&pin, PIN).expect("a file");
     assert!(is_logged_in());
+    // So is a missing PIN, after each change of the file.
+    for _ in 0..2 {
+        fs::remove_file(&pin).expect("a file");
+        assert!((0..MANY).all(|_| !is_logged_in()));
+        fs::write(&pin, PIN).expect("a file");
+        assert!(is_logged_in());
+    }
+    let said = fs::read_to_string(&log).expect("a log");
+    assert_eq!(said.matches("no PIN").count(), 2, "{said}");
 }
 
 #[test]
