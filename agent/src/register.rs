@@ -190,12 +190,10 @@ impl Agent {
     }
 
     /// Ends the connections of a client, or of all, but not that of the administrator who asks.
-    /// Their tickets are void: a login needs the PIN.
+    /// Their tickets are void: a login needs the PIN. So are those of a client that has not
+    /// connected since the start.
     pub(crate) fn lock_out(&self, client: Option<&str>, asks: &Standing) -> Reply<'static> {
         let open = lock(&self.register.open);
-        if client.is_some_and(|client| !open.clients.contains_key(client)) {
-            return Reply::Unknown;
-        }
         let written = self.tickets.lock(client);
         let ends = |standing: &Standing| {
             standing.number != asks.number && client.is_none_or(|client| client == standing.identity)
@@ -205,7 +203,10 @@ impl Agent {
             error!(%error, ended, "the tickets of a client are void until the agent ends only");
             return Reply::Refused("the list of locked clients cannot be written; the log says why");
         }
-        Reply::Done(ended as u64)
+        match client {
+            Some(client) if !open.clients.contains_key(client) => Reply::Unknown,
+            _ => Reply::Done(ended as u64),
+        }
     }
 
     /// Ends connections, and the applications that such connections started. Otherwise another

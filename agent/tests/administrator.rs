@@ -127,7 +127,9 @@ fn a_locked_client_needs_its_pin_again() {
     assert_eq!((listed.len(), listed[0].process, listed[0].sessions), (1, Some(std::process::id()), 1));
     let seen = status(&socket(directory)).expect("a status");
     assert_eq!((seen.tokens.len(), seen.tokens[0].pin), (1, PinState::Good));
+    // The tickets of a client that has not connected since the start are void too.
     assert_eq!(lock(&socket(directory), Some("uid 4711")).expect("an answer"), None);
+    assert!(fs::read(directory.join("ticket.locked")).expect("a list").ends_with(b"uid 4711\x01"));
     assert!(peer.is_served());
     let ended = lock(&socket(directory), Some(&listed[0].client)).expect("an answer");
     assert!(ended.is_some_and(|connections| connections >= 1));

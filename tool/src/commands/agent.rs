@@ -71,7 +71,9 @@ impl Agent {
                 let ended = status::lock(&socket, client.as_deref()).map_err(named())?;
                 let Some(ended) = ended else {
                     let client = client.unwrap_or_default();
-                    return Err(Error::Usage(format!("no client {client:?} since the agent started")));
+                    let text =
+                        format!("no client {client:?} since the agent started: only its tickets are void");
+                    return Err(Error::Usage(text));
                 };
                 out::result(&ended, format!("{} ended", counted(ended, "connection")))?;
             }
