@@ -259,8 +259,12 @@ impl Writer {
     /// number.
     fn take(&mut self, batch: &[(Duration, Record)]) {
         if let Err(reason) = self.write(batch) {
+            let before = self.lost;
             self.lost += batch.len();
-            self.failed(&reason);
+            // A disk stays full for a long time: the log says it for 1, 2, 4 … lost records.
+            if (before + 1).next_power_of_two() <= self.lost {
+                self.failed(&reason);
+            }
         }
     }
 
@@ -303,9 +307,12 @@ impl Writer {
                 self.end = end + text.len() as u64;
                 self.lost = 0;
             }
-            // A part of the text may be in the file. No file ends at `u64::MAX`, so the next write
-            // looks for the last line.
-            Err(_) => (self.number, self.last, self.end) = (number, last, u64::MAX),
+            // No file ends at `u64::MAX`, so the next write looks for the last line.
+            Err(_) => {
+                // A full disk may have taken a part of the text. An append-only file keeps it.
+                let _ = file.set_len(end);
+                (self.number, self.last, self.end) = (number, last, u64::MAX);
+            }
         }
         outcome.map(|()| text)
     }
