@@ -66,8 +66,10 @@ impl Tls {
             self.socket.stream.set_write_timeout(Some(left))?;
             if self.connection.wants_write() {
                 self.connection.write_tls(&mut self.socket)?;
-            } else {
-                self.fetch()?;
+            } else if let Err(error) = self.fetch()
+                && error.kind() != io::ErrorKind::WouldBlock
+            {
+                return Err(error);
             }
         }
         self.flush(&|| Ok(()))?;
