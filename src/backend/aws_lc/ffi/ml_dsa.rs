@@ -4,9 +4,7 @@
 //! AWS-LC's EVP interface has no deterministic signatures. It also copies and looks up the key for
 //! each signature. `prefix` precedes the message or the digest (FIPS 204, 5.2 and 5.4).
 
-use std::ffi::c_int;
-
-use super::{check, check_key, refused};
+use super::{check, check_key, functions_of_sets, refused};
 use crate::backend::MlDsa;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -84,69 +82,28 @@ fn expect(bytes: &[u8], len: usize) -> Result<()> {
     if bytes.len() == len { Ok(()) } else { Err(Error::DataInvalid) }
 }
 
-type Keypair = unsafe extern "C" fn(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
-type PublicOf = unsafe extern "C" fn(public: *mut u8, private: *const u8) -> c_int;
-type Sign = unsafe extern "C" fn(
-    private: *const u8,
-    signature: *mut u8,
-    signature_len: *mut usize,
-    message: *const u8,
-    message_len: usize,
-    prefix: *const u8,
-    prefix_len: usize,
-    random: *const u8,
-) -> c_int;
-type Verify = unsafe extern "C" fn(
-    public: *const u8,
-    signature: *const u8,
-    signature_len: usize,
-    message: *const u8,
-    message_len: usize,
-    prefix: *const u8,
-    prefix_len: usize,
-) -> c_int;
-
-/// The functions of one parameter set.
-struct Functions {
-    keypair: Keypair,
-    public: PublicOf,
-    sign: Sign,
-    verify: Verify,
-}
-
-/// Declares the four functions of a parameter set under their names in the archive, and collects
-/// them.
-macro_rules! functions {
-    ($prefix:literal) => {{
-        unsafe extern "C" {
-            #[link_name = concat!($prefix, "_keypair_internal")]
-            fn keypair(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
-            #[link_name = concat!($prefix, "_pack_pk_from_sk")]
-            fn public(public: *mut u8, private: *const u8) -> c_int;
-            #[link_name = concat!($prefix, "_sign_internal")]
-            fn sign(
-                private: *const u8,
-                signature: *mut u8,
-                signature_len: *mut usize,
-                message: *const u8,
-                message_len: usize,
-                prefix: *const u8,
-                prefix_len: usize,
-                random: *const u8,
-            ) -> c_int;
-            #[link_name = concat!($prefix, "_verify_internal")]
-            fn verify(
-                public: *const u8,
-                signature: *const u8,
-                signature_len: usize,
-                message: *const u8,
-                message_len: usize,
-                prefix: *const u8,
-                prefix_len: usize,
-            ) -> c_int;
-        }
-        Functions { keypair, public, sign, verify }
-    }};
+functions_of_sets! { $
+    keypair = "_keypair_internal"(public: *mut u8, private: *mut u8, seed: *const u8);
+    public = "_pack_pk_from_sk"(public: *mut u8, private: *const u8);
+    sign = "_sign_internal"(
+        private: *const u8,
+        signature: *mut u8,
+        signature_len: *mut usize,
+        message: *const u8,
+        message_len: usize,
+        prefix: *const u8,
+        prefix_len: usize,
+        random: *const u8,
+    );
+    verify = "_verify_internal"(
+        public: *const u8,
+        signature: *const u8,
+        signature_len: usize,
+        message: *const u8,
+        message_len: usize,
+        prefix: *const u8,
+        prefix_len: usize,
+    );
 }
 
 const fn functions(set: MlDsa) -> Functions {

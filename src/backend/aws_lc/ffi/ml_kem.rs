@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use super::{failed, refused};
+use super::{failed, functions_of_sets, refused};
 use crate::backend::MlKem;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -95,54 +95,29 @@ fn valid(code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(refused(Error::DataInvalid)) }
 }
 
-type Keypair = unsafe extern "C" fn(*mut u8, *mut usize, *mut u8, *mut usize, *const u8) -> c_int;
-type Encapsulate = unsafe extern "C" fn(*mut u8, *mut usize, *mut u8, *mut usize, *const u8) -> c_int;
-type Decapsulate = unsafe extern "C" fn(*mut u8, *mut usize, *const u8, *const u8) -> c_int;
-type Check = unsafe extern "C" fn(*const u8, usize) -> c_int;
-
-/// The functions of one parameter set.
-struct Functions {
-    keypair: Keypair,
-    encapsulate: Encapsulate,
-    decapsulate: Decapsulate,
-    check_public: Check,
-    check_private: Check,
-}
-
-/// Declares the functions of a parameter set under their names in the archive, and collects them.
-macro_rules! functions {
-    ($prefix:literal) => {{
-        unsafe extern "C" {
-            #[link_name = concat!($prefix, "_keypair_deterministic")]
-            fn keypair(
-                public: *mut u8,
-                public_len: *mut usize,
-                private: *mut u8,
-                private_len: *mut usize,
-                seed: *const u8,
-            ) -> c_int;
-            #[link_name = concat!($prefix, "_encapsulate")]
-            fn encapsulate(
-                ciphertext: *mut u8,
-                ciphertext_len: *mut usize,
-                secret: *mut u8,
-                secret_len: *mut usize,
-                public: *const u8,
-            ) -> c_int;
-            #[link_name = concat!($prefix, "_decapsulate")]
-            fn decapsulate(
-                secret: *mut u8,
-                secret_len: *mut usize,
-                ciphertext: *const u8,
-                private: *const u8,
-            ) -> c_int;
-            #[link_name = concat!($prefix, "_check_pk")]
-            fn check_public(public: *const u8, len: usize) -> c_int;
-            #[link_name = concat!($prefix, "_check_sk")]
-            fn check_private(private: *const u8, len: usize) -> c_int;
-        }
-        Functions { keypair, encapsulate, decapsulate, check_public, check_private }
-    }};
+functions_of_sets! { $
+    keypair = "_keypair_deterministic"(
+        public: *mut u8,
+        public_len: *mut usize,
+        private: *mut u8,
+        private_len: *mut usize,
+        seed: *const u8,
+    );
+    encapsulate = "_encapsulate"(
+        ciphertext: *mut u8,
+        ciphertext_len: *mut usize,
+        secret: *mut u8,
+        secret_len: *mut usize,
+        public: *const u8,
+    );
+    decapsulate = "_decapsulate"(
+        secret: *mut u8,
+        secret_len: *mut usize,
+        ciphertext: *const u8,
+        private: *const u8,
+    );
+    check_public = "_check_pk"(public: *const u8, len: usize);
+    check_private = "_check_sk"(private: *const u8, len: usize);
 }
 
 const fn functions(set: MlKem) -> Functions {

@@ -39,6 +39,31 @@ pub(super) use ml_kem::{ml_kem_check, ml_kem_decapsulate, ml_kem_encapsulate, ml
 pub(super) use rsa::{Crt, Numbers, Rsa, oaep_decode, oaep_encode};
 pub(super) use x25519::{x25519, x25519_public};
 
+/// Declares `Functions`, C functions that each parameter set of an algorithm has, and the macro
+/// `functions`, which collects those of one set by the prefix of their names in the archive. The
+/// first argument is a dollar sign, which a macro cannot write for the macro that it declares.
+macro_rules! functions_of_sets {
+    ($d:tt $($function:ident = $name:literal($($argument:ident: $type:ty),* $(,)?);)*) => {
+        struct Functions {
+            $($function: unsafe extern "C" fn($($argument: $type),*) -> std::ffi::c_int,)*
+        }
+
+        macro_rules! functions {
+            ($d prefix:literal) => {{
+                unsafe extern "C" {
+                    $(
+                        #[link_name = concat!($d prefix, $name)]
+                        fn $function($($argument: $type),*) -> std::ffi::c_int;
+                    )*
+                }
+                Functions { $($function),* }
+            }};
+        }
+    };
+}
+
+use functions_of_sets;
+
 /// Fills `out` with random bytes.
 pub(super) fn random(out: &mut [u8]) -> Result<()> {
     // SAFETY: `out` is writable for its length.
