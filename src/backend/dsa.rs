@@ -174,13 +174,9 @@ impl<L: Library> Signer for DsaSigner<L> {
 struct DsaVerifier<L: Library>(Arc<Key<L>>);
 
 impl<L: Library> Verifier for DsaVerifier<L> {
-    fn signature_len(&self) -> usize {
-        2 * self.0.group.subprime.len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         check_digest(input)?;
-        if signature.len() != self.signature_len() {
+        if signature.len() != 2 * self.0.group.subprime.len() {
             return Err(Error::SignatureLenRange);
         }
         let (r, s) = signature.split_at(self.0.group.subprime.len());

@@ -292,8 +292,6 @@ pub trait Signer: Send {
 
 /// Verifies any number of signatures with one key and one scheme.
 pub trait Verifier: Send {
-    /// Returns the length in bytes of a signature of this key.
-    fn signature_len(&self) -> usize;
     /// Checks a signature and fails with `SignatureInvalid` if it is wrong. Fails with
     /// `SignatureLenRange` if no signature has this length, and with `DataLenRange` if an input of
     /// this length cannot be signed. A raw RSA input that is not below the modulus fails with

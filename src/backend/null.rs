@@ -85,10 +85,6 @@ impl Signer for Constant {
 }
 
 impl Verifier for Constant {
-    fn signature_len(&self) -> usize {
-        self.0
-    }
-
     /// Accepts only the signature that [`Signer::sign`] writes.
     fn verify(&mut self, _input: &[u8], signature: &[u8]) -> Result<()> {
         if signature.len() != self.0 {

@@ -99,13 +99,9 @@ struct EcdsaVerifier {
 }
 
 impl Verifier for EcdsaVerifier {
-    fn signature_len(&self) -> usize {
-        2 * self.key.curve.len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let len = signature.len();
-        if len == 0 || len > self.signature_len() || !len.is_multiple_of(2) {
+        if len == 0 || len > 2 * self.key.curve.len() || !len.is_multiple_of(2) {
             return Err(Error::SignatureLenRange);
         }
         let (r, s) = signature.split_at(len / 2);

@@ -117,10 +117,6 @@ struct Ed25519Verifier {
 }
 
 impl Verifier for Ed25519Verifier {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LEN
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let input = self.form.input(input)?;
         let signature = signature.as_array().ok_or(Error::SignatureLenRange)?;

@@ -113,10 +113,6 @@ struct MlDsaVerifier {
 }
 
 impl Verifier for MlDsaVerifier {
-    fn signature_len(&self) -> usize {
-        self.key.set.signature_len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         expect_len(self.hash, input)?;
         if signature.len() != self.key.set.signature_len() {

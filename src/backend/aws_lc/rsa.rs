@@ -388,10 +388,6 @@ impl RsaVerifier {
 }
 
 impl Verifier for RsaVerifier {
-    fn signature_len(&self) -> usize {
-        self.key.modulus.len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         self.padding.takes(input.len(), &self.key.modulus)?;
         if signature.len() != self.key.modulus.len() {

@@ -116,13 +116,6 @@ impl PublicKey for Public {
 struct StatefulVerifier(Arc<Public>);
 
 impl Verifier for StatefulVerifier {
-    fn signature_len(&self) -> usize {
-        match &self.0.key {
-            Key::Hss(key) => key.signature_len(),
-            Key::Xmss(key) => key.signature_len(),
-        }
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         match &self.0.key {
             Key::Hss(key) => key.verify(self.0.digest, input, signature),

@@ -196,10 +196,6 @@ struct CleanVerifier {
 }
 
 impl Verifier for CleanVerifier {
-    fn signature_len(&self) -> usize {
-        self.inner.signature_len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         self.stacks.run(|| self.inner.verify(input, signature))
     }

@@ -193,10 +193,6 @@ impl<C: Weierstrass> PublicKey for Public<C> {
 struct EcdsaVerifier<C: Weierstrass>(Arc<Public<C>>);
 
 impl<C: Weierstrass> Verifier for EcdsaVerifier<C> {
-    fn signature_len(&self) -> usize {
-        2 * self.0.curve.len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let mut padded = [0; 2 * LONGEST];
         let padded = pad_halves(self.0.curve, signature, &mut padded)?;

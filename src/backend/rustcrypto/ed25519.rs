@@ -90,10 +90,6 @@ struct Ed25519Verifier {
 }
 
 impl Verifier for Ed25519Verifier {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LENGTH
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
         let key = &self.key.0;

@@ -123,10 +123,6 @@ struct Ed448Verifier {
 }
 
 impl Verifier for Ed448Verifier {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LEN
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
         if !canonical(signature.r_bytes()) {

@@ -204,13 +204,9 @@ struct MlDsaVerifier<P: Set> {
 }
 
 impl<P: Set> Verifier for MlDsaVerifier<P> {
-    fn signature_len(&self) -> usize {
-        self.key.set.signature_len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let mu = self.mu.of(input)?;
-        if signature.len() != self.signature_len() {
+        if signature.len() != self.key.set.signature_len() {
             return Err(Error::SignatureLenRange);
         }
         let signature = Signature::<P>::try_from(signature).map_err(|_| Error::SignatureInvalid)?;

@@ -373,10 +373,6 @@ struct RsaVerifier {
 }
 
 impl Verifier for RsaVerifier {
-    fn signature_len(&self) -> usize {
-        self.em.len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         if signature.len() != self.em.len() {
             return Err(Error::SignatureLenRange);

@@ -198,13 +198,9 @@ struct SlhDsaVerifier {
 }
 
 impl Verifier for SlhDsaVerifier {
-    fn signature_len(&self) -> usize {
-        self.key.set.set.signature_len()
-    }
-
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         expect_len(self.hash, input)?;
-        if signature.len() != self.signature_len() {
+        if signature.len() != self.key.set.set.signature_len() {
             return Err(Error::SignatureLenRange);
         }
         let Public { set, key } = &*self.key;
