@@ -86,9 +86,7 @@ fn a_locked_private_key_lacks_the_same_attributes_as_after_a_login() {
 
 #[test]
 fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let hmac = plain(M::SHA256_HMAC);
         let key = client.create(session, &public_key("key").flag(A::SIGN, true)).expect("a key");
         let code = client.sign(session, &hmac, key, b"data").expect("a code");
@@ -122,7 +120,7 @@ fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
         // Another process, without a login.
-        let other = Client::beside(&client.directory, provider, "");
+        let other = Client::beside(&client.directory, Provider::ALL[0], "");
         let others = other.open();
         let found = other.find_one(others, &none().label("key"));
         assert_eq!(other.module.sign_init(others, &hmac, found), Err(Error::UserNotLoggedIn));
@@ -231,10 +229,8 @@ fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
 
 #[test]
 fn a_destroyed_key_leaves_no_byte_of_its_record() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let other = Client::beside(&client.directory, provider, "");
+    one_user(|client, session| {
+        let other = Client::beside(&client.directory, Provider::ALL[0], "");
         let _others = other.user();
         let key = client.create(session, &generic("gone")).expect("a key");
         let record = column(client.directory.path(), "SELECT body FROM record");
@@ -344,15 +340,13 @@ const PINS: Pins<'_> = Pins { so: SO_PIN, user: Some(PIN) };
 
 #[test]
 fn a_new_token_key_keeps_the_objects_and_the_pins() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         client.create(session, &generic("private")).expect("a key");
         client.create(session, &public_key("public")).expect("a key");
         client.create(session, &data("data").stored()).expect("data");
         let record = column(client.directory.path(), "SELECT body FROM record LIMIT 1");
         let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(client.directory.path(), pin));
-        administered(&client, provider, "").rekey(&PINS).expect("a new key");
+        administered(client, Provider::ALL[0], "").rekey(&PINS).expect("a new key");
         let bytes = bytes_on_disk(client.directory.path());
         assert!(!contains(&bytes, &record[2..26]));
         assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
@@ -412,18 +406,16 @@ fn sealing_key(directory: &Directory, name: &str) -> (PathBuf, String) {
 
 #[test]
 fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         client.create(session, &generic("key")).expect("a key");
         client.module.finalize().expect("a module");
         let (_, right) = sealing_key(&client.directory, "right");
         let (_, wrong) = sealing_key(&client.directory, "wrong");
-        let token = administered(&client, provider, &right);
+        let token = administered(client, Provider::ALL[0], &right);
         token.change_sealing_key(&PINS, SealingChange::Set, None).expect("a sealing key");
         assert!(token.info().expect("a token").so.sealing_key.is_some());
         for configuration in ["", &wrong] {
-            let other = Client::beside(&client.directory, provider, configuration);
+            let other = Client::beside(&client.directory, Provider::ALL[0], configuration);
             let session = other.open();
             for _ in 0..5 {
                 let login = other.module.login(session, User::User, PIN);
@@ -435,7 +427,7 @@ fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
         }
         let info = token.info().expect("a token");
         assert_eq!((info.so.failures, info.user.expect("a PIN").failures), (0, 0));
-        let other = Client::beside(&client.directory, provider, &right);
+        let other = Client::beside(&client.directory, Provider::ALL[0], &right);
         let session = other.user();
         other.find_one(session, &none().label("key"));
         // The record of a new PIN needs the sealing key too.
@@ -446,9 +438,7 @@ fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
 
 #[test]
 fn a_sealing_key_is_rotated_and_removed() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         client.create(session, &generic("key")).expect("a key");
         client.module.finalize().expect("a module");
         let (first, one) = sealing_key(&client.directory, "one");
@@ -456,7 +446,7 @@ fn a_sealing_key_is_rotated_and_removed() {
         let source = |path: &Path| format!("file:{}", path.display()).parse().expect("a source");
         let (first, second) = (source(&first), source(&second));
         let change = |configuration: &str, change, old| {
-            administered(&client, provider, configuration).change_sealing_key(&PINS, change, old)
+            administered(client, Provider::ALL[0], configuration).change_sealing_key(&PINS, change, old)
         };
         assert_eq!(change("", SealingChange::Set, None), Err(Error::DeviceError));
         assert_eq!(change(&one, SealingChange::Rotate, None), Err(Error::DeviceError));
@@ -466,7 +456,7 @@ fn a_sealing_key_is_rotated_and_removed() {
         assert_eq!(change(&two, SealingChange::Rotate, Some(&first)), Ok(()));
         assert_eq!(change("", SealingChange::Remove, None), Err(Error::DeviceError));
         assert_eq!(change("", SealingChange::Remove, Some(&second)), Ok(()));
-        let other = Client::beside(&client.directory, provider, "");
+        let other = Client::beside(&client.directory, Provider::ALL[0], "");
         let session = other.user();
         other.find_one(session, &none().label("key"));
     });

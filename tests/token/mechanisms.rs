@@ -11,7 +11,7 @@ use jeton::mechanism::tls::TlsPrf;
 use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Primitive, Shape};
 
 use crate::keys::{Kind, dsa_group, key_object, pair};
-use crate::support::{Client, each_backend, none, one_backend, plain};
+use crate::support::{Client, each_user, none, one_backend, plain};
 
 #[derive(Clone)]
 pub struct Case {
@@ -180,15 +180,13 @@ pub fn message(len: usize, start: u8) -> Vec<u8> {
 
 /// Runs a test with every case, each of its kinds of keys and every backend.
 pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, ObjectHandle))) {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    each_user(|client, session| {
         let kinds = Kind::PAIRS.into_iter().chain(Kind::SECRETS);
-        let pairs: Vec<_> = kinds.map(|kind| (kind, pair(&client, session, kind, &none()))).collect();
+        let pairs: Vec<_> = kinds.map(|kind| (kind, pair(client, session, kind, &none()))).collect();
         for case in cases() {
             for (kind, keys) in pairs.iter().filter(|(kind, _)| case.kinds.contains(kind)) {
                 println!("{} with {kind:?}", case.mechanism.info.id);
-                test(&client, session, &case, *keys);
+                test(client, session, &case, *keys);
             }
         }
     });

@@ -13,7 +13,7 @@ use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
 
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, one_backend, release_later};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, one_backend, one_user, release_later};
 
 const WRONG: &[u8] = b"a wrong one";
 
@@ -262,9 +262,7 @@ fn failures(client: &Client) -> (u32, u32) {
 
 #[test]
 fn the_user_pin_replaces_a_locked_so_pin() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
+    one_user(|client, session| {
         let private = data("kept").stored().flag(A::PRIVATE, true);
         client.create(session, &private).expect("an object");
         client.module.close_session(session).expect("a session");
@@ -273,12 +271,12 @@ fn the_user_pin_replaces_a_locked_so_pin() {
         }
         assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
 
-        let token = token_file(&client, provider);
+        let token = token_file(client, Provider::ALL[0]);
         assert_eq!(token.reset_so_pin(WRONG, b"a new SO PIN"), Err(Error::PinIncorrect));
-        assert_eq!(failures(&client), (3, 1));
+        assert_eq!(failures(client), (3, 1));
         assert_eq!(token.reset_so_pin(PIN, b"123"), Err(Error::PinLenRange));
         assert_eq!(token.reset_so_pin(PIN, b"a new SO PIN"), Ok(()));
-        assert_eq!(failures(&client), (0, 0));
+        assert_eq!(failures(client), (0, 0));
 
         let session = client.open();
         let login = |user, pin| client.module.login(session, user, pin);

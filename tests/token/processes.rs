@@ -12,14 +12,13 @@ use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, one_user, plain};
+use crate::support::{
+    Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, one_user, plain, two_users,
+};
 
 #[test]
 fn a_search_shows_the_changes_of_another_process() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
+    two_users(|(one, mine), (two, yours)| {
         let made = one.create(mine, &data("shared").stored()).expect("data");
         let seen = two.find_one(yours, &data("shared"));
         assert_eq!(two.read(yours, seen, A::VALUE).expect("a value"), b"some data");
@@ -44,10 +43,7 @@ fn a_search_shows_the_changes_of_another_process() {
 /// An application that goes on at another agent has such handles.
 #[test]
 fn the_handle_of_an_object_that_another_process_made_is_valid_without_a_search() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
+    two_users(|(one, mine), (two, yours)| {
         for logouts in 0..2 {
             let made = one.create(mine, &data("new").stored().flag(A::PRIVATE, true)).expect("data");
             assert_eq!(two.read(yours, made, A::VALUE).expect("a value"), b"some data", "{logouts}");
@@ -78,10 +74,7 @@ fn private_objects_of_another_process_need_a_login() {
 
 #[test]
 fn a_change_keeps_the_changes_of_another_process() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
+    two_users(|(one, mine), (two, yours)| {
         let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32]);
         let shown = key.flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let made = one.create(mine, &shown.stored()).expect("a key");
@@ -98,11 +91,8 @@ fn a_change_keeps_the_changes_of_another_process() {
 
 #[test]
 fn a_search_ends_the_re_arming_of_a_key_that_another_process_destroyed() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
-        pair(&one, mine, Kind::P256, &none().stored());
+    two_users(|(one, mine), (two, yours)| {
+        pair(one, mine, Kind::P256, &none().stored());
         let of_two = two.find_one(yours, &none().flag(A::SIGN, true));
         let mechanism = plain(M::ECDSA_SHA256);
         two.sign(yours, &mechanism, of_two, b"data").expect("a signature");
@@ -128,13 +118,10 @@ fn until_refused(mut work: impl FnMut() -> Result<(), Error>) -> Error {
 /// is destroyed.
 #[test]
 fn an_operation_with_many_results_ends_when_another_process_destroys_the_key() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
+    two_users(|(one, mine), (two, yours)| {
         let (module, gcm, ecb) = (&two.module, plain(M::AES_GCM), plain(M::AES_ECB));
-        pair(&one, mine, Kind::P256, &none().stored().label("a pair"));
-        pair(&one, mine, Kind::Aes, &none().stored().label("a secret key"));
+        pair(one, mine, Kind::P256, &none().stored().label("a pair"));
+        pair(one, mine, Kind::Aes, &none().stored().label("a secret key"));
         let private = none().label("a pair").flag(A::SIGN, true);
         let signer = two.find_one(yours, &private);
         let secret = two.find_one(yours, &none().label("a secret key"));

@@ -4,7 +4,7 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 
 use crate::keys::{Kind, P384, RSA, pair};
-use crate::support::{Attributes, Client, each_backend, each_user, none, plain};
+use crate::support::{Attributes, Client, each_user, none, plain};
 
 fn derive(
     client: &Client,
@@ -92,20 +92,18 @@ fn omitted_attributes_come_from_the_private_key() {
 
 #[test]
 fn a_public_key_is_derived_only_from_a_private_key() {
-    each_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let (public, _) = pair(&client, session, Kind::P256, &none());
-        let (secret, _) = pair(&client, session, Kind::Generic, &none());
+    each_user(|client, session| {
+        let (public, _) = pair(client, session, Kind::P256, &none());
+        let (secret, _) = pair(client, session, Kind::Generic, &none());
         for wrong in [public, secret] {
-            assert_eq!(derive(&client, session, wrong, &none()), Err(Error::KeyTypeInconsistent));
+            assert_eq!(derive(client, session, wrong, &none()), Err(Error::KeyTypeInconsistent));
         }
-        assert_eq!(derive(&client, session, ObjectHandle(0), &none()), Err(Error::KeyHandleInvalid));
+        assert_eq!(derive(client, session, ObjectHandle(0), &none()), Err(Error::KeyHandleInvalid));
         // The backend finds the missing public exponent of an RSA key.
         let half = [A::PUBLIC_EXPONENT, A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::EXPONENT_2, A::COEFFICIENT];
         let half = half.into_iter().fold(RSA.private.clone(), Attributes::without);
         let private = client.create(session, &half).expect("a key");
-        let public = derive(&client, session, private, &none()).expect("a public key");
+        let public = derive(client, session, private, &none()).expect("a public key");
         assert_eq!(client.read(session, public, A::PUBLIC_EXPONENT), Ok(vec![1, 0, 1]));
     });
 }

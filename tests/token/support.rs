@@ -52,6 +52,15 @@ pub fn one_user(test: impl Fn(&Client, SessionHandle)) {
     one_backend(|provider| as_user(provider, &test));
 }
 
+/// Runs a test once, with the default backend, with two applications on a new token, each in a
+/// session of the user. The second one acts as another process.
+pub fn two_users(test: impl Fn((&Client, SessionHandle), (&Client, SessionHandle))) {
+    one_user(|one, mine| {
+        let two = Client::beside(&one.directory, Provider::ALL[0], "");
+        test((one, mine), (&two, two.user()));
+    });
+}
+
 fn as_user(provider: &Provider, test: impl Fn(&Client, SessionHandle)) {
     let client = Client::new(provider);
     test(&client, client.user());

@@ -54,16 +54,14 @@ fn seen(directory: &Arc<Directory>, provider: &Provider) -> Vec<String> {
 
 #[test]
 fn an_altered_private_record_is_refused_and_the_others_are_usable() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        stored(&client, session, &["altered"]);
+    one_user(|client, session| {
+        stored(client, session, &["altered"]);
         // Changes the last byte of the record.
         let last = "iif(substr(body, -1) = x'00', x'01', x'00')";
         let body = format!("CAST(substr(body, 1, length(body) - 1) || {last} AS BLOB)");
-        tamper(&client, &format!("UPDATE record SET body = {body}"));
+        tamper(client, &format!("UPDATE record SET body = {body}"));
         client.create(session, &data("sound").stored()).expect("data");
-        let other = Client::beside(&client.directory, provider, "");
+        let other = Client::beside(&client.directory, Provider::ALL[0], "");
         let session = other.user();
         assert_eq!(other.find(session, &data("altered")), []);
         other.find_one(session, &data("sound"));
@@ -98,13 +96,11 @@ fn an_altered_public_record_is_refused_at_the_login() {
 #[test]
 fn a_removed_row_affects_few_other_objects() {
     const LABELS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        stored(&client, session, &LABELS);
-        assert_eq!(seen(&client.directory, provider), LABELS);
-        tamper(&client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
-        let left = seen(&client.directory, provider);
+    one_user(|client, session| {
+        stored(client, session, &LABELS);
+        assert_eq!(seen(&client.directory, Provider::ALL[0]), LABELS);
+        tamper(client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
+        let left = seen(&client.directory, Provider::ALL[0]);
         // The token also leaves out each object whose number has the same low six bits as that of
         // the removed object. This is rare among seven objects.
         assert!((1..=7).contains(&left.len()), "{left:?}");
@@ -113,22 +109,20 @@ fn a_removed_row_affects_few_other_objects() {
 
 #[test]
 fn an_older_record_instead_of_a_newer_one_is_refused() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let key = stored(&client, session, &["before"])[0];
-        let old = connect(&client);
+    one_user(|client, session| {
+        let key = stored(client, session, &["before"])[0];
+        let old = connect(client);
         let read = "SELECT id, private, tag, names, body FROM object JOIN record USING (id)";
         type Row = (i64, bool, Vec<u8>, Vec<u8>, Vec<u8>);
         let (id, private, tag, names, body): Row = old
             .query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
             .expect("a row");
         client.set(session, key, &none().label("after")).expect("a change");
-        assert_eq!(seen(&client.directory, provider), ["after"]);
+        assert_eq!(seen(&client.directory, Provider::ALL[0]), ["after"]);
         old.execute("REPLACE INTO object VALUES(?1, ?2, ?3, ?4)", params![id, private, tag, names])
             .expect("a write");
         old.execute("REPLACE INTO record VALUES(?1, ?2)", params![id, body]).expect("a write");
-        assert_eq!(seen(&client.directory, provider), [""; 0]);
+        assert_eq!(seen(&client.directory, Provider::ALL[0]), [""; 0]);
     });
 }
 
@@ -143,12 +137,10 @@ fn added_duplicated_or_renamed_rows_are_refused() {
         "UPDATE token SET change = change + 1",
         "UPDATE token SET summary = x''",
     ] {
-        one_backend(|provider| {
-            let client = Client::new(provider);
-            let session = client.user();
-            stored(&client, session, &["one"]);
-            tamper(&client, statements);
-            assert_eq!(seen(&client.directory, provider), [""; 0], "{statements}");
+        one_user(|client, session| {
+            stored(client, session, &["one"]);
+            tamper(client, statements);
+            assert_eq!(seen(&client.directory, Provider::ALL[0]), [""; 0], "{statements}");
         });
     }
 }
@@ -173,13 +165,11 @@ const PLANTED: [&str; 11] = [
 #[test]
 fn a_file_with_another_schema_is_refused() {
     for statements in PLANTED {
-        one_backend(|provider| {
-            let client = Client::new(provider);
-            let session = client.user();
-            stored(&client, session, &["one"]);
+        one_user(|client, session| {
+            stored(client, session, &["one"]);
             client.module.finalize().expect("a module");
-            tamper(&client, statements);
-            let other = Client::beside(&client.directory, provider, "");
+            tamper(client, statements);
+            let other = Client::beside(&client.directory, Provider::ALL[0], "");
             let refused = other.module.open_session(other.slot, Access::ReadWrite);
             assert_eq!(refused.err(), Some(Error::TokenNotRecognized), "{statements}");
         });
@@ -222,12 +212,10 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
          UPDATE object SET id = id - 64 WHERE id = (SELECT max(id) FROM object)",
         "UPDATE object SET private = 0 WHERE id = (SELECT max(id) FROM object)",
     ] {
-        one_backend(|provider| {
-            let client = Client::new(provider);
-            let session = client.user();
-            let objects = stored(&client, session, &LABELS);
+        one_user(|client, session| {
+            let objects = stored(client, session, &LABELS);
             assert_eq!(client.find(session, &none()).len(), LABELS.len());
-            tamper(&client, statements);
+            tamper(client, statements);
             // To look for altered rows, the module loads the rows again only after a pause of 16
             // times the duration of a load.
             std::thread::sleep(Duration::from_millis(200));
@@ -236,7 +224,7 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
             assert!(known.count() < LABELS.len(), "{statements}");
             assert!(client.find(session, &data("after")).len() <= 1);
 
-            let client = Client::new(provider);
+            let client = Client::new(Provider::ALL[0]);
             let session = client.user();
             stored(&client, session, &LABELS);
             assert_eq!(client.find(session, &none()).len(), LABELS.len());
