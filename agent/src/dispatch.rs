@@ -7,49 +7,12 @@ use std::ptr::null_mut;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::Argument;
+use jeton_agent_wire::layout::Written;
 use jeton_agent_wire::{Function, Malformed, Parameter, functions, writes};
 use serde_bytes::Bytes;
 
 use crate::budget::{Budget, Unserved};
 use crate::given::*;
-
-/// A C type that a function writes, with its fields. Padding between them does not travel: it could
-/// have anything of this process.
-trait Written {
-    /// The offset and the length of each field.
-    const FIELDS: &[(usize, usize)];
-}
-
-macro_rules! fields {
-    ($($type:ident { $($field:ident: $len:expr),* })*) => {
-        $(impl Written for $type {
-            const FIELDS: &[(usize, usize)] = &[$((std::mem::offset_of!($type, $field), $len)),*];
-        })*
-    };
-}
-
-impl Written for CK_ULONG {
-    const FIELDS: &[(usize, usize)] = &[(0, 8)];
-}
-
-fields! {
-    CK_INFO {
-        cryptokiVersion: 2, manufacturerID: 32, flags: 8, libraryDescription: 32, libraryVersion: 2
-    }
-    CK_SLOT_INFO {
-        slotDescription: 64, manufacturerID: 32, flags: 8, hardwareVersion: 2, firmwareVersion: 2
-    }
-    CK_TOKEN_INFO {
-        label: 32, manufacturerID: 32, model: 16, serialNumber: 16, flags: 8, ulMaxSessionCount: 8,
-        ulSessionCount: 8, ulMaxRwSessionCount: 8, ulRwSessionCount: 8, ulMaxPinLen: 8, ulMinPinLen: 8,
-        ulTotalPublicMemory: 8, ulFreePublicMemory: 8, ulTotalPrivateMemory: 8, ulFreePrivateMemory: 8,
-        hardwareVersion: 2, firmwareVersion: 2, utcTime: 16
-    }
-    CK_MECHANISM_INFO { ulMinKeySize: 8, ulMaxKeySize: 8, flags: 8 }
-    CK_SESSION_INFO { slotID: 8, state: 8, flags: 8, ulDeviceError: 8 }
-    // Without `pValue`, which is always `NULL`.
-    CK_ASYNC_DATA { ulVersion: 8, ulValue: 8, hObject: 8, hAdditionalObject: 8 }
-}
 
 /// Takes the arguments of a function one after the other. The three lists are the statements that
 /// take them, the arguments of the C function, and the statements that report what it wrote.

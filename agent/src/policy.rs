@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use cryptoki_sys::*;
 use jeton::id::{MechanismType, SessionHandle, SlotId};
 use jeton::module::Module;
+use jeton_agent_wire::layout::TOKEN_FLAGS;
 use jeton_agent_wire::{Argument, Call, Function, Malformed};
 use serde_bytes::Bytes;
 use tracing::{debug, error};
@@ -107,10 +108,9 @@ impl Connection<'_> {
                 None
             }
             Function::C_GetTokenInfo if rule.logs_in(module, SlotId(*slot)) => {
-                let at = std::mem::offset_of!(CK_TOKEN_INFO, flags);
                 let mut info = first.to_vec();
-                let flags = u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?);
-                info[at..at + 8].copy_from_slice(&(flags & !CKF_LOGIN_REQUIRED).to_ne_bytes());
+                let field = info.get_mut(TOKEN_FLAGS..)?.first_chunk_mut()?;
+                *field = (u64::from_ne_bytes(*field) & !CKF_LOGIN_REQUIRED).to_ne_bytes();
                 Some(info)
             }
             _ => None,

@@ -11,6 +11,7 @@ use agent_client as _;
 use common::peer::{Peer, text};
 use common::{Agent, make_token, socket};
 use cryptoki_sys::*;
+use jeton_agent_wire::layout::{SESSION_STATE, TOKEN_FLAGS};
 use jeton_agent_wire::status::status;
 use jeton_agent_wire::{Argument, Function};
 use jeton_peers::{PIN, SO_PIN};
@@ -23,8 +24,7 @@ fn flags(directory: &Path, slot: u64) -> CK_FLAGS {
     let arguments = vec![Argument::Number(slot), Argument::Pointer(true)];
     let returned = Peer::started(directory).returned(0, Function::C_GetTokenInfo, arguments);
     let info = &returned.expect("an answer").outputs[0];
-    let at = std::mem::offset_of!(CK_TOKEN_INFO, flags);
-    CK_FLAGS::from_ne_bytes(info[at..at + 8].try_into().expect("flags"))
+    CK_FLAGS::from_ne_bytes(info[TOKEN_FLAGS..][..8].try_into().expect("flags"))
 }
 
 #[test]
@@ -112,8 +112,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
         let session = peer.open(slot);
         let returned = peer.returned(session, Function::C_GetSessionInfo, vec![Argument::Pointer(true)]);
         let info = &returned.expect("an answer").outputs[0];
-        let at = std::mem::offset_of!(CK_SESSION_INFO, state);
-        info[at..at + 8] == CKS_RW_USER_FUNCTIONS.to_ne_bytes()
+        info[SESSION_STATE..][..8] == CKS_RW_USER_FUNCTIONS.to_ne_bytes()
     };
     assert!((0..MANY).all(|_| !is_logged_in()));
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_FINAL_TRY | CKF_USER_PIN_LOCKED), 0);

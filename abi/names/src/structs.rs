@@ -132,18 +132,28 @@ impl Len {
     }
 }
 
-/// The offset of the type of the salt of `CK_HKDF_PARAMS`.
-pub const HKDF_SALT_TYPE: usize = offset_of!(CK_HKDF_PARAMS, ulSaltType);
-/// The offset of the length of the salt of `CK_HKDF_PARAMS`.
-pub const HKDF_SALT_LEN: usize = offset_of!(CK_HKDF_PARAMS, ulSaltLen);
-/// The offset of the length of the information of `CK_HKDF_PARAMS`.
-pub const HKDF_INFO_LEN: usize = offset_of!(CK_HKDF_PARAMS, ulInfoLen);
-/// The offset of the type of `CK_ATTRIBUTE`.
-pub const ATTRIBUTE_TYPE: usize = offset_of!(CK_ATTRIBUTE, type_);
-/// The offset of the value of `CK_ATTRIBUTE`.
-pub const ATTRIBUTE_VALUE: usize = offset_of!(CK_ATTRIBUTE, pValue);
-/// The offset of the length of the value of `CK_ATTRIBUTE`.
-pub const ATTRIBUTE_LEN: usize = offset_of!(CK_ATTRIBUTE, ulValueLen);
+macro_rules! offsets {
+    ($($name:ident: $type:ident.$field:ident,)*) => {
+        $(#[doc = concat!("The offset of `", stringify!($field), "` in `", stringify!($type), "`.")]
+        pub const $name: usize = offset_of!($type, $field);)*
+    };
+}
+
+offsets! {
+    HKDF_SALT_TYPE: CK_HKDF_PARAMS.ulSaltType,
+    HKDF_SALT_LEN: CK_HKDF_PARAMS.ulSaltLen,
+    HKDF_INFO_LEN: CK_HKDF_PARAMS.ulInfoLen,
+    ATTRIBUTE_TYPE: CK_ATTRIBUTE.type_,
+    ATTRIBUTE_VALUE: CK_ATTRIBUTE.pValue,
+    ATTRIBUTE_LEN: CK_ATTRIBUTE.ulValueLen,
+    OTP_COUNT: CK_OTP_SIGNATURE_INFO.ulCount,
+    OTP_FIRST: CK_OTP_SIGNATURE_INFO.pParams,
+    OTP_VALUE: CK_OTP_PARAM.pValue,
+    OTP_VALUE_LEN: CK_OTP_PARAM.ulValueLen,
+    ASYNC_VALUE: CK_ASYNC_DATA.pValue,
+    TOKEN_FLAGS: CK_TOKEN_INFO.flags,
+    SESSION_STATE: CK_SESSION_INFO.state,
+}
 
 /// The number of structs behind a pointer.
 #[derive(Debug)]
@@ -455,6 +465,44 @@ layout!(IKE1_EXTENDED: CK_IKE1_EXTENDED_DERIVE_PARAMS { pExtraData[ulExtraDataLe
 layout!(IKE2_PRF_PLUS: CK_IKE2_PRF_PLUS_DERIVE_PARAMS { pSeedData[ulSeedDataLen; DATA], } {
     prfMechanism = Value::Prf, bHasSeedKey = OFF, hSeedKey = Value::Object
 });
+
+/// A C type that a function writes, with its fields. The agent clears the padding between them: it
+/// could have anything of its process.
+pub trait Written {
+    /// The offset and the length of each field.
+    const FIELDS: &[(usize, usize)];
+}
+
+macro_rules! written {
+    ($($type:ident { $($field:ident: $len:expr),* })*) => {
+        $(impl Written for $type {
+            const FIELDS: &[(usize, usize)] = &[$((offset_of!($type, $field), $len)),*];
+        })*
+    };
+}
+
+impl Written for CK_ULONG {
+    const FIELDS: &[(usize, usize)] = &[(0, 8)];
+}
+
+written! {
+    CK_INFO {
+        cryptokiVersion: 2, manufacturerID: 32, flags: 8, libraryDescription: 32, libraryVersion: 2
+    }
+    CK_SLOT_INFO {
+        slotDescription: 64, manufacturerID: 32, flags: 8, hardwareVersion: 2, firmwareVersion: 2
+    }
+    CK_TOKEN_INFO {
+        label: 32, manufacturerID: 32, model: 16, serialNumber: 16, flags: 8, ulMaxSessionCount: 8,
+        ulSessionCount: 8, ulMaxRwSessionCount: 8, ulRwSessionCount: 8, ulMaxPinLen: 8, ulMinPinLen: 8,
+        ulTotalPublicMemory: 8, ulFreePublicMemory: 8, ulTotalPrivateMemory: 8, ulFreePrivateMemory: 8,
+        hardwareVersion: 2, firmwareVersion: 2, utcTime: 16
+    }
+    CK_MECHANISM_INFO { ulMinKeySize: 8, ulMaxKeySize: 8, flags: 8 }
+    CK_SESSION_INFO { slotID: 8, state: 8, flags: 8, ulDeviceError: 8 }
+    // Without `pValue`, which is always `NULL`.
+    CK_ASYNC_DATA { ulVersion: 8, ulValue: 8, hObject: 8, hAdditionalObject: 8 }
+}
 
 // The layouts of the two structs must agree where `BitsOfOwner` reads the struct that points to
 // another.

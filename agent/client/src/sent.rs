@@ -10,7 +10,7 @@ use std::ptr::slice_from_raw_parts;
 
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Argument, Content, Input};
-use jeton_agent_wire::layout::{Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter};
+use jeton_agent_wire::layout::{ASYNC_VALUE, Layout, MAX_ATTRIBUTES, MAX_ROOM, Parameter};
 use jeton_agent_wire::{MAX_MESSAGE, MAX_SHORT, Malformed, Unfit, mechanism};
 use serde_bytes::Bytes;
 
@@ -180,8 +180,7 @@ impl<T: 'static> Sent for Put<T> {
         results.value(self.0.cast(), size_of::<T>() as u64)?;
         // The one pointer in such a value. The agent has none for this process.
         if results.code == CKR_OK && !self.0.is_null() && TypeId::of::<T>() == TypeId::of::<CK_ASYNC_DATA>() {
-            let at = std::mem::offset_of!(CK_ASYNC_DATA, pValue);
-            results.put(self.0.cast::<u8>().wrapping_add(at), &[0; 8]);
+            results.put(self.0.cast::<u8>().wrapping_add(ASYNC_VALUE), &[0; 8]);
         }
         Ok(())
     }

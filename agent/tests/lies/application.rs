@@ -1,10 +1,10 @@
 //! The application: calls the functions of the client module with guarded memory.
 
-use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
+use jeton_agent_wire::layout::ASYNC_VALUE;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
 use serde::{Deserialize, Serialize};
@@ -272,8 +272,8 @@ pub const CASES: &[Case] = &[
         let slot = Guarded::number(7);
         call!(a [(&slot, When::Success)] C_WaitForSlotEvent(CKF_DONT_BLOCK, slot.pointer(), null_mut()));
         let result = put!(a CK_ASYNC_DATA, C_AsyncComplete(a.handle, bytes(b"C_Sign\0")));
-        let is_right = a.outcome.codes.last().is_none_or(|(_, code)| *code != CKR_OK)
-            || result.word(offset_of!(CK_ASYNC_DATA, pValue)) == 0;
+        let is_right =
+            a.outcome.codes.last().is_none_or(|(_, code)| *code != CKR_OK) || result.word(ASYNC_VALUE) == 0;
         a.check(is_right, "C_AsyncComplete", "a pointer of the agent");
     },
 ];

@@ -1,9 +1,8 @@
 //! `CK_OTP_SIGNATURE_INFO`: the one output that contains pointers. They point into the same buffer.
 //! The agent replaces them by offsets, and the client the offsets by addresses of its own buffer.
 
-use std::mem::offset_of;
-
-use cryptoki_sys::*;
+use cryptoki_sys::{CK_OTP_PARAM, CK_OTP_SIGNATURE_INFO};
+use jeton_names::structs::{OTP_COUNT, OTP_FIRST, OTP_VALUE, OTP_VALUE_LEN};
 
 /// Replaces each pointer `p` of the block by `p - from + to`. Leaves a block that is not well
 /// formed without any pointer.
@@ -14,14 +13,14 @@ pub fn move_pointers(block: &mut [u8], from: u64, to: u64) {
 }
 
 fn moved(block: &mut [u8], from: u64, to: u64) -> Option<()> {
-    let count = number(block, offset_of!(CK_OTP_SIGNATURE_INFO, ulCount))?;
-    let params = shift(block, offset_of!(CK_OTP_SIGNATURE_INFO, pParams), from, to)?;
+    let count = number(block, OTP_COUNT)?;
+    let params = shift(block, OTP_FIRST, from, to)?;
     // The pointers of the parameters must not be the number of parameters.
     (params >= size_of::<CK_OTP_SIGNATURE_INFO>()).then_some(())?;
     for index in 0..usize::try_from(count).ok().filter(|count| *count < 16)? {
         let param = params.checked_add(index.checked_mul(size_of::<CK_OTP_PARAM>())?)?;
-        let len = number(block, param.checked_add(offset_of!(CK_OTP_PARAM, ulValueLen))?)?;
-        let value = shift(block, param + offset_of!(CK_OTP_PARAM, pValue), from, to)?;
+        let len = number(block, param.checked_add(OTP_VALUE_LEN)?)?;
+        let value = shift(block, param + OTP_VALUE, from, to)?;
         (len <= block.len().checked_sub(value)? as u64).then_some(())?;
     }
     Some(())

@@ -164,9 +164,7 @@ impl Structure {
 
 #[cfg(test)]
 mod tests {
-    use std::mem::offset_of;
-
-    use cryptoki_sys::CK_HKDF_PARAMS;
+    use jeton_names::structs::HKDF;
 
     use super::*;
 
@@ -174,9 +172,10 @@ mod tests {
     fn members_have_the_offsets_of_c() {
         let made = Structure::new().flag(true).flag(false).number(7).number(8).bytes(b"salt").number(9);
         let (memory, held) = made.bytes(&[]).finish();
-        assert_eq!(memory.len(), size_of::<CK_HKDF_PARAMS>());
-        assert_eq!(memory.number(offset_of!(CK_HKDF_PARAMS, prfHashMechanism) / size_of::<CK_ULONG>()), 7);
-        assert_eq!(memory.number(offset_of!(CK_HKDF_PARAMS, hSaltKey) / size_of::<CK_ULONG>()), 9);
+        let word = |value: usize| memory.number(HKDF.values[value].0 / size_of::<CK_ULONG>());
+        assert_eq!(memory.len(), HKDF.size);
+        // The hash and the key.
+        assert_eq!((word(2), word(4)), (7, 9));
         assert_eq!(held[0].bytes(), b"salt");
     }
 }
