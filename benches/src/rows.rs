@@ -180,7 +180,7 @@ fn start(
 }
 
 /// Returns the Debian packages of a module and of the libraries that it is linked with, each with
-/// its version. Leaves out the C and C++ runtimes and zlib. For a module that `driver/peers/build`
+/// its version. Leaves out the C and C++ runtimes and zlib. For a module that `client/peers/build`
 /// built, also returns the versions that it wrote beside the module.
 fn packages(library: &Path) -> Vec<String> {
     const RUNTIME: [&str; 4] = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"];

@@ -33,7 +33,7 @@ and Craton HSM. `cargo bench -- sign/p256` measures one operation again. After a
 jeton-benches -- report` writes this page, [every row](benchmarks/rows.md) and the plots.
 [performance.md](benchmarks/performance.md) counts the instructions that Jeton adds.
 
-A module has a column if `cargo bench` finds it. [`driver/peers/build`](../driver/peers/build) builds Kryoptic and
+A module has a column if `cargo bench` finds it. [`client/peers/build`](../client/peers/build) builds Kryoptic and
 Craton HSM outside the tree; `KRYOPTIC_MODULE` and `CRATON_MODULE` name their files. The keys of a module are token
 objects or session objects, as it is faster. A dash means that the module lacks the operation, or that it could not be
 measured: the last column of `rows.tsv` says why.

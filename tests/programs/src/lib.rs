@@ -92,7 +92,7 @@ pub fn peer(known: Known) -> Option<PathBuf> {
                 skip(format_args!("{} is not built: cargo test --workspace builds it", known.name()));
             }
             Known::Kryoptic | Known::Craton => {
-                skip(format_args!("no {}: driver/peers/build builds it", known.name()));
+                skip(format_args!("no {}: client/peers/build builds it", known.name()));
             }
         }
     }

@@ -128,7 +128,7 @@ impl Sandbox {
     }
 }
 
-/// Configures Craton HSM for speed: AWS-LC, which `driver/peers/build` compiles in, and no audit
+/// Configures Craton HSM for speed: AWS-LC, which `client/peers/build` compiles in, and no audit
 /// log. An unsigned build starts only with the second variable.
 fn craton_environment(directory: &Path, tokens: &Path) -> Result<Vec<(String, OsString)>, Error> {
     let (tokens, path) = (tokens.display(), directory.join("craton.toml"));

@@ -28,7 +28,7 @@ pub enum Known {
 /// The modules that the tool runs by default, in the order of the report.
 pub const KNOWN: [Known; 3] = [Known::Jeton, Known::SoftHsm2, Known::Nss];
 
-/// The modules that Debian does not package. `driver/peers/build` builds them.
+/// The modules that Debian does not package. `client/peers/build` builds them.
 pub const UNPACKAGED: [Known; 2] = [Known::Kryoptic, Known::Craton];
 
 impl Known {
