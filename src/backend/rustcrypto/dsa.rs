@@ -36,7 +36,7 @@ impl Library for Numbers {
         }
         // FIPS 186-4, table C.1: the number of rounds with random bases if there is also a Lucas
         // test.
-        let rounds = if number.bits_vartime() > 256 { 3 } else { 27 };
+        let rounds = if number.bit_width_vartime() > 256 { 3 } else { 27 };
         let odd = Odd::new(number).into_option().ok_or(Error::DataInvalid)?;
         random::fill(&mut [0; 32])?;
         let test = MillerRabin::new(odd);

@@ -12,7 +12,7 @@ use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
 use rsa::hazmat::{rsa_decrypt_and_check, rsa_encrypt};
 use rsa::traits::{PrivateKeyParts, PublicKeyParts};
-use rsa::{RsaPrivateKey, RsaPublicKey};
+use rsa::{PrivateKey as RsaPrivateKey, PublicKey as RsaPublicKey};
 use zeroize::Zeroizing;
 
 use super::emsa::Encoding;
@@ -126,7 +126,7 @@ pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
 
 fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPrivateKey> {
     let n = BoxedUint::from_be_slice_vartime(&parts.n);
-    let half = n.bits_vartime().div_ceil(2);
+    let half = n.bit_width_vartime().div_ceil(2);
     let d = number(&parts.d, n.bits_precision())?;
     let primes = vec![number(&crt.p, half)?, number(&crt.q, half)?];
     let key = RsaPrivateKey::from_components(n, e, d, primes).map_err(|_| Error::DataInvalid)?;
@@ -224,7 +224,7 @@ impl Root {
     }
 
     fn has_exponent(&self, e: &BoxedUint) -> bool {
-        self.root.pow_bounded_exp(e, e.bits_vartime()) == self.two
+        self.root.pow_bounded_exp(e, e.bit_width_vartime()) == self.two
     }
 }
 
@@ -318,7 +318,7 @@ impl PrivateKey for Private {
 }
 
 fn bits(key: &impl PublicKeyParts) -> usize {
-    key.n().bits_vartime() as usize
+    key.n().bit_width_vartime() as usize
 }
 
 struct RsaSigner {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
+use ed448_goldilocks::elliptic_curve::{bigint::U448, scalar::FromUintUnchecked};
+use ed448_goldilocks::{Ed448, MontgomeryPoint as MontgomeryPoint448, Scalar};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -62,20 +64,24 @@ impl PrivateKey for X25519 {
 
 struct X448(Zeroizing<[u8; X448_LEN]>);
 
+impl X448 {
+    fn multiply(&self, point: MontgomeryPoint448) -> Zeroizing<[u8; X448_LEN]> {
+        let mut clamped = self.0.clone();
+        clamped[0] &= 0xfc;
+        clamped[X448_LEN - 1] |= 0x80;
+        let scalar = Scalar::<Ed448>::from_uint_unchecked(U448::from_le_slice(&clamped[..]));
+        Zeroizing::new((&point * &scalar).0)
+    }
+}
+
 impl PrivateKey for X448 {
     fn public(&self) -> Result<PublicParts> {
-        /// The u-coordinate of the base point (RFC 7748, 4.2).
-        const BASE: [u8; X448_LEN] = {
-            let mut base = [0; X448_LEN];
-            base[0] = 5;
-            base
-        };
-        Ok(PublicParts::X448 { point: x448::x448(*self.0, BASE).ok_or(Error::DeviceError)? })
+        Ok(PublicParts::X448 { point: *self.multiply(MontgomeryPoint448::GENERATOR) })
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        let peer = peer.try_into().map_err(|_| Error::DataInvalid)?;
-        let shared = Zeroizing::new(x448::x448_unchecked(*self.0, peer));
+        let peer = MontgomeryPoint448(peer.try_into().map_err(|_| Error::DataInvalid)?);
+        let shared = self.multiply(peer);
         // RFC 7748, 6.2: the result is zero if the peer's point has a small order.
         if bool::from(shared.ct_eq(&[0; X448_LEN])) {
             return Err(Error::DataInvalid);
