@@ -518,55 +518,72 @@ pub const MAX_PLAIN: u64 = 2048;
 /// The greatest room for the output of a function, or for the values of all attributes together.
 pub const MAX_ROOM: u64 = 1 << 26;
 
-/// What the parameter of a mechanism is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names of the structs")]
-pub enum Parameter {
+macro_rules! parameters {
+    ($($(#[doc = $doc:literal])* $name:ident: $($layout:ident)*,)*) => {
+        /// What the parameter of a mechanism is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names of the structs")]
+        pub enum Parameter {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Parameter {
+            /// Returns the structs that the parameter can be.
+            pub fn layouts(self) -> &'static [&'static Layout] {
+                match self {
+                    $(Self::$name => const { &[$(&$layout),*] },)*
+                }
+            }
+        }
+    };
+}
+
+parameters! {
     /// There is none. What the application passes is not read.
-    None,
+    None:,
     /// Bytes, such as an initialisation vector.
-    Bytes,
-    Pss,
-    Counter,
-    TlsMac,
-    Version,
-    MacLen,
-    Bit,
-    Object,
-    Gcm,
-    Ccm,
-    ChaCha20,
-    Poly1305,
-    Oaep,
-    RsaAesWrap,
-    Eddsa,
-    SignContext,
-    HashSignContext,
-    Ecdh,
-    EcdhAesWrap,
-    Hkdf,
-    StringData,
-    CbcData,
-    Otp,
-    Sp800_108,
-    Sp800_108Feedback,
-    Pbkdf2,
-    TlsMaster,
-    Tls12Master,
-    Tls12ExtendedMaster,
-    TlsKeys,
-    Tls12Keys,
-    Tls12SafeKeys,
-    TlsKdf,
-    TlsPrf,
-    IkePrf,
-    Ike1Prf,
-    Ike1Extended,
-    Ike2PrfPlus,
+    Bytes:,
+    Pss: PSS,
+    Counter: COUNTER,
+    TlsMac: TLS_MAC,
+    Version: VERSION,
+    MacLen: MAC_LEN,
+    Bit: BIT,
+    Object: OBJECT,
+    Gcm: GCM GCM_WITHOUT_BITS GCM_WRAP,
+    Ccm: CCM CCM_WRAP,
+    ChaCha20: CHACHA20,
+    Poly1305: POLY1305,
+    Oaep: OAEP,
+    RsaAesWrap: RSA_AES_WRAP,
+    Eddsa: EDDSA,
+    SignContext: SIGN_CONTEXT,
+    HashSignContext: HASH_SIGN_CONTEXT,
+    Ecdh: ECDH,
+    EcdhAesWrap: ECDH_AES_WRAP,
+    Hkdf: HKDF,
+    StringData: STRING_DATA,
+    CbcData: CBC_DATA,
+    Otp: OTP,
+    Sp800_108: SP800_108,
+    Sp800_108Feedback: SP800_108_FEEDBACK,
+    Pbkdf2: PBKDF2,
+    TlsMaster: TLS_MASTER,
+    Tls12Master: TLS12_MASTER,
+    Tls12ExtendedMaster: TLS12_EXTENDED_MASTER,
+    TlsKeys: TLS_KEYS,
+    Tls12Keys: TLS12_KEYS,
+    Tls12SafeKeys: TLS12_SAFE_KEYS,
+    TlsKdf: TLS_KDF,
+    TlsPrf: TLS_PRF,
+    IkePrf: IKE_PRF,
+    Ike1Prf: IKE1_PRF,
+    Ike1Extended: IKE1_EXTENDED,
+    Ike2PrfPlus: IKE2_PRF_PLUS,
     /// The parameter of a message. Its length shows which of the three structs it is.
-    Message,
+    Message: GCM_MESSAGE CCM_MESSAGE POLY1305_MESSAGE,
     /// The same where a function reads the struct, but not what it points to.
-    MessageInit,
+    MessageInit: GCM_MESSAGE_INIT CCM_MESSAGE_INIT POLY1305_MESSAGE_INIT,
 }
 
 impl Parameter {
@@ -581,52 +598,6 @@ impl Parameter {
     pub fn layout(self, len: u64) -> Option<&'static Layout> {
         let mut layouts = self.layouts().iter().copied();
         layouts.find(|layout| layout.size as u64 == len && !layout.pointers.is_empty())
-    }
-
-    /// Returns the structs that the parameter can be.
-    pub fn layouts(self) -> &'static [&'static Layout] {
-        match self {
-            Self::None | Self::Bytes => &[],
-            Self::Pss => const { &[&PSS] },
-            Self::Counter => const { &[&COUNTER] },
-            Self::TlsMac => const { &[&TLS_MAC] },
-            Self::Version => const { &[&VERSION] },
-            Self::MacLen => const { &[&MAC_LEN] },
-            Self::Bit => const { &[&BIT] },
-            Self::Object => const { &[&OBJECT] },
-            Self::Gcm => const { &[&GCM, &GCM_WITHOUT_BITS, &GCM_WRAP] },
-            Self::Ccm => const { &[&CCM, &CCM_WRAP] },
-            Self::ChaCha20 => const { &[&CHACHA20] },
-            Self::Poly1305 => const { &[&POLY1305] },
-            Self::Oaep => const { &[&OAEP] },
-            Self::RsaAesWrap => const { &[&RSA_AES_WRAP] },
-            Self::Eddsa => const { &[&EDDSA] },
-            Self::SignContext => const { &[&SIGN_CONTEXT] },
-            Self::HashSignContext => const { &[&HASH_SIGN_CONTEXT] },
-            Self::Ecdh => const { &[&ECDH] },
-            Self::EcdhAesWrap => const { &[&ECDH_AES_WRAP] },
-            Self::Hkdf => const { &[&HKDF] },
-            Self::StringData => const { &[&STRING_DATA] },
-            Self::CbcData => const { &[&CBC_DATA] },
-            Self::Otp => const { &[&OTP] },
-            Self::Sp800_108 => const { &[&SP800_108] },
-            Self::Sp800_108Feedback => const { &[&SP800_108_FEEDBACK] },
-            Self::Pbkdf2 => const { &[&PBKDF2] },
-            Self::TlsMaster => const { &[&TLS_MASTER] },
-            Self::Tls12Master => const { &[&TLS12_MASTER] },
-            Self::Tls12ExtendedMaster => const { &[&TLS12_EXTENDED_MASTER] },
-            Self::TlsKeys => const { &[&TLS_KEYS] },
-            Self::Tls12Keys => const { &[&TLS12_KEYS] },
-            Self::Tls12SafeKeys => const { &[&TLS12_SAFE_KEYS] },
-            Self::TlsKdf => const { &[&TLS_KDF] },
-            Self::TlsPrf => const { &[&TLS_PRF] },
-            Self::IkePrf => const { &[&IKE_PRF] },
-            Self::Ike1Prf => const { &[&IKE1_PRF] },
-            Self::Ike1Extended => const { &[&IKE1_EXTENDED] },
-            Self::Ike2PrfPlus => const { &[&IKE2_PRF_PLUS] },
-            Self::Message => const { &[&GCM_MESSAGE, &CCM_MESSAGE, &POLY1305_MESSAGE] },
-            Self::MessageInit => const { &[&GCM_MESSAGE_INIT, &CCM_MESSAGE_INIT, &POLY1305_MESSAGE_INIT] },
-        }
     }
 }
 
