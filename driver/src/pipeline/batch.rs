@@ -37,6 +37,15 @@ pub(super) struct Run<'a> {
     pub progress: &'a dyn Fn(&'static str),
 }
 
+/// What the stages after the CA's work with.
+struct Work<'a> {
+    clock: Clock,
+    engine: &'a dyn Engine,
+    issuer: &'a Issuer,
+    database: &'a mut Database,
+    batch: i64,
+}
+
 impl Run<'_> {
     /// Runs the stages. A run reads documents before it verifies them, because it verifies the
     /// bytes that the database returned. In [`STAGES`] these two stages have the opposite order.
@@ -66,58 +75,41 @@ impl Run<'_> {
         let issuer = Issuer::new(&ca)?;
         let batch = database.start_batch(self.module, self.algorithm, self.size, &ca)?;
 
-        let leaf = self.certificates(&mut clock, engine, &issuer, database, batch)?;
-        let crl = self.crl(&mut clock, engine, &issuer, database, batch)?;
-        let ocsp = self.ocsp(&mut clock, engine, &issuer, database, batch)?;
-        Ok((clock.times(), Sample { ca, leaf, crl, ocsp }))
+        let mut work = Work { clock, engine, issuer: &issuer, database, batch };
+        let leaf = self.certificates(&mut work)?;
+        let crl = self.crl(&mut work)?;
+        let ocsp = self.ocsp(&mut work)?;
+        Ok((work.clock.times(), Sample { ca, leaf, crl, ocsp }))
     }
 
-    fn certificates(
-        &self,
-        clock: &mut Clock,
-        engine: &dyn Engine,
-        issuer: &Issuer,
-        database: &mut Database,
-        batch: i64,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let issued = self.time_parts(clock, Stage::CertGen, || self.issue(engine, issuer))?;
-        self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, batch, &issued))?;
+    fn certificates(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
+        let Work { clock, engine, issuer, database, batch } = work;
+        let issued = self.time_parts(clock, Stage::CertGen, || self.issue(*engine, issuer))?;
+        self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, *batch, &issued))?;
         drop(issued);
-        let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, batch))?;
+        let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, *batch))?;
         self.time_parts(clock, Stage::CertVerify, || {
-            verify_all(engine, &issuer.signer.algorithm.to_der()?, Document::Certificate, &rows)
+            verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::Certificate, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
-    fn crl(
-        &self,
-        clock: &mut Clock,
-        engine: &dyn Engine,
-        issuer: &Issuer,
-        database: &mut Database,
-        batch: i64,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    fn crl(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
+        let Work { clock, engine, issuer, database, batch } = work;
         let revoked: Vec<_> = (1..=self.size).map(|serial| revoked(&serial_number(serial))).collect();
         let tbs = self.time(clock, Stage::CrlBuild, || Ok(issuer.crl_tbs(1, &revoked, STATUS_DAYS)?))?;
         let crl =
             self.time(clock, Stage::CrlSign, || Ok(assemble(&tbs, &issuer.signer, &engine.sign(&tbs)?)?))?;
-        self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, batch, &[crl]))?;
-        let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, batch))?;
+        self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, *batch, &[crl]))?;
+        let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, *batch))?;
         self.time(clock, Stage::CrlVerify, || {
-            verify_all(engine, &issuer.signer.algorithm.to_der()?, Document::Crl, &rows)
+            verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::Crl, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
-    fn ocsp(
-        &self,
-        clock: &mut Clock,
-        engine: &dyn Engine,
-        issuer: &Issuer,
-        database: &mut Database,
-        batch: i64,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    fn ocsp(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
+        let Work { clock, engine, issuer, database, batch } = work;
         let responder = Responder::new(issuer, None)?;
         let request = |serial| Ok(ocsp_request(issuer, &serial_number(serial))?);
         let requests = (1..=self.size).map(request).collect::<Result<Vec<_>, Error>>()?;
@@ -132,11 +124,11 @@ impl Run<'_> {
             in_parts(&built, |tbs| Ok(responder.assemble(tbs, &engine.sign(tbs)?)?))
         })?;
         drop(built);
-        self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, batch, &signed))?;
+        self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, *batch, &signed))?;
         drop(signed);
-        let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, batch))?;
+        let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, *batch))?;
         self.time_parts(clock, Stage::OcspVerify, || {
-            verify_all(engine, &issuer.signer.algorithm.to_der()?, Document::OcspResponse, &rows)
+            verify_all(*engine, &issuer.signer.algorithm.to_der()?, Document::OcspResponse, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
