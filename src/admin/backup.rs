@@ -241,7 +241,7 @@ fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Sett
     let facts = facts(store, header, Some(&old))?;
     let (key, serial) = (TokenKey::generate()?, new_serial()?);
     let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
-    let wrap = |role, pin| key.wrap(&serial, role, pin, &settings.pins, sealing.as_ref());
+    let wrap = |role, pin| key.wrap(&serial, role, pin, &settings.pins, sealing.as_ref(), None);
     let so = (header.so.record.clone(), wrap(Role::SecurityOfficer, pins.so)?);
     let user = match pins.user {
         Some(pin) if facts.has_user_pin => {

@@ -196,7 +196,8 @@ impl Token {
     ) -> Result<Header> {
         let key = TokenKey::generate()?;
         let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
-        let record = key.wrap(&serial, Role::SecurityOfficer, so_pin, &settings.pins, sealing.as_ref())?;
+        let record =
+            key.wrap(&serial, Role::SecurityOfficer, so_pin, &settings.pins, sealing.as_ref(), None)?;
         pin::warn_if_short(&serial, Role::SecurityOfficer, so_pin);
         let summary = key.seal_summary(&serial, &Summary::empty(change))?;
         let so = PinState { record, failures: 0 };

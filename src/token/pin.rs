@@ -136,7 +136,7 @@ impl Token {
         let Some(rules) = seal::stronger(old, &self.settings.pins) else { return };
         let sealing = self.sealing_for(old, None);
         let renewed = sealing
-            .and_then(|sealing| key.0.wrap_again(&self.serial, role, pin, &rules, sealing.as_ref(), old));
+            .and_then(|sealing| key.0.wrap(&self.serial, role, pin, &rules, sealing.as_ref(), Some(old)));
         let renewed =
             renewed.and_then(|record| self.commit_pin(&self.lock_changes(), key, role, Some(old), &record));
         match renewed {
@@ -340,7 +340,7 @@ impl Token {
     /// `PinIncorrect` if another process has replaced that PIN in the meantime.
     fn wrap(&self, key: (&TokenKey, i64), role: Role, old: Option<&[u8]>, pin: &[u8]) -> Result<()> {
         let sealing = self.sealing_key()?;
-        let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref())?;
+        let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref(), None)?;
         warn_if_short(&self.serial, role, pin);
         if self.commit_pin(&self.lock_changes(), key, role, old, &record)? {
             Ok(())

@@ -102,7 +102,7 @@ impl Token {
             return Err(Error::DeviceRemoved);
         }
         let key = TokenKey::generate()?;
-        let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref());
+        let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref(), None);
         let new = wrap(Role::SecurityOfficer, so_pin)?;
         let user = match user {
             Some((pin, user)) => (user.record, wrap(Role::User, pin)?),

@@ -197,7 +197,9 @@ impl TokenKey {
         }
     }
 
-    /// Wraps the key under a PIN, and also under a sealing key if there is one.
+    /// Wraps the key under a PIN, and also under a sealing key if there is one. `old` is a record
+    /// with the same PIN: its salt stays, and with it the [mark](pin_mark). A salt has to differ
+    /// between PINs only.
     pub(crate) fn wrap(
         &self,
         serial: &str,
@@ -205,35 +207,12 @@ impl TokenKey {
         pin: &[u8],
         rules: &PinRules,
         sealing: Option<&SealingKey>,
+        old: Option<&[u8]>,
     ) -> Result<Vec<u8>> {
-        self.wrap_with(serial, role, pin, rules, sealing, random()?)
-    }
-
-    /// Wraps the key again under the PIN of a record, with other parameters of Argon2id. The salt
-    /// stays, and with it the [mark](pin_mark): the PIN is the same. A salt has to differ between
-    /// PINs, and it still does.
-    pub(crate) fn wrap_again(
-        &self,
-        serial: &str,
-        role: Role,
-        pin: &[u8],
-        rules: &PinRules,
-        sealing: Option<&SealingKey>,
-        old: &[u8],
-    ) -> Result<Vec<u8>> {
-        let salt = PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.parameters.salt;
-        self.wrap_with(serial, role, pin, rules, sealing, salt)
-    }
-
-    fn wrap_with(
-        &self,
-        serial: &str,
-        role: Role,
-        pin: &[u8],
-        rules: &PinRules,
-        sealing: Option<&SealingKey>,
-        salt: [u8; SALT],
-    ) -> Result<Vec<u8>> {
+        let salt = match old {
+            Some(old) => PinRecord::decode(old).ok_or(Error::TokenNotRecognized)?.parameters.salt,
+            None => random()?,
+        };
         let PinRules { memory_kib, passes, .. } = *rules;
         let parameters = PinParameters { memory_kib, passes, salt, wrapped: Vec::new() };
         let mut record = PinRecord { parameters, sealing: sealing.map(SealingKey::id) };
@@ -665,7 +644,7 @@ mod tests {
         let left = std::thread::scope(|scope| {
             let log_in = || {
                 for _ in 0..2 {
-                    key.wrap("serial", Role::User, b"1234", &rules, None).expect("wrapped");
+                    key.wrap("serial", Role::User, b"1234", &rules, None, None).expect("wrapped");
                 }
                 // A thread that has ended would leave its heap to the next one.
                 all_done.wait();
@@ -769,7 +748,7 @@ mod tests {
     #[test]
     fn a_pin_opens_only_its_own_record() {
         let key = TokenKey::generate().expect("random bytes");
-        let record = key.wrap("serial", Role::User, b"1234", &RULES, None).expect("wrapped");
+        let record = key.wrap("serial", Role::User, b"1234", &RULES, None, None).expect("wrapped");
         let opened = unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
         assert_eq!(opened.bytes[..], key.bytes[..]);
         for (serial, role, pin) in [
