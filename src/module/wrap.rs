@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use der::asn1::AnyRef;
+use der::{Decode, Reader, SliceReader};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::warn;
 
@@ -155,7 +157,11 @@ pub(super) fn add_unwrapped_key(
 ) -> Result<Attributes> {
     let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
     let keeps_errors = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
-    let filled = add_key(token, attributes, &unwrapped.bytes, secret_cut(mechanism));
+    let whole = !secret && is_authenticated(mechanism);
+    let filled = match without_zeros(&unwrapped.bytes).filter(|_| whole) {
+        Some(der) => add_key(token, attributes, &Secret::from(der), secret_cut(mechanism)),
+        None => add_key(token, attributes, &unwrapped.bytes, secret_cut(mechanism)),
+    };
     if !bool::from(unwrapped.good) {
         return Err(Error::WrappedKeyInvalid);
     }
@@ -164,6 +170,15 @@ pub(super) fn add_unwrapped_key(
         error if keeps_errors => error,
         _ => Error::WrappedKeyInvalid,
     })
+}
+
+/// Returns a structure in DER without fewer than 8 zeros after it. SoftHSMv2 adds them to a private
+/// key before it wraps the key with AES key wrap.
+fn without_zeros(bytes: &[u8]) -> Option<&[u8]> {
+    let mut reader = SliceReader::new(bytes).ok()?;
+    AnyRef::decode(&mut reader).ok()?;
+    let (der, zeros) = bytes.split_at_checked(usize::try_from(reader.position()).ok()?)?;
+    (zeros.len() < 8 && zeros.iter().all(|byte| *byte == 0)).then_some(der)
 }
 
 /// Fails with `WrappedKeyInvalid` if an unreadable secret key has the bytes of a private key. The

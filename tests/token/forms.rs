@@ -11,7 +11,7 @@ use jeton::mechanism::{self, Mechanism, Params, Shape};
 use crate::derive::shown;
 use crate::keys::{P256, key_object};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, aead_params, each_user, none, one_user, plain, with_iv};
+use crate::support::{Attributes, Client, aead_params, each_user, hex, none, one_user, plain, with_iv};
 
 /// The wrapped key. Its end is zeros, so that a wrong length can cut it.
 const KEY: [u8; 32] = {
@@ -240,5 +240,25 @@ fn a_key_is_not_wrapped_if_it_would_lose_a_mark() {
         assert_eq!(client.wrap(session, &kwp, by, masked), Err(Error::KeyNotWrappable));
         let hides = client.create_with(session, &base, A::DERIVE_TEMPLATE, &protecting()).expect("a key");
         assert_eq!(client.wrap(session, &kwp, by, hides), Err(Error::KeyNotWrappable));
+    });
+}
+
+/// SoftHSMv2 2.6.1 wrapped a key on P-256 with the AES key 00 01 … 1f. It added zeros to the DER.
+#[test]
+fn a_private_key_that_softhsm_wrapped_is_unwrapped() {
+    let wrapped = hex(
+        "29f7800cf45922605a419cafc02b493f96664f166145479d89f3190490101a04d336cec497a9cb518fe3708e0e5cfa61\
+         6847092389484be12791b0f28e28a043a932d52b4a24cc53c789d14e70bca61e",
+    );
+    one_user(|client, session| {
+        let by: Vec<u8> = (0..32).collect();
+        let by = client.create(session, &aes().bytes(A::VALUE, &by).flag(A::UNWRAP, true)).expect("a key");
+        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
+        let unwrap = |id, wrapped: &[u8]| {
+            client.module.unwrap_key(session, &plain(id), by, wrapped, &template.template())
+        };
+        let key = unwrap(M::AES_KEY_WRAP, &wrapped).expect("the key");
+        assert_eq!(client.read(session, key, A::EC_PARAMS), Ok(P256.to_vec()));
+        assert!(unwrap(M::AES_KEY_WRAP, &wrapped[..72]).is_err());
     });
 }
