@@ -24,7 +24,8 @@ pub struct KeyPair {
 }
 
 /// Reads a private key in PKCS #8 and computes its public key. Fails with `WrappedKeyInvalid` if it
-/// is not a known private key.
+/// is not a known private key, with `TemplateInconsistent` if it has the public key of another one,
+/// and with the error of `C_CreateObject` if the token does not support the key.
 pub fn read_private_key(der: &[u8]) -> Result<KeyPair> {
     let provider = Provider::ALL[0];
     let mut private = Attributes::default();
@@ -33,12 +34,14 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair> {
         private.put(id, value);
     }
     let object_type = private.object_type().ok_or(Error::WrappedKeyInvalid)?;
-    key::check(&mut private, object_type, provider).map_err(|_| Error::WrappedKeyInvalid)?;
-    let parts = key::public_half(&private, object_type, provider).map_err(|_| Error::WrappedKeyInvalid)?;
+    key::check(&mut private, object_type, provider)?;
+    pkcs8::check_public(der, &private, provider).map_err(|_| Error::TemplateInconsistent)?;
+    let parts = key::public_half(&private, object_type, provider)?;
     Ok(KeyPair {
         public: public_key(&private, &parts)?,
         public_key_info: spki::encode(&private, &parts)?,
-        private: bytes(&private, |_| true),
+        // A template of C_CreateObject must not have CKA_VALUE_BITS.
+        private: bytes(&private, |id| id != A::VALUE_BITS),
     })
 }
 

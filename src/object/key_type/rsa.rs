@@ -130,7 +130,12 @@ fn decode_private(info: &PrivateKeyInfoRef<'_>, _: usize) -> Result<Decoded> {
     match decoded::<Vec<UintRef<'_>>>(info.private_key.as_bytes())?[..] {
         // Version 0: the modulus has two primes.
         [version, n, e, d, p, q, dp, dq, qinv] if version.as_bytes() == [0] => {
-            Ok(named(NUMBERS, [n, e, d, p, q, dp, dq, qinv]))
+            let mut all = named(NUMBERS, [n, e, d, p, q, dp, dq, qinv]);
+            // Programs write zeros for primes that they do not know.
+            if [p, q, dp, dq, qinv].iter().all(|number| number.as_bytes() == [0]) {
+                all.truncate(3);
+            }
+            Ok(all)
         }
         _ => Err(Error::WrappedKeyInvalid),
     }
