@@ -135,6 +135,9 @@ pub enum Error {
     Migration(String),
     #[error("{}: {source}", path.display())]
     KeyFile { path: PathBuf, source: jeton_formats::Error },
+    /// A certificate or a key in a token or a file.
+    #[error(transparent)]
+    Format(#[from] jeton_formats::Error),
     #[error("{1}")]
     Caused(Cause, String),
     /// The list of issued certificates could not be read or written.
@@ -162,11 +165,14 @@ impl Error {
             Self::Load(_) | Self::Peer(Peer::Load(_)) | Self::Register { .. } => Cause::Device,
             Self::Io { source, .. } | Self::Peer(Peer::Io { source, .. }) => Cause::of_io(source),
             Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)) => Cause::Usage,
-            Self::Pki(jeton_pki::Error::Refused(_)) | Self::KeyFile { source: File::Refused(_), .. } => {
-                Cause::Refused
-            }
-            Self::KeyFile { source: File::PasswordMissing | File::PasswordWrong, .. } => Cause::WrongPin,
-            Self::KeyFile { source: File::Damaged(_), .. } | Self::Der(_) => Cause::Damaged,
+            Self::KeyFile { source, .. } | Self::Format(source) => match source {
+                File::Refused(_) | File::Encryption(_) => Cause::Refused,
+                File::PasswordMissing | File::PasswordWrong => Cause::WrongPin,
+                File::Damaged(_) => Cause::Damaged,
+                File::Unknown => Cause::Other,
+            },
+            Self::Pki(jeton_pki::Error::Refused(_)) => Cause::Refused,
+            Self::Der(_) => Cause::Damaged,
             Self::OldStore(Store::Io { source, .. }) => Cause::of_io(source),
             Self::OldStore(Store::WrongPin(_)) => Cause::WrongPin,
             Self::OldStore(Store::NoStore(_)) => Cause::NotFound,

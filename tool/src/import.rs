@@ -1,5 +1,7 @@
 //! Creates objects from files: key pairs, secret keys, certificates.
 
+use std::collections::HashMap;
+
 use cryptoki_sys::*;
 use jeton_client::text::hex;
 use jeton_pki::key_type::Usage;
@@ -112,11 +114,25 @@ pub fn secret_key(
 }
 
 pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<ObjectHandle, Error> {
-    if let Some(certificate) = existing(session, CKO_CERTIFICATE, naming)? {
-        let is_same = session.bytes(certificate, CKA_VALUE) == der;
-        return if is_same { Ok(certificate) } else { Err(exists(naming)) };
-    }
     let names_of = certificate::names(der)?;
+    // RFC 5280, 4.1.2.2: the issuer and the serial number identify a certificate.
+    let identity = [
+        Attribute::number(CKA_CLASS, CKO_CERTIFICATE),
+        Attribute::bytes(CKA_ISSUER, names_of.issuer.clone()),
+        Attribute::bytes(CKA_SERIAL_NUMBER, names_of.serial.clone()),
+    ];
+    match (session.find(&identity)?.first(), naming.duplicates) {
+        (None, _) | (_, Duplicates::Allowed) => {}
+        (Some(own), Duplicates::Kept) if session.bytes(*own, CKA_VALUE) == der => return Ok(*own),
+        _ => {
+            let text = format!(
+                "the token has a certificate with the issuer and the serial number of {:?}; allow it with \
+                 --allow-duplicate",
+                names_of.title
+            );
+            return Err(Error::Caused(Cause::Exists, text));
+        }
+    }
     let mut template = vec![
         Attribute::number(CKA_CLASS, CKO_CERTIFICATE),
         Attribute::number(CKA_CERTIFICATE_TYPE, CKC_X_509),
@@ -128,6 +144,14 @@ pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<Obj
     ];
     template.extend(names(naming));
     Ok(session.create_object(&template)?)
+}
+
+/// Returns the public keys of the private keys in the token, each with the `CKA_ID` of its key. A
+/// certificate gets the ID of its key: other programs find a key by the ID of its certificate.
+pub fn ids_of_keys(session: &Session) -> Result<HashMap<Vec<u8>, Vec<u8>>, Error> {
+    let keys = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)])?.into_iter();
+    let ids = keys.map(|key| (public_key_info(session, key), session.bytes(key, CKA_ID)));
+    Ok(ids.filter_map(|(info, id)| Some((info.ok()?, id))).filter(|(_, id)| !id.is_empty()).collect())
 }
 
 fn names(naming: &Naming) -> Vec<Attribute> {
@@ -146,7 +170,7 @@ fn protected(protection: Protection) -> [Attribute; 3] {
     ]
 }
 
-/// Returns the object of this class with the same ID, or a key with the same label, if the import
+/// Returns the key of this class with the same ID or the same label, if the import
 /// keeps it. Fails if the import is refused because of it.
 fn existing(
     session: &Session,
@@ -155,8 +179,7 @@ fn existing(
 ) -> Result<Option<ObjectHandle>, Error> {
     let of_class = Attribute::number(CKA_CLASS, class);
     let id = (!naming.id.is_empty()).then(|| Attribute::bytes(CKA_ID, naming.id.clone()));
-    let labelled = class != CKO_CERTIFICATE && !naming.label.is_empty();
-    let label = labelled.then(|| Attribute::bytes(CKA_LABEL, naming.label.as_bytes()));
+    let label = (!naming.label.is_empty()).then(|| Attribute::bytes(CKA_LABEL, naming.label.as_bytes()));
     for name in [id, label].into_iter().flatten() {
         let found = session.find(&[of_class.clone(), name])?;
         match (found.first(), naming.duplicates) {

@@ -2,13 +2,12 @@
 //! single attributes and public keys.
 
 use cryptoki_sys::*;
-use der::{Decode, Encode};
 use jeton_client::text::hex;
 use serde::Serialize;
-use x509_cert::Certificate;
 
 use crate::Error;
 use crate::client::{Attribute, ObjectHandle, Session, TokenInfo, key_types, names};
+use crate::formats::certificate::public_key_of;
 use crate::token_file;
 use crate::uri::Uri;
 
@@ -144,7 +143,9 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     match kind {
         CKK_RSA => {
             let modulus = session.bytes(key, CKA_MODULUS);
-            format!("RSA {}", 8 * modulus.iter().skip_while(|byte| **byte == 0).count())
+            let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+            let unused = modulus.get(zeros).map_or(0, |first| first.leading_zeros() as usize);
+            format!("RSA {}", 8 * (modulus.len() - zeros) - unused)
         }
         CKK_EC => format!("EC {}", curve()),
         CKK_EC_EDWARDS | CKK_EC_MONTGOMERY => curve(),
@@ -173,8 +174,7 @@ pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8
         return Ok(info);
     }
     if session.number(object, CKA_CLASS) == Some(CKO_CERTIFICATE) {
-        let certificate = Certificate::from_der(&session.bytes(object, CKA_VALUE))?;
-        return Ok(certificate.tbs_certificate.subject_public_key_info.to_der()?);
+        return Ok(public_key_of(&session.bytes(object, CKA_VALUE))?);
     }
     let public = match session.number(object, CKA_CLASS) {
         Some(CKO_PRIVATE_KEY) => partner(session, object).ok_or_else(none)?,

@@ -186,8 +186,24 @@ impl Drop for PrivateTemplate {
 
 /// Reads a private key in PKCS #8 and computes its public key.
 pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
-    let pair = jeton::admin::keys::read_private_key(der).map_err(|_| {
-        Error::Caused(Cause::Damaged, "not a private key of a known type, or damaged".to_owned())
+    use jeton::error::Error as Core;
+    let pair = jeton::admin::keys::read_private_key(der).map_err(|error| {
+        let what = jeton_formats::algorithm(der);
+        let (cause, text) = match error {
+            Core::KeySizeRange => (
+                Cause::Refused,
+                format!("{what} with a key of this size is not supported; RSA has at least 1024 bits"),
+            ),
+            Core::CurveNotSupported => (Cause::Refused, format!("a key with {what} is not supported")),
+            Core::TemplateInconsistent => {
+                (Cause::Damaged, "the file has the public key of another private key".to_owned())
+            }
+            Core::WrappedKeyInvalid => {
+                (Cause::Damaged, format!("a private key with {what} is not supported, or it is damaged"))
+            }
+            error => (Cause::Damaged, format!("the private key with {what} is not valid: {error:?}")),
+        };
+        Error::Caused(cause, text)
     })?;
     let attributes = |bytes: &jeton::admin::keys::Bytes| {
         bytes.iter().map(|(id, value)| Attribute::bytes(narrow(*id), value.to_vec())).collect()

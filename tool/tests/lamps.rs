@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use jeton_formats::{Item, Password, read};
+use jeton_formats::{Item, Password, Wanted, read};
 use jeton_tool::token_file::read_private_key;
 
 const KEYS: [(&str, &[&str]); 4] = [
@@ -21,7 +21,7 @@ fn sample(name: &str) -> Vec<u8> {
 
 fn private_key(file: &[u8]) -> Vec<u8> {
     let mut ask = || None;
-    let mut entries = read(file, &mut Password::new(&mut ask)).expect("a key");
+    let mut entries = read(file, Wanted::All, &mut Password::new(&mut ask)).expect("a key");
     match entries.remove(0).item {
         Item::PrivateKey(key) => key.to_vec(),
         _ => panic!("a private key"),

@@ -1,6 +1,6 @@
 //! Private keys of BIND (`Private-key-format: v1.x`).
 
-use base64ct::{Base64, Encoding};
+use base64ct::{Base64Unpadded, Encoding};
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -9,6 +9,13 @@ use crate::public::DNSSEC;
 
 /// The first word of a key file of BIND.
 pub(crate) const START: &str = "Private-key-format:";
+
+/// Returns whether a text is a key file of BIND. Comments may be before its first line.
+pub(crate) fn is(text: &str) -> bool {
+    let line =
+        text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with([';', '#']));
+    line.is_some_and(|line| line.trim_start_matches('\u{feff}').starts_with(START))
+}
 
 /// The integers of an RSA key in the order of PKCS #1.
 const RSA: [&str; 8] = [
@@ -28,9 +35,13 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
         text.lines().find(fits).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
     };
     let bytes = |name: &str| {
-        let decoded = field(name).and_then(|value| Base64::decode_vec(value).ok());
-        decoded.map(Zeroizing::new).ok_or(Error::Damaged("BIND key"))
+        let value = field(name).ok_or(Error::Damaged("BIND key: a number is missing"))?;
+        let decoded = Base64Unpadded::decode_vec(value.trim_end_matches('='));
+        decoded.map(Zeroizing::new).map_err(|_| Error::Damaged("BIND key: a number is not Base64"))
     };
+    if field("Label").is_some() {
+        return Err(Error::Refused("the BIND file names a key in another token, and has no private numbers"));
+    }
     let algorithm = field("Algorithm").and_then(|value| value.split_whitespace().next());
     match algorithm {
         // RFC 8624: the RSA algorithms, with SHA-1, SHA-256 and SHA-512.
@@ -46,8 +57,8 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
             ))?;
             let (oid, key) = (keys::identifier(oid)?, bytes("PrivateKey")?);
             // The key of an Edwards curve is a seed.
-            if *number < 15 { keys::on_curve(oid, &key) } else { keys::seed(oid, &key) }
+            Ok(if *number < 15 { keys::on_curve(oid, &key) } else { keys::seed(oid, &key) })
         }
-        None => Err(Error::Damaged("BIND key")),
+        None => Err(Error::Damaged("BIND key: the algorithm is missing")),
     }
 }

@@ -1,142 +1,211 @@
 //! Private keys in DER, as PKCS #8.
 
-use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef, UintRef};
-use der::{Decode, Encode, Sequence};
+use der::Decode;
+use der::asn1::ObjectIdentifier;
+use jeton_client::text::hex;
 use pkcs1::RsaPrivateKeyRef;
-use pkcs5::EncryptionScheme;
-use pkcs5::pbes2::Kdf;
-use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
-use sec1::EcPrivateKey;
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::{Error, Password};
+use crate::ber::{self, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
+use crate::{Entry, Error, Item, Password, pbe};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
+const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
+const NULL: &[u8] = &[5, 0];
+/// The constructed and the primitive tag \[1\].
+const CONTEXT_1: u8 = 0xa1;
+const PUBLIC_KEY: u8 = 0x81;
 
-/// The largest number of iterations of PBKDF2 that all keys of a file may ask for. They take about
-/// ten seconds.
-const MAX_ITERATIONS: u64 = 10_000_000;
-/// The largest product of scrypt's memory in bytes and its parallelization that a key may ask for.
-const MAX_SCRYPT: u64 = 256 << 20;
-/// The number of such keys in a file. They take about ten seconds.
-const SCRYPT_KEYS: u64 = 10;
+/// The curves that explicit parameters may describe, each with the SHA-256 digest of its numbers
+/// (see [`curve_of`]).
+#[rustfmt::skip]
+const CURVES: [(&str, &str); 9] = [
+    ("1.2.840.10045.3.1.7", "64d4fb197a74a3118fb0bc464972cd12f8a77f11742f4d6164ffdcb8f946819e"),
+    ("1.3.132.0.33", "ec30bc5544ea376b5bc23747616748a23f8b6847c2bc04d8d6b25fde935f1e3a"),
+    ("1.3.132.0.34", "850f829b24bd6efd31de047bd66bc25f97010387a264044c4defbac0f385404e"),
+    ("1.3.132.0.35", "2b1b780f49335c1ffe611994585ba46faab2a81b36d3376ee3ab47c9e4aae11b"),
+    ("1.3.132.0.10", "17906804f67805ffadd15d3d8c8a6f634d6d80127bc51172fa8d3e0a80ed17c1"),
+    ("1.3.36.3.3.2.8.1.1.7", "c4c8f8108934e3d9b09cbc8b0068199b0af3a2cb6e425ebc80c16bb0db9c58cd"),
+    ("1.3.36.3.3.2.8.1.1.8", "645ee50058c2c70b6023208f8ebcf181501889dcf779017663a9e6d9c0ff0b01"),
+    ("1.3.36.3.3.2.8.1.1.11", "07da8960bac81cc50249b1d35c3ce9d88ba629e4aec1362b3fbac1673f638b66"),
+    ("1.3.36.3.3.2.8.1.1.12", "6098610fd9ffb576882ec0064d67d901b06357e6c131426d8f7148a15a373cdb"),
+];
 
 /// A private key in PKCS #8, wiped when it is dropped.
 pub(crate) type PrivateKey = Zeroizing<Vec<u8>>;
-
-#[derive(Sequence)]
-struct Encrypted<'a> {
-    algorithm: EncryptionScheme,
-    data: &'a OctetStringRef,
-}
 
 /// Reads an object identifier of the table of key types.
 pub(crate) fn identifier(der: &[u8]) -> Result<ObjectIdentifier, Error> {
     ObjectIdentifier::from_der(der).map_err(|_| Error::Damaged("object identifier"))
 }
 
-pub(crate) fn pkcs8(
-    oid: ObjectIdentifier,
-    parameters: Option<AnyRef<'_>>,
-    key: &[u8],
-) -> Result<PrivateKey, Error> {
-    let wrong = |_| Error::Damaged("private key");
-    let key = OctetStringRef::new(key).map_err(wrong)?;
-    let info = PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, key);
-    info.to_der().map(Zeroizing::new).map_err(wrong)
+/// Encodes PKCS #8. `public` is the content of the bit string of the public key.
+fn pkcs8(oid: ObjectIdentifier, parameters: &[u8], key: &[u8], public: Option<&[u8]>) -> PrivateKey {
+    let algorithm = ber::encode(SEQUENCE, &[&ber::encode(OID, &[oid.as_bytes()]), parameters]);
+    let version = [INTEGER, 1, u8::from(public.is_some())];
+    let public = public.map(|bits| ber::encode(PUBLIC_KEY, &[bits])).unwrap_or_default();
+    ber::encode(SEQUENCE, &[&version, &algorithm, &ber::encode(OCTET_STRING, &[key]), &public])
 }
 
-/// Reads a key in PKCS #8, and encodes it again without attributes. `None` if it is not PKCS #8.
-pub(crate) fn plain(der: &[u8]) -> Option<PrivateKey> {
-    let info = PrivateKeyInfoRef::from_der(der).ok()?;
-    pkcs8(info.algorithm.oid, info.algorithm.parameters, info.private_key.as_bytes()).ok()
+/// Reads a private key in PKCS #8, PKCS #1, SEC 1 or the form of OpenSSL for DSA.
+pub(crate) fn private(der: &[u8]) -> Result<Entry, Error> {
+    const DAMAGED: Error = Error::Damaged("private key: it is neither PKCS#8, PKCS#1, SEC1 nor DSA");
+    let parts = ber::members(der, SEQUENCE).ok_or(DAMAGED)?;
+    let key = match parts[..] {
+        [version, algorithm, key, ref rest @ ..] if (algorithm.tag, key.tag) == (SEQUENCE, OCTET_STRING) => {
+            ber::number(&version).ok_or(DAMAGED)?;
+            return plain(&algorithm, key.content, rest);
+        }
+        [version, key, ..] if ber::number(&version) == Some(1) && key.tag == OCTET_STRING => {
+            ec(None, der, None)?
+        }
+        [version, p, q, g, y, x] if ber::number(&version) == Some(0) && y.tag == x.tag => {
+            pkcs8(DSA, &ber::encode(SEQUENCE, &[p.whole, q.whole, g.whole]), x.whole, None)
+        }
+        [version, _, _, ..] if parts.len() >= 9 && version.tag == INTEGER => rsa(der)?,
+        _ => return Err(DAMAGED),
+    };
+    Ok(Entry::of(Item::PrivateKey(key)))
+}
+
+/// Reads PKCS #8 without its attributes.
+fn plain(algorithm: &Element<'_>, key: &[u8], rest: &[Element<'_>]) -> Result<Entry, Error> {
+    let (oid, parameters) = ber::first(algorithm.content).ok_or(Error::Damaged("PKCS#8 key"))?;
+    let identified = ObjectIdentifier::from_bytes(oid.content);
+    let identified = identified.map_err(|_| Error::Damaged("PKCS#8 key: its object identifier"))?;
+    let public = rest.iter().find(|part| part.tag == PUBLIC_KEY).map(|part| part.content);
+    let key = match identified {
+        EC => ec(ber::first(parameters).map(|(curve, _)| curve), key, public)?,
+        // The token has RSA keys that may only use the mechanisms of PSS.
+        RSA | PSS => rsa(key)?,
+        _ => pkcs8(identified, parameters, key, public),
+    };
+    Ok(Entry { is_pss: identified == PSS, ..Entry::of(Item::PrivateKey(key)) })
+}
+
+/// Returns the algorithm and the data of an encrypted key in PKCS #8.
+fn encrypted(der: &[u8]) -> Option<(Element<'_>, Element<'_>)> {
+    match ber::members(der, SEQUENCE)?[..] {
+        [algorithm, data] if (algorithm.tag, data.tag) == (SEQUENCE, OCTET_STRING) => Some((algorithm, data)),
+        _ => None,
+    }
 }
 
 /// Returns whether these bytes are an encrypted key in PKCS #8.
 pub(crate) fn is_encrypted(der: &[u8]) -> bool {
-    Encrypted::from_der(der).is_ok()
+    encrypted(der).is_some()
 }
 
 /// Decrypts a key in PKCS #8.
-pub(crate) fn decrypt(der: &[u8], password: &mut Password<'_>) -> Result<PrivateKey, Error> {
-    let encrypted = Encrypted::from_der(der).map_err(|_| Error::Damaged("encrypted PKCS#8 key"))?;
-    bounded(&encrypted.algorithm, password)?;
-    let key = encrypted.algorithm.decrypt(password.get()?, encrypted.data.as_bytes());
-    let key = Zeroizing::new(key.map_err(|_| Error::PasswordWrong)?);
-    plain(&key).ok_or(Error::PasswordWrong)
+pub(crate) fn decrypt(der: &[u8], password: &mut Password<'_>) -> Result<Entry, Error> {
+    let (algorithm, data) = encrypted(der).ok_or(Error::Damaged("encrypted PKCS#8 key"))?;
+    let key = pbe::decrypt(&algorithm, data.content, password)?;
+    // A wrong password may leave a padding that looks right.
+    if ber::members(&key, SEQUENCE).is_none() {
+        return Err(Error::PasswordWrong);
+    }
+    private(&key)
 }
 
-fn bounded(scheme: &EncryptionScheme, password: &mut Password<'_>) -> Result<(), Error> {
-    let parameters = scheme.pbes2().ok_or(Error::Refused(
-        "this old encryption of PKCS#8 is not supported; convert the file with `openssl pkcs8 -topk8`",
-    ))?;
-    let allowed = match &parameters.kdf {
-        Kdf::Pbkdf2(kdf) => password.count(kdf.iteration_count.into(), MAX_ITERATIONS),
-        Kdf::Scrypt(kdf) => {
-            // pkcs5 0.8.1 overflows if N is 0. RFC 7914, 2: N is a power of 2 greater than 1.
-            if kdf.cost_parameter < 2 || !kdf.cost_parameter.is_power_of_two() {
-                return Err(Error::Damaged("encrypted PKCS#8 key"));
-            }
-            let blocks = 128 * u64::from(kdf.block_size);
-            blocks
-                .checked_mul(kdf.cost_parameter)
-                .and_then(|memory| memory.checked_mul(u64::from(kdf.parallelization).max(1)))
-                .is_some_and(|work| work <= MAX_SCRYPT && password.count(work, SCRYPT_KEYS * MAX_SCRYPT))
-        }
-        _ => return Err(Error::Refused("an encryption with neither PBKDF2 nor scrypt is not supported")),
-    };
-    if allowed {
-        Ok(())
-    } else {
-        Err(Error::Refused("the file asks for more than 10,000,000 iterations or 256 MiB to decrypt it"))
+/// Encodes an RSA key that is in PKCS #1.
+fn rsa(key: &[u8]) -> Result<PrivateKey, Error> {
+    // RFC 8017, A.1.2: version 1 is a key of more than two primes.
+    match ber::members(key, SEQUENCE).unwrap_or_default().first().and_then(ber::number) {
+        Some(0) => Ok(pkcs8(RSA, NULL, key, None)),
+        Some(1) => Err(Error::Refused("an RSA key of more than two primes is not supported")),
+        _ => Err(Error::Damaged("RSA key")),
     }
 }
 
-/// Reads `RSAPrivateKey` of PKCS #1.
-pub(crate) fn rsa(der: &[u8]) -> Option<PrivateKey> {
-    RsaPrivateKeyRef::from_der(der).ok()?;
-    pkcs8(RSA, Some(AnyRef::NULL), der).ok()
+/// Names the curve of an EC key in PKCS #8, or the algorithm of another key, for a message.
+pub fn algorithm(der: &[u8]) -> String {
+    let algorithm = ber::members(der, SEQUENCE).and_then(|parts| ber::elements(parts.get(1)?.content));
+    let name = |oid: Element<'_>| ObjectIdentifier::from_bytes(oid.content).map(|oid| oid.to_string());
+    match algorithm.unwrap_or_default()[..] {
+        [oid, ..] if oid.content == RSA.as_bytes() => "RSA".to_owned(),
+        [oid, curve] if oid.content == EC.as_bytes() => {
+            format!("the curve {}", name(curve).unwrap_or_default())
+        }
+        [oid, ..] => format!("the algorithm {}", name(oid).unwrap_or_default()),
+        [] => "an unknown algorithm".to_owned(),
+    }
 }
 
-/// Reads `ECPrivateKey` of SEC 1. It must name its curve.
-pub(crate) fn ec(der: &[u8]) -> Option<Result<PrivateKey, Error>> {
-    let key = EcPrivateKey::from_der(der).ok()?;
-    Some(match key.parameters.and_then(|parameters| parameters.named_curve()) {
-        Some(curve) => on_curve(curve, key.private_key),
-        None => Err(Error::Refused(
-            "the EC key does not name its curve; convert the file with `openssl pkcs8 -topk8`",
-        )),
-    })
+/// Reads `ECPrivateKey` of SEC 1. `outer` and `public` are the curve and the public key in the PKCS
+/// #8 around it. The curve gets a name, and the public key is kept: the core compares it.
+fn ec(outer: Option<Element<'_>>, key: &[u8], public: Option<&[u8]>) -> Result<PrivateKey, Error> {
+    let damaged = || Error::Damaged("EC key");
+    let parts = ber::members(key, SEQUENCE).ok_or_else(damaged)?;
+    let [version, scalar, ref rest @ ..] = parts[..] else { return Err(damaged()) };
+    let tagged = |tag| rest.iter().find(|part| part.tag == tag);
+    let inner = tagged(CONTEXT_0).and_then(|part| ber::first(part.content)).map(|(curve, _)| curve);
+    let curves = [outer, inner].into_iter().flatten().filter(|curve| curve.whole != NULL);
+    let curves = curves.map(curve_of).collect::<Result<Vec<_>, _>>()?;
+    let curve = curves.first().ok_or(Error::Refused("the EC key does not name its curve"))?;
+    if curves.iter().any(|other| other != curve) {
+        return Err(Error::Damaged("EC key: it names two curves"));
+    }
+    let own = tagged(CONTEXT_1).map(|part| part.whole).unwrap_or_default();
+    let key = ber::encode(SEQUENCE, &[version.whole, scalar.whole, own]);
+    Ok(pkcs8(EC, &ber::encode(OID, &[curve.as_bytes()]), &key, public))
+}
+
+/// Returns the name of a curve. Explicit parameters (SEC 1, C.2) have the name of the curve that is
+/// equal to them in its prime, its coefficients, its base point and its order.
+fn curve_of(parameters: Element<'_>) -> Result<ObjectIdentifier, Error> {
+    let damaged = || Error::Damaged("EC key: the parameters of its curve");
+    if parameters.tag == OID {
+        return ObjectIdentifier::from_bytes(parameters.content).map_err(|_| damaged());
+    }
+    let parts = ber::elements(parameters.content).ok_or_else(damaged)?;
+    let [_, field, curve, base, order, ..] = parts[..] else { return Err(damaged()) };
+    let [field, curve] = [field, curve].map(|part| ber::elements(part.content).unwrap_or_default());
+    let ([_, prime], [a, b, ..]) = (&field[..], &curve[..]) else { return Err(damaged()) };
+    let base = match base.content {
+        // SEC 1, 2.3.3: the compressed form of the point.
+        [4, point @ ..] if point.len() % 2 == 0 && !point.is_empty() => {
+            [&[2 | point[point.len() - 1] & 1], &point[..point.len() / 2]].concat()
+        }
+        other => other.to_vec(),
+    };
+    let mut digest = Sha256::new();
+    for number in [prime.content, a.content, b.content, &base, order.content] {
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        digest.update([(number.len() - zeros) as u8]);
+        digest.update(&number[zeros..]);
+    }
+    let digest = hex(&digest.finalize());
+    let known = CURVES.iter().find(|(_, known)| *known == digest);
+    known
+        .map(|(oid, _)| ObjectIdentifier::new_unwrap(oid))
+        .ok_or(Error::Refused("the EC key has explicit parameters that are not those of a known curve"))
 }
 
 /// Encodes an EC key.
-pub(crate) fn on_curve(curve: ObjectIdentifier, scalar: &[u8]) -> Result<PrivateKey, Error> {
-    let key = EcPrivateKey { private_key: scalar, parameters: None, public_key: None };
-    let inner = Zeroizing::new(key.to_der().map_err(|_| Error::Damaged("EC key"))?);
-    pkcs8(EC, Some(AnyRef::from(&curve)), &inner)
+pub(crate) fn on_curve(curve: ObjectIdentifier, scalar: &[u8]) -> PrivateKey {
+    let key = ber::encode(SEQUENCE, &[&[INTEGER, 1, 1], &ber::encode(OCTET_STRING, &[scalar])]);
+    pkcs8(EC, &ber::encode(OID, &[curve.as_bytes()]), &key, None)
 }
 
 /// Encodes an Ed25519, Ed448, X25519 or X448 key.
-pub(crate) fn seed(oid: ObjectIdentifier, seed: &[u8]) -> Result<PrivateKey, Error> {
-    let inner = OctetStringRef::new(seed).and_then(|seed| seed.to_der());
-    pkcs8(oid, None, &Zeroizing::new(inner.map_err(|_| Error::Damaged("private key"))?))
+pub(crate) fn seed(oid: ObjectIdentifier, seed: &[u8]) -> PrivateKey {
+    pkcs8(oid, &[], &ber::encode(OCTET_STRING, &[seed]), None)
 }
 
 /// Encodes an RSA key from its integers: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
 pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
-    let wrong = |_| Error::Damaged("RSA key");
-    let [n, e, d, p, q, dp, dq, qinv] = parts;
-    let key = RsaPrivateKeyRef {
-        modulus: UintRef::new(n).map_err(wrong)?,
-        public_exponent: UintRef::new(e).map_err(wrong)?,
-        private_exponent: UintRef::new(d).map_err(wrong)?,
-        prime1: UintRef::new(p).map_err(wrong)?,
-        prime2: UintRef::new(q).map_err(wrong)?,
-        exponent1: UintRef::new(dp).map_err(wrong)?,
-        exponent2: UintRef::new(dq).map_err(wrong)?,
-        coefficient: UintRef::new(qinv).map_err(wrong)?,
-        other_prime_infos: None,
+    let integer = |bytes: &[u8]| {
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let sign: &[u8] = if bytes.get(zeros).is_none_or(|byte| *byte >= 0x80) { &[0] } else { &[] };
+        ber::encode(INTEGER, &[sign, &bytes[zeros..]])
     };
-    rsa(&Zeroizing::new(key.to_der().map_err(wrong)?)).ok_or(Error::Damaged("RSA key"))
+    let numbers = parts.map(integer);
+    let all: Vec<&[u8]> =
+        [&[INTEGER, 1, 0][..]].into_iter().chain(numbers.iter().map(|n| n.as_slice())).collect();
+    let key = ber::encode(SEQUENCE, &all);
+    RsaPrivateKeyRef::from_der(&key).map_err(|_| Error::Damaged("RSA key"))?;
+    rsa(&key)
 }

@@ -7,20 +7,26 @@
 
 #![forbid(unsafe_code)]
 
+mod ber;
 mod bind;
 pub mod certificate;
+mod entry;
 mod error;
 mod keys;
 mod openssh;
 mod password;
+mod pbe;
 mod pem;
 mod pkcs12;
 mod public;
 mod read;
 mod secret;
 
+pub use entry::{Entry, Item, Wanted};
 pub use error::Error;
+pub use keys::algorithm;
 pub use password::Password;
+pub use pem::block;
 pub use public::{PublicForm, public_key};
-pub use read::{Entry, Item, MAX_FILE, read};
+pub use read::{MAX_FILE, read};
 pub use secret::secret_key;

@@ -14,8 +14,8 @@ use crate::{Error, Password};
 /// seconds.
 const MAX_ROUNDS: u64 = 1000;
 
-pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
-    let mut key = SshKey::from_openssh(pem).map_err(|_| Error::Damaged("OpenSSH key"))?;
+pub(crate) fn read(bytes: &[u8], password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
+    let mut key = SshKey::from_bytes(bytes).map_err(|_| Error::Damaged("OpenSSH key"))?;
     if key.is_encrypted() {
         if matches!(key.kdf(), Kdf::Bcrypt { rounds, .. } if !password.count((*rounds).into(), MAX_ROUNDS)) {
             return Err(Error::Refused("the file asks for more than 1,000 rounds of bcrypt to decrypt it"));
@@ -28,7 +28,7 @@ pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey
         KeypairData::Ecdsa(pair) => ecdsa(pair),
         KeypairData::Ed25519(pair) => {
             let seed = Zeroizing::new(pair.private.to_bytes());
-            keys::seed(keys::identifier(ED25519)?, seed.as_slice())
+            Ok(keys::seed(keys::identifier(ED25519)?, seed.as_slice()))
         }
         _ => Err(Error::Refused("only RSA, ECDSA and Ed25519 keys of OpenSSH can be imported")),
     };
@@ -38,7 +38,7 @@ pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey
 fn ecdsa(pair: &EcdsaKeypair) -> Result<PrivateKey, Error> {
     let curve = SSH.iter().find(|(curve, _)| *curve == pair.curve());
     let (_, oid) = curve.ok_or(Error::Damaged("OpenSSH key"))?;
-    keys::on_curve(keys::identifier(oid)?, pair.private_key_bytes())
+    Ok(keys::on_curve(keys::identifier(oid)?, pair.private_key_bytes()))
 }
 
 fn rsa(pair: &RsaKeypair) -> Result<PrivateKey, Error> {

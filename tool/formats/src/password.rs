@@ -12,6 +12,9 @@ const MAX_WORK: u64 = 10_000_000;
 pub struct Password<'a> {
     ask: &'a mut dyn FnMut() -> Option<Zeroizing<String>>,
     known: Option<Zeroizing<String>>,
+    /// Whether the file has no password at all. PKCS #12 encodes this in another way than an empty
+    /// password.
+    is_null: bool,
     /// The work of all keys of the file until now.
     work: u64,
 }
@@ -19,7 +22,7 @@ pub struct Password<'a> {
 impl<'a> Password<'a> {
     /// Asks with this function. `None` means that there is no password.
     pub fn new(ask: &'a mut dyn FnMut() -> Option<Zeroizing<String>>) -> Self {
-        Self { ask, known: None, work: 0 }
+        Self { ask, known: None, is_null: false, work: 0 }
     }
 
     /// Counts the work of one more key. `limit` is the largest work of this kind that all keys of a
@@ -37,5 +40,23 @@ impl<'a> Password<'a> {
             self.known = (self.ask)();
         }
         self.known.as_ref().map(|password| password.as_str()).ok_or(Error::PasswordMissing)
+    }
+
+    /// Records that the file has an empty password or none.
+    pub(crate) fn is_empty(&mut self, is_null: bool) {
+        self.known = Some(Zeroizing::default());
+        self.is_null = is_null;
+    }
+
+    /// Returns the password in the encoding of PKCS #12 (RFC 7292, B.1): UTF-16 with a zero at its
+    /// end.
+    pub(crate) fn utf16(&mut self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        if self.is_null {
+            return Ok(Zeroizing::default());
+        }
+        let text = self.get()?;
+        let mut bytes = Zeroizing::new(Vec::with_capacity(2 * text.len() + 2));
+        bytes.extend(text.encode_utf16().chain([0]).flat_map(u16::to_be_bytes));
+        Ok(bytes)
     }
 }

@@ -1,54 +1,86 @@
-//! The blocks of a PEM file.
+//! The blocks of a PEM file. RFC 7468, 2: text outside of a block is ignored, and so are blanks and
+//! line breaks inside.
 
-use pem_rfc7468::Decoder;
+use base64ct::{Base64, Encoding};
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::{Error, ber};
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
-/// A block: its label, and its text from the line BEGIN to the line END.
+/// A block: its label, and its text between the lines BEGIN and END.
 pub(crate) struct Block<'a> {
     /// The words after BEGIN.
     pub(crate) label: &'a str,
-    /// The block from its first dash to its last one.
-    pub(crate) text: &'a str,
+    text: &'a str,
 }
 
 /// Returns the blocks of a text in their order. Text between blocks is ignored.
 pub(crate) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Error> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(start) = rest.find(BEGIN) {
-        let block = &rest[start..];
-        let label = block[BEGIN.len()..].split(DASHES).next().unwrap_or_default();
+    while let Some((_, block)) = rest.split_once(BEGIN) {
+        let (label, after) =
+            block.split_once(DASHES).ok_or(Error::Damaged("PEM file: a line BEGIN has no end"))?;
         if label.contains('\n') {
-            return Err(Error::Damaged("PEM file"));
+            return Err(Error::Damaged("PEM file: a line BEGIN has no end"));
         }
-        let end = block.find(END).ok_or(Error::Damaged("PEM file"))?;
-        let after = block[end + END.len()..].find(DASHES).ok_or(Error::Damaged("PEM file"))?;
-        let length = end + END.len() + after + DASHES.len();
-        found.push(Block { label, text: &block[..length] });
-        rest = &block[length..];
+        let (text, end) = after.split_once(END).ok_or(Error::Damaged("PEM file: a block has no line END"))?;
+        found.push(Block { label: label.trim(), text });
+        rest = end.split_once(DASHES).ok_or(Error::Damaged("PEM file: a line END has no end"))?.1;
     }
     Ok(found)
 }
 
+/// Returns the content of the first block with one of these labels, or the structure in a file that
+/// has no blocks. `None` if there is neither.
+pub fn block(file: &[u8], labels: &[&str]) -> Result<Option<Vec<u8>>, Error> {
+    let text = String::from_utf8_lossy(file);
+    let blocks = blocks(&text)?;
+    if blocks.is_empty() {
+        return Ok(ber::to_der(file).map(|der| der.to_vec()));
+    }
+    let wanted = blocks.iter().find(|block| labels.contains(&block.label));
+    wanted.map(|block| block.der().map(|der| der.to_vec())).transpose()
+}
+
 impl Block<'_> {
-    /// Decodes the block.
+    /// Decodes the block. Lines with a colon are headers (RFC 1421), which only encryption needs.
     pub(crate) fn der(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
         if self.text.contains("Proc-Type:") {
-            return Err(Error::Refused(
-                "this old encryption of PEM files is not supported; convert the file with `openssl pkcs8 -topk8`",
-            ));
+            return Err(Error::Encryption("the old encryption of PEM files (DEK-Info)".to_owned()));
         }
-        let damaged = |_| Error::Damaged("PEM file");
-        let mut decoder = Decoder::new_detect_wrap(self.text.as_bytes()).map_err(damaged)?;
-        // The buffer has its size from the start: growing it would leave copies of the key.
-        let mut der = Zeroizing::new(Vec::with_capacity(decoder.remaining_len()));
-        decoder.decode_to_end(&mut der).map_err(damaged)?;
+        // The buffers have their sizes from the start: growing them would leave copies of the key.
+        let mut text = Zeroizing::new(String::with_capacity(self.text.len()));
+        for line in self.text.split(['\r', '\n']).filter(|line| !line.contains(':')) {
+            text.extend(line.chars().filter(|letter| !letter.is_whitespace()));
+        }
+        let mut der = Zeroizing::new(vec![0; text.len()]);
+        let length = Base64::decode(text.as_bytes(), &mut der)
+            .map_err(|_| Error::Damaged("PEM file: a block is not Base64"))?
+            .len();
+        der.truncate(length);
         Ok(der)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_and_text_outside_of_blocks_are_ignored() {
+        for file in [
+            "-----BEGIN A-----\nAAEC\nAwQF\n-----END A-----\n",
+            "\u{feff}text\r\n-----BEGIN A-----\r\n\r\n  AAECAw \r\nQF\t\r\n-----END A-----\r\ntext\n\n",
+            "-----BEGIN B-----\n!\n-----END B----------BEGIN A-----AAECAwQF-----END A-----",
+            "-----BEGIN A-----\nX-Name: value\n\nA\nAECA\nwQF\n-----END A-----",
+        ] {
+            assert_eq!(block(file.as_bytes(), &["A", "NEW A"]), Ok(Some(vec![0, 1, 2, 3, 4, 5])), "{file}");
+        }
+        assert_eq!(block(b"-----BEGIN B-----\nAAEC\n-----END B-----", &["A"]), Ok(None));
+        assert_eq!(block(b"\x02\x01\x07\n", &["A"]), Ok(Some(vec![2, 1, 7])));
     }
 }

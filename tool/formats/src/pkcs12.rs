@@ -1,65 +1,146 @@
-//! PKCS #12 files (RFC 7292). The crate `p12-keystore` reads them, and refuses a count of more than
-//! 1,000,000 iterations. A file may have many counts, for example one for each key. So this module
-//! first adds up the counts outside encrypted parts, and limits their sum.
+//! PKCS #12 files (RFC 7292) and the certificates of PKCS #7 files (RFC 5652).
+//!
+//! The crate `p12-keystore` reads DER only, names no algorithm in its errors, and decodes each
+//! certificate. `cms` and `pkcs12` have the structures, in releases before 1.0, without a reader.
 
-use der::asn1::AnyRef;
-use der::{Decode, Reader, SliceReader, Tag, Tagged};
-use p12_keystore::Pkcs12Archive;
+use zeroize::Zeroizing;
 
-use crate::{Error, Password};
+use crate::ber::{self, CONTEXT_0, Element, OCTET_STRING, SEQUENCE, SET};
+use crate::{Entry, Error, Item, Password, Wanted, certificate, keys, pbe};
 
-/// The largest number of iterations that a file may ask for outside its encrypted parts. They take
-/// some seconds.
-pub(crate) const MAX_ITERATIONS: u64 = 5_000_000;
-/// The greatest depth of the structures of a file.
-const MAX_DEPTH: u32 = 24;
-/// The object identifier of scrypt in DER, 1.3.6.1.4.1.11591.4.11.
-const SCRYPT: &[u8] = b"\x06\x09\x2b\x06\x01\x04\x01\xda\x47\x04\x0b";
+/// 1.2.840.113549.1.7 and the number of a type of content.
+const CONTENT: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x07";
+const DATA: u8 = 1;
+const SIGNED_DATA: u8 = 2;
+const ENCRYPTED_DATA: u8 = 6;
+/// 1.2.840.113549.1.12.10.1 and the number of a type of bag.
+const BAG: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x0a\x01";
+/// 1.2.840.113549.1.9.20: the attribute with the name of a bag.
+const FRIENDLY_NAME: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x14";
 
-/// Returns whether a file is a DER structure that begins with the version 3.
+const DAMAGED: Error = Error::Damaged("PKCS#12 file");
+
+/// Returns whether a file is a sequence that begins with the version 3 and a content.
 pub(crate) fn is(der: &[u8]) -> bool {
-    AnyRef::from_der(der).is_ok_and(|any| any.value().starts_with(&[2, 1, 3]))
+    let parts = ber::members(der, SEQUENCE).unwrap_or_default();
+    matches!(parts[..], [version, content, ..] if ber::number(&version) == Some(3) && content.tag == SEQUENCE)
 }
 
 /// Reads the keys and certificates of a file.
-pub(crate) fn read(der: &[u8], password: &mut Password<'_>) -> Result<Pkcs12Archive, Error> {
-    if der.windows(SCRYPT.len()).any(|window| window == SCRYPT) {
+pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
+    let parts = ber::members(der, SEQUENCE).ok_or(DAMAGED)?;
+    let [_, content, ref mac @ ..] = parts[..] else { return Err(DAMAGED) };
+    let safe = match content_of(&content).ok_or(DAMAGED)? {
+        (DATA, safe) if safe.tag == OCTET_STRING => safe.content,
+        _ => return Err(Error::Refused("a PKCS#12 file that is signed with a key is not supported")),
+    };
+    if let [mac] = mac {
+        pbe::verify_mac(mac, safe, password)?;
+    }
+    let safe = ber::to_der(safe).ok_or(DAMAGED)?;
+    let mut bags = Bags { wanted, entries: Vec::new(), has_secrets: false };
+    for part in ber::members(&safe, SEQUENCE).ok_or(DAMAGED)? {
+        match content_of(&part).ok_or(DAMAGED)? {
+            (DATA, data) => bags.read(data.content, password)?,
+            (ENCRYPTED_DATA, data) => bags.read(&decrypted(&data, password)?, password)?,
+            _ => return Err(Error::Refused("a PKCS#12 file that is encrypted with a key is not supported")),
+        }
+    }
+    if bags.entries.is_empty() && bags.has_secrets {
         return Err(Error::Refused(
-            "a PKCS#12 file with scrypt is not supported; convert it with `openssl pkcs12`",
+            "the PKCS#12 file has secret keys only; import the bytes of a key with --type aes or generic",
         ));
     }
-    if iterations(der, MAX_DEPTH).is_none_or(|all| all > MAX_ITERATIONS) {
-        return Err(Error::Refused("the PKCS#12 file asks for more than 5,000,000 iterations to decrypt it"));
+    // Keys are before certificates.
+    bags.entries.sort_by_key(|entry| !matches!(entry.item, Item::PrivateKey(_)));
+    Ok(bags.entries)
+}
+
+/// Returns the type and the content of a ContentInfo.
+fn content_of<'a>(info: &Element<'a>) -> Option<(u8, Element<'a>)> {
+    let [oid, content] = ber::elements(info.content)?[..] else { return None };
+    let (number, _) = oid.content.split_last().filter(|(_, rest)| *rest == CONTENT)?;
+    (content.tag == CONTEXT_0).then(|| Some((*number, ber::first(content.content)?.0)))?
+}
+
+/// Decrypts EncryptedData (RFC 5652, 8).
+fn decrypted(data: &Element<'_>, password: &mut Password<'_>) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let parts = ber::elements(data.content).unwrap_or_default();
+    let info = parts.get(1).and_then(|info| ber::elements(info.content)).unwrap_or_default();
+    match info[..] {
+        [_, algorithm, content] if content.tag == 0x80 => pbe::decrypt(&algorithm, content.content, password),
+        _ => Err(Error::Damaged("encrypted part of the PKCS#12 file")),
     }
-    Pkcs12Archive::from_pkcs12(der, password.get()?).map_err(|error| match error {
-        p12_keystore::error::Error::InvalidParameters => Error::Refused(
-            "a part of the PKCS#12 file has no parameters, or asks for more than 1,000,000 iterations",
-        ),
-        _ => Error::PasswordWrong,
+}
+
+/// The bags of a file.
+struct Bags {
+    wanted: Wanted,
+    entries: Vec<Entry>,
+    has_secrets: bool,
+}
+
+impl Bags {
+    /// Reads SafeContents.
+    fn read(&mut self, contents: &[u8], password: &mut Password<'_>) -> Result<(), Error> {
+        // A wrong password without a MAC gives other bytes.
+        let contents = ber::to_der(contents).ok_or(Error::PasswordWrong)?;
+        for bag in ber::members(&contents, SEQUENCE).ok_or(Error::PasswordWrong)? {
+            self.bag(&bag, password)?;
+        }
+        Ok(())
+    }
+
+    fn bag(&mut self, bag: &Element<'_>, password: &mut Password<'_>) -> Result<(), Error> {
+        let parts = ber::elements(bag.content).ok_or(DAMAGED)?;
+        let [oid, value, ref attributes @ ..] = parts[..] else { return Err(DAMAGED) };
+        let (value, _) = ber::first(value.content).ok_or(DAMAGED)?;
+        let number = oid.content.split_last().filter(|(_, rest)| *rest == BAG).map(|(number, _)| *number);
+        let mut entry = match number {
+            Some(1 | 2) if self.wanted == Wanted::Public => return Ok(()),
+            Some(1) => keys::private(value.whole)?,
+            Some(2) => keys::decrypt(value.whole, password)?,
+            Some(3) => match certificate_of(&value) {
+                Some(der) => Entry::of(Item::Certificate(der.to_vec())),
+                None => return Ok(()),
+            },
+            // CRLs, secret keys and other contents.
+            _ => {
+                self.has_secrets |= number == Some(5);
+                return Ok(());
+            }
+        };
+        entry.name = attributes.first().and_then(name);
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+/// Returns the certificate of a CertBag. `None` for certificates that are not of X.509.
+fn certificate_of<'a>(bag: &Element<'a>) -> Option<&'a [u8]> {
+    let [_, value] = ber::elements(bag.content)?[..] else { return None };
+    ber::first(value.content).map(|(octets, _)| octets.content).filter(|der| certificate::is(der))
+}
+
+/// Returns the friendly name of a bag.
+fn name(attributes: &Element<'_>) -> Option<String> {
+    let all = ber::elements(attributes.content)?.into_iter();
+    all.filter_map(|attribute| match ber::elements(attribute.content)?[..] {
+        [oid, values] if oid.content == FRIENDLY_NAME && values.tag == SET => {
+            Some(certificate::utf16(ber::first(values.content)?.0.content))
+        }
+        _ => None,
     })
+    .next()
 }
 
-/// Returns the sum of the integers that follow an octet string; `None` if the sum is too large or
-/// the structures are too deep. In all structures of RFC 7292 and RFC 8018, the count of iterations
-/// follows the salt, which is an octet string.
-fn iterations(der: &[u8], depth: u32) -> Option<u64> {
-    let mut sum = 0_u64;
-    let Ok(mut reader) = SliceReader::new(der) else { return Some(sum) };
-    let mut after_octets = false;
-    while !reader.is_finished() {
-        let Ok(any) = AnyRef::decode(&mut reader) else { return Some(sum) };
-        let tag = any.tag();
-        if tag == Tag::Integer && after_octets {
-            sum = sum.checked_add(number(any.value())?)?;
-        }
-        if tag.is_constructed() || tag == Tag::OctetString {
-            sum = sum.checked_add(iterations(any.value(), depth.checked_sub(1)?)?)?;
-        }
-        after_octets = tag == Tag::OctetString;
-    }
-    Some(sum)
-}
-
-fn number(integer: &[u8]) -> Option<u64> {
-    (integer.len() <= 8).then(|| integer.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+/// Returns the certificates of a PKCS #7 file (SignedData, RFC 5652, 5.1). `None` for other files.
+pub(crate) fn signed_data(der: &[u8]) -> Option<Vec<Entry>> {
+    let (info, _) = ber::first(der).filter(|(info, _)| info.tag == SEQUENCE)?;
+    let (SIGNED_DATA, data) = content_of(&info)? else { return None };
+    let parts = ber::elements(data.content)?;
+    let certificates = parts.iter().find(|part| part.tag == CONTEXT_0);
+    let certificates = certificates.map_or(Some(Vec::new()), |all| ber::elements(all.content))?;
+    let der = certificates.into_iter().map(|one| one.whole).filter(|der| certificate::is(der));
+    Some(der.map(|der| Entry::of(Item::Certificate(der.to_vec()))).collect())
 }

@@ -2,48 +2,28 @@
 
 use std::borrow::Cow;
 
-use der::{Decode, Encode, Tag};
+use der::Decode;
 use pkcs8::SubjectPublicKeyInfoRef;
-use zeroize::Zeroizing;
 
-use crate::keys::{self, PrivateKey};
+use crate::ber::{self, INTEGER, SEQUENCE};
+use crate::keys;
 use crate::pem::{self, Block};
-use crate::{Error, Password, bind, openssh, pkcs12};
+use crate::{Entry, Error, Item, Password, Wanted, bind, certificate, openssh, pkcs12};
 
 /// The greatest size of a file in bytes.
 pub const MAX_FILE: usize = 4 << 20;
 /// The greatest number of entries of one file.
 const MAX_ENTRIES: usize = 1000;
 
-/// A key or a certificate of a file, in DER.
-pub enum Item {
-    /// A private key in PKCS #8.
-    PrivateKey(PrivateKey),
-    /// A public key as SubjectPublicKeyInfo.
-    PublicKey(Vec<u8>),
-    /// An X.509 certificate.
-    Certificate(Vec<u8>),
-}
-
-/// An item, and the name that the file gives it.
-pub struct Entry {
-    /// The item.
-    pub item: Item,
-    /// The comment of an OpenSSH key, or the friendly name in a PKCS #12 file.
-    pub name: Option<String>,
-}
-
 /// Reads a file. Fails if nothing in it is a key or a certificate.
-pub fn read(file: &[u8], password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
+pub fn read(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
     if file.len() > MAX_FILE {
         return Err(Error::Refused("the file is larger than 4 MiB"));
     }
     let entries = match text(file) {
-        Some(text) if text.trim_start().starts_with(bind::START) => {
-            vec![unnamed(Item::PrivateKey(bind::read(&text)?))]
-        }
-        Some(text) => from_pem(&text, password)?,
-        None => from_der(file, password)?,
+        Some(text) if bind::is(&text) => vec![Entry::of(Item::PrivateKey(bind::read(&text)?))],
+        Some(text) => from_pem(&text, wanted, password)?,
+        None => from_der(file, wanted, password)?,
     };
     match entries.len() {
         0 => Err(Error::Unknown),
@@ -62,10 +42,10 @@ fn text(file: &[u8]) -> Option<Cow<'_, str>> {
     (!is_der && MARKS.into_iter().any(has)).then(|| String::from_utf8_lossy(file))
 }
 
-fn from_pem(text: &str, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
+fn from_pem(text: &str, wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
     for block in pem::blocks(text)? {
-        entries.extend(from_block(&block, password)?);
+        entries.extend(from_block(&block, wanted, password)?);
         if entries.len() > MAX_ENTRIES {
             break;
         }
@@ -73,81 +53,65 @@ fn from_pem(text: &str, password: &mut Password<'_>) -> Result<Vec<Entry>, Error
     Ok(entries)
 }
 
-fn from_block(block: &Block<'_>, password: &mut Password<'_>) -> Result<Option<Entry>, Error> {
-    let item = match block.label {
+fn from_block(block: &Block<'_>, wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
+    let is_private = block.label.ends_with("PRIVATE KEY");
+    if is_private && wanted == Wanted::Public {
+        return Ok(Vec::new());
+    }
+    match block.label {
         "OPENSSH PRIVATE KEY" => {
-            let (key, name) = openssh::read(block.text, password)?;
+            let (key, name) = openssh::read(&block.der()?, password)?;
             let name = Some(name).filter(|name| !name.is_empty());
-            return Ok(Some(Entry { item: Item::PrivateKey(key), name }));
+            Ok(vec![Entry { name, ..Entry::of(Item::PrivateKey(key)) }])
         }
-        "PRIVATE KEY" => private(keys::plain(&block.der()?).ok_or(Error::Damaged("PKCS#8 key"))?),
-        "ENCRYPTED PRIVATE KEY" => private(keys::decrypt(&block.der()?, password)?),
-        "RSA PRIVATE KEY" => private(keys::rsa(&block.der()?).ok_or(Error::Damaged("PKCS#1 key"))?),
-        "EC PRIVATE KEY" => private(keys::ec(&block.der()?).ok_or(Error::Damaged("SEC1 key"))??),
-        "PUBLIC KEY" => public(&block.der()?).ok_or(Error::Damaged("public key"))?,
-        "CERTIFICATE" | "X509 CERTIFICATE" => {
-            certificate(&block.der()?).ok_or(Error::Damaged("certificate"))?
+        "PUBLIC KEY" => {
+            let item = public(&block.der()?).ok_or(Error::Damaged("public key"))?;
+            Ok(vec![Entry::of(item)])
+        }
+        "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE" => {
+            let der = block.der()?;
+            // OpenSSL writes the trust after the certificate.
+            let (certificate, _) = ber::first(&der).ok_or(Error::Damaged("certificate"))?;
+            certificate::names(certificate.whole)?;
+            Ok(vec![Entry::of(Item::Certificate(certificate.whole.to_vec()))])
+        }
+        "PKCS7" | "CMS" | "PKCS12" => from_der(&block.der()?, wanted, password),
+        _ if is_private => {
+            let der = ber::to_der(&block.der()?).ok_or(Error::Damaged("private key: it is not DER"))?;
+            Ok(vec![private(&der, password)?])
         }
         // A token has no objects for EC PARAMETERS, certificate requests and CRLs.
-        _ => return Ok(None),
-    };
-    Ok(Some(unnamed(item)))
+        _ => Ok(Vec::new()),
+    }
 }
 
-fn from_der(der: &[u8], password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
-    if let Some(key) = keys::plain(der).or_else(|| keys::rsa(der)) {
-        return Ok(vec![unnamed(private(key))]);
-    }
-    if let Some(key) = keys::ec(der) {
-        return Ok(vec![unnamed(private(key?))]);
-    }
-    if let Some(item) = public(der).or_else(|| certificate(der)) {
-        return Ok(vec![unnamed(item)]);
-    }
-    if keys::is_encrypted(der) {
-        return Ok(vec![unnamed(private(keys::decrypt(der, password)?))]);
-    }
-    if pkcs12::is(der) { from_pkcs12(der, password) } else { Err(Error::Unknown) }
+fn private(der: &[u8], password: &mut Password<'_>) -> Result<Entry, Error> {
+    if keys::is_encrypted(der) { keys::decrypt(der, password) } else { keys::private(der) }
 }
 
-fn from_pkcs12(der: &[u8], password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
-    let archive = pkcs12::read(der, password)?;
-    let keys = archive.keys.into_iter().map(|bag| {
-        let key = keys::plain(bag.key.as_der()).ok_or(Error::Damaged("key in the PKCS#12 file"))?;
-        Ok(Entry { item: private(key), name: bag.friendly_name })
-    });
-    let mut entries = keys.collect::<Result<Vec<_>, Error>>()?;
-    for bag in archive.certs {
-        let item = certificate(bag.cert.as_der()).ok_or(Error::Damaged("certificate in the PKCS#12 file"))?;
-        entries.push(Entry { item, name: bag.friendly_name });
+fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
+    let der = ber::to_der(file).ok_or(Error::Unknown)?;
+    if pkcs12::is(&der) {
+        return pkcs12::read(&der, wanted, password);
     }
-    Ok(entries)
-}
-
-fn unnamed(item: Item) -> Entry {
-    Entry { item, name: None }
-}
-
-fn private(key: Zeroizing<Vec<u8>>) -> Item {
-    Item::PrivateKey(key)
+    if let Some(certificates) = pkcs12::signed_data(&der) {
+        return Ok(certificates);
+    }
+    if certificate::is(&der) {
+        return Ok(vec![Entry::of(Item::Certificate(der.to_vec()))]);
+    }
+    if let Some(item) = public(&der) {
+        return Ok(vec![Entry::of(item)]);
+    }
+    let parts = ber::members(&der, SEQUENCE).unwrap_or_default();
+    let is_private = keys::is_encrypted(&der) || parts.first().is_some_and(|first| first.tag == INTEGER);
+    match (is_private, wanted) {
+        (true, Wanted::All) => Ok(vec![private(&der, password)?]),
+        (true, Wanted::Public) => Ok(Vec::new()),
+        _ => Err(Error::Unknown),
+    }
 }
 
 fn public(der: &[u8]) -> Option<Item> {
     SubjectPublicKeyInfoRef::from_der(der).ok().map(|_| Item::PublicKey(der.to_vec()))
-}
-
-/// Accepts a sequence with three elements: a sequence, an algorithm and a bit string (RFC 5280,
-/// 4.1). The PKCS#11 module that imports the certificate checks the rest.
-fn certificate(der: &[u8]) -> Option<Item> {
-    #[derive(der::Sequence)]
-    struct Certificate<'a> {
-        tbs: der::asn1::AnyRef<'a>,
-        algorithm: pkcs8::AlgorithmIdentifierRef<'a>,
-        signature: der::asn1::BitStringRef<'a>,
-    }
-    let outer = Certificate::from_der(der).ok()?;
-    let sequence = der::Tagged::tag(&outer.tbs) == Tag::Sequence;
-    // The certificate, encoded again, must be equal to the input: no byte of the input is ignored.
-    let same = outer.to_der().is_ok_and(|again| again == der);
-    (sequence && same).then(|| Item::Certificate(der.to_vec()))
 }

@@ -10,7 +10,7 @@ use jeton_client::text::hex;
 use jeton_pki::certificate::{Login, Signer};
 use jeton_pki::issuer::Issuer;
 use jeton_tool::client::{Access, ObjectHandle, Session};
-use jeton_tool::formats::{self, Item, Password, certificate::public_key_of};
+use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of};
 use jeton_tool::object::public_key_info;
 use jeton_tool::register::{Entry, Register};
 use jeton_tool::{Cause, Error, token_file};
@@ -131,7 +131,7 @@ pub fn certificate_of(session: &Session, info: &[u8]) -> Result<Vec<u8>, Error> 
 pub fn read_certificate(path: &std::path::Path) -> Result<Vec<u8>, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
-    let entries = formats::read(&file, &mut Password::new(&mut || None)).map_err(refused)?;
+    let entries = formats::read(&file, Wanted::Public, &mut Password::new(&mut || None)).map_err(refused)?;
     let certificate = entries.into_iter().find_map(|entry| match entry.item {
         Item::Certificate(der) => Some(der),
         _ => None,

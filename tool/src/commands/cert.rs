@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 use cryptoki_sys::{CKA_ID, CKA_VALUE};
 use jeton_client::text::{hex, shown};
 use jeton_pki::certificate::{self, Holder, Login, Role, Signer};
+use jeton_tool::Error;
 use jeton_tool::client::{Access, ObjectHandle, Session};
-use jeton_tool::formats::certificate::summary;
+use jeton_tool::formats::certificate::{Summary, summary};
 use jeton_tool::import::{self, Duplicates, Naming};
 use jeton_tool::object::{describe, public_key_info};
-use jeton_tool::{Cause, Error};
 use serde::Serialize;
 
 use super::authority::certificate_of;
@@ -111,9 +111,9 @@ impl List {
         let mut rows = Vec::new();
         for object in self.chosen.objects.find(&session, &["cert"])? {
             let described = describe(&session, &opened.info, object);
-            let damaged =
-                |_| Error::Caused(Cause::Damaged, format!("the certificate {} is damaged", described.uri));
-            let summary = summary(&session.bytes(object, CKA_VALUE)).map_err(damaged)?;
+            // A certificate that cannot be read does not end the list.
+            let summary = summary(&session.bytes(object, CKA_VALUE))
+                .unwrap_or_else(|error| Summary { subject: format!("({error})"), ..Summary::default() });
             rows.push(Row {
                 label: described.label,
                 id: described.id,

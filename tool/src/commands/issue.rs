@@ -8,8 +8,8 @@ use clap::builder::PossibleValuesParser;
 use jeton_client::text::shown;
 use jeton_pki::certificate::{self, Holder, general_name};
 use jeton_pki::issuer::{Order, PROFILES, Request, profile};
-use jeton_tool::Error;
 use jeton_tool::register::Register;
+use jeton_tool::{Error, formats};
 use serde::Serialize;
 
 use super::authority::{self, Authority, IssuedRow, ListFile, REASONS};
@@ -79,7 +79,12 @@ impl Issue {
             self.output.text(&[])?;
             return Ok(ExitCode::SUCCESS);
         }
-        let request = Request::parse(&out::input(&self.request, jeton_tool::formats::MAX_FILE)?)?;
+        let file = out::input(&self.request, formats::MAX_FILE)?;
+        let refused = |source| Error::KeyFile { path: self.request.clone(), source };
+        let der =
+            formats::block(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
+        let none = || Error::Failed(format!("{} has no certificate request", self.request.display()));
+        let request = Request::parse(&der.ok_or_else(none)?)?;
         let profile = profile(&self.profile).expect("clap accepts only the names of the table");
         for extension in request.check(profile)? {
             warn(&format!("the certificate does not have the extension {extension} of the request"));

@@ -20,16 +20,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads a request in PEM or DER.
-    pub fn parse(file: &[u8]) -> Result<Self, Error> {
-        let is_pem = file.windows(10).any(|window| window == b"-----BEGIN");
-        let wrong = |reason: String| Error::Failed(format!("not a certificate request: {reason}"));
-        let der = if is_pem {
-            der::pem::decode_vec(file).map_err(|error| wrong(error.to_string()))?.1
-        } else {
-            file.to_vec()
-        };
-        let request = CertReq::from_der(&der).map_err(|error| wrong(error.to_string()))?;
+    /// Reads a request in DER.
+    pub fn parse(der: &[u8]) -> Result<Self, Error> {
+        let wrong = |error| Error::Failed(format!("not a certificate request: {error}"));
+        let request = CertReq::from_der(der).map_err(wrong)?;
         let mut extensions = Vec::new();
         for attribute in request.info.attributes.iter() {
             if attribute.oid == EXTENSION_REQUEST {
@@ -38,7 +32,7 @@ impl Request {
                 }
             }
         }
-        Ok(Self { der, request, extensions })
+        Ok(Self { der: der.to_vec(), request, extensions })
     }
 
     /// Returns the public key as SubjectPublicKeyInfo.

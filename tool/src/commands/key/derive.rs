@@ -9,7 +9,7 @@ use der::Decode;
 use jeton_pki::key_type::{KeyType, Shape, Usage};
 use jeton_tool::Error;
 use jeton_tool::client::{Access, Attribute, Structure};
-use jeton_tool::formats::{self, Item, Password, certificate::public_key_of};
+use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of};
 use jeton_tool::object::describe;
 use spki::SubjectPublicKeyInfoRef;
 
@@ -108,7 +108,8 @@ impl Derive {
     fn peer(&self) -> Result<Vec<u8>, Error> {
         let file = out::input(&self.peer, formats::MAX_FILE)?;
         let refused = |source| Error::KeyFile { path: self.peer.clone(), source };
-        let entries = formats::read(&file, &mut Password::new(&mut || None)).map_err(refused)?;
+        let entries =
+            formats::read(&file, Wanted::Public, &mut Password::new(&mut || None)).map_err(refused)?;
         let info = entries.into_iter().find_map(|entry| match entry.item {
             Item::PublicKey(info) => Some(Ok(info)),
             Item::Certificate(der) => Some(public_key_of(&der)),

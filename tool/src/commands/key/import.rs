@@ -1,18 +1,15 @@
 //! `key import` and `cert import`: import keys and certificates from a file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use cryptoki_sys::{
-    CK_ULONG, CKA_KEY_TYPE, CKK_AES, CKK_DH, CKK_EC, CKK_EC_MONTGOMERY, CKK_GENERIC_SECRET, CKK_ML_KEM,
-    CKK_RSA,
-};
+use cryptoki_sys::*;
 use jeton_pki::certificate::key_id;
 use jeton_pki::key_type::Usage;
 use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
-use jeton_tool::formats::{self, Item, Password};
+use jeton_tool::formats::{self, Item, Password, Wanted};
 use jeton_tool::import::{self, Duplicates, Naming, Protection};
 use jeton_tool::object::describe;
 use jeton_tool::{Error, token_file};
@@ -24,6 +21,16 @@ use crate::commands::object::show;
 use crate::commands::out;
 use crate::commands::pin::{self, FilePin, UserPin};
 use crate::commands::target::{Need, Target, id_of};
+
+/// The mechanisms of an RSA key for RSASSA-PSS.
+const PSS: [CK_MECHANISM_TYPE; 6] = [
+    CKM_RSA_PKCS_PSS,
+    CKM_SHA1_RSA_PKCS_PSS,
+    CKM_SHA224_RSA_PKCS_PSS,
+    CKM_SHA256_RSA_PKCS_PSS,
+    CKM_SHA384_RSA_PKCS_PSS,
+    CKM_SHA512_RSA_PKCS_PSS,
+];
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,9 +99,10 @@ impl Import {
         let target = self.target.open(None)?;
         let session = target.session(&self.pin, Access::ReadWrite, Need::Login)?;
         let before: HashSet<_> = session.find(&[])?.into_iter().collect();
+        let ids = import::ids_of_keys(&session)?;
         let mut made = Vec::new();
         for found in &opened {
-            match self.import(&session, found) {
+            match self.import(&session, found, &ids) {
                 Ok(object) => made.push(object),
                 Err(error) => {
                     // A file is imported as a whole or not at all.
@@ -128,24 +136,33 @@ impl Import {
             });
             password.map_err(|error| failed = Some(error)).ok()
         };
-        let entries = formats::read(file, &mut Password::new(&mut ask));
+        let wanted = if kind == ImportType::Cert { Wanted::Public } else { Wanted::All };
+        let entries = formats::read(file, wanted, &mut Password::new(&mut ask));
         let entries = match (entries, failed) {
             (Err(_), Some(error)) => return Err(error),
             (entries, _) => entries.map_err(|source| Error::KeyFile { path: self.file.clone(), source })?,
         };
-        let certificate = |entry: &formats::Entry| matches!(entry.item, Item::Certificate(_));
-        let wanted = entries.into_iter().filter(|entry| kind != ImportType::Cert || certificate(entry));
-        let found = wanted.map(|entry| Found::of(entry.item, entry.name)).collect::<Result<Vec<_>, _>>()?;
+        // A certificate that is in the file twice is imported once.
+        let mut seen = HashSet::new();
+        let wanted = entries.into_iter().filter(|entry| match &entry.item {
+            Item::Certificate(der) => seen.insert(der.clone()),
+            _ => kind != ImportType::Cert,
+        });
+        let found = wanted.map(Found::of).collect::<Result<Vec<_>, _>>()?;
         named(found, self)
     }
 
     /// Creates the objects of one item of the file.
-    fn import(&self, session: &Session, found: &Found) -> Result<Vec<ObjectHandle>, Error> {
-        let naming = self.naming(found)?;
+    fn import(
+        &self,
+        session: &Session,
+        found: &Found,
+        ids: &HashMap<Vec<u8>, Vec<u8>>,
+    ) -> Result<Vec<ObjectHandle>, Error> {
+        let naming = self.naming(found, ids)?;
         match &found.contents {
             Contents::Pair(pair) => {
-                let kind = pair_kind(&pair.public);
-                let usages = self.permissions.usages(kind)?;
+                let usages = self.permissions.usages(pair_kind(pair))?;
                 let public = !self.private_only;
                 let private = import::key_pair(session, pair, &naming, self.protection(), &usages, public)?;
                 let beside = if public { jeton_tool::object::partner(session, private) } else { None };
@@ -158,13 +175,16 @@ impl Import {
 
     /// Returns the label and the ID of an item. The options --label and --id apply only to the
     /// items that `named` chose. Without an option, the label is the name in the file, and the ID
-    /// is the SHA-1 digest of the public key.
-    fn naming(&self, found: &Found) -> Result<Naming, Error> {
+    /// is that of the key in the token that a certificate belongs to, or the SHA-1 digest of the
+    /// public key.
+    fn naming(&self, found: &Found, ids: &HashMap<Vec<u8>, Vec<u8>>) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
         let id = self.id.as_deref().filter(|_| found.is_first).map(id_of).transpose()?;
         let duplicates = self.duplicates();
-        Ok(Naming { label, id: id.unwrap_or_else(|| found.key_id.clone()), duplicates })
+        let of_key = ids.get(&found.info).filter(|_| found.is_certificate());
+        let id = id.or(of_key.cloned()).unwrap_or_else(|| found.key_id.clone());
+        Ok(Naming { label, id, duplicates })
     }
 
     fn duplicates(&self) -> Duplicates {
@@ -237,16 +257,22 @@ enum Contents {
 struct Found {
     contents: Contents,
     name: Option<String>,
+    /// The public key as SubjectPublicKeyInfo.
+    info: Vec<u8>,
     key_id: Vec<u8>,
     /// Whether the options --label and --id apply to this item.
     is_first: bool,
 }
 
 impl Found {
-    fn of(item: Item, name: Option<String>) -> Result<Self, Error> {
-        let (contents, info, title) = match item {
+    fn of(entry: formats::Entry) -> Result<Self, Error> {
+        let (contents, info, title) = match entry.item {
             Item::PrivateKey(der) => {
-                let pair = token_file::read_private_key(&der)?;
+                let mut pair = token_file::read_private_key(&der)?;
+                if entry.is_pss {
+                    let mechanisms = PSS.iter().flat_map(|one| one.to_ne_bytes()).collect::<Vec<_>>();
+                    pair.private.0.push(Attribute::bytes(CKA_ALLOWED_MECHANISMS, mechanisms));
+                }
                 let info = pair.public_key_info.clone();
                 (Contents::Pair(Box::new(pair)), info, None)
             }
@@ -257,7 +283,9 @@ impl Found {
             }
             Item::PublicKey(info) => (Contents::PublicKey, info, None),
         };
-        Ok(Self { contents, key_id: key_id(&info)?, name: name.or(title), is_first: true })
+        // A certificate may have a public key of any form.
+        let key_id = key_id(&info).unwrap_or_default();
+        Ok(Self { contents, key_id, info, name: entry.name.or(title), is_first: true })
     }
 
     fn is_certificate(&self) -> bool {
@@ -266,10 +294,12 @@ impl Found {
 }
 
 /// Returns the default usages of an imported pair.
-fn pair_kind(public: &[Attribute]) -> &'static [Usage] {
-    let kind = public.iter().find(|one| one.kind == CKA_KEY_TYPE);
+fn pair_kind(pair: &token_file::KeyPair) -> &'static [Usage] {
+    let kind = pair.public.iter().find(|one| one.kind == CKA_KEY_TYPE);
     let kind = kind.and_then(|one| Some(CK_ULONG::from_ne_bytes(one.value.clone().try_into().ok()?)));
+    let is_pss = pair.private.0.iter().any(|one| one.kind == CKA_ALLOWED_MECHANISMS);
     match kind {
+        Some(CKK_RSA) if is_pss => &[Usage::Sign],
         Some(CKK_RSA) => &[Usage::Sign, Usage::Decrypt],
         Some(CKK_EC_MONTGOMERY | CKK_DH) => &[Usage::Derive],
         Some(CKK_ML_KEM) => &[Usage::Decapsulate],

@@ -1,0 +1,227 @@
+//! Encryption with a password: PBES2 (RFC 8018), and the block ciphers of PKCS #12 (RFC 7292,
+//! appendices B and C).
+
+use cbc::Decryptor;
+use cbc::cipher::block_padding::Pkcs7;
+use cbc::cipher::{BlockCipherDecrypt, BlockModeDecrypt, InnerIvInit, KeyInit};
+use der::Decode;
+use der::asn1::ObjectIdentifier;
+use des::{TdesEde2, TdesEde3};
+use hmac::{Mac, SimpleHmac};
+use pkcs5::EncryptionScheme;
+use pkcs5::pbes2::Kdf;
+use rc2::Rc2;
+use sha1::Sha1;
+use sha2::digest::Digest;
+use sha2::digest::block_api::BlockSizeUser;
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+use zeroize::Zeroizing;
+
+use crate::ber::{self, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
+use crate::{Error, Password};
+
+/// The largest number of iterations that all keys of a file may ask for. They take about ten
+/// seconds.
+const MAX_ITERATIONS: u64 = 10_000_000;
+/// The largest product of scrypt's memory in bytes and its parallelization that a key may ask for.
+const MAX_SCRYPT: u64 = 256 << 20;
+/// The number of such keys in a file. They take about ten seconds.
+const SCRYPT_KEYS: u64 = 10;
+
+const TOO_MUCH: Error =
+    Error::Refused("the file asks for more than 10,000,000 iterations or 256 MiB to decrypt it");
+
+/// The names of algorithms that are not supported, by the start of their identifiers.
+const NAMES: [(&str, &str); 11] = [
+    ("1.2.840.113549.1.12.1.", "RC4"),
+    ("1.2.840.113549.1.5.3", "PBES1 with MD5 and DES"),
+    ("1.2.840.113549.1.5.6", "PBES1 with MD5 and RC2"),
+    ("1.2.840.113549.1.5.10", "PBES1 with SHA-1 and DES"),
+    ("1.2.840.113549.1.5.11", "PBES1 with SHA-1 and RC2"),
+    ("1.2.840.113549.1.5.14", "PBMAC1"),
+    ("1.2.840.113549.2.5", "MD5"),
+    ("1.2.840.113549.3.2", "RC2 in PBES2"),
+    ("1.3.14.3.2.7", "DES in PBES2"),
+    ("1.2.392.200011.61.1.1.1.", "Camellia"),
+    ("1.2.410.200046.1.1.", "ARIA"),
+];
+
+/// The block ciphers of PKCS #12 by the last number of their identifiers, with the length of the
+/// key.
+const PKCS12: [(u8, Cipher, usize); 4] = [
+    (3, |key, iv, data| cbc(TdesEde3::new_from_slice(key).ok()?, iv, data), 24),
+    (4, |key, iv, data| cbc(TdesEde2::new_from_slice(key).ok()?, iv, data), 16),
+    (5, |key, iv, data| cbc(Rc2::new_from_slice(key).ok()?, iv, data), 16),
+    (6, |key, iv, data| cbc(Rc2::new_from_slice(key).ok()?, iv, data), 5),
+];
+
+/// Decrypts the data in its place, and returns the length without the padding.
+type Cipher = fn(key: &[u8], iv: &[u8], data: &mut [u8]) -> Option<usize>;
+
+fn cbc<C: BlockCipherDecrypt>(cipher: C, iv: &[u8], data: &mut [u8]) -> Option<usize> {
+    let decryptor = Decryptor::inner_iv_slice_init(cipher, iv).ok()?;
+    decryptor.decrypt_padded::<Pkcs7>(data).ok().map(<[u8]>::len)
+}
+
+/// Decrypts data that was encrypted with this AlgorithmIdentifier.
+pub(crate) fn decrypt(
+    algorithm: &Element<'_>,
+    data: &[u8],
+    password: &mut Password<'_>,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let damaged = Error::Damaged("parameters of the encryption");
+    if let [oid, parameters] = ber::elements(algorithm.content).unwrap_or_default()[..]
+        && let Some((_, cipher, length)) = PKCS12.iter().find(|(number, ..)| is_pkcs12(oid.content, *number))
+    {
+        let (salt, count) = match ber::elements(parameters.content).unwrap_or_default()[..] {
+            [salt, count] if salt.tag == OCTET_STRING => (salt.content, ber::number(&count).ok_or(damaged)?),
+            _ => return Err(damaged),
+        };
+        // The longest key needs two digests, and the initialisation vector one.
+        count_iterations(count.saturating_mul(3), password)?;
+        let secret = password.utf16()?;
+        let key = derive::<Sha1>(&secret, salt, 1, count, *length);
+        let iv = derive::<Sha1>(&secret, salt, 2, count, 8);
+        let mut plain = Zeroizing::new(data.to_vec());
+        let length = cipher(&key, &iv, &mut plain).ok_or(Error::PasswordWrong)?;
+        plain.truncate(length);
+        return Ok(plain);
+    }
+    let scheme = EncryptionScheme::from_der(algorithm.whole).map_err(|_| unsupported(algorithm))?;
+    limit(algorithm, &scheme, password)?;
+    scheme.decrypt(password.get()?, data).map(Zeroizing::new).map_err(|_| Error::PasswordWrong)
+}
+
+/// 1.2.840.113549.1.12.1 and a number.
+fn is_pkcs12(oid: &[u8], number: u8) -> bool {
+    oid.split_last() == Some((&number, b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01"))
+}
+
+fn count_iterations(count: u64, password: &mut Password<'_>) -> Result<(), Error> {
+    if password.count(count, MAX_ITERATIONS) { Ok(()) } else { Err(TOO_MUCH) }
+}
+
+fn limit(
+    algorithm: &Element<'_>,
+    scheme: &EncryptionScheme,
+    password: &mut Password<'_>,
+) -> Result<(), Error> {
+    match scheme.pbes2().map(|parameters| &parameters.kdf) {
+        Some(Kdf::Pbkdf2(kdf)) => count_iterations(kdf.iteration_count.into(), password),
+        Some(Kdf::Scrypt(kdf)) => {
+            // pkcs5 0.8.1 overflows if N is 0. RFC 7914, 2: N is a power of 2 greater than 1.
+            if kdf.cost_parameter < 2 || !kdf.cost_parameter.is_power_of_two() {
+                return Err(Error::Damaged("parameters of the encryption: the cost of scrypt"));
+            }
+            let work = (128 * u64::from(kdf.block_size))
+                .checked_mul(kdf.cost_parameter)
+                .and_then(|memory| memory.checked_mul(u64::from(kdf.parallelization).max(1)));
+            match work.filter(|work| *work <= MAX_SCRYPT) {
+                Some(work) if password.count(work, SCRYPT_KEYS * MAX_SCRYPT) => Ok(()),
+                _ => Err(TOO_MUCH),
+            }
+        }
+        _ => Err(unsupported(algorithm)),
+    }
+}
+
+/// Names an algorithm that is not supported: the first part that has a name here, or the whole.
+fn unsupported(algorithm: &Element<'_>) -> Error {
+    let oids = identifiers(algorithm.content);
+    let fits = |known: &str, oid: &str| oid == known || known.ends_with('.') && oid.starts_with(known);
+    let name =
+        |oid: &String| NAMES.iter().find(|(known, _)| fits(known, oid)).map(|(_, name)| (*name).to_owned());
+    Error::Encryption(oids.iter().find_map(name).unwrap_or_else(|| oids.join(" with ")))
+}
+
+fn identifiers(content: &[u8]) -> Vec<String> {
+    let elements = ber::elements(content).unwrap_or_default().into_iter();
+    let of = |element: Element<'_>| match element.tag {
+        OID => {
+            ObjectIdentifier::from_bytes(element.content).map(|oid| vec![oid.to_string()]).unwrap_or_default()
+        }
+        SEQUENCE => identifiers(element.content),
+        _ => Vec::new(),
+    };
+    elements.flat_map(of).collect()
+}
+
+/// Finds out which password has this MAC (RFC 7292, 4: MacData) for the data: none, an empty one,
+/// or that of the user. Only the last one is asked for.
+pub(crate) fn verify_mac(mac: &Element<'_>, data: &[u8], password: &mut Password<'_>) -> Result<(), Error> {
+    let damaged = || Error::Damaged("MAC of the PKCS#12 file");
+    let (info, salt, count) = match ber::elements(mac.content).ok_or_else(damaged)?[..] {
+        [info, salt] => (info, salt, 1),
+        [info, salt, count] if count.tag == INTEGER => (info, salt, ber::number(&count).ok_or_else(damaged)?),
+        _ => return Err(damaged()),
+    };
+    let [algorithm, digest] = ber::elements(info.content).ok_or_else(damaged)?[..] else {
+        return Err(damaged());
+    };
+    let (oid, _) = ber::first(algorithm.content).ok_or_else(damaged)?;
+    let oid = ObjectIdentifier::from_bytes(oid.content).map_err(|_| damaged())?.to_string();
+    let verify = match oid.as_str() {
+        "1.3.14.3.2.26" => has_mac::<Sha1>,
+        "2.16.840.1.101.3.4.2.4" => has_mac::<Sha224>,
+        "2.16.840.1.101.3.4.2.1" => has_mac::<Sha256>,
+        "2.16.840.1.101.3.4.2.2" => has_mac::<Sha384>,
+        "2.16.840.1.101.3.4.2.3" => has_mac::<Sha512>,
+        _ => return Err(unsupported(&info)),
+    };
+    count_iterations(count.saturating_mul(3), password)?;
+    let fits = |secret: &[u8]| verify(secret, salt.content, count, data, digest.content);
+    for is_null in [true, false] {
+        if fits(if is_null { b"" } else { b"\0\0" }) {
+            password.is_empty(is_null);
+            return Ok(());
+        }
+    }
+    if fits(&password.utf16()?) { Ok(()) } else { Err(Error::PasswordWrong) }
+}
+
+fn has_mac<D: Digest + BlockSizeUser>(
+    secret: &[u8],
+    salt: &[u8],
+    count: u64,
+    data: &[u8],
+    mac: &[u8],
+) -> bool {
+    let key = derive::<D>(secret, salt, 3, count, <D as Digest>::output_size());
+    let keyed = SimpleHmac::<D>::new_from_slice(&key);
+    keyed.is_ok_and(|keyed| keyed.chain_update(data).verify_slice(mac).is_ok())
+}
+
+/// RFC 7292, B.2: derives a key from a password in UTF-16 with a zero at its end.
+fn derive<D: Digest + BlockSizeUser>(
+    secret: &[u8],
+    salt: &[u8],
+    purpose: u8,
+    count: u64,
+    length: usize,
+) -> Zeroizing<Vec<u8>> {
+    let block = D::block_size();
+    let filled = |bytes: &[u8]| {
+        let length = bytes.len().next_multiple_of(block);
+        Zeroizing::new(bytes.iter().copied().cycle().take(length).collect::<Vec<_>>())
+    };
+    let mut input = Zeroizing::new([filled(salt).as_slice(), filled(secret).as_slice()].concat());
+    let mut key = Zeroizing::new(Vec::with_capacity(length + 64));
+    while key.len() < length {
+        let mut digest = D::new().chain_update(vec![purpose; block]).chain_update(&*input).finalize();
+        for _ in 1..count {
+            digest = D::digest(&digest);
+        }
+        key.extend_from_slice(&digest);
+        for part in input.chunks_mut(block) {
+            // Adds the repeated digest and 1.
+            let mut carry = 1;
+            for at in (0..block).rev() {
+                carry += u16::from(part[at]) + u16::from(digest[at % digest.len()]);
+                part[at] = carry as u8;
+                carry >>= 8;
+            }
+        }
+    }
+    key.truncate(length);
+    key
+}

@@ -1,0 +1,87 @@
+//! Files as other programs write them: each is read, or the message says why it is not.
+
+mod common;
+
+use common::{Tool, run};
+
+/// The folder with the files.
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
+
+/// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
+/// of the output.
+const TABLE: [(&str, &str, &str, i32, &str); 32] = [
+    ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
+    ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
+    ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
+    ("cert", "cert-not-before-1950.der", "", 0, "test one"),
+    ("cert", "cert-oid-2.25-uuid.pem", "", 0, "oid"),
+    ("cert", "cert-serial-24-bytes.pem", "", 0, "s22"),
+    ("cert", "chain-pkcs7.pem", "", 0, "test one"),
+    ("cert", "chain-same-key-twice.pem", "", 0, "Root X1"),
+    ("cert", "pem-cert-then-encrypted-key.pem", "", 0, "test one"),
+    ("cert", "pem-cert-trailing-spaces.pem", "", 0, "test one"),
+    ("cert", "p12-java-no-password-truststore.p12", "", 0, "a"),
+    ("cert", "p12-null-password.p12", "", 0, "g"),
+    ("key", "key-der-with-newline.der", "", 0, "RSA 2048"),
+    ("key", "key-dh-ffdhe2048.pem", "", 0, "DH"),
+    ("key", "key-ec-explicit-p256.pem", "", 0, "EC P-256"),
+    ("key", "key-rsa-n-e-d-only.pem", "", 0, "RSA 2048"),
+    ("key", "key-rsa-pss.pem", "", 0, "RSA 2048"),
+    ("key", "p12-null-password.p12", "", 0, "RSA 2048"),
+    ("key", "pem-trailing-spaces.pem", "", 0, "RSA 2048"),
+    ("key", "p12-nss-export.p12", "abcd", 0, "RSA 2048"),
+    ("key", "p8-pbe-sha1-3des.pem", "abcd", 0, "RSA 2048"),
+    ("cert", "p12-nss-export.p12", "abcd", 0, "nsskey"),
+    ("cert", "p12-unencrypted-cert-aki-issuer.p12", "abcd", 0, "aki"),
+    ("key", "bind-hsm-label.private", "", 7, "names a key in another token"),
+    ("key", "key-ec-foreign-public-key.pem", "", 8, "the public key of another private key"),
+    ("key", "key-ec-two-curves.pem", "", 8, "names two curves"),
+    ("key", "key-rsa-768.pem", "", 7, "at least 1024 bits"),
+    ("key", "p12-java-secret-key.p12", "changeit", 7, "secret keys only"),
+    ("key", "p8-pbe-md5-des.pem", "", 7, "PBES1 with MD5 and DES"),
+    ("cert", "p8-pbe-md5-des.pem", "", 1, "not a key or certificate"),
+    ("cert", "csr-text-after.csr", "", 1, "not a key or certificate"),
+    ("key", "p12-nss-export.p12", "wrong", 5, "password"),
+];
+
+#[test]
+fn files_of_other_programs_are_read_or_refused_with_the_reason() {
+    let Some(tool) = Tool::new() else { return };
+    for (verb, file, password, expected, part) in TABLE {
+        let mut command = tool.command(&format!("{verb} import {FILES}{file} --allow-duplicate"));
+        if !password.is_empty() {
+            command.env("JETON_FILE_PIN", password);
+        }
+        let (status, text) = run(&mut command);
+        assert!(status == expected && text.contains(part), "{verb} {file}: {status} {text}");
+    }
+    // No odd certificate ends the list. One file has three certificates, and two files of keys have
+    // one each.
+    let read = TABLE.iter().filter(|(verb, _, _, status, _)| (*verb, *status) == ("cert", 0)).count();
+    assert_eq!(tool.rows("cert list --json").len(), read + 4);
+}
+
+#[test]
+fn a_certificate_has_the_id_of_its_key() {
+    let Some(tool) = Tool::new() else { return };
+    tool.ok("key generate --type ec:p256 --label ca --id 01");
+    tool.ok("cert self-sign --label ca --subject CN=CA --ca --import --out ca.pem");
+    tool.ok(&format!("cert import {FILES}ca-oid-2.25-uuid.pem"));
+    for (label, id) in [("www", ""), ("mail", "--id 77")] {
+        tool.ok(&format!("key generate --type rsa:2048 --label {label} {id}"));
+        tool.ok(&format!("csr --label {label} --subject CN={label} --out {label}.csr"));
+        let request = [&b"From: someone\r\n\r\n"[..], &tool.read(&format!("{label}.csr")), b"\n\n"].concat();
+        tool.write("request", request);
+        tool.ok(&format!(
+            "cert issue request --label ca --profile tls-server --san dns:a.example --out {label}.pem"
+        ));
+        tool.ok(&format!("cert import {label}.pem"));
+        let rows = tool.rows("object list --json");
+        let mut ids = rows.iter().filter(|row| row["label"] == label).map(|row| &row["id"]);
+        let first = ids.next().expect("a key");
+        assert_eq!(ids.filter(|id| *id == first).count(), 2, "{rows:?}");
+        // The same issuer and serial number: the same certificate.
+        assert!(tool.fails(4, &format!("cert import {label}.pem")).contains("serial number"));
+        tool.ok(&format!("cert import {label}.pem --if-absent"));
+    }
+}
