@@ -139,17 +139,28 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
          openssl req -new -key key -subj /CN=x -sha384 -addext subjectAltName=DNS:x.example.org -out good.csr
          openssl req -in good.csr -outform DER -out good.der
          # The first byte of the name x.example.org becomes y.
-         sed 's/x\\.example/y.example/' good.der > changed.der",
+         sed 's/x\\.example/y.example/' good.der > changed.der
+         openssl req -new -key key -subj /CN=Issuing -addext subjectAltName=DNS:x.example.org -out own.csr
+         openssl req -new -key key -subj /CN=x -addext subjectAltName=DNS:x.example.org,IP:10.0.0.1 -out ip.csr
+         openssl req -new -key key -subj /CN=www.evil.test -addext subjectAltName=DNS:x.example.org -out cn.csr
+         openssl req -new -key key -subj /CN=x -addext 'subjectAltName=DNS:*' -out any.csr
+         openssl req -new -newkey rsa:1024 -noenc -keyout short -subj /CN=x \
+           -addext subjectAltName=DNS:x.example.org -out short.csr",
     );
     let issue = |request: &str, more: &str| format!("cert issue {request} {CA} {more}");
     for (request, more, reason) in [
         ("ca.csr", "--profile tls-server", "asks for the certificate of a CA"),
         ("other.csr", "--profile tls-server", "name constraints"),
+        ("ip.csr", "--profile tls-server", "name constraints of CN=Issuing exclude ip:10.0.0.1"),
+        ("cn.csr", "--profile tls-server", "name constraints of CN=Issuing exclude dns:www.evil.test"),
+        ("any.csr", "--profile tls-server", "dns:* is not a valid name"),
+        ("own.csr", "--profile tls-server", "the subject of the CA itself"),
+        ("short.csr", "--profile tls-server", "an RSA key of 1024 bits"),
         ("changed.der", "--profile tls-server", "signature of the request is not valid"),
         ("good.csr", "--profile tls-server --days 399", "at most 398 days"),
         ("good.csr", "--profile tls-client --san ip:127.0.0.1", "no names of the type ip"),
         ("issuing.csr", "--profile tls-server", "needs a name"),
-        ("issuing.csr", "--profile sub-ca", "allows 0 CAs below it"),
+        ("issuing.csr", "--profile sub-ca --subject CN=Below", "allows 0 CAs below it"),
         ("good.csr", "--profile tls-server --permit dns:a", "only the profile sub-ca"),
     ] {
         let text = tool.fails(7, &issue(request, more));

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
 use cryptoki_sys::*;
-use der::asn1::{GeneralizedTime, Ia5String, OctetString, SetOfVec, UtcTime};
+use der::asn1::{GeneralizedTime, SetOfVec, UtcTime};
 use der::{Any, DateTime, Decode, Encode};
 use jeton_client::{Mechanism, ObjectHandle, Session, User, key_types};
 use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
@@ -18,7 +18,7 @@ use x509_cert::request::CertReqInfo;
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
 
-use super::{ecdsa, extension};
+use super::{ecdsa, extension, name::general_name};
 use crate::Error;
 
 /// How a key signs: its mechanism, and the encoding that X.509 uses for the signature and its
@@ -182,7 +182,7 @@ pub fn key_id(info: &[u8]) -> Result<Vec<u8>, Error> {
 pub struct Holder {
     /// The subject.
     pub subject: Name,
-    /// The other names: `dns:`, `ip:`, `email:`, `uri:`.
+    /// The other names: `dns:`, `ip:`, `email:`, `uri:`, `upn:`.
     pub names: Vec<GeneralName>,
 }
 
@@ -207,26 +207,6 @@ impl Holder {
         }
         Ok(Some(SubjectAltName(self.names.clone()).to_extension(&self.subject, &[])?))
     }
-}
-
-/// Reads a name of the command line: `dns:`, `ip:`, `email:` or `uri:`, and the value.
-pub fn general_name(text: &str) -> Result<GeneralName, Error> {
-    let wrong = || Error::Usage(format!("{text:?} is not a name; write dns:, ip:, email: or uri: before it"));
-    let (kind, value) = text.split_once(':').ok_or_else(wrong)?;
-    let ascii = || Ia5String::new(value).map_err(|_| wrong());
-    Ok(match kind.to_ascii_lowercase().as_str() {
-        "dns" => GeneralName::DnsName(ascii()?),
-        "email" => GeneralName::Rfc822Name(ascii()?),
-        "uri" => GeneralName::UniformResourceIdentifier(ascii()?),
-        "ip" => {
-            let bytes = match value.parse().map_err(|_| wrong())? {
-                std::net::IpAddr::V4(address) => address.octets().to_vec(),
-                std::net::IpAddr::V6(address) => address.octets().to_vec(),
-            };
-            GeneralName::IpAddress(OctetString::new(bytes)?)
-        }
-        _ => return Err(wrong()),
-    })
 }
 
 /// The attribute extensionRequest of PKCS #9.

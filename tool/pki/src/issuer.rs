@@ -12,9 +12,9 @@ use const_oid::db::rfc6960::{ID_PKIX_OCSP_NOCHECK, ID_PKIX_OCSP_NONCE};
 use der::asn1::{Ia5String, Null, OctetString};
 use der::flagset::FlagSet;
 use der::{DateTime, Decode, Encode};
+use jeton_client::key_types;
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::crl::{RevokedCert, TbsCertList};
-use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::crl::dp::DistributionPoint;
 use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
 use x509_cert::ext::pkix::{
@@ -27,8 +27,8 @@ use x509_cert::time::Validity;
 use x509_cert::{Certificate, TbsCertificate, Version};
 
 use super::certificate::{Holder, Signer, key_id, positive, utc};
-use super::extension;
-use crate::Error;
+use super::{extension, name};
+use crate::{Error, RsaPublicKey};
 
 pub use ocsp::{Answer, Responder, malformed_request, request as ocsp_request};
 pub use request::Request;
@@ -133,6 +133,8 @@ pub struct Issuer {
     /// How the key signs.
     pub signer: Signer,
     certificate: Certificate,
+    /// The certificates above, without that of the CA itself.
+    above: Vec<Certificate>,
     key_id: Vec<u8>,
 }
 
@@ -150,7 +152,18 @@ impl Issuer {
         // RFC 5280, 4.2.1.1: the value is the subject key identifier of the CA's certificate.
         let own = tbs.get::<SubjectKeyIdentifier>()?.map(|(_, id)| id.0.into_bytes());
         let key_id = own.map_or_else(|| key_id(&info), Ok)?;
-        Ok(Self { signer: Signer::of(&info)?, key_id, certificate })
+        Ok(Self { signer: Signer::of(&info)?, key_id, certificate, above: Vec::new() })
+    }
+
+    /// Adds the certificates of the CAs above, which restrict this CA too.
+    pub fn below(self, above: &[Vec<u8>]) -> Result<Self, Error> {
+        let above = above.iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>()?;
+        Ok(Self { above, ..self })
+    }
+
+    /// Returns the certificate of the CA and those above it.
+    fn path(&self) -> impl Iterator<Item = &TbsCertificate> {
+        [&self.certificate].into_iter().chain(&self.above).map(|one| &one.tbs_certificate)
     }
 
     /// Returns the name of the CA.
@@ -194,14 +207,7 @@ impl Issuer {
             }
         }
         extensions.extend(order.holder.extension()?);
-        let subtrees = |names: &[GeneralName]| {
-            let subtree =
-                |base: &GeneralName| GeneralSubtree { base: base.clone(), minimum: 0, maximum: None };
-            (!names.is_empty()).then(|| names.iter().map(subtree).collect())
-        };
-        let (permitted, excluded) = (subtrees(&order.permitted), subtrees(&order.excluded));
-        if permitted.is_some() || excluded.is_some() {
-            let constraints = NameConstraints { permitted_subtrees: permitted, excluded_subtrees: excluded };
+        if let Some(constraints) = name::constraints(&order.permitted, &order.excluded)? {
             extensions.push(constraints.to_extension(&subject, &[])?);
         }
         if let Some(url) = order.crl_url {
@@ -266,37 +272,42 @@ impl Issuer {
 
     /// Fails if the profile or the CA's certificate does not allow the order.
     fn check(&self, order: &Order<'_>) -> Result<(), Error> {
-        let CertificateProfile { name, names, is_authority, most_days, .. } = *order.profile;
+        let CertificateProfile { name: profile, names, is_authority, most_days, .. } = *order.profile;
         let refused = |text: String| Err(Error::Refused(text));
-        let own = &self.certificate.tbs_certificate;
         if order.days.is_some_and(|days| days > most_days) {
-            return refused(format!("the profile {name} allows at most {most_days} days"));
+            return refused(format!("the profile {profile} allows at most {most_days} days"));
         }
-        if let Some(wrong) = order.holder.names.iter().find(|one| !names.contains(&type_of(one))) {
-            return refused(format!("the profile {name} has no names of the type {}", type_of(wrong)));
+        if let Some(wrong) = order.holder.names.iter().find(|one| !names.contains(&name::type_of(one))) {
+            return refused(format!(
+                "the profile {profile} has no names of the type {}",
+                name::type_of(wrong)
+            ));
         }
-        if name == "tls-server" && order.holder.names.is_empty() {
+        if profile == "tls-server" && order.holder.names.is_empty() {
             return refused("a TLS server needs a name: --san dns:NAME".to_owned());
         }
         if is_authority {
-            let limit = own.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
-            if limit.is_some_and(|limit| order.path_length >= limit) {
-                return refused(format!(
-                    "the certificate of {} allows {} CAs below it",
-                    own.subject,
-                    limit.unwrap_or_default()
-                ));
-            }
             if order.holder.subject.0.is_empty() {
                 return refused("a CA needs a subject".to_owned());
             }
         } else if order.path_length != 0 || !order.permitted.is_empty() || !order.excluded.is_empty() {
-            return refused(format!("only the profile sub-ca has constraints, not {name}"));
+            return refused(format!("only the profile sub-ca has constraints, not {profile}"));
         }
-        if let Some((_, constraints)) = own.get::<NameConstraints>()? {
-            let outside = order.holder.names.iter().find(|one| !is_within(one, &constraints));
-            if let Some(GeneralName::DnsName(outside)) = outside {
-                return refused(format!("the name constraints of {} exclude {outside}", own.subject));
+        name::check(&order.holder.subject, &order.holder.names)?;
+        check_key(order.public_key)?;
+        for (above, ca) in self.path().enumerate() {
+            // A chain of names that are equal has no end that a verifier finds.
+            if order.holder.subject == ca.subject {
+                return refused(format!("{} is the subject of the CA itself", ca.subject));
+            }
+            let limit = ca.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
+            let below = usize::from(order.path_length) + above;
+            if let Some(limit) = limit.filter(|limit| is_authority && below >= usize::from(*limit)) {
+                return refused(format!("the certificate of {} allows {limit} CAs below it", ca.subject));
+            }
+            let Some((_, constraints)) = ca.get::<NameConstraints>()? else { continue };
+            if let Some(name) = name::excluded(&constraints, &order.holder.subject, &order.holder.names) {
+                return refused(format!("the name constraints of {} exclude {name}", ca.subject));
             }
         }
         Ok(())
@@ -305,46 +316,38 @@ impl Issuer {
     /// Returns the end of the certificate in seconds since 1970. Fails if the certificate would
     /// outlive that of the CA.
     fn end(&self, order: &Order<'_>, now: u64) -> Result<u64, Error> {
-        let own = &self.certificate.tbs_certificate;
-        let last = own.validity.not_after.to_unix_duration().as_secs();
-        let end = |days| now + u64::from(days) * DAY;
+        // RFC 5280, 4.1.2.5: the last second belongs to the lifetime.
+        let end = |days| now + u64::from(days) * DAY - 1;
+        let ends = |ca: &TbsCertificate| ca.validity.not_after.to_unix_duration().as_secs();
+        let first = self.path().min_by_key(|ca| ends(ca)).expect("the CA itself");
+        let last = ends(first);
         if last <= now || order.days.is_some_and(|days| end(days) > last) {
-            return Err(Error::Refused(format!(
-                "the certificate of {} ends at {}",
-                own.subject,
-                own.validity.not_after.to_date_time()
-            )));
+            let ending = first.validity.not_after.to_date_time();
+            return Err(Error::Refused(format!("the certificate of {} ends at {ending}", first.subject)));
         }
         Ok(order.days.map_or(end(order.profile.days).min(last), end))
     }
 }
 
-/// Returns the type of a name, as the command line writes it.
-fn type_of(name: &GeneralName) -> &'static str {
-    match name {
-        GeneralName::DnsName(_) => "dns",
-        GeneralName::IpAddress(_) => "ip",
-        GeneralName::Rfc822Name(_) => "email",
-        GeneralName::UniformResourceIdentifier(_) => "uri",
-        _ => "another type",
+/// Fails unless a certificate may have this key: RSA has 2048 bits or more, and an odd exponent
+/// above 1 (SP 800-131A; SP 800-89, 5.3.3).
+fn check_key(info: &[u8]) -> Result<(), Error> {
+    let info = SubjectPublicKeyInfoOwned::from_der(info)?;
+    if info.algorithm.oid.to_der()? != key_types::RSA {
+        return Ok(());
     }
+    let key = RsaPublicKey::from_der(info.subject_public_key.raw_bytes())?;
+    let bits = rsa_bits(&key);
+    let exponent = key.public_exponent.as_bytes();
+    if bits < 2048 || exponent == [1] || exponent.last().is_none_or(|byte| byte % 2 == 0) {
+        return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
+    }
+    Ok(())
 }
 
-/// Returns whether the constraints allow a name. Checks DNS names only. RFC 5280, 4.2.1.10.
-fn is_within(name: &GeneralName, constraints: &NameConstraints) -> bool {
-    let GeneralName::DnsName(name) = name else { return true };
-    let below = |subtree: &GeneralSubtree| match &subtree.base {
-        GeneralName::DnsName(base) => {
-            let (name, base) = (name.as_str().to_ascii_lowercase(), base.as_str().to_ascii_lowercase());
-            let base = base.trim_start_matches('.');
-            name == base || base.is_empty() || name.strip_suffix(base).is_some_and(|rest| rest.ends_with('.'))
-        }
-        _ => false,
-    };
-    let is_dns = |subtree: &&GeneralSubtree| type_of(&subtree.base) == "dns";
-    let permitted: Vec<_> = constraints.permitted_subtrees.iter().flatten().filter(is_dns).collect();
-    let excluded = constraints.excluded_subtrees.iter().flatten().any(below);
-    !excluded && (permitted.is_empty() || permitted.into_iter().any(below))
+fn rsa_bits(key: &RsaPublicKey<'_>) -> u32 {
+    let modulus = key.modulus.as_bytes();
+    modulus.len() as u32 * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros())
 }
 
 fn address(url: &str) -> Result<GeneralName, Error> {
@@ -364,44 +367,4 @@ fn at(seconds: u64) -> der::Result<DateTime> {
 /// Returns the profile with this name.
 pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
     PROFILES.iter().find(|profile| profile.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::certificate::general_name;
-
-    fn constraints(permitted: &[&str], excluded: &[&str]) -> NameConstraints {
-        let subtrees = |names: &[&str]| {
-            let subtree = |name: &&str| GeneralSubtree {
-                base: general_name(name).expect("a name"),
-                minimum: 0,
-                maximum: None,
-            };
-            Some(names.iter().map(subtree).collect())
-        };
-        NameConstraints { permitted_subtrees: subtrees(permitted), excluded_subtrees: subtrees(excluded) }
-    }
-
-    #[test]
-    fn a_dns_name_is_within_a_domain_and_not_in_one_with_the_same_end() {
-        let within = |name: &str, constraints: &NameConstraints| {
-            is_within(&general_name(name).expect("a name"), constraints)
-        };
-        let example = constraints(&["dns:example.org"], &["dns:secret.example.org"]);
-        for (name, expected) in [
-            ("dns:example.org", true),
-            ("dns:WWW.Example.org", true),
-            ("dns:a.b.example.org", true),
-            ("dns:badexample.org", false),
-            ("dns:example.org.test", false),
-            ("dns:secret.example.org", false),
-            ("dns:a.secret.example.org", false),
-        ] {
-            assert_eq!(within(name, &example), expected, "{name}");
-        }
-        // Constraints of other types of names do not restrict DNS names.
-        assert!(within("dns:any.test", &constraints(&["email:example.org"], &[])));
-        assert!(!within("dns:a.test", &constraints(&[], &["dns:test"])));
-    }
 }

@@ -10,6 +10,7 @@ mod error;
 mod extension;
 pub mod issuer;
 pub mod key_type;
+pub mod name;
 mod public_key;
 mod signed;
 

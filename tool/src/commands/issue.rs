@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use jeton_client::text::shown;
-use jeton_pki::certificate::{self, Holder, general_name};
+use jeton_pki::certificate::{self, Holder};
 use jeton_pki::issuer::{Order, PROFILES, Request, profile};
+use jeton_pki::name::{constraint, general_name};
 use jeton_tool::register::Register;
 use jeton_tool::{Error, formats};
 use serde::Serialize;
@@ -33,8 +34,8 @@ pub struct Issue {
     /// The subject, instead of that of the request: "CN=www.example.org,O=Example".
     #[arg(long)]
     subject: Option<String>,
-    /// A name, instead of those of the request: dns:NAME, ip:ADDRESS, email:ADDRESS or uri:URI. May
-    /// be repeated.
+    /// A name, instead of those of the request: dns:NAME, ip:ADDRESS, email:ADDRESS, uri:URI or
+    /// upn:NAME. May be repeated.
     #[arg(long, value_name = "NAME")]
     san: Vec<String>,
     /// The certificate is valid for this number of days from now. The default and the maximum
@@ -44,12 +45,13 @@ pub struct Issue {
     /// The number of CAs that may follow below a sub-ca.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     path_length: u8,
-    /// The certificates below a sub-ca have only names in this domain: dns:example.org. May be
-    /// repeated.
-    #[arg(long, value_name = "NAME")]
+    /// The certificates below a sub-ca have only names in this domain: dns:example.org,
+    /// ip:10.0.0.0/8, email:example.org, uri:example.org or dn:O=Example. Names of the types dns,
+    /// ip, email and uri that no --permit mentions are excluded. May be repeated.
+    #[arg(long, value_name = "DOMAIN")]
     permit: Vec<String>,
     /// The certificates below a sub-ca have no names in this domain. May be repeated.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "DOMAIN")]
     exclude: Vec<String>,
     /// The address of the CRL of the CA.
     #[arg(long, value_name = "URL")]
@@ -96,7 +98,7 @@ impl Issue {
                 jeton_pki::Error::Refused("the signature of the request is not valid".to_owned()).into()
             );
         }
-        let names = |names: &[String]| names.iter().map(|name| Ok(general_name(name)?)).collect();
+        let names = |names: &[String]| names.iter().map(|name| Ok(constraint(name)?)).collect();
         let permitted: Result<_, Error> = names(&self.permit);
         let excluded: Result<_, Error> = names(&self.exclude);
         let order = Order {

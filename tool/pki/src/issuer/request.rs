@@ -32,6 +32,11 @@ impl Request {
                 }
             }
         }
+        // RFC 5280, 4.2: a second extension of one type would be in no certificate.
+        let mut seen = std::collections::BTreeSet::new();
+        if let Some(twice) = extensions.iter().find(|extension| !seen.insert(extension.extn_id)) {
+            return Err(Error::Refused(format!("the request has the extension {} twice", twice.extn_id)));
+        }
         Ok(Self { der: der.to_vec(), request, extensions })
     }
 

@@ -1,0 +1,477 @@
+//! The names of a certificate's holder (RFC 5280, 4.2.1.6; RFC 9525), and name constraints (RFC
+//! 5280, 4.2.1.10).
+
+use std::net::IpAddr;
+
+use const_oid::ObjectIdentifier;
+use const_oid::db::rfc3280::EMAIL_ADDRESS;
+use const_oid::db::rfc4519::COMMON_NAME;
+use der::asn1::{Ia5String, OctetString};
+use der::{Any, Tag, Tagged};
+use x509_cert::ext::pkix::NameConstraints;
+use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
+use x509_cert::ext::pkix::name::{GeneralName, OtherName};
+use x509_cert::name::Name;
+
+use crate::Error;
+
+/// The user principal name of a smart card: an `otherName` with a UTF8String.
+const UPN: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.20.2.3");
+/// No host is below this domain (RFC 2606).
+const NOWHERE: &str = ".invalid";
+
+/// Reads a name of the command line: `dns:`, `ip:`, `email:`, `uri:` or `upn:`, and the value.
+pub fn general_name(text: &str) -> Result<GeneralName, Error> {
+    let wrong = || {
+        Error::Usage(format!("{text:?} is not a name; write dns:, ip:, email:, uri: or upn: before a name"))
+    };
+    let (kind, value) = text.split_once(':').ok_or_else(wrong)?;
+    let ascii = || Ia5String::new(value).map_err(|_| wrong());
+    let name = match kind.to_ascii_lowercase().as_str() {
+        "dns" => GeneralName::DnsName(ascii()?),
+        "email" => GeneralName::Rfc822Name(ascii()?),
+        "uri" => GeneralName::UniformResourceIdentifier(ascii()?),
+        "ip" => GeneralName::IpAddress(OctetString::new(octets(value.parse().map_err(|_| wrong())?))?),
+        "upn" => {
+            let value = Any::new(Tag::Utf8String, value.as_bytes())?;
+            GeneralName::OtherName(OtherName { type_id: UPN, value })
+        }
+        _ => return Err(wrong()),
+    };
+    if is_valid(&name) { Ok(name) } else { Err(wrong()) }
+}
+
+/// Reads a constraint of the command line: `dns:DOMAIN`, `ip:ADDRESS/BITS`, `email:HOST`,
+/// `uri:HOST`, `dn:NAME`. A dot before a host means the hosts below it.
+pub fn constraint(text: &str) -> Result<GeneralName, Error> {
+    let wrong = || {
+        Error::Usage(format!(
+            "{text:?} is not a constraint; write dns:DOMAIN, ip:ADDRESS/BITS, email:HOST, uri:HOST or dn:NAME"
+        ))
+    };
+    let (kind, value) = text.split_once(':').ok_or_else(wrong)?;
+    let host = || match is_host(value.strip_prefix('.').unwrap_or(value)) {
+        true => Ia5String::new(value).map_err(|_| wrong()),
+        false => Err(wrong()),
+    };
+    Ok(match kind.to_ascii_lowercase().as_str() {
+        "dns" => GeneralName::DnsName(host()?),
+        "email" if is_mailbox(value) => GeneralName::Rfc822Name(Ia5String::new(value)?),
+        "email" => GeneralName::Rfc822Name(host()?),
+        "uri" => GeneralName::UniformResourceIdentifier(host()?),
+        "dn" => GeneralName::DirectoryName(value.parse().map_err(|_| wrong())?),
+        "ip" => {
+            let (address, bits) = value.split_once('/').ok_or_else(wrong)?;
+            let address = octets(address.parse().map_err(|_| wrong())?);
+            let bits: usize =
+                bits.parse().ok().filter(|bits| *bits <= address.len() * 8).ok_or_else(wrong)?;
+            let mask = (0..address.len())
+                .map(|at| !0xff_u8.checked_shr((bits.saturating_sub(at * 8)) as u32).unwrap_or(0));
+            let mask: Vec<u8> = mask.collect();
+            let base = address.iter().zip(&mask).map(|(byte, mask)| byte & mask);
+            GeneralName::IpAddress(OctetString::new(base.chain(mask.iter().copied()).collect::<Vec<_>>())?)
+        }
+        _ => return Err(wrong()),
+    })
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Returns the type of a name, as the command line writes it.
+pub fn type_of(name: &GeneralName) -> &'static str {
+    match name {
+        GeneralName::DnsName(_) => "dns",
+        GeneralName::IpAddress(_) => "ip",
+        GeneralName::Rfc822Name(_) => "email",
+        GeneralName::UniformResourceIdentifier(_) => "uri",
+        GeneralName::DirectoryName(_) => "dn",
+        GeneralName::OtherName(other) if other.type_id == UPN => "upn",
+        _ => "other",
+    }
+}
+
+/// Returns a name in the form of the command line, with every control character escaped.
+pub fn shown(name: &GeneralName) -> String {
+    let value = match name {
+        GeneralName::DnsName(text)
+        | GeneralName::Rfc822Name(text)
+        | GeneralName::UniformResourceIdentifier(text) => text.to_string(),
+        GeneralName::IpAddress(bytes) => match *bytes.as_bytes() {
+            [a, b, c, d] => IpAddr::from([a, b, c, d]).to_string(),
+            ref bytes => <[u8; 16]>::try_from(bytes)
+                .map_or_else(|_| format!("{} bytes", bytes.len()), |bytes| IpAddr::from(bytes).to_string()),
+        },
+        GeneralName::DirectoryName(name) => name.to_string(),
+        GeneralName::OtherName(other) => String::from_utf8_lossy(other.value.value()).into_owned(),
+        _ => String::new(),
+    };
+    format!("{}:{}", type_of(name), value.escape_debug())
+}
+
+/// Fails with [`Error::Refused`] unless all names and the subject are what RFC 5280 allows.
+pub fn check(subject: &Name, names: &[GeneralName]) -> Result<(), Error> {
+    if let Some(wrong) = names.iter().find(|name| !is_valid(name)) {
+        return Err(Error::Refused(format!("{} is not a valid name", shown(wrong))));
+    }
+    let mut values = subject.0.iter().flat_map(|part| part.0.iter()).map(|part| &part.value);
+    if !values.all(|value| text_of(value).is_some_and(|text| is_text(&text))) {
+        let subject = subject.to_string();
+        return Err(Error::Refused(format!("{:?} is not a valid subject", subject)));
+    }
+    Ok(())
+}
+
+fn is_text(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
+}
+
+/// Returns the text of a DirectoryString or an IA5String.
+fn text_of(value: &Any) -> Option<String> {
+    let bytes = value.value();
+    match value.tag() {
+        Tag::Utf8String => String::from_utf8(bytes.to_vec()).ok(),
+        Tag::BmpString if bytes.len().is_multiple_of(2) => {
+            let units = bytes.chunks(2).map(|unit| u16::from_be_bytes([unit[0], unit[1]]));
+            String::from_utf16(&units.collect::<Vec<_>>()).ok()
+        }
+        // A TeletexString has other letters beyond ASCII, which no rule here looks at.
+        Tag::PrintableString
+        | Tag::Ia5String
+        | Tag::NumericString
+        | Tag::VisibleString
+        | Tag::TeletexString => Some(bytes.iter().copied().map(char::from).collect()),
+        _ => None,
+    }
+}
+
+fn is_valid(name: &GeneralName) -> bool {
+    match name {
+        GeneralName::DnsName(name) => match name.as_str().strip_prefix("*.") {
+            // RFC 9525, 6.3: a wildcard is the whole first label.
+            Some(parent) => is_host(parent) && parent.contains('.'),
+            None => is_host(name.as_str()),
+        },
+        GeneralName::IpAddress(bytes) => matches!(bytes.as_bytes().len(), 4 | 16),
+        GeneralName::Rfc822Name(mailbox) => is_mailbox(mailbox.as_str()),
+        GeneralName::UniformResourceIdentifier(uri) => is_uri(uri.as_str()),
+        GeneralName::DirectoryName(name) => check(name, &[]).is_ok() && !name.0.is_empty(),
+        GeneralName::OtherName(other) if other.type_id == UPN => {
+            other.value.tag() == Tag::Utf8String
+                && text_of(&other.value).is_some_and(|text| is_text(&text) && text.contains('@'))
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether the text is a host of RFC 1123, 2.1: letters, digits and hyphens. The last label
+/// of an address in digits is a number, so this is none.
+fn is_host(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
+}
+
+fn is_mailbox(text: &str) -> bool {
+    let is_atom = |atom: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
+        !atom.is_empty() && atom.bytes().all(is_letter)
+    };
+    text.rsplit_once('@').is_some_and(|(local, host)| local.split('.').all(is_atom) && is_host(host))
+}
+
+/// Returns whether the text is an absolute URI whose authority, if it has one, names a host.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_scheme = scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let is_clean = rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte));
+    let host = host_of(text);
+    let is_host = |host: &str| is_host(host) || host.parse::<IpAddr>().is_ok();
+    is_scheme && is_clean && !rest.is_empty() && (!rest.starts_with("//") || host.is_some_and(is_host))
+}
+
+/// Returns the host in the authority of a URI.
+fn host_of(uri: &str) -> Option<&str> {
+    let authority = uri.split_once("://")?.1.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    match host.strip_prefix('[') {
+        Some(address) => address.split(']').next(),
+        None => host.split(':').next(),
+    }
+}
+
+/// Returns the first name of a holder that the constraints of a CA exclude. The common name counts
+/// as a DNS name if it has the form of one, because some clients read it so.
+pub fn excluded(constraints: &NameConstraints, subject: &Name, names: &[GeneralName]) -> Option<String> {
+    let mut all = names.to_vec();
+    if !subject.0.is_empty() {
+        all.push(GeneralName::DirectoryName(subject.clone()));
+    }
+    for part in subject.0.iter().flat_map(|part| part.0.iter()) {
+        let Some(text) = text_of(&part.value).and_then(|text| Ia5String::new(&text).ok()) else { continue };
+        let name = match part.oid {
+            COMMON_NAME if text.as_str().contains('.') => GeneralName::DnsName(text),
+            EMAIL_ADDRESS => GeneralName::Rfc822Name(text),
+            _ => continue,
+        };
+        all.extend(Some(name).filter(is_valid));
+    }
+    all.iter().find(|name| !is_within(name, constraints)).map(shown)
+}
+
+fn is_within(name: &GeneralName, constraints: &NameConstraints) -> bool {
+    let same_type = |subtree: &&GeneralSubtree| type_of(&subtree.base) == type_of(name);
+    // RFC 5280, 4.2.1.10: the minimum is zero and there is no maximum.
+    let known = |subtree: &GeneralSubtree| subtree.minimum == 0 && subtree.maximum.is_none();
+    let permitted: Vec<_> = constraints.permitted_subtrees.iter().flatten().filter(same_type).collect();
+    let mut excluded = constraints.excluded_subtrees.iter().flatten().filter(same_type);
+    // No verifier restricts other names, so a CA with a list of permitted names has none.
+    let is_free = !matches!(name, GeneralName::OtherName(_)) || constraints.permitted_subtrees.is_none();
+    let is_permitted = permitted.is_empty()
+        || permitted.iter().any(|one| known(one) && covers(&one.base, name, Side::Permitted));
+    is_free && is_permitted && !excluded.any(|one| !known(one) || covers(&one.base, name, Side::Excluded))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Permitted,
+    Excluded,
+}
+
+/// Returns whether a constraint covers the name: every host of a wildcard if the constraint permits,
+/// and any of them if it excludes.
+fn covers(base: &GeneralName, name: &GeneralName, side: Side) -> bool {
+    let excludes = side == Side::Excluded;
+    let below = |base: &str, host: &str| {
+        host.len() > base.len() && host.to_ascii_lowercase().ends_with(&base.to_ascii_lowercase())
+    };
+    let is_host_of = |base: &str, host: &str| match base {
+        // Verifiers differ about an empty constraint.
+        "" => excludes,
+        _ if base.starts_with('.') => below(base, host),
+        _ => base.eq_ignore_ascii_case(host),
+    };
+    match (base, name) {
+        (GeneralName::DnsName(base), GeneralName::DnsName(name)) => {
+            let (base, name) = (base.as_str().to_ascii_lowercase(), name.as_str());
+            let domain = base.trim_start_matches('.');
+            let is_domain = name.eq_ignore_ascii_case(domain) && (excludes || base == domain);
+            let parent = name.strip_prefix("*.").filter(|_| excludes).unwrap_or_default();
+            let is_one_of_the_wildcard =
+                domain.split_once('.').is_some_and(|(_, above)| above.eq_ignore_ascii_case(parent));
+            domain.is_empty() || is_domain || below(&format!(".{domain}"), name) || is_one_of_the_wildcard
+        }
+        (GeneralName::IpAddress(base), GeneralName::IpAddress(name)) => {
+            let (base, name) = (base.as_bytes(), name.as_bytes());
+            let (network, mask) = base.split_at(base.len() / 2);
+            let mut bytes = network.iter().zip(mask).zip(name);
+            base.len() == name.len() * 2 && bytes.all(|((network, mask), byte)| (network ^ byte) & mask == 0)
+        }
+        (GeneralName::Rfc822Name(base), GeneralName::Rfc822Name(name)) => {
+            let (base, name) = (base.as_str(), name.as_str());
+            let Some((local, host)) = name.rsplit_once('@') else { return excludes };
+            match base.rsplit_once('@') {
+                Some((wanted, at)) => at.eq_ignore_ascii_case(host) && wanted == local,
+                None => is_host_of(base, host),
+            }
+        }
+        (GeneralName::UniformResourceIdentifier(base), GeneralName::UniformResourceIdentifier(name)) => {
+            match host_of(name.as_str()).filter(|host| host.parse::<IpAddr>().is_err()) {
+                Some(host) => is_host_of(base.as_str(), host),
+                // RFC 5280, 4.2.1.10: such a URI does not pass a constraint.
+                None => excludes,
+            }
+        }
+        (GeneralName::DirectoryName(base), GeneralName::DirectoryName(name)) => {
+            let parts =
+                |name: &Name| name.0.iter().map(|part| part.to_string().to_lowercase()).collect::<Vec<_>>();
+            parts(name).starts_with(&parts(base))
+        }
+        _ => excludes,
+    }
+}
+
+/// Returns the constraints of a CA: what the operator permits, and nothing else. A type of names
+/// that `permitted` does not mention has no name that passes.
+pub(crate) fn constraints(
+    permitted: &[GeneralName],
+    excluded: &[GeneralName],
+) -> Result<Option<NameConstraints>, Error> {
+    let (mut permitted, mut excluded) = (permitted.to_vec(), excluded.to_vec());
+    let text = Ia5String::new;
+    let missing = |kind| !permitted.is_empty() && !permitted.iter().any(|one| type_of(one) == kind);
+    let [dns, ip, email, uri] = ["dns", "ip", "email", "uri"].map(missing);
+    if dns {
+        excluded.push(GeneralName::DnsName(text("")?));
+    }
+    if ip {
+        excluded.push(GeneralName::IpAddress(OctetString::new([0; 8])?));
+        excluded.push(GeneralName::IpAddress(OctetString::new([0; 32])?));
+    }
+    // OpenSSL takes an empty constraint of these types for one that covers no name.
+    if email {
+        permitted.push(GeneralName::Rfc822Name(text(NOWHERE)?));
+    }
+    if uri {
+        permitted.push(GeneralName::UniformResourceIdentifier(text(NOWHERE)?));
+    }
+    let subtrees = |names: Vec<GeneralName>| {
+        let subtree = |base| GeneralSubtree { base, minimum: 0, maximum: None };
+        (!names.is_empty()).then(|| names.into_iter().map(subtree).collect())
+    };
+    let constraints =
+        NameConstraints { permitted_subtrees: subtrees(permitted), excluded_subtrees: subtrees(excluded) };
+    let is_some = constraints.permitted_subtrees.is_some() || constraints.excluded_subtrees.is_some();
+    Ok(is_some.then_some(constraints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_certificate_may_have_are_refused() {
+        for name in [
+            "dns:www.example.org",
+            "dns:*.example.org",
+            "dns:localhost",
+            "dns:xn--bcher-kva.example",
+            "ip:10.0.0.1",
+            "ip:::1",
+            "email:a.b+c@example.org",
+            "uri:spiffe://example.org/x",
+            "uri:urn:uuid:1",
+            "upn:a@EXAMPLE.ORG",
+            "uri:https://[::1]:8443/",
+            "dns:1.example",
+        ] {
+            assert!(general_name(name).is_ok(), "{name}");
+        }
+        for name in [
+            "dns:",
+            "dns:*",
+            "dns:*.org",
+            "dns:www.bank.test\0.example.org",
+            "dns:a b.example.org",
+            "dns:a..b",
+            "dns:.example.org",
+            "dns:example.org.",
+            "dns:a.*.example.org",
+            "dns:w*.example.org",
+            "dns:10.0.0.1",
+            "dns:a_b.example.org",
+            "dns:-a.example.org",
+            "dns:a\r\n.org",
+            "ip:10.0.0",
+            "ip:10.0.0.0/8",
+            "email:",
+            "email:a",
+            "email:a@",
+            "email:a b@example.org",
+            "email:@example.org",
+            "email:a@*.org",
+            "uri:",
+            "uri:a",
+            "uri:https://",
+            "uri:https:///x",
+            "uri:http://a b/",
+            "uri:1:x",
+            "upn:a",
+            "upn:",
+            "x:y",
+            "www.example.org",
+        ] {
+            assert!(general_name(name).is_err(), "{name:?}");
+        }
+        let label = "a".repeat(63);
+        assert!(general_name(&format!("dns:{label}.org")).is_ok());
+        assert!(general_name(&format!("dns:a{label}.org")).is_err());
+        assert!(general_name(&format!("dns:{}.org", [&*label; 4].join("."))).is_err());
+        let three = GeneralName::IpAddress(OctetString::new([10, 0, 0]).expect("short"));
+        assert!(check(&Name::default(), &[three]).is_err());
+        for (subject, valid) in
+            [("CN=a", true), ("CN=Bücher", true), ("CN=a\\00b", false), ("CN=a\\0Ab", false)]
+        {
+            let subject: Name = subject.parse().expect("a subject");
+            assert_eq!(check(&subject, &[]).is_ok(), valid, "{subject}");
+        }
+    }
+
+    #[test]
+    fn constraints_of_each_type_cover_the_names_that_rfc_5280_says() {
+        // Permitted, excluded, the name, and whether it passes.
+        for (permitted, excluded, name, passes) in [
+            ("dns:example.org", "", "dns:example.org", true),
+            ("dns:example.org", "", "dns:WWW.Example.org", true),
+            ("dns:example.org", "", "dns:badexample.org", false),
+            ("dns:example.org", "", "dns:example.org.test", false),
+            ("dns:example.org", "", "dns:*.example.org", true),
+            ("dns:www.example.org", "", "dns:*.example.org", false),
+            ("dns:.example.org", "", "dns:example.org", false),
+            ("", "dns:secret.example.org", "dns:a.secret.example.org", false),
+            ("", "dns:secret.example.org", "dns:*.example.org", false),
+            ("", "dns:secret.example.org", "dns:*.secret.example.org", false),
+            ("", "dns:a.secret.example.org", "dns:*.example.org", true),
+            ("", "dns:secret.example.org", "dns:example.org", true),
+            ("ip:10.0.0.0/8", "", "ip:10.255.0.1", true),
+            ("ip:10.0.0.0/8", "", "ip:11.0.0.1", false),
+            ("ip:10.0.0.0/8", "", "ip:::1", false),
+            ("", "ip:192.168.16.0/20", "ip:192.168.31.1", false),
+            ("", "ip:192.168.16.0/20", "ip:192.168.32.1", true),
+            ("ip:2001:db8::/33", "", "ip:2001:db8:7fff::1", true),
+            ("ip:2001:db8::/33", "", "ip:2001:db8:8000::1", false),
+            ("email:example.org", "", "email:a@Example.org", true),
+            ("email:example.org", "", "email:a@b.example.org", false),
+            ("email:.example.org", "", "email:a@b.example.org", true),
+            ("email:a@example.org", "", "email:b@example.org", false),
+            ("", "email:ceo@example.org", "email:ceo@EXAMPLE.org", false),
+            ("uri:example.org", "", "uri:https://u@example.org:8/x", true),
+            ("uri:.example.org", "", "uri:https://example.org/", false),
+            ("uri:example.org", "", "uri:https://10.0.0.1/", false),
+            ("", "uri:example.org", "uri:urn:x", false),
+            ("email:example.org", "", "dns:any.test", true),
+            ("dns:example.org", "", "upn:a@example.org", false),
+        ] {
+            let subtrees = |text: &str| {
+                let base = (!text.is_empty()).then(|| constraint(text).expect(text))?;
+                Some(vec![GeneralSubtree { base, minimum: 0, maximum: None }])
+            };
+            let constraints = NameConstraints {
+                permitted_subtrees: subtrees(permitted),
+                excluded_subtrees: subtrees(excluded),
+            };
+            let found = super::excluded(&constraints, &Name::default(), &[general_name(name).expect(name)]);
+            assert_eq!(found.is_none(), passes, "{permitted} {excluded} {name}");
+        }
+    }
+
+    #[test]
+    fn a_permitted_name_excludes_the_other_types_and_the_subject_counts() {
+        let permitted = ["dns:example.org", "dn:O=Example"].map(|one| constraint(one).expect(one));
+        let constraints = constraints(&permitted, &[]).expect("DER").expect("constraints");
+        for (subject, name, passes) in [
+            ("CN=x,O=Example", "dns:www.example.org", true),
+            ("CN=x,O=other", "dns:www.example.org", false),
+            ("CN=www.example.org,O=Example", "dns:www.example.org", true),
+            ("CN=www.evil.test,O=Example", "dns:www.example.org", false),
+            ("CN=x,O=Example", "ip:10.0.0.1", false),
+            ("CN=x,O=Example", "ip:::1", false),
+            ("CN=x,O=Example", "email:a@example.org", false),
+            ("CN=x,O=Example", "uri:https://example.org/", false),
+        ] {
+            let subject = subject.parse().expect("a subject");
+            let found = excluded(&constraints, &subject, &[general_name(name).expect(name)]);
+            assert_eq!(found.is_none(), passes, "{subject} {name}: {found:?}");
+        }
+    }
+}
