@@ -41,6 +41,8 @@ enum Command {
     Cert(commands::cert::Cert),
     /// Make a certificate request.
     Csr(commands::cert::Csr),
+    /// Make the list of a CA, without which it signs nothing.
+    Ca(commands::ca::Ca),
     /// Sign a certificate revocation list (CRL).
     Crl(commands::crl::Crl),
     /// Answer an OCSP request, or run a responder on a loopback address.
@@ -103,6 +105,7 @@ impl Command {
             Self::Key(command) => command.run(),
             Self::Cert(command) => command.run(),
             Self::Csr(command) => command.run(),
+            Self::Ca(command) => command.run(),
             Self::Crl(command) => command.run(),
             Self::Ocsp(command) => command.run(),
             Self::Sign(command) => command.run(),

@@ -62,8 +62,8 @@ enum Unnamed {
 impl NewFile {
     /// Creates the file. Fails if a file exists that must be kept.
     pub fn create(path: &Path, existing: Existing) -> Result<Self, Error> {
-        if existing == Existing::Keep && path.symlink_metadata().is_ok() {
-            return Err(exists(path));
+        if existing == Existing::Keep {
+            expect_absent(path)?;
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -111,6 +111,11 @@ impl NewFile {
 fn link(file: &File, name: &Path) -> std::io::Result<()> {
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// Fails if there is something with this name.
+pub fn expect_absent(path: &Path) -> Result<(), Error> {
+    if path.symlink_metadata().is_ok() { Err(exists(path)) } else { Ok(()) }
 }
 
 fn exists(path: &Path) -> Error {

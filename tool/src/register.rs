@@ -1,158 +1,369 @@
 //! The list of the certificates that a CA issued: an SQLite file.
 //!
-//! One file may have the certificates of several CAs, which their key identifiers tell apart. A
-//! certificate is in the list before anyone gets it, so every certificate can be revoked.
+//! One file may have several CAs. A row of the table `authority` binds the list to the subject, the
+//! key and the certificate of a CA. A certificate is in the list before anyone gets it, so every
+//! certificate can be revoked. Only [`Register::create`] makes a list: a CA without its list knows
+//! no revocation, so every other function fails.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Serialize;
+use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
+use rustix::fs::OFlags;
 
-use crate::{Cause, Error};
+use crate::{Cause, Error, token_file};
 
 /// How long to wait for another process that writes to the list.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The number of the reason `certificateHold` in RFC 5280, 5.3.1.
+pub const HOLD: u32 = 6;
 
+/// A list has exactly these tables: a trigger of someone else could take a revocation back.
 const SCHEMA: &str = "
-CREATE TABLE IF NOT EXISTS authority (
-    key_id TEXT PRIMARY KEY,
+CREATE TABLE authority (
+    id TEXT PRIMARY KEY,
     subject TEXT NOT NULL,
-    crl_number INTEGER NOT NULL DEFAULT 0
+    certificate BLOB NOT NULL,
+    above BLOB NOT NULL,
+    crl_number INTEGER NOT NULL DEFAULT 0,
+    crl_end INTEGER,
+    unsure INTEGER NOT NULL
 ) STRICT;
-CREATE TABLE IF NOT EXISTS certificate (
+CREATE TABLE certificate (
+    id INTEGER PRIMARY KEY,
+    authority TEXT NOT NULL REFERENCES authority (id),
     serial TEXT NOT NULL,
-    authority TEXT NOT NULL REFERENCES authority (key_id),
     profile TEXT NOT NULL,
     subject TEXT NOT NULL,
-    not_before INTEGER NOT NULL,
-    not_after INTEGER NOT NULL,
+    names TEXT NOT NULL,
+    not_before INTEGER,
+    not_after INTEGER,
     revoked INTEGER,
     reason INTEGER,
-    der BLOB NOT NULL,
-    PRIMARY KEY (authority, serial)
+    remark TEXT,
+    der BLOB,
+    UNIQUE (authority, serial)
 ) STRICT;
 ";
+
+/// The columns of an [`Entry`].
+const ENTRY: &str =
+    "SELECT c.id, authority, serial, c.subject, a.subject, names, profile, not_before, not_after,
+    revoked, reason, remark FROM certificate c JOIN authority a ON a.id = authority";
 
 pub struct Register {
     connection: Connection,
     path: PathBuf,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// A CA of the list.
+#[derive(Clone, Debug)]
+pub struct Ca {
+    /// The name of the CA in the list. It depends on the subject and the key of the CA.
+    pub id: String,
+    pub subject: String,
+    pub certificate: Vec<u8>,
+    /// The certificates above, one after the other.
+    pub above: Vec<u8>,
+    /// The number of the last CRL, or 0.
+    pub crl_number: u64,
+    /// When the last CRL ends, in seconds since 1970.
+    pub crl_end: Option<i64>,
+    /// Whether the CA may have signed CRLs that the list does not know.
+    pub unsure: bool,
+}
+
+/// A certificate of the list. One that was taken from another CA program may lack some facts.
+#[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// The serial number in hexadecimal digits.
+    /// The number of the row.
+    pub id: i64,
+    /// The CA, as [`Ca::id`].
+    pub authority: String,
+    /// The serial number in hexadecimal digits, as in DER.
     pub serial: String,
     /// The subject in the form of RFC 4514.
     pub subject: String,
     pub issuer: String,
+    /// The other names in the form of the command line, with spaces between them.
+    pub names: String,
     pub profile: String,
     /// The first second of its validity, since 1970.
-    pub not_before: i64,
+    pub not_before: Option<i64>,
     /// The last second of its validity, since 1970.
-    pub not_after: i64,
+    pub not_after: Option<i64>,
     /// The second when the CA revoked it, since 1970.
     pub revoked: Option<i64>,
     /// The number of the reason in RFC 5280, 5.3.1.
     pub reason: Option<u32>,
+    /// What the request asked for and did not get.
+    pub remark: Option<String>,
 }
 
 impl Entry {
-    /// Returns `valid`, `expired` or `revoked`.
+    /// Returns `valid`, `expired`, `held` or `revoked`.
     pub fn status(&self) -> &'static str {
         match self.revoked {
+            Some(_) if self.reason == Some(HOLD) => "held",
             Some(_) => "revoked",
-            None if self.not_after < now() => "expired",
+            None if self.not_after.is_some_and(|end| end < now()) => "expired",
             None => "valid",
         }
+    }
+
+    /// Returns whether this text is the serial number, the subject, its common name, or one of the
+    /// other names.
+    pub fn is_called(&self, text: &str) -> bool {
+        let common = self.subject.split(',').any(|part| part.strip_prefix("CN=") == Some(text));
+        let mut names = self.names.split(' ');
+        let is_name =
+            names.any(|name| name == text || name.split_once(':').is_some_and(|(_, name)| name == text));
+        self.serial == text || self.subject == text || common || is_name
     }
 }
 
 impl Register {
     /// Opens the list, and makes the file if it does not exist. Only its owner may read a new file.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn create(path: &Path) -> Result<Self, Error> {
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::io(path)(error)),
             _ => {}
         }
-        Self::connect(path)
+        let mut register = Self::connect(path)?;
+        register.write(|transaction| {
+            let tables: i64 =
+                transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+            if tables == 0 { transaction.execute_batch(SCHEMA) } else { Ok(()) }
+        })?;
+        register.check()?;
+        Ok(register)
     }
 
-    pub fn existing(path: &Path) -> Result<Self, Error> {
-        std::fs::metadata(path).map_err(Error::io(path))?;
-        Self::connect(path)
+    /// Opens a list that exists. Fails if it is not one, or if another user may write to it.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let register = Self::connect(path)?;
+        register.check()?;
+        Ok(register)
     }
 
     fn connect(path: &Path) -> Result<Self, Error> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let data = token_file::open_file(path, flags, 0).and_then(|file| file.metadata());
+        let data = data.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::Caused(
+                Cause::NotFound,
+                format!(
+                    "there is no list {}; --issued names it, and `jeton ca init` makes it",
+                    path.display()
+                ),
+            ),
+            _ => Error::io(path)(error),
+        })?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = std::fs::metadata(folder).map_err(Error::io(folder))?;
+        if let Some(reason) = foreign(&data, &folder) {
+            return Err(Error::Caused(Cause::NotPermitted, format!("{}: {reason}", path.display())));
+        }
         let connect = || {
-            let connection = Connection::open(path)?;
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(path, flags)?;
             connection.busy_timeout(PATIENCE)?;
-            connection.execute_batch(SCHEMA)?;
+            connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON")?;
             Ok(connection)
         };
         let connection = connect().map_err(|source| Error::Register { path: path.to_owned(), source })?;
         Ok(Self { connection, path: path.to_owned() })
     }
 
-    /// Adds the CA if the list does not have it.
-    pub fn add_authority(&self, key_id: &str, subject: &str) -> Result<(), Error> {
-        const ADD: &str = "INSERT OR IGNORE INTO authority (key_id, subject) VALUES (?1, ?2)";
-        self.done(self.connection.execute(ADD, [key_id, subject])).map(drop)
+    /// Fails unless the file has the tables of a list, and nothing else.
+    fn check(&self) -> Result<(), Error> {
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
+            let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        let wanted = Connection::open_in_memory().and_then(|connection| {
+            connection.execute_batch(SCHEMA)?;
+            read(&connection)
+        });
+        if self.done(read(&self.connection))? == self.done(wanted)? {
+            return Ok(());
+        }
+        let text = format!("{} is not a list of issued certificates, or it was altered", self.path.display());
+        Err(Error::Caused(Cause::Damaged, text))
     }
 
-    pub fn add(&self, authority: &str, entry: &Entry, der: &[u8]) -> Result<(), Error> {
+    /// Runs a change in one transaction.
+    fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let run = || {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let result = change(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run().map_err(|source| Error::Register { path: self.path.clone(), source })
+    }
+
+    /// Adds a CA, or gives a known one this certificate and the certificates above.
+    pub fn add_authority(&mut self, ca: &Ca) -> Result<(), Error> {
         const ADD: &str =
-            "INSERT INTO certificate (serial, authority, profile, subject, not_before, not_after, der)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let Entry { serial, profile, subject, not_before, not_after, .. } = entry;
-        let values = params![serial, authority, profile, subject, not_before, not_after, der];
-        self.done(self.connection.execute(ADD, values)).map(drop)
+            "INSERT INTO authority (id, subject, certificate, above, unsure) VALUES (?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT (id) DO UPDATE SET certificate = excluded.certificate, above = excluded.above";
+        let Ca { id, subject, certificate, above, unsure, .. } = ca;
+        self.write(|list| list.execute(ADD, params![id, subject, certificate, above, unsure])).map(drop)
+    }
+
+    /// Returns the CAs of the list.
+    pub fn authorities(&self) -> Result<Vec<Ca>, Error> {
+        const ALL: &str =
+            "SELECT id, subject, certificate, above, crl_number, crl_end, unsure FROM authority";
+        let ca = |row: &Row<'_>| {
+            Ok(Ca {
+                id: row.get(0)?,
+                subject: row.get(1)?,
+                certificate: row.get(2)?,
+                above: row.get(3)?,
+                crl_number: row.get(4)?,
+                crl_end: row.get(5)?,
+                unsure: row.get(6)?,
+            })
+        };
+        self.done((|| self.connection.prepare(ALL)?.query_map([], ca)?.collect())())
+    }
+
+    /// Returns the CA with this name in the list.
+    pub fn authority(&self, id: &str) -> Result<Ca, Error> {
+        self.authorities()?.into_iter().find(|ca| ca.id == id).ok_or_else(|| {
+            let text = format!("{} does not have this CA; `jeton ca init` adds it", self.path.display());
+            Error::Caused(Cause::NotFound, text)
+        })
+    }
+
+    /// Adds a certificate that the CA signed.
+    pub fn add(&mut self, entry: &Entry, der: &[u8]) -> Result<(), Error> {
+        self.write(|list| insert(list, "", entry, Some(der))).map(drop)
+    }
+
+    /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.
+    /// A certificate that is revoked in the list stays revoked. Returns how many are new.
+    pub fn adopt(
+        &mut self,
+        id: &str,
+        found: &[(Entry, Option<Vec<u8>>)],
+        crl: Option<(u64, Option<i64>)>,
+    ) -> Result<usize, Error> {
+        const MERGE: &str = "ON CONFLICT (authority, serial) DO UPDATE SET der = COALESCE(der, excluded.der),
+            subject = COALESCE(NULLIF(subject, ''), excluded.subject),
+            names = COALESCE(NULLIF(names, ''), excluded.names),
+            not_before = COALESCE(not_before, excluded.not_before),
+            not_after = COALESCE(not_after, excluded.not_after),
+            reason = CASE WHEN revoked IS NULL THEN excluded.reason ELSE reason END,
+            revoked = COALESCE(revoked, excluded.revoked)";
+        const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2), unsure = 0,
+            crl_end = CASE WHEN ?2 > crl_number THEN ?3 ELSE crl_end END WHERE id = ?1";
+        self.write(|list| {
+            let count =
+                || list.query_row("SELECT count(*) FROM certificate", [], |row| row.get::<_, usize>(0));
+            let before = count()?;
+            for (entry, der) in found {
+                insert(list, MERGE, entry, der.as_deref())?;
+            }
+            if let Some((number, end)) = crl {
+                list.execute(KNOWN, params![id, number as i64, end])?;
+            }
+            Ok(count()? - before)
+        })
     }
 
     /// Returns all certificates of a CA, or of all CAs: the oldest first.
     pub fn entries(&self, authority: Option<&str>) -> Result<Vec<Entry>, Error> {
-        const ALL: &str =
-            "SELECT serial, c.subject, a.subject, profile, not_before, not_after, revoked, reason
-            FROM certificate c JOIN authority a ON a.key_id = c.authority
-            WHERE ?1 IS NULL OR authority = ?1 ORDER BY c.rowid";
-        let read = || self.connection.prepare(ALL)?.query_map([authority], entry)?.collect();
-        self.done(read())
+        self.select("WHERE ?1 IS NULL OR authority = ?1 ORDER BY c.id", params![authority])
     }
 
     pub fn find(&self, authority: &str, serial: &str) -> Result<Option<Entry>, Error> {
-        Ok(self.entries(Some(authority))?.into_iter().find(|entry| entry.serial == serial))
+        Ok(self.select("WHERE authority = ?1 AND serial = ?2", params![authority, serial])?.pop())
     }
 
-    /// Revokes a certificate. Fails if no CA of the list issued it, or if it is revoked already.
-    pub fn revoke(&self, serial: &str, reason: u32) -> Result<Entry, Error> {
-        const REVOKE: &str =
-            "UPDATE certificate SET revoked = ?2, reason = ?3 WHERE serial = ?1 AND revoked IS NULL";
-        let changed = self.done(self.connection.execute(REVOKE, params![serial, now(), reason]))?;
-        let entry = self.entries(None)?.into_iter().find(|entry| entry.serial == serial);
-        match entry {
-            None => Err(Error::Caused(
-                Cause::NotFound,
-                format!("{} has no certificate {serial}", self.path.display()),
-            )),
-            Some(_) if changed == 0 => {
-                Err(Error::Caused(Cause::Exists, format!("the certificate {serial} is revoked already")))
-            }
-            Some(entry) => Ok(entry),
+    fn select(&self, filter: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Entry>, Error> {
+        self.done(select(&self.connection, filter, values))
+    }
+
+    /// Returns the certificate of an entry. One that was adopted from a CRL alone has none.
+    pub fn der(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        const DER: &str = "SELECT der FROM certificate WHERE id = ?1";
+        let der = self.connection.query_row(DER, [entry.id], |row| row.get::<_, Option<Vec<u8>>>(0));
+        self.done(der)?.ok_or_else(|| {
+            Error::Caused(Cause::NotFound, format!("the list knows only the number of {}", entry.serial))
+        })
+    }
+
+    /// Revokes a certificate. A held one may be revoked for good. Returns its new entry.
+    pub fn revoke(&mut self, entry: &Entry, reason: u32) -> Result<Entry, Error> {
+        const REVOKE: &str = "UPDATE certificate SET revoked = COALESCE(revoked, ?2), reason = ?3
+            WHERE id = ?1 AND (revoked IS NULL OR reason = ?4 AND ?3 <> ?4)";
+        let changed = self.write(|list| list.execute(REVOKE, params![entry.id, now(), reason, HOLD]))?;
+        self.changed(changed, entry, "is revoked already")
+    }
+
+    /// Makes a held certificate valid again. Returns its new entry.
+    pub fn release(&mut self, entry: &Entry) -> Result<Entry, Error> {
+        const RELEASE: &str =
+            "UPDATE certificate SET revoked = NULL, reason = NULL WHERE id = ?1 AND reason = ?2";
+        let changed = self.write(|list| list.execute(RELEASE, params![entry.id, HOLD]))?;
+        self.changed(changed, entry, "is not on hold")
+    }
+
+    fn changed(&self, count: usize, entry: &Entry, otherwise: &str) -> Result<Entry, Error> {
+        match self.find(&entry.authority, &entry.serial)? {
+            Some(entry) if count == 1 => Ok(entry),
+            _ => Err(Error::Caused(Cause::Exists, format!("the certificate {} {otherwise}", entry.serial))),
         }
     }
 
-    /// Counts a CRL of this CA, and returns its number. A later CRL has a larger number.
-    pub fn next_crl_number(&self, authority: &str) -> Result<u64, Error> {
-        const NEXT: &str =
-            "UPDATE authority SET crl_number = crl_number + 1 WHERE key_id = ?1 RETURNING crl_number";
-        let number = self.connection.query_row(NEXT, [authority], |row| row.get::<_, i64>(0)).optional();
-        let number = self.done(number)?;
-        number.map(i64::unsigned_abs).ok_or_else(|| {
-            Error::Caused(Cause::NotFound, format!("{} does not have this CA", self.path.display()))
-        })
+    /// Counts a CRL of this CA that ends then. Returns its number, which is above all known ones, and
+    /// the revoked certificates of the same moment. `least` is the operator's word: without it, this
+    /// fails if the CA may have signed CRLs that the list does not know.
+    pub fn next_crl(&mut self, id: &str, least: Option<u64>, end: i64) -> Result<(u64, Vec<Entry>), Error> {
+        const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
+        let refused = |text: String| Err(Error::Caused(Cause::Refused, text));
+        self.authority(id)?;
+        let taken = self.write(|list| {
+            let (last, unsure): (i64, bool) =
+                list.query_row("SELECT crl_number, unsure FROM authority WHERE id = ?1", [id], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?;
+            let last = last.unsigned_abs();
+            let number = least.unwrap_or(last + 1);
+            if unsure && least.is_none() || number <= last || number > i64::MAX as u64 {
+                return Ok(Err((last, unsure)));
+            }
+            list.execute(NEXT, params![id, number as i64, end])?;
+            Ok(Ok((
+                number,
+                select(list, "WHERE authority = ?1 AND revoked IS NOT NULL ORDER BY c.id", params![id])?,
+            )))
+        })?;
+        match taken {
+            Ok(taken) => Ok(taken),
+            Err((_, true)) if least.is_none() => refused(
+                "the CA may have signed CRLs that the list does not know: a new one would make revoked certificates \
+                 valid; `jeton ca adopt` reads the last CRL, and --number gives the number if there is none"
+                    .to_owned(),
+            ),
+            Err((last, _)) => refused(format!("the last CRL has the number {last}; the next one needs a higher one")),
+        }
+    }
+
+    /// Copies the list into a new file, as one moment shows it.
+    pub fn copy(&self, to: &Path) -> Result<(), Error> {
+        self.done(self.connection.execute("VACUUM INTO ?1", [to.to_string_lossy()])).map(drop)
+    }
+
+    /// Marks a copy as old: the CAs may have signed CRLs since then.
+    pub fn mark_restored(&mut self) -> Result<(), Error> {
+        self.write(|list| list.execute("UPDATE authority SET unsure = 1", [])).map(drop)
     }
 
     fn done<T>(&self, result: rusqlite::Result<T>) -> Result<T, Error> {
@@ -160,19 +371,54 @@ impl Register {
     }
 }
 
+fn insert(list: &Connection, conflict: &str, entry: &Entry, der: Option<&[u8]>) -> rusqlite::Result<usize> {
+    let sql = format!(
+        "INSERT INTO certificate (authority, serial, profile, subject, names, not_before, not_after, revoked, reason,
+            remark, der) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) {conflict}"
+    );
+    let Entry { authority, serial, profile, subject, names, .. } = entry;
+    let Entry { not_before, not_after, revoked, reason, remark, .. } = entry;
+    let values = params![
+        authority, serial, profile, subject, names, not_before, not_after, revoked, reason, remark, der
+    ];
+    list.prepare_cached(&sql)?.execute(values)
+}
+
+fn select(list: &Connection, filter: &str, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<Vec<Entry>> {
+    list.prepare_cached(&format!("{ENTRY} {filter}"))?.query_map(values, entry)?.collect()
+}
+
+/// Returns why another user could have written to the list, or `None`.
+fn foreign(file: &Metadata, folder: &Metadata) -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = [0, own].contains(&file.uid()) || own == 0 && file.uid() == folder.uid();
+    if !is_trusted {
+        return Some(format!("the list belongs to the user {}", file.uid()));
+    }
+    let is_shared = folder.mode() & 0o2020 == 0o2020;
+    let writers = if is_shared { 0o002 } else { 0o022 };
+    (file.mode() & writers != 0)
+        .then(|| format!("other users may write to the list: mode {:o}", file.mode() & 0o777))
+}
+
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     Ok(Entry {
-        serial: row.get(0)?,
-        subject: row.get(1)?,
-        issuer: row.get(2)?,
-        profile: row.get(3)?,
-        not_before: row.get(4)?,
-        not_after: row.get(5)?,
-        revoked: row.get(6)?,
-        reason: row.get(7)?,
+        id: row.get(0)?,
+        authority: row.get(1)?,
+        serial: row.get(2)?,
+        subject: row.get(3)?,
+        issuer: row.get(4)?,
+        names: row.get(5)?,
+        profile: row.get(6)?,
+        not_before: row.get(7)?,
+        not_after: row.get(8)?,
+        revoked: row.get(9)?,
+        reason: row.get(10)?,
+        remark: row.get(11)?,
     })
 }
 
-fn now() -> i64 {
+/// Returns the seconds since 1970.
+pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64
 }

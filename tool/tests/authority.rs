@@ -1,13 +1,15 @@
-//! A two-tier CA with the tool alone: `cert issue`, `cert revoke`, `crl` and `ocsp`. OpenSSL
+//! A two-tier CA with the tool alone: `ca`, `cert issue`, `cert revoke`, `crl` and `ocsp`. OpenSSL
 //! accepts its certificates, CRLs and responses.
 
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Tool, has};
+use common::{Tool, fails, has};
 
 const CA: &str = "--token online --label issuing";
 
@@ -28,9 +30,11 @@ fn two_tiers(kind: &str) -> Option<Tool> {
     tool.ok(
         "cert self-sign --token root --label root --subject CN=Root --ca --days 3650 --import --out root.pem",
     );
+    tool.ok("ca init --token root --label root");
     request("issuing", "CN=Issuing", "");
     tool.ok("cert issue issuing.csr --token root --label root --profile sub-ca --permit dns:example.org --out issuing.pem");
     tool.ok("cert import issuing.pem --token online --label issuing");
+    tool.ok(&format!("ca init {CA}"));
     for label in ["www", "old"] {
         request(label, &format!("CN={label}"), &format!("--san dns:{label}.example.org"));
         tool.ok(&format!("cert issue {label}.csr {CA} --profile tls-server --out {label}.pem"));
@@ -171,14 +175,138 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
     assert_eq!(tool.rows("cert issued --json").len(), before + 1);
 }
 
+/// A root with two certificates, of which `old` is revoked, and a CRL.
+fn one_tier() -> Option<Tool> {
+    let tool = Tool::empty()?;
+    tool.ok("token init --label ca");
+    tool.ok("key generate --type ec:p256 --label ca");
+    tool.ok("cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem");
+    tool.ok("key generate --type ec:p256 --label key");
+    tool.ok("csr --label key --subject CN=any --out key.csr");
+    tool.ok("ca init --label ca");
+    for name in ["www", "old"] {
+        tool.ok(&issue(name, ""));
+    }
+    tool.ok("cert revoke old.pem --reason key-compromise");
+    tool.ok("crl --label ca --out ca.crl");
+    Some(tool)
+}
+
+/// Returns the command that issues a certificate with this name to the file of this name.
+fn issue(name: &str, more: &str) -> String {
+    format!(
+        "cert issue key.csr --label ca --profile tls-server --subject CN={name} --san dns:{name}.example.org {more} --out {name}.pem"
+    )
+}
+
 #[test]
-fn the_number_of_a_crl_grows_and_a_certificate_is_revoked_once() {
-    let Some(tool) = two_tiers("ec:p256") else { return };
-    let number = || tool.json(&format!("crl {CA} --json"))["number"].as_u64();
-    assert_eq!((number(), number()), (Some(2), Some(3)));
-    tool.fails(4, &format!("cert revoke {}", serial(&tool, "CN=old")));
+fn a_ca_without_its_list_signs_nothing() {
+    let Some(tool) = one_tier() else { return };
+    let others = [
+        "crl --label ca",
+        "cert issue key.csr --label ca --profile tls-client",
+        "cert issued",
+        "cert revoke 01",
+    ];
+    for line in others {
+        let text = tool.fails(3, &format!("{line} --issued issued.sqlte"));
+        assert!(text.contains("there is no list"), "{line}: {text}");
+    }
+    assert!(!tool.scratch.path().join("issued.sqlte").exists());
+    // A list of another CA.
+    tool.ok("key generate --type ec:p256 --label other");
+    tool.ok("cert self-sign --label other --subject CN=Root --ca --import");
+    tool.ok("ca init --label other --issued other.sqlite");
+    for line in &others[..2] {
+        let text = tool.fails(3, &format!("{line} --issued other.sqlite"));
+        assert!(text.contains("does not have this CA"), "{line}: {text}");
+    }
+    // Another certificate of the same CA.
+    tool.ok("cert self-sign --label ca --subject CN=Root --ca --days 9 --out again.pem");
+    tool.fails(7, "crl --label ca --ca-cert again.pem");
+    tool.ok("ca init --label ca --ca-cert again.pem");
+    let row = tool.json("crl --label ca --ca-cert again.pem --json");
+    assert_eq!((row["number"].as_u64(), row["revoked"].as_u64()), (Some(2), Some(1)));
+}
+
+#[test]
+fn a_list_that_another_user_could_write_is_refused() {
+    let Some(tool) = one_tier() else { return };
+    let path = tool.scratch.path().join("issued.sqlite");
+    let list = std::fs::read(&path).expect("the list");
+    let database = || rusqlite::Connection::open(&path).expect("a database");
+    const BACK: &str =
+        "CREATE TRIGGER back AFTER UPDATE ON certificate BEGIN UPDATE certificate SET revoked = NULL; END";
+    let changes: [(i32, &dyn Fn()); 5] = [
+        (9, &|| set_mode(&path, 0o666)),
+        (9, &|| set_mode(&path, 0o660)),
+        (8, &|| database().execute_batch(BACK).expect("a trigger")),
+        (8, &|| database().execute_batch("CREATE VIEW one AS SELECT 1").expect("a view")),
+        (8, &|| std::fs::write(&path, "").expect("a file")),
+    ];
+    for (number, (status, change)) in changes.into_iter().enumerate() {
+        change();
+        for line in ["crl --label ca", "cert issued", "cert revoke www.pem"] {
+            let text = tool.fails(status, line);
+            assert!(text.contains("issued.sqlite"), "{number} {line}: {text}");
+        }
+        std::fs::write(&path, &list).expect("a file");
+        set_mode(&path, 0o600);
+    }
+    std::fs::rename(&path, tool.scratch.file("elsewhere")).expect("a name");
+    std::os::unix::fs::symlink("elsewhere", &path).expect("a link");
+    assert!(tool.fails(1, "crl --label ca").contains("symbolic link"));
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its owner");
+}
+
+/// A refused command takes no number, and a number never comes twice.
+#[test]
+fn the_number_of_a_crl_grows() {
+    let Some(tool) = one_tier() else { return };
+    let number = |more: &str| tool.json(&format!("crl --label ca --json {more}"))["number"].as_u64();
+    let old = std::fs::read(tool.scratch.file("issued.sqlite")).expect("the list");
+    tool.fails(4, "crl --label ca --out ca.crl");
+    assert_eq!(
+        (number(""), number("--out ca.crl --force"), number("--number 7")),
+        (Some(2), Some(3), Some(7))
+    );
+    tool.fails(7, "crl --label ca --number 7");
+    assert_eq!(number(""), Some(8));
+    // An older list comes back. The file shows that its next number is too low.
+    std::fs::write(tool.scratch.file("issued.sqlite"), old).expect("a file");
+    assert!(tool.fails(7, "crl --label ca --out ca.crl --force").contains("the file has the CRL 3"));
+    assert_eq!(number("--out ca.crl --force --number 9"), Some(9));
+    // Nothing is issued if the file exists.
+    let before = tool.rows("cert issued --json").len();
+    tool.fails(4, &issue("www", ""));
+    assert_eq!(tool.rows("cert issued --json").len(), before);
+}
+
+#[test]
+fn certificates_are_revoked_by_file_name_and_number_and_a_hold_ends() {
+    let Some(tool) = one_tier() else { return };
+    tool.fails(4, "cert revoke old.pem");
     tool.fails(3, "cert revoke 0102");
-    let rows = tool.rows("cert issued --json");
-    let revoked: Vec<_> = rows.iter().filter(|row| row["status"] == "revoked").collect();
-    assert!(revoked.len() == 1 && revoked[0]["reason"] == "key-compromise", "{rows:?}");
+    tool.fails(3, "cert revoke ca.pem");
+    tool.ok("cert revoke www.example.org --reason hold");
+    assert_eq!(tool.json("crl --label ca --json")["revoked"].as_u64(), Some(2));
+    tool.fails(4, "cert revoke www --reason hold");
+    tool.ok("cert release www.pem");
+    assert_eq!(tool.json("crl --label ca --json")["revoked"].as_u64(), Some(1));
+    tool.fails(4, "cert release www");
+    tool.ok("cert revoke CN=www --reason hold");
+    tool.ok("cert revoke www --reason superseded");
+    // A second certificate with a name: the name means the valid one, and two are too many.
+    tool.ok(&issue("www", "--force"));
+    tool.ok("cert show www --out again.pem");
+    assert_eq!(tool.read("again.pem"), tool.read("www.pem"));
+    tool.ok(&issue("www", "--force"));
+    assert!(tool.fails(1, "cert revoke www").contains("several certificates fit"));
+    let rows = tool.rows("cert issued --status revoked --name old --ca Root --json");
+    assert!(rows.len() == 1 && rows[0]["reason"] == "key-compromise", "{rows:?}");
+    tool.ok("cert expiring --within 89d");
+    assert_eq!(fails(1, &mut tool.command("cert expiring --within 13w")).lines().count(), 1);
 }

@@ -31,7 +31,7 @@ use super::{extension, name};
 use crate::{Error, RsaPublicKey};
 
 pub use ocsp::{Answer, Responder, malformed_request, request as ocsp_request};
-pub use request::Request;
+pub use request::{Request, is_signed};
 
 const DAY: u64 = 24 * 60 * 60;
 /// id-ad-ocsp of RFC 5280, 4.2.2.1.
@@ -176,9 +176,9 @@ impl Issuer {
         Ok(self.certificate.tbs_certificate.subject_public_key_info.to_der()?)
     }
 
-    /// Returns the key identifier of the CA.
-    pub fn key_id(&self) -> &[u8] {
-        &self.key_id
+    /// Returns what no other CA has: the subject and the public key, in DER.
+    pub fn identity(&self) -> Result<Vec<u8>, Error> {
+        Ok([self.certificate.tbs_certificate.subject.to_der()?, self.public_key()?].concat())
     }
 
     /// Returns a certificate as bytes to sign. The caller passes a random `serial`. Fails with

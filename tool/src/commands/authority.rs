@@ -1,14 +1,16 @@
-//! The CA of `cert issue`, `crl` and `ocsp`: its key in a token, its certificate, and the list of
+//! The CA of `ca`, `cert issue`, `crl` and `ocsp`: its key in a token, its certificate, and the list of
 //! the certificates that it issued.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use aws_lc_rs::digest;
 use clap::Args;
 use cryptoki_sys::CKA_VALUE;
-use der::{DateTime, Decode};
-use jeton_client::text::hex;
+use der::{DateTime, Decode, Reader, SliceReader};
+use jeton_client::text::{from_hex, hex, shown};
 use jeton_pki::certificate::{Login, Signer};
 use jeton_pki::issuer::Issuer;
+use jeton_pki::name;
 use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of};
 use jeton_tool::object::public_key_info;
@@ -16,19 +18,22 @@ use jeton_tool::register::{Entry, Register};
 use jeton_tool::{Cause, Error, token_file};
 use serde::Serialize;
 use x509_cert::Certificate;
-use x509_cert::ext::pkix::CrlReason;
+use x509_cert::certificate::Rfc5280;
+use x509_cert::ext::pkix::{CrlReason, SubjectAltName};
+use x509_cert::serial_number::SerialNumber;
 
 use super::out;
 use super::target::{Chosen, Need, Objects, Opened};
 
 /// The reasons of a revocation, by their names on the command line.
-pub const REASONS: [(CrlReason, &str); 7] = [
+pub const REASONS: [(CrlReason, &str); 8] = [
     (CrlReason::Unspecified, "unspecified"),
     (CrlReason::KeyCompromise, "key-compromise"),
     (CrlReason::CaCompromise, "ca-compromise"),
     (CrlReason::AffiliationChanged, "affiliation-changed"),
     (CrlReason::Superseded, "superseded"),
     (CrlReason::CessationOfOperation, "cessation-of-operation"),
+    (CrlReason::CertificateHold, "hold"),
     (CrlReason::PrivilegeWithdrawn, "privilege-withdrawn"),
 ];
 
@@ -70,8 +75,10 @@ pub struct Ready {
     pub session: Session,
     /// The CA.
     pub issuer: Issuer,
-    /// The key identifier of the CA in hexadecimal digits, which names it in the list.
+    /// The name of the CA in the list: the digest of its subject and its key.
     pub name: String,
+    /// The certificate of the CA.
+    pub certificate: Vec<u8>,
     /// The public key of the signing key.
     pub info: Vec<u8>,
     opened: Opened,
@@ -89,7 +96,8 @@ impl Authority {
             None => certificate_of(&session, &info)?,
         };
         let issuer = Issuer::new(&certificate)?;
-        Ok(Ready { name: hex(issuer.key_id()), session, issuer, info, opened, key })
+        let name = hex(digest::digest(&digest::SHA256, &issuer.identity()?).as_ref());
+        Ok(Ready { name, certificate, session, issuer, info, opened, key })
     }
 
     /// Signs with the key.
@@ -107,6 +115,36 @@ impl Ready {
         }
         Err(Error::Failed(format!("the key is not that of the certificate of {}", self.issuer.subject())))
     }
+
+    /// Binds the CA to its row in the list: the certificates above restrict it. Fails if the list has
+    /// another certificate of the CA.
+    pub fn bind(mut self, register: &Register) -> Result<Self, Error> {
+        self.expect_own_key()?;
+        let ca = register.authority(&self.name)?;
+        if self.certificate != ca.certificate {
+            let text = "the list has another certificate of this CA; `jeton ca init` takes the new one";
+            return Err(Error::Caused(Cause::Refused, text.to_owned()));
+        }
+        self.issuer = self.issuer.below(&split(&ca.above)?)?;
+        Ok(self)
+    }
+}
+
+/// Returns a serial number in the form of the list: the digits of a positive integer in DER.
+pub fn number_of(text: &str) -> Option<String> {
+    let digits = text.replace(':', "");
+    let even = if digits.len().is_multiple_of(2) { digits } else { format!("0{digits}") };
+    Some(hex(SerialNumber::<Rfc5280>::new(&from_hex(&even)?).ok()?.as_bytes()))
+}
+
+/// Splits structures in DER that follow each other.
+pub fn split(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let mut reader = SliceReader::new(bytes)?;
+    let mut parts = Vec::new();
+    while !reader.is_finished() {
+        parts.push(reader.tlv_bytes()?.to_vec());
+    }
+    Ok(parts)
 }
 
 /// Finds the certificate in the token that has this public key.
@@ -128,15 +166,21 @@ pub fn certificate_of(session: &Session, info: &[u8]) -> Result<Vec<u8>, Error> 
 }
 
 /// Reads the first certificate of a file.
-pub fn read_certificate(path: &std::path::Path) -> Result<Vec<u8>, Error> {
+pub fn read_certificate(path: &Path) -> Result<Vec<u8>, Error> {
+    let first = read_certificates(path)?.into_iter().next();
+    first.ok_or_else(|| Error::Failed(format!("{} has no certificate", path.display())))
+}
+
+/// Reads all certificates of a file.
+pub fn read_certificates(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
     let entries = formats::read(&file, Wanted::Public, &mut Password::new(&mut || None)).map_err(refused)?;
-    let certificate = entries.into_iter().find_map(|entry| match entry.item {
+    let certificates = entries.into_iter().filter_map(|entry| match entry.item {
         Item::Certificate(der) => Some(der),
         _ => None,
     });
-    certificate.ok_or_else(|| Error::Failed(format!("{} has no certificate", path.display())))
+    Ok(certificates.collect())
 }
 
 /// An issued certificate in `--json`.
@@ -146,14 +190,20 @@ pub struct IssuedRow {
     subject: String,
     issuer: String,
     profile: String,
-    not_before: String,
-    not_after: String,
-    /// `valid`, `expired` or `revoked`.
+    names: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_after: Option<String>,
+    /// `valid`, `expired`, `held` or `revoked`.
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// What the request asked for and did not get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<String>,
 }
 
 impl IssuedRow {
@@ -166,8 +216,10 @@ impl IssuedRow {
             subject: entry.subject.clone(),
             issuer: entry.issuer.clone(),
             profile: entry.profile.clone(),
-            not_before: date(entry.not_before),
-            not_after: date(entry.not_after),
+            names: entry.names.split_whitespace().map(str::to_owned).collect(),
+            remark: entry.remark.clone(),
+            not_before: entry.not_before.map(date),
+            not_after: entry.not_after.map(date),
             revoked: entry.revoked.map(date),
             reason: entry.reason.and_then(name),
         }
@@ -175,9 +227,19 @@ impl IssuedRow {
 
     /// Writes the row as a line.
     pub fn show(&self) -> Result<(), Error> {
-        let Self { serial, status, not_after, profile, .. } = self;
-        let subject = jeton_client::text::shown(&self.subject);
-        out::line(format_args!("{serial}  {status:<7}  {not_after}  {profile:<11}  {subject}"))
+        let Self { serial, status, profile, .. } = self;
+        let end = self.not_after.as_deref().unwrap_or("-");
+        let (subject, issuer) = (shown(&self.subject), shown(&self.issuer));
+        out::line(format_args!("{serial}  {status:<7}  {end:<20}  {profile:<11}  {subject} (of {issuer})"))
+    }
+}
+
+impl IssuedRow {
+    /// Writes what the list knows to standard error, beside the certificate.
+    pub fn explain(&self) {
+        let what = [self.revoked.as_deref(), self.reason, self.remark.as_deref()];
+        let what: Vec<_> = what.into_iter().flatten().map(shown).collect();
+        eprintln!("{} {} {} {}", self.serial, self.status, shown(&self.subject), what.join(", "));
     }
 }
 
@@ -186,25 +248,27 @@ fn date(seconds: i64) -> String {
     DateTime::from_unix_duration(time).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// Describes a new certificate for the list.
-pub fn entry_of(der: &[u8], profile: &str) -> Result<Entry, Error> {
+/// Describes a certificate for the list of this CA.
+pub fn entry_of(der: &[u8], authority: &str, profile: &str) -> Result<Entry, Error> {
     let tbs = Certificate::from_der(der)?.tbs_certificate;
     let seconds = |time: &x509_cert::time::Time| time.to_unix_duration().as_secs() as i64;
+    let names = tbs.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
     Ok(Entry {
+        authority: authority.to_owned(),
         serial: hex(tbs.serial_number.as_bytes()),
         subject: tbs.subject.to_string(),
         issuer: tbs.issuer.to_string(),
+        names: names.iter().map(name::shown).collect::<Vec<_>>().join(" "),
         profile: profile.to_owned(),
-        not_before: seconds(&tbs.validity.not_before),
-        not_after: seconds(&tbs.validity.not_after),
-        revoked: None,
-        reason: None,
+        not_before: Some(seconds(&tbs.validity.not_before)),
+        not_after: Some(seconds(&tbs.validity.not_after)),
+        ..Entry::default()
     })
 }
 
-/// Opens the list for a CA, which is added to a new list.
+/// Opens the list of a CA. Fails if it does not have the CA.
 pub fn register(list: &ListFile, ready: &Ready) -> Result<Register, Error> {
     let register = Register::open(&list.path()?)?;
-    register.add_authority(&ready.name, &ready.issuer.subject())?;
+    register.authority(&ready.name)?;
     Ok(register)
 }

@@ -14,7 +14,8 @@ use jeton_tool::object::{describe, public_key_info};
 use serde::Serialize;
 
 use super::authority::certificate_of;
-use super::issue::{Issue, Issued, Revoke};
+use super::issue::Issue;
+use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::Import;
 use super::out::{self, Encoding, Output};
 use super::target::{Chosen, Need, Opened};
@@ -43,8 +44,14 @@ enum What {
     Issue(Issue),
     /// List the certificates that `cert issue` made.
     Issued(Issued),
+    /// List the certificates that end soon. Exit status: 1 if there are some.
+    Expiring(Expiring),
+    /// Write a certificate of the list again.
+    Show(Show),
     /// Revoke a certificate that `cert issue` made.
     Revoke(Revoke),
+    /// Make a certificate valid again that was revoked with the reason hold.
+    Release(Release),
 }
 
 impl Cert {
@@ -56,7 +63,10 @@ impl Cert {
             What::SelfSign(command) => command.run(),
             What::Issue(command) => command.run(),
             What::Issued(command) => command.run(),
+            What::Expiring(command) => command.run(),
+            What::Show(command) => command.run(),
             What::Revoke(command) => command.run(),
+            What::Release(command) => command.run(),
         }
     }
 }

@@ -1,23 +1,27 @@
 //! `crl`: signs a certificate revocation list.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use der::Decode;
+use der::oid::AssociatedOid;
 use jeton_client::text::from_hex;
 use jeton_pki::certificate;
 use jeton_pki::issuer::Revoked;
-use jeton_tool::Error;
-use jeton_tool::register::Entry;
+use jeton_tool::register::{Entry, now};
+use jeton_tool::{Cause, Error, formats};
 use serde::Serialize;
-use x509_cert::ext::pkix::CrlReason;
+use x509_cert::crl::CertificateList;
+use x509_cert::ext::pkix::{CrlNumber, CrlReason};
 
-use super::authority::{self, Authority, REASONS};
+use super::authority::{self, Authority, REASONS, Ready};
 use super::out::{self, Encoding, Output, Written};
 
 /// Sign a certificate revocation list (CRL) with the key of a CA.
 ///
 /// The CRL has all certificates of this CA that `cert revoke` revoked. Its number is one more than
-/// that of the last CRL.
+/// that of the last CRL. The list of the CA must exist: `jeton ca init` makes it.
 #[derive(Args)]
 pub struct Crl {
     #[command(flatten)]
@@ -25,6 +29,10 @@ pub struct Crl {
     /// The CRL is valid for this number of days from now.
     #[arg(long, default_value_t = 7)]
     days: u32,
+    /// The number of the CRL. The first CRL of a CA that is older than its list needs one, and so does
+    /// the first one after a restore, if `ca adopt` did not read the last CRL.
+    #[arg(long)]
+    number: Option<u64>,
     /// The format of the output.
     #[arg(long, value_enum, default_value = "pem")]
     format: Encoding,
@@ -44,11 +52,24 @@ struct Row {
 impl Crl {
     pub fn run(self) -> Result<ExitCode, Error> {
         let ready = self.authority.open()?;
-        ready.expect_own_key()?;
-        let register = authority::register(&self.authority.list, &ready)?;
-        let entries = register.entries(Some(&ready.name))?;
+        let mut register = authority::register(&self.authority.list, &ready)?;
+        let ready = ready.bind(&register)?;
+        let ca = register.authority(&ready.name)?;
+        self.output.expect_writable()?;
+        if let Some(published) = self.output.replaced().and_then(|path| number_of(&path, &ready)) {
+            let next = self.number.unwrap_or(ca.crl_number + 1);
+            if next <= published {
+                return Err(Error::Caused(
+                    Cause::Refused,
+                    format!(
+                        "the file has the CRL {published}, and the list would make {next}; --number is higher"
+                    ),
+                ));
+            }
+        }
+        let end = now() + i64::from(self.days) * 24 * 60 * 60;
+        let (number, entries) = register.next_crl(&ready.name, self.number, end)?;
         let revoked: Vec<_> = entries.iter().filter_map(revoked).collect();
-        let number = register.next_crl_number(&ready.name)?;
         let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
         let signer = &ready.issuer.signer;
         let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
@@ -58,6 +79,30 @@ impl Crl {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns the number of the CRL in a file, if it is one of this CA.
+fn number_of(path: &Path, ready: &Ready) -> Option<u64> {
+    let crl = read_crl(&out::input(path, formats::MAX_FILE).ok()?).ok()?;
+    (crl.tbs_cert_list.issuer.to_string() == ready.issuer.subject()).then(|| crl_number(&crl))?
+}
+
+/// Reads a CRL in PEM or DER.
+pub fn read_crl(file: &[u8]) -> Result<CertificateList, Error> {
+    let decoded = der::pem::decode_vec(file).map(|(_, der)| der);
+    Ok(CertificateList::from_der(decoded.as_deref().unwrap_or(file))?)
+}
+
+/// Returns the number of a CRL.
+pub fn crl_number(crl: &CertificateList) -> Option<u64> {
+    let mut extensions = crl.tbs_cert_list.crl_extensions.iter().flatten();
+    let number = extensions.find(|extension| extension.extn_id == CrlNumber::OID)?;
+    let number = CrlNumber::from_der(number.extn_value.as_bytes()).ok()?;
+    number
+        .0
+        .as_bytes()
+        .iter()
+        .try_fold(0_u64, |sum, byte| sum.checked_mul(256)?.checked_add(u64::from(*byte)))
 }
 
 /// Returns the revocation of a certificate in the list.

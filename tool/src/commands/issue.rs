@@ -1,19 +1,17 @@
-//! `cert issue`, `cert issued` and `cert revoke`: the certificates of a CA.
+//! `cert issue`: signs a certificate for a request.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use jeton_client::text::shown;
 use jeton_pki::certificate::{self, Holder};
 use jeton_pki::issuer::{Order, PROFILES, Request, profile};
 use jeton_pki::name::{constraint, general_name};
-use jeton_tool::register::Register;
 use jeton_tool::{Error, formats};
 use serde::Serialize;
 
-use super::authority::{self, Authority, IssuedRow, ListFile, REASONS};
+use super::authority::{self, Authority, IssuedRow};
 use super::out::{self, Encoding, Output, Written};
 use super::pin::warn;
 
@@ -91,8 +89,10 @@ impl Issue {
         for extension in request.check(profile)? {
             warn(&format!("the certificate does not have the extension {extension} of the request"));
         }
+        self.output.expect_writable()?;
         let ready = self.authority.open()?;
-        ready.expect_own_key()?;
+        let mut register = authority::register(&self.authority.list, &ready)?;
+        let ready = ready.bind(&register)?;
         if !request.is_signed_by_its_key(&ready.session)? {
             return Err(
                 jeton_pki::Error::Refused("the signature of the request is not valid".to_owned()).into()
@@ -117,8 +117,8 @@ impl Issue {
         let tbs = ready.issuer.certificate_tbs(&order, serial)?;
         let signature = self.authority.sign(&ready, &ready.issuer.signer, &tbs)?;
         let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
-        let entry = authority::entry_of(&der, profile.name)?;
-        authority::register(&self.authority.list, &ready)?.add(&ready.name, &entry, &der)?;
+        let entry = authority::entry_of(&der, &ready.name, profile.name)?;
+        register.add(&entry, &der)?;
         let written = self.output.encoded(&der, "CERTIFICATE", self.format)?;
         if out::is_json() {
             out::json(&New { row: IssuedRow::of(&entry), written })?;
@@ -136,49 +136,5 @@ impl Issue {
             holder.names = self.san.iter().map(|name| general_name(name)).collect::<Result<_, _>>()?;
         }
         Ok(holder)
-    }
-}
-
-/// List the certificates that `cert issue` made.
-#[derive(Args)]
-pub struct Issued {
-    #[command(flatten)]
-    list: ListFile,
-}
-
-impl Issued {
-    pub fn run(self) -> Result<ExitCode, Error> {
-        let entries = Register::existing(&self.list.path()?)?.entries(None)?;
-        let rows: Vec<_> = entries.iter().map(IssuedRow::of).collect();
-        if out::is_json() {
-            out::json(&rows)?;
-        } else {
-            rows.iter().try_for_each(IssuedRow::show)?;
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Revoke a certificate that `cert issue` made. The next CRL and the next OCSP response say so.
-#[derive(Args)]
-pub struct Revoke {
-    /// The serial number in hexadecimal digits.
-    serial: String,
-    #[command(flatten)]
-    list: ListFile,
-    /// The reason.
-    #[arg(long, default_value = "unspecified", value_parser = PossibleValuesParser::new(REASONS.map(|(_, name)| name)))]
-    reason: String,
-}
-
-impl Revoke {
-    pub fn run(self) -> Result<ExitCode, Error> {
-        let reason = REASONS.iter().find(|(_, name)| *name == self.reason);
-        let (reason, _) = reason.expect("clap accepts only the names of the table");
-        let serial = self.serial.to_ascii_lowercase().replace(':', "");
-        let entry = Register::existing(&self.list.path()?)?.revoke(&serial, *reason as u32)?;
-        let text = format!("The certificate {serial} of {} is revoked.", shown(&entry.subject));
-        out::result(&IssuedRow::of(&entry), text)?;
-        Ok(ExitCode::SUCCESS)
     }
 }

@@ -128,6 +128,20 @@ impl Output {
         self.if_absent && self.out.as_ref().is_some_and(|path| path.exists())
     }
 
+    /// Fails if the file of `--out` exists and may not be replaced. A command calls this before it
+    /// changes something.
+    pub fn expect_writable(&self) -> Result<(), Error> {
+        match &self.out {
+            Some(path) if !self.force => output::expect_absent(path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the file that the result replaces.
+    pub fn replaced(&self) -> Option<PathBuf> {
+        self.out.clone().filter(|path| self.force && path.exists())
+    }
+
     /// Writes text to the file of `--out`, or to standard output.
     pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
         let written = self.write(bytes, Form::Text)?;
@@ -143,13 +157,27 @@ impl Output {
     /// Writes a structure in DER, or in PEM with this label. The caller writes the result if it is
     /// JSON.
     pub fn encoded(&self, der: &[u8], label: &str, encoding: Encoding) -> Result<Written, Error> {
+        self.encoded_all(&[der], label, encoding)
+    }
+
+    /// Writes structures that follow each other, like [`encoded`](Self::encoded).
+    pub fn encoded_all(
+        &self,
+        all: &[impl AsRef<[u8]>],
+        label: &str,
+        encoding: Encoding,
+    ) -> Result<Written, Error> {
+        let pem = |der| {
+            let pem = der::pem::encode_string(label, der::pem::LineEnding::LF, der);
+            pem.map_err(|error| Error::Failed(error.to_string()))
+        };
+        let mut each = all.iter().map(AsRef::as_ref);
         match encoding {
-            Encoding::Der => self.write(der, Form::Binary),
-            Encoding::Pem => {
-                let pem = der::pem::encode_string(label, der::pem::LineEnding::LF, der);
-                let pem = pem.map_err(|error| Error::Failed(error.to_string()))?;
-                self.write(pem.as_bytes(), Form::Text)
-            }
+            Encoding::Der => self.write(&each.collect::<Vec<_>>().concat(), Form::Binary),
+            Encoding::Pem => self.write(
+                each.try_fold(String::new(), |all, der| Ok::<_, Error>(all + &pem(der)?))?.as_bytes(),
+                Form::Text,
+            ),
         }
     }
 

@@ -3,7 +3,7 @@
 use const_oid::AssociatedOid;
 use der::{Decode, Encode};
 use jeton_client::{Attribute, Session};
-use spki::AlgorithmIdentifierOwned;
+use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};
 use x509_cert::request::CertReq;
@@ -47,15 +47,7 @@ impl Request {
 
     /// Returns whether the key of the request signed it. The module verifies the signature.
     pub fn is_signed_by_its_key(&self, session: &Session) -> Result<bool, Error> {
-        let parts = Signed::parse(&self.der)?;
-        let algorithm = AlgorithmIdentifierOwned::from_der(parts.algorithm)?;
-        let signer = Signer::of_signature(&self.public_key()?, &algorithm)?;
-        let mut template = public_key_template(&self.request.info.public_key)?;
-        template.push(Attribute::flag(cryptoki_sys::CKA_VERIFY, true));
-        let key = session.create_object(&template)?;
-        let valid = signer.verify(session, key, parts.tbs, parts.signature);
-        session.destroy_object(key)?;
-        valid
+        is_signed(session, &self.der, &self.request.info.public_key)
     }
 
     /// Returns the subject and the names that the request asks for.
@@ -93,4 +85,18 @@ impl Request {
         let found = self.extensions.iter().find(|extension| extension.extn_id == E::OID);
         Ok(found.map(|extension| E::from_der(extension.extn_value.as_bytes())).transpose()?)
     }
+}
+
+/// Returns whether the key signed a certificate, a CRL or a request. The module verifies the
+/// signature.
+pub fn is_signed(session: &Session, der: &[u8], key: &SubjectPublicKeyInfoOwned) -> Result<bool, Error> {
+    let parts = Signed::parse(der)?;
+    let algorithm = AlgorithmIdentifierOwned::from_der(parts.algorithm)?;
+    let signer = Signer::of_signature(&key.to_der()?, &algorithm)?;
+    let mut template = public_key_template(key)?;
+    template.push(Attribute::flag(cryptoki_sys::CKA_VERIFY, true));
+    let key = session.create_object(&template)?;
+    let valid = signer.verify(session, key, parts.tbs, parts.signature);
+    session.destroy_object(key)?;
+    valid
 }

@@ -1,0 +1,130 @@
+//! `ca`: makes the list of a CA.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use cryptoki_sys::CKA_VALUE;
+use der::Decode;
+use jeton_client::text::shown;
+use jeton_pki::issuer::is_signed;
+use jeton_tool::register::{Ca as Row, Register, now};
+use jeton_tool::{Cause, Error};
+use x509_cert::Certificate;
+
+use super::authority::{Authority, Ready, read_certificates};
+use super::out;
+use super::target::Objects;
+
+/// The longest chain of CAs.
+const MOST_ABOVE: usize = 8;
+/// A CA whose certificate is older than this may have signed CRLs before it got its list.
+const NEW: i64 = 24 * 60 * 60;
+
+/// Make the list of a CA, without which it signs nothing.
+#[derive(Args)]
+pub struct Ca {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Make the list of issued certificates, or add the CA to a list that exists.
+    ///
+    /// The list is bound to the key and the certificate of the CA. It also gets the certificates of
+    /// the CAs above, because their constraints hold for this CA too. For a new certificate with the
+    /// same key and subject, run the command again: the list goes on.
+    Init(Init),
+}
+
+impl Ca {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.what {
+            What::Init(command) => command.run(),
+        }
+    }
+}
+
+#[derive(Args)]
+struct Init {
+    #[command(flatten)]
+    authority: Authority,
+    /// A file with certificates of the CAs above. Those in the token and in the list are found
+    /// without it. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    chain: Vec<PathBuf>,
+}
+
+impl Init {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (ready, _, row) = self.open()?;
+        let text = format!("{} has the CA {}.", self.authority.list.path()?.display(), shown(&row.subject));
+        let json = serde_json::json!({ "subject": row.subject, "ca": ready.name, "unsure": row.unsure });
+        out::result(&json, text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Adds the CA to the list, which is made if it does not exist.
+    fn open(&self) -> Result<(Ready, Register, Row), Error> {
+        let ready = self.authority.open()?;
+        ready.expect_own_key()?;
+        let path = self.authority.list.path()?;
+        let mut known = Vec::new();
+        if path.symlink_metadata().is_ok() {
+            for ca in Register::create(&path)?.authorities()? {
+                known.push(ca.certificate);
+            }
+        }
+        for file in &self.chain {
+            known.extend(read_certificates(file)?);
+        }
+        for object in Objects::named(None, None).find(&ready.session, &["cert"])? {
+            known.push(ready.session.bytes(object, CKA_VALUE));
+        }
+        let (above, start) = (above(&ready, &known)?, start(&ready.certificate)?);
+        let mut register = Register::create(&path)?;
+        register.add_authority(&Row {
+            id: ready.name.clone(),
+            subject: ready.issuer.subject(),
+            certificate: ready.certificate.clone(),
+            above,
+            crl_number: 0,
+            crl_end: None,
+            unsure: start + NEW < now(),
+        })?;
+        let row = register.authority(&ready.name)?;
+        Ok((ready, register, row))
+    }
+}
+
+fn start(der: &[u8]) -> Result<i64, Error> {
+    let validity = Certificate::from_der(der)?.tbs_certificate.validity;
+    Ok(validity.not_before.to_unix_duration().as_secs() as i64)
+}
+
+/// Returns the certificates above a CA, up to one that signed itself. Each one signed the one before.
+fn above(ready: &Ready, known: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
+    let (mut current, mut all) = (Certificate::from_der(&ready.certificate)?, Vec::new());
+    let mut bytes = ready.certificate.clone();
+    for _ in 0..MOST_ABOVE {
+        let tbs = &current.tbs_certificate;
+        if tbs.issuer == tbs.subject {
+            return Ok(all);
+        }
+        let signer = known.iter().find_map(|der| {
+            let other = Certificate::from_der(der).ok()?;
+            let key = &other.tbs_certificate.subject_public_key_info;
+            let fits =
+                other.tbs_certificate.subject == tbs.issuer && is_signed(&ready.session, &bytes, key).ok()?;
+            fits.then(|| (other.clone(), der.clone()))
+        });
+        let Some((signer, der)) = signer else {
+            let text = format!("the certificate of {} is not known; --chain names its file", tbs.issuer);
+            return Err(Error::Caused(Cause::NotFound, text));
+        };
+        all.extend(&der);
+        (current, bytes) = (signer, der);
+    }
+    Err(Error::Failed(format!("more than {MOST_ABOVE} CAs above {}", ready.issuer.subject())))
+}

@@ -1,0 +1,261 @@
+//! `cert issued`, `cert expiring`, `cert show`, `cert revoke` and `cert release`: the list of the
+//! certificates that a CA issued.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use jeton_client::text::shown;
+use jeton_tool::register::{Entry, Register, now};
+use jeton_tool::{Cause, Error};
+use serde::Serialize;
+
+use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
+use super::out::{self, Encoding, Output, Written};
+
+/// The options that choose certificates of the list.
+#[derive(Args)]
+struct Filter {
+    #[command(flatten)]
+    list: ListFile,
+    /// Only certificates of the CA with this subject or common name.
+    #[arg(long, value_name = "NAME")]
+    ca: Option<String>,
+    /// Only certificates of this profile.
+    #[arg(long)]
+    profile: Option<String>,
+    /// Only certificates with this text in the subject or in another name.
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+}
+
+impl Filter {
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        let mut entries = Register::open(&self.list.path()?)?.entries(None)?;
+        let has = |entry: &Entry, text: &String| entry.subject.contains(text) || entry.names.contains(text);
+        entries.retain(|entry| {
+            let issuer = Entry { subject: entry.issuer.clone(), ..Entry::default() };
+            self.ca.as_ref().is_none_or(|ca| issuer.is_called(ca))
+                && self.profile.as_ref().is_none_or(|profile| entry.profile == *profile)
+                && self.name.as_ref().is_none_or(|text| has(entry, text))
+        });
+        Ok(entries)
+    }
+}
+
+fn show<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<(), Error> {
+    let rows: Vec<_> = entries.into_iter().map(IssuedRow::of).collect();
+    if out::is_json() { out::json(&rows) } else { rows.iter().try_for_each(IssuedRow::show) }
+}
+
+/// List the certificates of the CAs.
+#[derive(Args)]
+pub struct Issued {
+    #[command(flatten)]
+    filter: Filter,
+    /// Only certificates with this status.
+    #[arg(long, value_parser = PossibleValuesParser::new(["valid", "expired", "held", "revoked"]))]
+    status: Option<String>,
+}
+
+impl Issued {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut entries = self.filter.entries()?;
+        entries.retain(|entry| self.status.as_ref().is_none_or(|status| entry.status() == status));
+        show(&entries)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// List the valid certificates that end soon, without those that have a successor: a later
+/// certificate with the same subject, names and profile.
+///
+/// Exit status: 0 if there are none, 1 otherwise.
+#[derive(Args)]
+pub struct Expiring {
+    #[command(flatten)]
+    filter: Filter,
+    /// How soon: a number of days (30d), hours (12h) or weeks (4w).
+    #[arg(long, default_value = "30d", value_parser = seconds)]
+    within: i64,
+}
+
+fn seconds(text: &str) -> Result<i64, String> {
+    let unit = [("h", 3_600), ("d", 86_400), ("w", 604_800)];
+    let parsed = unit.iter().find_map(|(unit, length)| {
+        let number: u16 = text.strip_suffix(unit)?.parse().ok()?;
+        Some(i64::from(number) * length)
+    });
+    parsed.ok_or_else(|| "write a number of hours, days or weeks: 12h, 30d, 4w".to_owned())
+}
+
+impl Expiring {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut entries = self.filter.entries()?;
+        entries.retain(|entry| entry.status() == "valid");
+        // A certificate without an end is known from a CRL alone, and is revoked.
+        entries.sort_by_key(|entry| entry.not_after);
+        let last = now() + self.within;
+        let same = |one: &Entry, other: &Entry| {
+            (&one.subject, &one.names, &one.profile, &one.authority)
+                == (&other.subject, &other.names, &other.profile, &other.authority)
+        };
+        let mut soon = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let ends = entry.not_after.is_some_and(|end| end <= last);
+            if ends && !entries[at + 1..].iter().any(|other| same(entry, other)) {
+                soon.push(entry);
+            }
+        }
+        let code = if soon.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        show(soon)?;
+        Ok(code)
+    }
+}
+
+/// The certificate of the list that the operator means.
+#[derive(Args)]
+pub struct Which {
+    /// The certificate: its serial number, its file, its subject, or one of its names.
+    #[arg(value_name = "CERTIFICATE")]
+    which: String,
+}
+
+impl Which {
+    /// Finds the certificate: the only valid one, or else the only one.
+    pub fn find(&self, register: &Register) -> Result<Entry, Error> {
+        let path = Path::new(&self.which);
+        let mut found = register.entries(None)?;
+        if path.is_file() {
+            let der = read_certificate(path)?;
+            let wanted = entry_of(&der, "", "")?;
+            found.retain(|entry| {
+                // An adopted certificate may have no bytes to compare.
+                let is_same = register.der(entry).map_or(entry.issuer == wanted.issuer, |own| own == der);
+                entry.serial == wanted.serial && is_same
+            });
+        } else {
+            let serial = number_of(&self.which).unwrap_or_default();
+            found.retain(|entry| entry.is_called(&self.which) || entry.serial == serial);
+        }
+        if found.iter().any(is_live) {
+            found.retain(is_live);
+        }
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => Err(Error::Caused(Cause::NotFound, format!("the list has no certificate {}", self.which))),
+            _ => {
+                let serials: Vec<_> = found.iter().map(|entry| entry.serial.as_str()).collect();
+                let text =
+                    format!("several certificates fit; name the serial number: {}", serials.join(", "));
+                Err(Error::Failed(text))
+            }
+        }
+    }
+}
+
+fn is_live(entry: &Entry) -> bool {
+    matches!(entry.status(), "valid" | "held")
+}
+
+/// Write a certificate of the list again, and say what the list knows about it.
+#[derive(Args)]
+pub struct Show {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    list: ListFile,
+    /// Also write the certificates of the CAs up to the root, without the root's.
+    #[arg(long)]
+    chain: bool,
+    /// The format of the output.
+    #[arg(long, value_enum, default_value = "pem")]
+    format: Encoding,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A certificate of the list in `--json`.
+#[derive(Serialize)]
+pub struct Shown {
+    #[serde(flatten)]
+    pub row: IssuedRow,
+    #[serde(flatten)]
+    pub written: Written,
+}
+
+impl Show {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let register = Register::open(&self.list.path()?)?;
+        let entry = self.which.find(&register)?;
+        let mut all = vec![register.der(&entry)?];
+        if self.chain {
+            all.extend(above(&register, &entry)?);
+        }
+        let row = IssuedRow::of(&entry);
+        if !out::is_json() {
+            row.explain();
+        }
+        let written = self.output.encoded_all(&all, "CERTIFICATE", self.format)?;
+        if out::is_json() {
+            out::json(&Shown { row, written })?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns the certificates between a certificate and the root.
+pub fn above(register: &Register, entry: &Entry) -> Result<Vec<Vec<u8>>, Error> {
+    let ca = register.authority(&entry.authority)?;
+    let mut all = vec![ca.certificate];
+    all.extend(split(&ca.above)?);
+    // The last certificate is the root's, which a client has.
+    all.pop();
+    Ok(all)
+}
+
+/// Revoke a certificate of the list. The next CRL and the next OCSP response say so.
+#[derive(Args)]
+pub struct Revoke {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    list: ListFile,
+    /// The reason. `cert release` ends the reason hold.
+    #[arg(long, default_value = "unspecified", value_parser = PossibleValuesParser::new(REASONS.map(|(_, name)| name)))]
+    reason: String,
+}
+
+impl Revoke {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let reason = REASONS.iter().find(|(_, name)| *name == self.reason);
+        let (reason, _) = reason.expect("clap accepts only the names of the table");
+        let mut register = Register::open(&self.list.path()?)?;
+        let entry = self.which.find(&register)?;
+        let entry = register.revoke(&entry, *reason as u32)?;
+        let text = format!("The certificate {} of {} is revoked.", entry.serial, shown(&entry.subject));
+        out::result(&IssuedRow::of(&entry), text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Make a certificate valid again that was revoked with the reason hold.
+#[derive(Args)]
+pub struct Release {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    list: ListFile,
+}
+
+impl Release {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut register = Register::open(&self.list.path()?)?;
+        let entry = self.which.find(&register)?;
+        let entry = register.release(&entry)?;
+        let text = format!("The certificate {} of {} is valid again.", entry.serial, shown(&entry.subject));
+        out::result(&IssuedRow::of(&entry), text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
