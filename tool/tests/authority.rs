@@ -152,6 +152,12 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
            -addext subjectAltName=DNS:x.example.org -out short.csr",
     );
     let issue = |request: &str, more: &str| format!("cert issue {request} {CA} {more}");
+    tool.write(
+        "own.toml",
+        "[own]\ndays = 3\nmost-days = { \"2020-01-01\" = 7 }\nusages = [\"key-agreement\"]\npolicies = [\"1.2.3.4\"]
+         issuer-url = \"http://a.example/ca\"\nextended = [\"1.2.3.5\"]
+         [strict]\ndays = 3\nmost-days = { \"2020-01-01\" = 7 }\nusages = []\nbeyond = \"refuse\"\n",
+    );
     for (request, more, reason) in [
         ("ca.csr", "--profile tls-server", "asks for the certificate of a CA"),
         ("other.csr", "--profile tls-server", "name constraints"),
@@ -161,7 +167,10 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
         ("own.csr", "--profile tls-server", "the subject of the CA itself"),
         ("short.csr", "--profile tls-server", "an RSA key of 1024 bits"),
         ("changed.der", "--profile tls-server", "signature of the request is not valid"),
-        ("good.csr", "--profile tls-server --days 399", "at most 398 days"),
+        ("good.csr", "--profile code-signing", "no keys of the type rsa:2048"),
+        ("good.csr", "--profile tls-server --days 399", "at most "),
+        ("good.csr", "--profile strict --profiles own.toml", "asks for the name dns:x.example.org"),
+        ("good.csr", "--profile own --profiles own.toml --days 8", "at most 7 days"),
         ("good.csr", "--profile tls-client --san ip:127.0.0.1", "no names of the type ip"),
         ("issuing.csr", "--profile tls-server", "needs a name"),
         ("issuing.csr", "--profile sub-ca --subject CN=Below", "allows 0 CAs below it"),
@@ -173,6 +182,76 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
     let before = tool.rows("cert issued --json").len();
     tool.ok(&issue("good.csr", "--profile tls-server"));
     assert_eq!(tool.rows("cert issued --json").len(), before + 1);
+}
+
+/// The request of OpenSSL's own configuration, and requests of other programs: what the profile does
+/// not have is left out, and the list says so.
+#[test]
+fn what_a_request_asks_beyond_the_profile_is_left_out() {
+    let Some(tool) = one_tier() else { return };
+    if !has("openssl") {
+        return;
+    }
+    tool.shell(
+        "openssl req -new -newkey rsa:2048 -noenc -keyout key -subj /C=AU/O=x/emailAddress=a@example.org \
+           -addext keyUsage=nonRepudiation,digitalSignature,keyEncipherment -addext basicConstraints=CA:FALSE \
+           -addext subjectAltName=DNS:w.example.org,email:a@example.org -out default.csr
+         openssl req -new -key key -subj /CN=v3 -reqexts v3_req -out v3.csr
+         openssl req -new -key key -subj /CN=peer -addext extendedKeyUsage=serverAuth,clientAuth \
+           -addext subjectAltName=DNS:p.example.org -out peer.csr",
+    );
+    let issue = |request: &str, more: &str| format!("cert issue {request}.csr --label ca {more} --json");
+    let text = tool.ok(&issue("default", "--profile tls-server --out default.pem"));
+    assert!(text.contains("content-commitment; the name email:a@example.org"), "{text}");
+    let text = tool.shell("openssl x509 -in default.pem -noout -text");
+    assert!(text.contains("Digital Signature, Key Encipherment\n") && !text.contains("email:"), "{text}");
+    tool.ok(&issue("v3", "--profile tls-server --san dns:v.example.org"));
+    assert!(tool.ok(&issue("peer", "--profile tls-server")).contains("1.3.6.1.5.5.7.3.2"));
+    // OpenSSL accepts each profile for its purpose.
+    for (profile, more, purpose) in [
+        ("tls-peer", "", "sslserver"),
+        ("tls-peer", "--force", "sslclient"),
+        ("email", "--san email:a@example.org", "smimesign"),
+        ("timestamping", "--subject CN=TSA", "timestampsign"),
+        ("kerberos-client", "--san upn:a@EXAMPLE.ORG", "any"),
+        ("kerberos-kdc", "", "any"),
+    ] {
+        let request = if profile == "timestamping" { "key" } else { "peer" };
+        tool.ok(&issue(request, &format!("--profile {profile} {more} --out {profile}.pem")));
+        tool.shell(&format!("openssl verify -x509_strict -purpose {purpose} -CAfile ca.pem {profile}.pem"));
+    }
+    tool.ok(&issue("key", "--profile code-signing --out code.pem"));
+    assert!(tool.shell("openssl x509 -in code.pem -noout -text").contains("Code Signing"));
+    // A profile of the operator, and the built-in ones as such a file.
+    tool.ok("ca profiles --out profiles.toml");
+    tool.shell("sed -i 's/^usages = .*/policies = [\"1.2.3.4\"]\\n&/' profiles.toml");
+    tool.ok(&issue("peer", "--profile tls-server --profiles profiles.toml --out policy.pem"));
+    assert!(tool.shell("openssl x509 -in policy.pem -noout -text").contains("Policy: 1.2.3.4"));
+    tool.fails(2, &issue("peer", "--profile tls-serve"));
+}
+
+#[test]
+fn a_renewed_certificate_has_the_names_of_the_old_one() {
+    let Some(tool) = two_tiers("ec:p256") else { return };
+    tool.ok(&format!("cert renew www.example.org {CA} --days 9 --chain --out chain.pem"));
+    tool.shell(
+        "grep -c BEGIN chain.pem | grep -x 2
+         openssl verify -CAfile root.pem -untrusted chain.pem chain.pem
+         openssl x509 -in chain.pem -noout -ext subjectAltName | grep DNS:www.example.org",
+    );
+    assert_eq!(fails(1, &mut tool.command("cert revoke www.example.org")).matches(", ").count(), 1);
+    // A new key, and the certificate of a CA with its constraints.
+    tool.ok("key generate --token online --type ec:p256 --label new");
+    tool.ok("csr --token online --label new --subject CN=x --out new.csr");
+    tool.ok(&format!("cert renew www.pem {CA} --request new.csr --out new.pem"));
+    tool.ok("cert renew CN=Issuing --token root --label root --out issuing2.pem");
+    tool.shell(
+        "test $(openssl x509 -in new.pem -noout -pubkey | sha256sum | cut -c-9) != $(openssl x509 -in www.pem -noout -pubkey | sha256sum | cut -c-9)
+         test $(openssl x509 -in issuing.pem -noout -ext nameConstraints | sha256sum | cut -c-9) = $(openssl x509 -in issuing2.pem -noout -ext nameConstraints | sha256sum | cut -c-9)
+         openssl verify -CAfile root.pem -untrusted issuing2.pem new.pem",
+    );
+    assert!(tool.fails(7, &format!("cert renew old.pem {CA}")).contains("is revoked"));
+    assert!(tool.fails(7, "cert renew www.pem --token root --label root").contains("of CN=Issuing"));
 }
 
 /// A root with two certificates, of which `old` is revoked, and a CRL.

@@ -1,5 +1,6 @@
 //! The extensions of RFC 5280 that CAs use.
 
+use const_oid::db::rfc5280::ID_KP_TIME_STAMPING;
 use const_oid::{AssociatedOid, ObjectIdentifier};
 use der::Encode;
 use der::asn1::{OctetString, Uint};
@@ -31,8 +32,9 @@ pub(super) fn authority_key_identifier(id: &[u8]) -> der::Result<Extension> {
     encoded(false, &AuthorityKeyIdentifier { key_identifier, ..Default::default() })
 }
 
-pub(super) fn extended_key_usage(purpose: ObjectIdentifier) -> der::Result<Extension> {
-    encoded(false, &ExtendedKeyUsage(vec![purpose]))
+pub(super) fn extended_key_usage(purposes: Vec<ObjectIdentifier>) -> der::Result<Extension> {
+    // RFC 3161, 2.3: the usage of a time stamping authority is critical.
+    encoded(purposes == [ID_KP_TIME_STAMPING], &ExtendedKeyUsage(purposes))
 }
 
 pub(super) fn crl_number(number: u64) -> der::Result<Extension> {

@@ -2,24 +2,25 @@
 //! certificate decide the contents.
 
 mod ocsp;
+mod profile;
 mod request;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use const_oid::ObjectIdentifier;
-use const_oid::db::rfc5280::{ID_KP_CLIENT_AUTH, ID_KP_OCSP_SIGNING, ID_KP_SERVER_AUTH};
+use const_oid::db::rfc5280::ID_KP_OCSP_SIGNING;
 use const_oid::db::rfc6960::{ID_PKIX_OCSP_NOCHECK, ID_PKIX_OCSP_NONCE};
 use der::asn1::{Ia5String, Null, OctetString};
 use der::flagset::FlagSet;
 use der::{DateTime, Decode, Encode};
-use jeton_client::key_types;
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::crl::{RevokedCert, TbsCertList};
+use x509_cert::ext::pkix::certpolicy::PolicyInformation;
 use x509_cert::ext::pkix::crl::dp::DistributionPoint;
 use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
 use x509_cert::ext::pkix::{
-    AccessDescription, AuthorityInfoAccessSyntax, BasicConstraints, CrlDistributionPoints, CrlReason,
-    KeyUsage, KeyUsages, NameConstraints, SubjectKeyIdentifier,
+    AccessDescription, AuthorityInfoAccessSyntax, BasicConstraints, CertificatePolicies,
+    CrlDistributionPoints, CrlReason, KeyUsage, KeyUsages, NameConstraints, SubjectKeyIdentifier,
 };
 use x509_cert::ext::{AsExtension, Extension};
 use x509_cert::serial_number::SerialNumber;
@@ -28,77 +29,22 @@ use x509_cert::{Certificate, TbsCertificate, Version};
 
 use super::certificate::{Holder, Signer, key_id, positive, utc};
 use super::{extension, name};
-use crate::{Error, RsaPublicKey};
+use crate::Error;
 
 pub use ocsp::{Answer, Responder, malformed_request, request as ocsp_request};
+pub use profile::{BUILT_IN, CertificateProfile, PROFILE_NAMES, profile};
 pub use request::{Request, is_signed};
 
 const DAY: u64 = 24 * 60 * 60;
+/// id-ad-caIssuers of RFC 5280, 4.2.2.1.
+const CA_ISSUERS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.2");
 /// id-ad-ocsp of RFC 5280, 4.2.2.1.
 const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");
-
-/// What a certificate is for. A profile decides its extensions, and limits its lifetime and its
-/// names.
-#[derive(Debug)]
-pub struct CertificateProfile {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// The lifetime in days that a certificate has by default.
-    pub days: u32,
-    /// The longest lifetime in days.
-    pub most_days: u32,
-    usages: &'static [KeyUsages],
-    extended: Option<ObjectIdentifier>,
-    /// The types of names that the certificate may have: `dns`, `ip`, `email`, `uri`.
-    names: &'static [&'static str],
-    is_authority: bool,
-}
-
-/// All profiles. The longest lifetimes of the TLS profiles are those of the CA/Browser Forum from
-/// 2020 to 2026.
-pub static PROFILES: [CertificateProfile; 4] = [
-    CertificateProfile {
-        name: "tls-server",
-        days: 90,
-        most_days: 398,
-        usages: &[KeyUsages::DigitalSignature],
-        extended: Some(ID_KP_SERVER_AUTH),
-        names: &["dns", "ip"],
-        is_authority: false,
-    },
-    CertificateProfile {
-        name: "tls-client",
-        days: 90,
-        most_days: 398,
-        usages: &[KeyUsages::DigitalSignature],
-        extended: Some(ID_KP_CLIENT_AUTH),
-        names: &["dns", "email", "uri"],
-        is_authority: false,
-    },
-    CertificateProfile {
-        name: "sub-ca",
-        days: 1826,
-        most_days: 3653,
-        usages: &[KeyUsages::KeyCertSign, KeyUsages::CRLSign, KeyUsages::DigitalSignature],
-        extended: None,
-        names: &[],
-        is_authority: true,
-    },
-    CertificateProfile {
-        name: "ocsp-signer",
-        days: 30,
-        most_days: 398,
-        usages: &[KeyUsages::DigitalSignature],
-        extended: Some(ID_KP_OCSP_SIGNING),
-        names: &[],
-        is_authority: false,
-    },
-];
 
 /// What the administrator decides about a certificate.
 pub struct Order<'a> {
     /// The profile.
-    pub profile: &'static CertificateProfile,
+    pub profile: &'a CertificateProfile,
     /// The subject and the names.
     pub holder: Holder,
     /// The public key as SubjectPublicKeyInfo.
@@ -188,36 +134,58 @@ impl Issuer {
         let own = &self.certificate.tbs_certificate;
         let now = now();
         let subject = order.holder.subject.clone();
-        let usages = order.profile.usages.iter().fold(FlagSet::default(), |all, one| all | *one);
+        let key = SubjectPublicKeyInfoOwned::from_der(order.public_key)?;
+        let is_rsa = profile::rsa(&key)?.is_some();
+        let mut usages = FlagSet::default();
+        for profile::Usage(usage) in &order.profile.usages {
+            // RFC 8813, 3 and RFC 9881, 5: only RSA keys encipher keys.
+            if is_rsa || *usage != KeyUsages::KeyEncipherment {
+                usages |= *usage;
+            }
+        }
         let mut extensions = vec![
             extension::key_usage(usages)?,
             extension::subject_key_identifier(&key_id(order.public_key)?)?,
             extension::authority_key_identifier(&self.key_id)?,
         ];
-        extensions.push(match order.profile.is_authority {
+        extensions.push(match order.profile.ca {
             true => extension::ca_basic_constraints(Some(order.path_length))?,
             false => extension::leaf_basic_constraints()?,
         });
-        if let Some(extended) = order.profile.extended {
+        let extended: Vec<_> = order.profile.extended.iter().map(|purpose| purpose.0).collect();
+        if extended.contains(&ID_KP_OCSP_SIGNING) {
+            // RFC 6960, 4.2.2.2.1: clients do not ask whether the signer itself is revoked.
+            let extn_value = OctetString::new(Null.to_der()?)?;
+            extensions.push(Extension { extn_id: ID_PKIX_OCSP_NOCHECK, critical: false, extn_value });
+        }
+        if !extended.is_empty() {
             extensions.push(extension::extended_key_usage(extended)?);
-            if extended == ID_KP_OCSP_SIGNING {
-                // RFC 6960, 4.2.2.2.1: clients do not ask whether the signer itself is revoked.
-                let extn_value = OctetString::new(Null.to_der()?)?;
-                extensions.push(Extension { extn_id: ID_PKIX_OCSP_NOCHECK, critical: false, extn_value });
-            }
+        }
+        let policy = |policy: &profile::Purpose| PolicyInformation {
+            policy_identifier: policy.0,
+            policy_qualifiers: None,
+        };
+        let policies: Vec<_> = order.profile.policies.iter().map(policy).collect();
+        if !policies.is_empty() {
+            extensions.push(CertificatePolicies(policies).to_extension(&subject, &[])?);
         }
         extensions.extend(order.holder.extension()?);
         if let Some(constraints) = name::constraints(&order.permitted, &order.excluded)? {
             extensions.push(constraints.to_extension(&subject, &[])?);
         }
-        if let Some(url) = order.crl_url {
+        if let Some(url) = order.crl_url.or(order.profile.crl_url.as_deref()) {
             let name = DistributionPointName::FullName(vec![address(url)?]);
             let point = DistributionPoint { distribution_point: Some(name), reasons: None, crl_issuer: None };
             extensions.push(CrlDistributionPoints(vec![point]).to_extension(&subject, &[])?);
         }
-        if let Some(url) = order.ocsp_url {
-            let access = AccessDescription { access_method: OCSP, access_location: address(url)? };
-            extensions.push(AuthorityInfoAccessSyntax(vec![access]).to_extension(&subject, &[])?);
+        let ocsp = order.ocsp_url.or(order.profile.ocsp_url.as_deref());
+        let urls = [(OCSP, ocsp), (CA_ISSUERS, order.profile.issuer_url.as_deref())];
+        let mut places = Vec::new();
+        for (access_method, url) in urls.into_iter().filter_map(|(method, url)| Some((method, url?))) {
+            places.push(AccessDescription { access_method, access_location: address(url)? });
+        }
+        if !places.is_empty() {
+            extensions.push(AuthorityInfoAccessSyntax(places).to_extension(&subject, &[])?);
         }
         let validity = Validity { not_before: utc(at(now)?)?, not_after: utc(at(self.end(order, now)?)?)? };
         let certificate = TbsCertificate {
@@ -227,7 +195,7 @@ impl Issuer {
             issuer: own.subject.clone(),
             validity,
             subject,
-            subject_public_key_info: SubjectPublicKeyInfoOwned::from_der(order.public_key)?,
+            subject_public_key_info: key,
             issuer_unique_id: None,
             subject_unique_id: None,
             extensions: Some(extensions),
@@ -272,21 +240,20 @@ impl Issuer {
 
     /// Fails if the profile or the CA's certificate does not allow the order.
     fn check(&self, order: &Order<'_>) -> Result<(), Error> {
-        let CertificateProfile { name: profile, names, is_authority, most_days, .. } = *order.profile;
+        let CertificateProfile { name: profile, ca: is_authority, .. } = order.profile;
         let refused = |text: String| Err(Error::Refused(text));
+        let most_days = order.profile.most_days(at(now())?);
         if order.days.is_some_and(|days| days > most_days) {
             return refused(format!("the profile {profile} allows at most {most_days} days"));
         }
-        if let Some(wrong) = order.holder.names.iter().find(|one| !names.contains(&name::type_of(one))) {
-            return refused(format!(
-                "the profile {profile} has no names of the type {}",
-                name::type_of(wrong)
-            ));
+        let mut types = order.holder.names.iter().map(name::type_of);
+        if let Some(wrong) = types.find(|kind| !order.profile.has_names(kind)) {
+            return refused(format!("the profile {profile} has no names of the type {wrong}"));
         }
-        if profile == "tls-server" && order.holder.names.is_empty() {
-            return refused("a TLS server needs a name: --san dns:NAME".to_owned());
+        if order.profile.needs_name && order.holder.names.is_empty() {
+            return refused(format!("a certificate of the profile {profile} needs a name: --san dns:NAME"));
         }
-        if is_authority {
+        if *is_authority {
             if order.holder.subject.0.is_empty() {
                 return refused("a CA needs a subject".to_owned());
             }
@@ -294,7 +261,7 @@ impl Issuer {
             return refused(format!("only the profile sub-ca has constraints, not {profile}"));
         }
         name::check(&order.holder.subject, &order.holder.names)?;
-        check_key(order.public_key)?;
+        order.profile.check_key(&SubjectPublicKeyInfoOwned::from_der(order.public_key)?)?;
         for (above, ca) in self.path().enumerate() {
             // A chain of names that are equal has no end that a verifier finds.
             if order.holder.subject == ca.subject {
@@ -302,7 +269,7 @@ impl Issuer {
             }
             let limit = ca.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
             let below = usize::from(order.path_length) + above;
-            if let Some(limit) = limit.filter(|limit| is_authority && below >= usize::from(*limit)) {
+            if let Some(limit) = limit.filter(|limit| *is_authority && below >= usize::from(*limit)) {
                 return refused(format!("the certificate of {} allows {limit} CAs below it", ca.subject));
             }
             let Some((_, constraints)) = ca.get::<NameConstraints>()? else { continue };
@@ -325,29 +292,9 @@ impl Issuer {
             let ending = first.validity.not_after.to_date_time();
             return Err(Error::Refused(format!("the certificate of {} ends at {ending}", first.subject)));
         }
-        Ok(order.days.map_or(end(order.profile.days).min(last), end))
+        let usual = order.profile.days.min(order.profile.most_days(at(now)?));
+        Ok(order.days.map_or(end(usual).min(last), end))
     }
-}
-
-/// Fails unless a certificate may have this key: RSA has 2048 bits or more, and an odd exponent
-/// above 1 (SP 800-131A; SP 800-89, 5.3.3).
-fn check_key(info: &[u8]) -> Result<(), Error> {
-    let info = SubjectPublicKeyInfoOwned::from_der(info)?;
-    if info.algorithm.oid.to_der()? != key_types::RSA {
-        return Ok(());
-    }
-    let key = RsaPublicKey::from_der(info.subject_public_key.raw_bytes())?;
-    let bits = rsa_bits(&key);
-    let exponent = key.public_exponent.as_bytes();
-    if bits < 2048 || exponent == [1] || exponent.last().is_none_or(|byte| byte % 2 == 0) {
-        return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
-    }
-    Ok(())
-}
-
-fn rsa_bits(key: &RsaPublicKey<'_>) -> u32 {
-    let modulus = key.modulus.as_bytes();
-    modulus.len() as u32 * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros())
 }
 
 fn address(url: &str) -> Result<GeneralName, Error> {
@@ -362,9 +309,4 @@ fn now() -> u64 {
 
 fn at(seconds: u64) -> der::Result<DateTime> {
     DateTime::from_unix_duration(Duration::from_secs(seconds))
-}
-
-/// Returns the profile with this name.
-pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
-    PROFILES.iter().find(|profile| profile.name == name)
 }

@@ -311,12 +311,18 @@ pub(crate) fn constraints(
     let text = Ia5String::new;
     let missing = |kind| !permitted.is_empty() && !permitted.iter().any(|one| type_of(one) == kind);
     let [dns, ip, email, uri] = ["dns", "ip", "email", "uri"].map(missing);
+    let mut exclude = |name| {
+        // A renewed CA has it already.
+        if !excluded.contains(&name) {
+            excluded.push(name);
+        }
+    };
     if dns {
-        excluded.push(GeneralName::DnsName(text("")?));
+        exclude(GeneralName::DnsName(text("")?));
     }
     if ip {
-        excluded.push(GeneralName::IpAddress(OctetString::new([0; 8])?));
-        excluded.push(GeneralName::IpAddress(OctetString::new([0; 32])?));
+        exclude(GeneralName::IpAddress(OctetString::new([0; 8])?));
+        exclude(GeneralName::IpAddress(OctetString::new([0; 32])?));
     }
     // OpenSSL takes an empty constraint of these types for one that covers no name.
     if email {

@@ -7,13 +7,13 @@ use clap::{Args, Subcommand};
 use cryptoki_sys::CKA_VALUE;
 use der::Decode;
 use jeton_client::text::shown;
-use jeton_pki::issuer::is_signed;
+use jeton_pki::issuer::{BUILT_IN, is_signed};
 use jeton_tool::register::{Ca as Row, Register, now};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 
 use super::authority::{Authority, Ready, read_certificates};
-use super::out;
+use super::out::{self, Output};
 use super::target::Objects;
 
 /// The longest chain of CAs.
@@ -36,12 +36,15 @@ enum What {
     /// the CAs above, because their constraints hold for this CA too. For a new certificate with the
     /// same key and subject, run the command again: the list goes on.
     Init(Init),
+    /// Write the built-in profiles of certificates, as a start for a file of --profiles.
+    Profiles(Output),
 }
 
 impl Ca {
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Init(command) => command.run(),
+            What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(|()| ExitCode::SUCCESS),
         }
     }
 }

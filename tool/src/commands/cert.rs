@@ -14,7 +14,7 @@ use jeton_tool::object::{describe, public_key_info};
 use serde::Serialize;
 
 use super::authority::certificate_of;
-use super::issue::Issue;
+use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::Import;
 use super::out::{self, Encoding, Output};
@@ -42,7 +42,9 @@ enum What {
     SelfSign(SelfSign),
     /// Sign a certificate for a request with the key of a CA.
     Issue(Issue),
-    /// List the certificates that `cert issue` made.
+    /// Issue a certificate of the list again.
+    Renew(Renew),
+    /// List the certificates that the CAs issued.
     Issued(Issued),
     /// List the certificates that end soon. Exit status: 1 if there are some.
     Expiring(Expiring),
@@ -62,6 +64,7 @@ impl Cert {
             What::List(command) => command.run(),
             What::SelfSign(command) => command.run(),
             What::Issue(command) => command.run(),
+            What::Renew(command) => command.run(),
             What::Issued(command) => command.run(),
             What::Expiring(command) => command.run(),
             What::Show(command) => command.run(),

@@ -1,33 +1,155 @@
-//! `cert issue`: signs a certificate for a request.
+//! `cert issue` and `cert renew`: sign a certificate with the key of a CA.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use der::{Decode, Encode};
 use jeton_pki::certificate::{self, Holder};
-use jeton_pki::issuer::{Order, PROFILES, Request, profile};
-use jeton_pki::name::{constraint, general_name};
-use jeton_tool::{Error, formats};
-use serde::Serialize;
+use jeton_pki::issuer::{self, CertificateProfile, Order, PROFILE_NAMES, Request};
+use jeton_pki::name::{constraint, general_name, type_of};
+use jeton_tool::register::Register;
+use jeton_tool::{Cause, Error, formats};
+use x509_cert::Certificate;
+use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{BasicConstraints, NameConstraints, SubjectAltName};
 
-use super::authority::{self, Authority, IssuedRow};
-use super::out::{self, Encoding, Output, Written};
+use super::again::Proposed;
+use super::authority::{self, Authority, IssuedRow, Ready};
+use super::issued::{Shown, Which, above};
+use super::out::{self, Encoding, Output};
 use super::pin::warn;
+
+/// The options of a new certificate.
+#[derive(Args)]
+struct Terms {
+    #[command(flatten)]
+    authority: Authority,
+    /// A file with profiles of your own. `jeton ca profiles` writes the built-in ones in its form.
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
+    /// The certificate is valid for this number of days from now. The default and the maximum
+    /// depend on the profile.
+    #[arg(long)]
+    days: Option<u32>,
+    /// The address of the CRL of the CA.
+    #[arg(long, value_name = "URL")]
+    crl_url: Option<String>,
+    /// The address of the OCSP responder of the CA.
+    #[arg(long, value_name = "URL")]
+    ocsp_url: Option<String>,
+    /// Also write the certificates of the CAs up to the root, without the root's.
+    #[arg(long)]
+    chain: bool,
+    /// The format of the output.
+    #[arg(long, value_enum, default_value = "pem")]
+    format: Encoding,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What a certificate says about its holder and, for a CA, about those below.
+struct Contents {
+    holder: Holder,
+    public_key: Vec<u8>,
+    path_length: u8,
+    permitted: Vec<GeneralName>,
+    excluded: Vec<GeneralName>,
+    remark: Vec<String>,
+}
+
+impl Terms {
+    /// Opens the CA and its list.
+    fn open(&self) -> Result<(Ready, Register), Error> {
+        self.output.expect_writable()?;
+        let ready = self.authority.open()?;
+        let register = authority::register(&self.authority.list, &ready)?;
+        Ok((ready.bind(&register)?, register))
+    }
+
+    /// Returns the profile with this name: of the operator's file, or else a built-in one.
+    fn profile(&self, name: &str) -> Result<CertificateProfile, Error> {
+        let mut all = Vec::new();
+        if let Some(path) = &self.profiles {
+            let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+            all = CertificateProfile::read(&text)?;
+        }
+        let own = all.iter().find(|profile| profile.name == name).cloned();
+        own.or_else(|| issuer::profile(name).cloned()).ok_or_else(|| {
+            let names = all.iter().map(|profile| profile.name.as_str()).chain(PROFILE_NAMES.iter().copied());
+            let names: Vec<_> = names.collect();
+            Error::Usage(format!("no profile {name:?}; there are {}", names.join(", ")))
+        })
+    }
+
+    /// Signs a certificate, adds it to the list and writes it.
+    fn issue(
+        &self,
+        ready: &Ready,
+        register: &mut Register,
+        profile: &CertificateProfile,
+        contents: Contents,
+    ) -> Result<(), Error> {
+        let order = Order {
+            profile,
+            holder: contents.holder,
+            public_key: &contents.public_key,
+            days: self.days,
+            path_length: contents.path_length,
+            permitted: contents.permitted,
+            excluded: contents.excluded,
+            crl_url: self.crl_url.as_deref(),
+            ocsp_url: self.ocsp_url.as_deref(),
+        };
+        let mut serial = [0; 16];
+        ready.session.random(&mut serial)?;
+        let tbs = ready.issuer.certificate_tbs(&order, serial)?;
+        let signature = self.authority.sign(ready, &ready.issuer.signer, &tbs)?;
+        let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
+        let mut entry = authority::entry_of(&der, &ready.name, &profile.name)?;
+        entry.remark = Some(contents.remark.join("; ")).filter(|remark| !remark.is_empty());
+        register.add(&entry, &der)?;
+        let mut all = vec![der];
+        if self.chain {
+            all.extend(above(register, &entry)?);
+        }
+        let written = self.output.encoded_all(&all, "CERTIFICATE", self.format)?;
+        if out::is_json() {
+            out::json(&Shown { row: IssuedRow::of(&entry), written })?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a request that its own key signed.
+fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
+    let file = out::input(path, formats::MAX_FILE)?;
+    let refused = |source| Error::KeyFile { path: path.to_owned(), source };
+    let der = formats::block(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
+    let none = || Error::Failed(format!("{} has no certificate request", path.display()));
+    let request = Request::parse(&der.ok_or_else(none)?)?;
+    if !request.is_signed_by_its_key(&ready.session)? {
+        let text = "the signature of the request is not valid";
+        return Err(jeton_pki::Error::Refused(text.to_owned()).into());
+    }
+    Ok(request)
+}
 
 /// Sign a certificate for a request (PKCS#10) with the key of a CA.
 ///
 /// --label or --id chooses the key of the CA. The profile decides the extensions, and limits the
-/// lifetime and the names. A request that asks for more is refused, and so is one that its own key
-/// did not sign. The certificate is in the list of issued certificates before it is written.
+/// lifetime, the key and the names. What a request asks for beyond the profile is left out, with a
+/// warning and a remark in the list. A request for a CA, or one that its own key did not sign, is
+/// refused. The certificate is in the list of issued certificates before it is written.
 #[derive(Args)]
 pub struct Issue {
     /// The file with the request, or - for standard input.
     request: PathBuf,
     #[command(flatten)]
-    authority: Authority,
+    terms: Terms,
     /// What the certificate is for.
-    #[arg(long, value_parser = PossibleValuesParser::new(PROFILES.iter().map(|profile| profile.name)))]
+    #[arg(long, value_parser = Proposed(PROFILE_NAMES))]
     profile: String,
     /// The subject, instead of that of the request: "CN=www.example.org,O=Example".
     #[arg(long)]
@@ -36,10 +158,6 @@ pub struct Issue {
     /// upn:NAME. May be repeated.
     #[arg(long, value_name = "NAME")]
     san: Vec<String>,
-    /// The certificate is valid for this number of days from now. The default and the maximum
-    /// depend on the profile.
-    #[arg(long)]
-    days: Option<u32>,
     /// The number of CAs that may follow below a sub-ca.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     path_length: u8,
@@ -51,78 +169,32 @@ pub struct Issue {
     /// The certificates below a sub-ca have no names in this domain. May be repeated.
     #[arg(long, value_name = "DOMAIN")]
     exclude: Vec<String>,
-    /// The address of the CRL of the CA.
-    #[arg(long, value_name = "URL")]
-    crl_url: Option<String>,
-    /// The address of the OCSP responder of the CA.
-    #[arg(long, value_name = "URL")]
-    ocsp_url: Option<String>,
-    /// The format of the output.
-    #[arg(long, value_enum, default_value = "pem")]
-    format: Encoding,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// A new certificate in `--json`.
-#[derive(Serialize)]
-struct New {
-    #[serde(flatten)]
-    row: IssuedRow,
-    #[serde(flatten)]
-    written: Written,
 }
 
 impl Issue {
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.output.is_kept() {
-            self.output.text(&[])?;
+        if self.terms.output.is_kept() {
+            self.terms.output.text(&[])?;
             return Ok(ExitCode::SUCCESS);
         }
-        let file = out::input(&self.request, formats::MAX_FILE)?;
-        let refused = |source| Error::KeyFile { path: self.request.clone(), source };
-        let der =
-            formats::block(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
-        let none = || Error::Failed(format!("{} has no certificate request", self.request.display()));
-        let request = Request::parse(&der.ok_or_else(none)?)?;
-        let profile = profile(&self.profile).expect("clap accepts only the names of the table");
-        for extension in request.check(profile)? {
-            warn(&format!("the certificate does not have the extension {extension} of the request"));
+        let profile = self.terms.profile(&self.profile)?;
+        let (ready, mut register) = self.terms.open()?;
+        let request = request(&self.request, &ready)?;
+        let remark = request.check(&profile)?;
+        for beyond in &remark {
+            warn(&format!("the certificate does not have {beyond} of the request"));
         }
-        self.output.expect_writable()?;
-        let ready = self.authority.open()?;
-        let mut register = authority::register(&self.authority.list, &ready)?;
-        let ready = ready.bind(&register)?;
-        if !request.is_signed_by_its_key(&ready.session)? {
-            return Err(
-                jeton_pki::Error::Refused("the signature of the request is not valid".to_owned()).into()
-            );
+        let mut holder = self.holder(&request)?;
+        if self.san.is_empty() {
+            holder.names.retain(|name| profile.has_names(type_of(name)));
         }
-        let names = |names: &[String]| names.iter().map(|name| Ok(constraint(name)?)).collect();
-        let permitted: Result<_, Error> = names(&self.permit);
-        let excluded: Result<_, Error> = names(&self.exclude);
-        let order = Order {
-            profile,
-            holder: self.holder(&request)?,
-            public_key: &request.public_key()?,
-            days: self.days,
-            path_length: self.path_length,
-            permitted: permitted?,
-            excluded: excluded?,
-            crl_url: self.crl_url.as_deref(),
-            ocsp_url: self.ocsp_url.as_deref(),
-        };
-        let mut serial = [0; 16];
-        ready.session.random(&mut serial)?;
-        let tbs = ready.issuer.certificate_tbs(&order, serial)?;
-        let signature = self.authority.sign(&ready, &ready.issuer.signer, &tbs)?;
-        let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
-        let entry = authority::entry_of(&der, &ready.name, profile.name)?;
-        register.add(&entry, &der)?;
-        let written = self.output.encoded(&der, "CERTIFICATE", self.format)?;
-        if out::is_json() {
-            out::json(&New { row: IssuedRow::of(&entry), written })?;
-        }
+        let constraints = |all: &[String]| all.iter().map(|one| Ok(constraint(one)?)).collect();
+        let (permitted, excluded): (Result<_, Error>, Result<_, Error>) =
+            (constraints(&self.permit), constraints(&self.exclude));
+        let (permitted, excluded) = (permitted?, excluded?);
+        let (public_key, path_length) = (request.public_key()?, self.path_length);
+        let contents = Contents { holder, public_key, path_length, permitted, excluded, remark };
+        self.terms.issue(&ready, &mut register, &profile, contents)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -137,4 +209,61 @@ impl Issue {
         }
         Ok(holder)
     }
+}
+
+/// Issue a certificate of the list again, with the same subject, names and profile.
+///
+/// The old certificate stays valid until it ends, so that the holder can change to the new one.
+#[derive(Args)]
+pub struct Renew {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    terms: Terms,
+    /// A request with a new key. Without it, the new certificate has the key of the old one.
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// The profile, instead of that of the old certificate.
+    #[arg(long, value_parser = Proposed(PROFILE_NAMES))]
+    profile: Option<String>,
+}
+
+impl Renew {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let (ready, mut register) = self.terms.open()?;
+        let entry = self.which.find(&register)?;
+        let refused = |text: String| Err(Error::Caused(Cause::Refused, text));
+        if entry.authority != ready.name {
+            return refused(format!("{} is a certificate of {}", entry.serial, entry.issuer));
+        }
+        if entry.revoked.is_some() {
+            return refused(format!("the certificate {} is revoked", entry.serial));
+        }
+        let profile = self.terms.profile(self.profile.as_deref().unwrap_or(&entry.profile))?;
+        let old = Certificate::from_der(&register.der(&entry)?)?.tbs_certificate;
+        let public_key = match &self.request {
+            Some(path) => request(path, &ready)?.public_key()?,
+            None => old.subject_public_key_info.to_der()?,
+        };
+        let names = old.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
+        let path_length = old.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
+        let constraints = old.get::<NameConstraints>()?.map(|(_, constraints)| constraints);
+        let (permitted, excluded) =
+            constraints.map(|all| (all.permitted_subtrees, all.excluded_subtrees)).unwrap_or_default();
+        let bases = |subtrees: Option<Vec<_>>| subtrees.into_iter().flatten().map(base).collect();
+        let contents = Contents {
+            holder: Holder { subject: old.subject, names },
+            public_key,
+            path_length: path_length.unwrap_or_default(),
+            permitted: bases(permitted),
+            excluded: bases(excluded),
+            remark: vec![format!("renews {}", entry.serial)],
+        };
+        self.terms.issue(&ready, &mut register, &profile, contents)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn base(subtree: GeneralSubtree) -> GeneralName {
+    subtree.base
 }

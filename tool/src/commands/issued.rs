@@ -119,13 +119,13 @@ impl Expiring {
 pub struct Which {
     /// The certificate: its serial number, its file, its subject, or one of its names.
     #[arg(value_name = "CERTIFICATE")]
-    which: String,
+    certificate: String,
 }
 
 impl Which {
     /// Finds the certificate: the only valid one, or else the only one.
     pub fn find(&self, register: &Register) -> Result<Entry, Error> {
-        let path = Path::new(&self.which);
+        let path = Path::new(&self.certificate);
         let mut found = register.entries(None)?;
         if path.is_file() {
             let der = read_certificate(path)?;
@@ -136,15 +136,18 @@ impl Which {
                 entry.serial == wanted.serial && is_same
             });
         } else {
-            let serial = number_of(&self.which).unwrap_or_default();
-            found.retain(|entry| entry.is_called(&self.which) || entry.serial == serial);
+            let serial = number_of(&self.certificate).unwrap_or_default();
+            found.retain(|entry| entry.is_called(&self.certificate) || entry.serial == serial);
         }
         if found.iter().any(is_live) {
             found.retain(is_live);
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Error::Caused(Cause::NotFound, format!("the list has no certificate {}", self.which))),
+            0 => Err(Error::Caused(
+                Cause::NotFound,
+                format!("the list has no certificate {}", self.certificate),
+            )),
             _ => {
                 let serials: Vec<_> = found.iter().map(|entry| entry.serial.as_str()).collect();
                 let text =

@@ -5,12 +5,15 @@ use der::{Decode, Encode};
 use jeton_client::{Attribute, Session};
 use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::ext::Extension;
-use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};
+use x509_cert::ext::pkix::{
+    BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName, SubjectKeyIdentifier,
+};
 use x509_cert::request::CertReq;
 
 use super::CertificateProfile;
+use super::profile::{Beyond, Purpose, USAGES, Usage};
 use crate::certificate::{EXTENSION_REQUEST, Holder, Signer};
-use crate::{Error, Signed, public_key_template};
+use crate::{Error, Signed, name, public_key_template};
 
 /// A certificate request.
 pub struct Request {
@@ -56,29 +59,38 @@ impl Request {
         Ok(Holder { subject: self.request.info.subject.clone(), names })
     }
 
-    /// Fails with [`Error::Refused`] if the request asks for more than the profile allows. Returns
-    /// the identifiers of the extensions that no certificate of this CA has.
+    /// Returns what the request asks for beyond the profile: the certificate does not have it. Fails
+    /// with [`Error::Refused`] if the profile refuses such a request, or if it is one for a CA.
     pub fn check(&self, profile: &CertificateProfile) -> Result<Vec<String>, Error> {
-        let name = profile.name;
         let refused = |what: &str| {
-            Err(Error::Refused(format!(
-                "the request asks for {what}, which the profile {name} does not allow"
-            )))
+            let name = &profile.name;
+            let text = format!("the request asks for {what}, which the profile {name} does not allow");
+            Err(Error::Refused(text))
         };
-        if self.extension::<BasicConstraints>()?.is_some_and(|basic| basic.ca) && !profile.is_authority {
+        if self.extension::<BasicConstraints>()?.is_some_and(|basic| basic.ca) && !profile.ca {
             return refused("the certificate of a CA");
         }
         let usages = self.extension::<KeyUsage>()?.map(|usage| usage.0).unwrap_or_default();
-        if usages.into_iter().any(|usage| !profile.usages.contains(&usage)) {
-            return refused("another key usage");
-        }
+        let usages = usages.into_iter().filter(|usage| !profile.usages.contains(&Usage(*usage)));
+        let usage_name =
+            |usage| USAGES.iter().find(|(known, _)| *known == usage).map_or("", |(_, name)| *name);
         let extended = self.extension::<ExtendedKeyUsage>()?.map(|usage| usage.0).unwrap_or_default();
-        if extended.iter().any(|usage| Some(*usage) != profile.extended) {
-            return refused("another extended key usage");
-        }
+        let extended = extended.into_iter().filter(|usage| !profile.extended.contains(&Purpose(*usage)));
+        let names = self.holder()?.names.into_iter().filter(|one| !profile.has_names(name::type_of(one)));
         let known = [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID];
-        let others = self.extensions.iter().filter(|extension| !known.contains(&extension.extn_id));
-        Ok(others.map(|extension| extension.extn_id.to_string()).collect())
+        // Each certificate has a key identifier of its own (RFC 5280, 4.2.1.2).
+        let known = |oid| known.contains(&oid) || oid == SubjectKeyIdentifier::OID;
+        let others = self.extensions.iter().map(|extension| extension.extn_id).filter(|oid| !known(*oid));
+        let beyond: Vec<_> = usages
+            .map(|usage| format!("the key usage {}", usage_name(usage)))
+            .chain(extended.map(|usage| format!("the extended key usage {usage}")))
+            .chain(names.map(|name| format!("the name {}", name::shown(&name))))
+            .chain(others.map(|oid| format!("the extension {oid}")))
+            .collect();
+        match beyond.first() {
+            Some(first) if profile.beyond == Beyond::Refuse => refused(first),
+            _ => Ok(beyond),
+        }
     }
 
     fn extension<E: AssociatedOid + for<'a> Decode<'a>>(&self) -> Result<Option<E>, Error> {

@@ -1,0 +1,227 @@
+//! The profiles of certificates: TOML, of this crate and of the operator.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use const_oid::ObjectIdentifier;
+use der::{DateTime, Encode};
+use jeton_client::key_types;
+use serde::Deserialize;
+use spki::SubjectPublicKeyInfoOwned;
+use x509_cert::ext::pkix::KeyUsages;
+
+use crate::{Error, RsaPublicKey};
+
+/// The built-in profiles, in the form of a file of the operator.
+pub const BUILT_IN: &str = include_str!("profiles.toml");
+
+/// The names of the built-in profiles.
+pub const PROFILE_NAMES: &[&str] = &[
+    "tls-server",
+    "tls-client",
+    "tls-peer",
+    "code-signing",
+    "email",
+    "timestamping",
+    "ocsp-signer",
+    "sub-ca",
+    "kerberos-kdc",
+    "kerberos-client",
+];
+
+/// What a certificate is for. A profile decides its extensions, and limits its lifetime, its key and
+/// its names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CertificateProfile {
+    /// The name on the command line.
+    #[serde(skip)]
+    pub name: String,
+    /// The lifetime in days that a certificate has by default.
+    pub days: u32,
+    /// The longest lifetime in days, from a date on.
+    most_days: BTreeMap<String, u32>,
+    #[serde(default)]
+    keys: Vec<String>,
+    pub(super) usages: Vec<Usage>,
+    #[serde(default)]
+    pub(super) extended: Vec<Purpose>,
+    #[serde(default)]
+    names: Vec<String>,
+    #[serde(default)]
+    pub(super) needs_name: bool,
+    /// Whether the certificate is that of a CA.
+    #[serde(default)]
+    pub ca: bool,
+    #[serde(default)]
+    pub(super) beyond: Beyond,
+    #[serde(default)]
+    pub(super) policies: Vec<Purpose>,
+    pub(super) crl_url: Option<String>,
+    pub(super) ocsp_url: Option<String>,
+    pub(super) issuer_url: Option<String>,
+}
+
+/// What happens to what only the request asks for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Beyond {
+    #[default]
+    Drop,
+    Refuse,
+}
+
+/// A key usage.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(super) struct Usage(pub KeyUsages);
+
+pub(super) const USAGES: [(KeyUsages, &str); 9] = [
+    (KeyUsages::DigitalSignature, "digital-signature"),
+    (KeyUsages::NonRepudiation, "content-commitment"),
+    (KeyUsages::KeyEncipherment, "key-encipherment"),
+    (KeyUsages::DataEncipherment, "data-encipherment"),
+    (KeyUsages::KeyAgreement, "key-agreement"),
+    (KeyUsages::KeyCertSign, "key-cert-sign"),
+    (KeyUsages::CRLSign, "crl-sign"),
+    (KeyUsages::EncipherOnly, "encipher-only"),
+    (KeyUsages::DecipherOnly, "decipher-only"),
+];
+
+impl TryFrom<String> for Usage {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = USAGES.iter().find(|(_, known)| *known == name);
+        found.map(|(usage, _)| Self(*usage)).ok_or_else(|| format!("unknown key usage {name:?}"))
+    }
+}
+
+/// An extended key usage or a policy.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(super) struct Purpose(pub ObjectIdentifier);
+
+const PURPOSES: [(&str, &str); 9] = [
+    ("server-auth", "1.3.6.1.5.5.7.3.1"),
+    ("client-auth", "1.3.6.1.5.5.7.3.2"),
+    ("code-signing", "1.3.6.1.5.5.7.3.3"),
+    ("email-protection", "1.3.6.1.5.5.7.3.4"),
+    ("time-stamping", "1.3.6.1.5.5.7.3.8"),
+    ("ocsp-signing", "1.3.6.1.5.5.7.3.9"),
+    ("smart-card-logon", "1.3.6.1.4.1.311.20.2.2"),
+    ("kerberos-client", "1.3.6.1.5.2.3.4"),
+    ("kerberos-kdc", "1.3.6.1.5.2.3.5"),
+];
+
+impl TryFrom<String> for Purpose {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = PURPOSES.iter().find(|(known, _)| *known == name).map_or(name.as_str(), |(_, oid)| oid);
+        found.parse().map(Self).map_err(|_| format!("{name:?} is no known usage and no object identifier"))
+    }
+}
+
+impl CertificateProfile {
+    /// Reads the profiles of a file.
+    pub fn read(text: &str) -> Result<Vec<Self>, Error> {
+        let all: BTreeMap<String, Self> =
+            toml::from_str(text).map_err(|error| Error::Usage(format!("the profiles: {error}")))?;
+        Ok(all.into_iter().map(|(name, profile)| Self { name, ..profile }).collect())
+    }
+
+    /// Returns the longest lifetime in days of a certificate that is issued at this time.
+    pub fn most_days(&self, at: DateTime) -> u32 {
+        let date = at.to_string();
+        let rule = self.most_days.range(..=date[..10].to_owned()).next_back();
+        rule.map_or(0, |(_, days)| *days)
+    }
+
+    /// Returns whether a certificate may have a name of this type.
+    pub fn has_names(&self, kind: &str) -> bool {
+        self.names.iter().any(|name| name == kind)
+    }
+
+    /// Fails unless a certificate may have this key. In every profile, RSA has 2048 bits or more, and
+    /// an odd exponent above 1 (SP 800-131A; SP 800-89, 5.3.3).
+    pub(super) fn check_key(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
+        let name = match rsa(info)? {
+            Some((bits, is_strong)) if bits < 2048 || !is_strong => {
+                return Err(Error::Refused(format!("an RSA key of {bits} bits, or with a weak exponent")));
+            }
+            Some((bits, _)) => format!("rsa:{bits}"),
+            None => key_name(info)?,
+        };
+        let allows = |entry: &String| match (entry.strip_prefix("rsa:"), name.strip_prefix("rsa:")) {
+            (Some(least), Some(bits)) => bits.parse::<u32>().ok() >= least.parse().ok(),
+            _ => name
+                .strip_prefix(entry.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':'])),
+        };
+        if self.keys.is_empty() || self.keys.iter().any(allows) {
+            return Ok(());
+        }
+        Err(Error::Refused(format!("the profile {} has no keys of the type {name}", self.name)))
+    }
+}
+
+/// Returns the bits of an RSA key, and whether its exponent is strong.
+pub(super) fn rsa(info: &SubjectPublicKeyInfoOwned) -> Result<Option<(u32, bool)>, Error> {
+    use der::Decode;
+    if info.algorithm.oid.to_der()? != key_types::RSA {
+        return Ok(None);
+    }
+    let key = RsaPublicKey::from_der(info.subject_public_key.raw_bytes())?;
+    let (modulus, exponent) = (key.modulus.as_bytes(), key.public_exponent.as_bytes());
+    let bits = modulus.len() as u32 * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros());
+    Ok(Some((bits, exponent != [1] && exponent.last().is_some_and(|byte| byte & 1 == 1))))
+}
+
+fn key_name(info: &SubjectPublicKeyInfoOwned) -> Result<String, Error> {
+    let oid = info.algorithm.oid.to_der()?;
+    let curve = info.algorithm.parameters.as_ref().map(Encode::to_der).transpose()?.unwrap_or_default();
+    let is_curve = oid == key_types::EC;
+    Ok(match key_types::of_oid(if is_curve { &curve } else { &oid }) {
+        Some(row) if is_curve => format!("ec:{}", row.id),
+        Some(row) => row.id.to_owned(),
+        None if oid == key_types::HSS => "hss".to_owned(),
+        None => info.algorithm.oid.to_string(),
+    })
+}
+
+/// Returns the built-in profile with this name.
+pub fn profile(name: &str) -> Option<&'static CertificateProfile> {
+    static ALL: LazyLock<Vec<CertificateProfile>> =
+        LazyLock::new(|| CertificateProfile::read(BUILT_IN).expect("the test reads them"));
+    ALL.iter().find(|profile| profile.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_profiles_have_the_lifetimes_of_the_ca_browser_forum() {
+        let all = CertificateProfile::read(BUILT_IN).expect("profiles");
+        assert!(all.len() == PROFILE_NAMES.len() && PROFILE_NAMES.iter().all(|name| profile(name).is_some()));
+        let server = profile("tls-server").expect("a profile");
+        for ((year, month, day), days) in [
+            ((2026, 3, 14), 398),
+            ((2026, 3, 15), 200),
+            ((2027, 3, 14), 200),
+            ((2027, 3, 15), 100),
+            ((2029, 3, 15), 47),
+            ((2019, 1, 1), 0),
+        ] {
+            let at = DateTime::new(year, month, day, 12, 0, 0).expect("a date");
+            assert_eq!(server.most_days(at), days, "{year}-{month}-{day}");
+        }
+        for (from, to) in
+            [("server-auth", "no-auth"), ("crl-sign", "crl"), ("needs-name", "needs"), ("dns", "")]
+        {
+            let changed = BUILT_IN.replacen(from, to, usize::MAX);
+            assert_eq!(CertificateProfile::read(&changed).is_ok(), from == "dns", "{from}");
+        }
+    }
+}
