@@ -1,5 +1,6 @@
 //! The subcommands. They read the options and print the results; the library does the work.
 
+mod adopt;
 mod again;
 pub mod agent;
 pub mod audit;

@@ -389,3 +389,78 @@ fn certificates_are_revoked_by_file_name_and_number_and_a_hold_ends() {
     tool.ok("cert expiring --within 89d");
     assert_eq!(fails(1, &mut tool.command("cert expiring --within 13w")).lines().count(), 1);
 }
+
+/// A CA of OpenSSL with three certificates, of which one is revoked and one on hold, and its CRL 5.
+const OLD: &str = "
+    mkdir -p demo/newcerts demo/private
+    printf '[ca]\ndefault_ca=d\n[d]\ndir=demo\ndatabase=demo/index.txt\nnew_certs_dir=demo/newcerts\nserial=demo/serial
+crlnumber=demo/crlnumber\ndefault_md=sha256\npolicy=p\ndefault_days=99\ndefault_crl_days=30\ncopy_extensions=copy
+[p]\ncommonName=supplied\n[v3]\nbasicConstraints=critical,CA:TRUE\n' > demo/cnf
+    touch demo/index.txt; echo 9000 > demo/serial; echo 05 > demo/crlnumber
+    ca() { openssl ca -batch -config demo/cnf -keyfile ca.key -cert ca.pem \"$@\"; }
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout ca.key -subj /CN=Old -out ca.csr
+    openssl ca -batch -config demo/cnf -selfsign -keyfile ca.key -in ca.csr -extensions v3 -out ca.pem \
+      -startdate 20200101000000Z -enddate 20400101000000Z -notext
+    for name in a b c; do
+      openssl req -new -newkey rsa:2048 -noenc -keyout key -subj /CN=$name -addext subjectAltName=DNS:$name.test -out $name.csr
+      ca -in $name.csr -out $name.pem -notext
+    done
+    ca -revoke b.pem -crl_reason keyCompromise
+    ca -revoke c.pem -crl_hold holdInstructionReject
+    ca -gencrl -out demo/old.crl";
+
+#[test]
+fn a_ca_of_openssl_is_adopted_with_its_revocations() {
+    let Some(tool) = Tool::empty() else { return };
+    if !has("openssl") {
+        return;
+    }
+    tool.shell(OLD);
+    tool.ok("token init --label old");
+    tool.ok("key import ca.key --token old --label old");
+    tool.ok("cert import ca.pem --token old --label old");
+    tool.fails(3, "crl --label old");
+    // Each source alone, and all together. The certificate of the CA is older than its list.
+    for (number, source) in
+        ["demo/index.txt", "demo/old.crl", "demo", "demo/newcerts a.pem demo/index.txt"].iter().enumerate()
+    {
+        let list = format!("--label old --issued list{number}");
+        tool.ok(&format!("ca init {list}"));
+        assert!(tool.fails(7, &format!("crl {list}")).contains("may have signed CRLs"), "{source}");
+        tool.ok(&format!("ca adopt {source} {list}"));
+        let knows_crl = !source.contains("index.txt");
+        let word = if knows_crl { "" } else { "--number 6" };
+        if !knows_crl {
+            tool.fails(7, &format!("crl {list}"));
+        }
+        let row = tool.json(&format!("crl {list} {word} --out crl{number} --json"));
+        assert_eq!((row["number"].as_u64(), row["revoked"].as_u64()), (Some(6), Some(2)), "{source}");
+        tool.shell(&format!(
+            "for crl in demo/old.crl crl{number}; do
+               openssl crl -in $crl -noout -text | grep 'Serial Number:\\|Revocation Date\\|Key Comp\\|Certificate Hold' > found
+               [ -e expected ] || cp found expected
+             done
+             cmp expected found
+             openssl verify -crl_check -CRLfile crl{number} -CAfile ca.pem a.pem
+             ! openssl verify -crl_check -CRLfile crl{number} -CAfile ca.pem b.pem"
+        ));
+    }
+    let list = "--issued list2";
+    let rows = tool.rows(&format!("cert issued {list} --json"));
+    let states: Vec<_> = rows.iter().map(|row| (row["subject"].as_str(), row["status"].as_str())).collect();
+    for state in [("CN=a", "valid"), ("CN=b", "revoked"), ("CN=c", "held")] {
+        assert!(states.contains(&(Some(state.0), Some(state.1))), "{states:?}");
+    }
+    tool.ok(&format!("cert release c.pem {list}"));
+    tool.ok(&format!("cert revoke a.test {list}"));
+    tool.ok(&format!("cert show b {list} --out again.pem"));
+    assert_eq!(tool.read("again.pem"), tool.read("b.pem"));
+    // A second reading takes nothing back.
+    tool.ok(&format!("ca adopt demo {list} --label old"));
+    assert_eq!(tool.rows(&format!("cert issued {list} --status revoked --json")).len(), 2);
+    // What another CA signed, and a damaged database.
+    tool.shell("sed '2s/\tunknown/unknown/' demo/index.txt > bad-index.txt");
+    assert!(tool.fails(8, &format!("ca adopt bad-index.txt {list} --label old")).contains("line 2"));
+    tool.shell("openssl req -x509 -new -key key -subj /CN=Old -out foreign.pem");
+    tool.fails(8, &format!("ca adopt foreign.pem {list} --label old"));
+}

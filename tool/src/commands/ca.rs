@@ -12,6 +12,7 @@ use jeton_tool::register::{Ca as Row, Register, now};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 
+use super::adopt::Found;
 use super::authority::{Authority, Ready, read_certificates};
 use super::out::{self, Output};
 use super::target::Objects;
@@ -36,6 +37,11 @@ enum What {
     /// the CAs above, because their constraints hold for this CA too. For a new certificate with the
     /// same key and subject, run the command again: the list goes on.
     Init(Init),
+    /// Take over what another CA program knows about the CA, which gets a list if it has none.
+    ///
+    /// The sources are the database of OpenSSL's `ca` (index.txt), its file crlnumber, the last CRL,
+    /// certificates, or folders that have them, as easy-rsa makes. What is revoked stays revoked.
+    Adopt(Adopt),
     /// Write the built-in profiles of certificates, as a start for a file of --profiles.
     Profiles(Output),
 }
@@ -44,6 +50,7 @@ impl Ca {
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
             What::Init(command) => command.run(),
+            What::Adopt(command) => command.run(),
             What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(|()| ExitCode::SUCCESS),
         }
     }
@@ -98,6 +105,33 @@ impl Init {
         })?;
         let row = register.authority(&ready.name)?;
         Ok((ready, register, row))
+    }
+}
+
+#[derive(Args)]
+struct Adopt {
+    /// The files and folders.
+    #[arg(required = true)]
+    sources: Vec<PathBuf>,
+    #[command(flatten)]
+    init: Init,
+}
+
+impl Adopt {
+    fn run(self) -> Result<ExitCode, Error> {
+        let (ready, mut register, row) = self.init.open()?;
+        let mut found = Found::new(&ready);
+        for source in &self.sources {
+            found.read(source)?;
+        }
+        found.sort();
+        let new = register.adopt(&ready.name, &found.entries, found.crl)?;
+        let Row { crl_number, unsure, .. } = register.authority(&ready.name)?;
+        let text =
+            format!("{new} certificates are new. The last CRL of {} is {crl_number}.", shown(&row.subject));
+        let json = serde_json::json!({ "new": new, "crl_number": crl_number, "unsure": unsure });
+        out::result(&json, text)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 

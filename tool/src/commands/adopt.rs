@@ -1,0 +1,233 @@
+//! `ca adopt`: reads what another CA program knows about a CA: certificates, the database of
+//! OpenSSL's `ca`, its counter and its last CRL.
+
+use std::fs;
+use std::path::Path;
+
+use der::oid::AssociatedOid;
+use der::{DateTime, Decode, Encode};
+use jeton_client::text::hex;
+use jeton_pki::issuer::is_signed;
+use jeton_tool::formats::MAX_FILE;
+use jeton_tool::register::{Entry, HOLD};
+use jeton_tool::{Cause, Error};
+use x509_cert::Certificate;
+use x509_cert::ext::pkix::CrlReason;
+
+use super::authority::{Ready, entry_of, number_of, read_certificates};
+use super::crl::{crl_number, read_crl};
+use super::out;
+
+/// What an adopted certificate has in place of a profile.
+const PROFILE: &str = "adopted";
+/// Folders of OpenSSL and easy-rsa that have no certificates.
+const SKIPPED: [&str; 3] = ["private", "reqs", "inline"];
+/// How deep the folders of a CA are.
+const DEEPEST: usize = 4;
+
+/// The reasons in the database of OpenSSL, and their numbers in RFC 5280, 5.3.1.
+const REASONS: [(&str, u32); 9] = [
+    ("unspecified", 0),
+    ("keyCompromise", 1),
+    ("CACompromise", 2),
+    ("affiliationChanged", 3),
+    ("superseded", 4),
+    ("cessationOfOperation", 5),
+    ("certificateHold", HOLD),
+    ("holdInstruction", HOLD),
+    ("keyTime", 1),
+];
+
+/// What was found.
+pub struct Found<'a> {
+    ready: &'a Ready,
+    pub entries: Vec<(Entry, Option<Vec<u8>>)>,
+    /// The number and the end of the last CRL.
+    pub crl: Option<(u64, Option<i64>)>,
+}
+
+impl<'a> Found<'a> {
+    pub fn new(ready: &'a Ready) -> Self {
+        Self { ready, entries: Vec::new(), crl: None }
+    }
+
+    /// Reads a file, or a folder with those below it. A file must be of this CA. A folder may have
+    /// certificates of others, which are passed over.
+    pub fn read(&mut self, path: &Path) -> Result<(), Error> {
+        if path.is_dir() { self.folder(path, DEEPEST) } else { self.file(path, Wanted::This) }
+    }
+
+    fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Error> {
+        let entries = fs::read_dir(folder).map_err(Error::io(folder))?;
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if path.is_dir() {
+                if depth > 0 && !SKIPPED.contains(&name.as_str()) {
+                    self.folder(&path, depth - 1)?;
+                }
+            } else if ["index.txt", "crlnumber"].contains(&name.as_str())
+                || ["pem", "crt", "cer", "der", "crl"].contains(&ending)
+            {
+                self.file(&path, Wanted::Any)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, wanted: Wanted) -> Result<(), Error> {
+        let file = out::input(path, MAX_FILE)?;
+        let text = String::from_utf8_lossy(&file);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name == "crlnumber" {
+            // The file has the number of the next CRL.
+            let next = u64::from_str_radix(text.trim(), 16).map_err(|_| damaged(path, "no number"))?;
+            self.saw_crl(next.saturating_sub(1), None);
+            return Ok(());
+        }
+        if name.ends_with("index.txt") {
+            return self.index(path, &text);
+        }
+        if let Ok(crl) = read_crl(&file) {
+            return self.crl(path, &crl, wanted);
+        }
+        let certificates = match (read_certificates(path), wanted) {
+            (Err(_), Wanted::Any) => return Ok(()),
+            (certificates, _) => certificates?,
+        };
+        for der in certificates {
+            let tbs = Certificate::from_der(&der)?.tbs_certificate;
+            let is_own = tbs.issuer.to_string() == self.ready.issuer.subject() && self.is_signed(&der)?;
+            if is_own && tbs.issuer != tbs.subject {
+                self.entries.push((entry_of(&der, &self.ready.name, PROFILE)?, Some(der)));
+            } else if wanted == Wanted::This {
+                return Err(damaged(path, "the CA did not sign this certificate"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_signed(&self, der: &[u8]) -> Result<bool, Error> {
+        let key = Certificate::from_der(&self.ready.certificate)?.tbs_certificate.subject_public_key_info;
+        match is_signed(&self.ready.session, der, &key) {
+            // A key of this type makes no signature with this algorithm.
+            Err(jeton_pki::Error::Refused(_)) => Ok(false),
+            signed => Ok(signed?),
+        }
+    }
+
+    fn saw_crl(&mut self, number: u64, end: Option<i64>) {
+        if self.crl.is_none_or(|(known, had_end)| (number, end) >= (known, had_end)) {
+            self.crl = Some((number, end));
+        }
+    }
+
+    fn crl(
+        &mut self,
+        path: &Path,
+        crl: &x509_cert::crl::CertificateList,
+        wanted: Wanted,
+    ) -> Result<(), Error> {
+        let list = &crl.tbs_cert_list;
+        if list.issuer.to_string() != self.ready.issuer.subject() || !self.is_signed(&crl.to_der()?)? {
+            return if wanted == Wanted::Any {
+                Ok(())
+            } else {
+                Err(damaged(path, "the CA did not sign this CRL"))
+            };
+        }
+        let end = list.next_update.as_ref().map(|time| time.to_unix_duration().as_secs() as i64);
+        // A CRL of version 1 has no number.
+        self.saw_crl(crl_number(crl).unwrap_or_default(), end);
+        for one in list.revoked_certificates.iter().flatten() {
+            let mut extensions = one.crl_entry_extensions.iter().flatten();
+            let reason = extensions.find(|extension| extension.extn_id == CrlReason::OID);
+            let reason =
+                reason.map(|reason| CrlReason::from_der(reason.extn_value.as_bytes())).transpose()?;
+            let entry = Entry {
+                authority: self.ready.name.clone(),
+                serial: hex(one.serial_number.as_bytes()),
+                profile: PROFILE.to_owned(),
+                revoked: Some(one.revocation_date.to_unix_duration().as_secs() as i64),
+                reason: Some(reason.unwrap_or(CrlReason::Unspecified) as u32),
+                ..Entry::default()
+            };
+            self.entries.push((entry, None));
+        }
+        Ok(())
+    }
+
+    /// Reads the database of OpenSSL's `ca`, which easy-rsa uses too: lines of six fields.
+    fn index(&mut self, path: &Path, text: &str) -> Result<(), Error> {
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+            let entry =
+                self.row(line).ok_or_else(|| damaged(path, &format!("line {} is malformed", at + 1)))?;
+            self.entries.push((entry, None));
+        }
+        Ok(())
+    }
+
+    fn row(&self, line: &str) -> Option<Entry> {
+        let fields: [&str; 6] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+        let [state, end, revocation, serial, _, subject] = fields;
+        let (revoked, reason) = match state {
+            "R" => {
+                let mut parts = revocation.split(',');
+                let time = seconds(parts.next()?)?;
+                let name = parts.next().unwrap_or("unspecified");
+                let reason = match name {
+                    "CAkeyTime" => 2,
+                    name => REASONS.iter().find(|(known, _)| *known == name)?.1,
+                };
+                (Some(time), Some(reason))
+            }
+            "V" | "E" => (None, None),
+            _ => return None,
+        };
+        // The parts of a subject follow each other from the root on; in RFC 4514, from the name on.
+        let parts: Vec<_> = subject.split('/').filter(|part| !part.is_empty()).rev().collect();
+        Some(Entry {
+            authority: self.ready.name.clone(),
+            serial: number_of(serial)?,
+            subject: parts.join(","),
+            profile: PROFILE.to_owned(),
+            not_after: Some(seconds(end)?),
+            revoked,
+            reason,
+            ..Entry::default()
+        })
+    }
+
+    /// Puts the certificates first: they know more than the lists.
+    pub fn sort(&mut self) {
+        self.entries.sort_by_key(|(_, der)| der.is_none());
+    }
+}
+
+/// Whether a file must be of this CA.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    This,
+    Any,
+}
+
+fn damaged(path: &Path, reason: &str) -> Error {
+    Error::Caused(Cause::Damaged, format!("{}: {reason}", path.display()))
+}
+
+/// Reads a UTCTime or a GeneralizedTime as text.
+fn seconds(text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('Z')?;
+    let full = match digits.len() {
+        // RFC 5280, 4.1.2.5.1: 50 to 99 are in the last century.
+        12 => format!("{}{digits}", if digits < "5" { "20" } else { "19" }),
+        14 => digits.to_owned(),
+        _ => return None,
+    };
+    let part = |from, to| full.get(from..to)?.parse::<u8>().ok();
+    let year = full.get(..4)?.parse().ok()?;
+    let time = DateTime::new(year, part(4, 6)?, part(6, 8)?, part(8, 10)?, part(10, 12)?, part(12, 14)?);
+    i64::try_from(time.ok()?.unix_duration().as_secs()).ok()
+}
