@@ -1,8 +1,8 @@
 //! Backups of Jeton's tokens: one file in the format of age (age-encryption.org/v1), for a
 //! passphrase or for X25519 recipients.
 //!
-//! The encrypted content is a line with the version, a line of JSON ([`Header`]), and the token's
-//! store as SQLite copied it.
+//! The encrypted content is a line with the version, a line of JSON ([`Header`]), the list of issued
+//! certificates if there is one beside the token directory, and the token's store as SQLite copied it.
 
 mod age;
 mod protection;
@@ -12,16 +12,20 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use crate::output::{Existing, NewFile};
+use crate::register::Register;
 use crate::token_file::{self, Copy, Facts, Login, Restore, TokenFile};
 use crate::{Cause, Error};
 
 pub use age::{Identity, Reader, Recipient};
 pub use protection::{Keys, Protection, SHORTEST_PASSPHRASE, new_identity, read_keys, recipient_of};
 
-/// The first line of the content.
-const VERSION: &str = "jeton backup 1\n";
+/// The first line of the content, without and with a list of issued certificates.
+const VERSIONS: [&str; 2] = ["jeton backup 1\n", "jeton backup 2\n"];
+/// The longest list of issued certificates in bytes.
+const LONGEST_LIST: u64 = 4 << 30;
 /// The longest line of the content in bytes. It bounds the memory that a hostile file costs.
 const LONGEST_LINE: u64 = 64 << 10;
 /// The length of the parts that are compared.
@@ -38,6 +42,9 @@ pub struct Header {
     /// When the backup was made, in seconds since 1970.
     pub created: u64,
     pub tool: String,
+    /// The length of the list of issued certificates, which is before the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<u64>,
 }
 
 impl Header {
@@ -50,6 +57,7 @@ impl Header {
             state: facts.state,
             created,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
+            list: None,
         }
     }
 }
@@ -69,15 +77,22 @@ pub fn create(
     output: Output<'_>,
 ) -> Result<Header, Error> {
     let copy = token_file::copy(token)?;
-    let header = Header::of(&token_file::check(&copy, login)?);
+    let mut header = Header::of(&token_file::check(&copy, login)?);
+    let list = list()?;
+    header.list = list
+        .as_ref()
+        .map(|list| list.as_file().metadata().map(|data| data.len()))
+        .transpose()
+        .map_err(Error::io("backup"))?;
+    let content = || contents(&header, list.as_ref(), &copy);
     match output {
         Output::Stream(stream) => {
-            protection.encrypt(stream, |plain| write_content(plain, &header, &copy))?;
+            protection.encrypt(stream, |plain| write_content(plain, &mut content()?))?;
         }
         Output::File(path, existing) => {
             let new = NewFile::create(path, existing)?;
-            let keys = protection.encrypt(&mut new.file(), |plain| write_content(plain, &header, &copy))?;
-            compare(path, &new, &keys, (&header, &copy))?;
+            let keys = protection.encrypt(&mut new.file(), |plain| write_content(plain, &mut content()?))?;
+            compare(path, &new, &keys, &mut content()?)?;
             new.publish()?;
         }
     }
@@ -89,6 +104,7 @@ pub struct Opened {
     pub header: Header,
     pub facts: Facts,
     copy: Copy,
+    list: Option<NamedTempFile>,
 }
 
 impl Opened {
@@ -97,11 +113,21 @@ impl Opened {
     pub fn open(name: &Path, input: impl Read, keys: &Keys, directory: &Path) -> Result<Self, Error> {
         let damaged = |reason: &str| Error::Caused(Cause::Damaged, format!("{}: {reason}", name.display()));
         let mut content = keys.decrypt(name, BufReader::new(input))?;
-        if read_line(name, &mut content)? != VERSION.as_bytes() {
+        let version = read_line(name, &mut content)?;
+        if !VERSIONS.iter().any(|known| version == known.as_bytes()) {
             return Err(damaged("this is not a backup of a token, or one of a newer version"));
         }
         let header: Header = serde_json::from_slice(&read_line(name, &mut content)?)
             .map_err(|_| damaged("the header of the backup is malformed"))?;
+        let list = match header.list {
+            Some(length) if length <= LONGEST_LIST => {
+                let mut list = NamedTempFile::new().map_err(Error::io(std::env::temp_dir()))?;
+                std::io::copy(&mut (&mut content).take(length), &mut list).map_err(Error::io(name))?;
+                Some(list)
+            }
+            Some(_) => return Err(damaged("the list of issued certificates is too long")),
+            None => None,
+        };
         let copy = token_file::receive(directory, &header.serial, &mut content)?;
         let facts = token_file::check(&copy, None)?;
         let same = (&facts.serial, &facts.label, facts.objects, facts.state)
@@ -109,7 +135,7 @@ impl Opened {
         if !same {
             return Err(damaged("the header of the backup does not fit its store"));
         }
-        Ok(Self { header, facts, copy })
+        Ok(Self { header, facts, copy, list })
     }
 
     /// Opens every record with the key that the PIN unwraps.
@@ -118,17 +144,59 @@ impl Opened {
     }
 
     /// Restores the backup as a token in the configured directory. Returns the facts about the
-    /// token and the path of its file.
-    pub fn restore(self, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
-        token_file::restore(self.copy, how)
+    /// token, the path of its file, and whether the list of issued certificates was restored.
+    pub fn restore(self, how: Restore<'_>) -> Result<(Facts, PathBuf, Option<bool>), Error> {
+        let (facts, path) = token_file::restore(self.copy, how)?;
+        Ok((facts, path, self.list.map(restore_list).transpose()?))
     }
 }
 
-fn write_content(plain: &mut dyn Write, header: &Header, copy: &Copy) -> Result<(), Error> {
-    let failed = || Error::io("backup");
-    plain.write_all(VERSION.as_bytes()).map_err(failed())?;
-    plain.write_all(&line(header)?).map_err(failed())?;
-    std::io::copy(&mut token_file::contents(copy)?, plain).map(drop).map_err(failed())
+/// Returns the default path of the list of issued certificates.
+pub fn list_path() -> Result<PathBuf, Error> {
+    Ok(token_file::directory()?.with_file_name("issued.sqlite"))
+}
+
+/// Copies the list of issued certificates, if there is one.
+fn list() -> Result<Option<NamedTempFile>, Error> {
+    let path = list_path()?;
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let copy = NamedTempFile::new().map_err(Error::io("backup"))?;
+    Register::open(&path)?.copy(copy.path())?;
+    Ok(Some(copy))
+}
+
+/// Restores the list of a backup. A list that exists is kept. Returns whether it was restored.
+fn restore_list(list: NamedTempFile) -> Result<bool, Error> {
+    Register::open(list.path())?.mark_restored()?;
+    let path = list_path()?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut new = NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
+    let mut list = list.reopen().map_err(Error::io(&path))?;
+    std::io::copy(&mut list, &mut new).and_then(|_| new.as_file().sync_all()).map_err(Error::io(&path))?;
+    match new.persist_noclobber(&path) {
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        done => done.map(|_| true).map_err(|error| Error::io(&path)(error.error)),
+    }
+}
+
+/// Returns the content of a backup.
+fn contents<'a>(
+    header: &Header,
+    list: Option<&NamedTempFile>,
+    copy: &'a Copy,
+) -> Result<impl Read + use<'a>, Error> {
+    let head = [VERSIONS[usize::from(list.is_some())].as_bytes(), &line(header)?].concat();
+    let list: Box<dyn Read> = match list {
+        Some(list) => Box::new(list.reopen().map_err(Error::io("backup"))?),
+        None => Box::new(std::io::empty()),
+    };
+    Ok(std::io::Cursor::new(head).chain(list).chain(token_file::contents(copy)?))
+}
+
+fn write_content(plain: &mut dyn Write, content: &mut impl Read) -> Result<(), Error> {
+    std::io::copy(content, plain).map(drop).map_err(Error::io("backup"))
 }
 
 fn line(header: &Header) -> Result<Vec<u8>, Error> {
@@ -144,15 +212,13 @@ fn read_line(name: &Path, content: &mut impl BufRead) -> Result<Vec<u8>, Error> 
 }
 
 /// Fails unless the file decrypts to this content.
-fn compare(path: &Path, new: &NewFile, keys: &Keys, written: (&Header, &Copy)) -> Result<(), Error> {
+fn compare(path: &Path, new: &NewFile, keys: &Keys, expected: &mut impl Read) -> Result<(), Error> {
     let failed = || Error::io(path);
     new.file().sync_all().and_then(|()| new.file().rewind()).map_err(failed())?;
     let mut found = keys.decrypt(path, BufReader::new(new.file()))?;
-    let head = [VERSION.as_bytes(), &line(written.0)?].concat();
-    let mut expected = head.as_slice().chain(token_file::contents(written.1)?);
     let (mut left, mut right) = (vec![0; PART], vec![0; PART]);
     loop {
-        let len = fill(&mut expected, &mut left).map_err(failed())?;
+        let len = fill(expected, &mut left).map_err(failed())?;
         let same = fill(&mut found, &mut right).map_err(failed())? == len && left[..len] == right[..len];
         if !same {
             return Err(Error::Caused(

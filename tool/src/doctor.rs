@@ -17,6 +17,7 @@ use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
+use crate::register::{Register, now};
 use crate::token_file::{self, Info, Login, PinInfo, TokenFile};
 use crate::{Cause, Error};
 
@@ -132,6 +133,7 @@ fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding
     let settings: BTreeMap<_, _> = token_file::configuration()?.into_iter().collect();
     let directory = token_file::directory()?;
     findings.extend(memory_lock());
+    findings.extend(issued(&directory.with_file_name("issued.sqlite")));
     if let Some(url) = url(&settings) {
         findings.extend(interrupted_moves(&directory));
         findings.extend(database::examine(url, &settings)?);
@@ -166,6 +168,24 @@ fn find(login: Option<Login<'_>>, notes: &mut Vec<String>) -> Result<Vec<Finding
     // Opening a token creates files beside it, so this is last.
     findings.extend(tokens(&files, &settings, login, notes)?);
     Ok(findings)
+}
+
+/// Returns what is wrong with the list of issued certificates, and the CRLs that have ended.
+fn issued(path: &Path) -> Vec<Finding> {
+    let finding = |problem, remedy: &str| Finding::new("list", Some(path), problem, remedy.to_owned());
+    if path.symlink_metadata().is_err() {
+        return Vec::new();
+    }
+    let cas = match Register::open(path).and_then(|list| list.authorities()) {
+        Ok(cas) => cas,
+        Err(reason) => {
+            return vec![finding(reason.to_string(), "restore the list from a backup, with mode 600")];
+        }
+    };
+    let ended = cas.into_iter().filter(|ca| ca.crl_end.is_some_and(|end| end < now()));
+    ended
+        .map(|ca| finding(format!("the last CRL of {} has ended", ca.subject), "jeton crl --label LABEL"))
+        .collect()
 }
 
 /// Returns a finding for each token whose move to or from a database was interrupted.

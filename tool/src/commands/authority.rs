@@ -11,11 +11,12 @@ use jeton_client::text::{from_hex, hex, shown};
 use jeton_pki::certificate::{Login, Signer};
 use jeton_pki::issuer::Issuer;
 use jeton_pki::name;
+use jeton_tool::backup::list_path;
 use jeton_tool::client::{Access, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of};
 use jeton_tool::object::public_key_info;
 use jeton_tool::register::{Entry, Register};
-use jeton_tool::{Cause, Error, token_file};
+use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use x509_cert::Certificate;
 use x509_cert::certificate::Rfc5280;
@@ -51,7 +52,7 @@ impl ListFile {
     pub fn path(&self) -> Result<PathBuf, Error> {
         match &self.issued {
             Some(path) => Ok(path.clone()),
-            None => Ok(token_file::directory()?.with_file_name("issued.sqlite")),
+            None => list_path(),
         }
     }
 }

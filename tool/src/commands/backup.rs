@@ -244,7 +244,7 @@ impl RestoreCommand {
         let opened = self.backup.open(&token_file::directory()?)?;
         let header = opened.header.clone();
         let asked = || Ok(pin::Asked { label: header.label.clone(), tries: (None, None) });
-        let (facts, path) = if self.as_it_is {
+        let (facts, path, list) = if self.as_it_is {
             opened.restore(Restore::AsItIs)?
         } else if self.new_serial {
             let so = pin::ask(self.pins.so.given()?, "SO", asked)?;
@@ -268,6 +268,13 @@ impl RestoreCommand {
         } else {
             out::line(format_args!("Restored {}.", describe(&header)))?;
             out::line(format_args!("File: {}, serial {}", path.display(), facts.serial))?;
+            if let Some(restored) = list {
+                let what = if restored { "restored; `jeton ca adopt` reads the last CRL" } else { "kept" };
+                out::line(format_args!(
+                    "List of issued certificates: {}, {what}",
+                    backup::list_path()?.display()
+                ))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -341,10 +348,11 @@ fn describe(header: &Header) -> String {
     let created = der::DateTime::from_unix_duration(created)
         .map_or("an unknown time".to_owned(), |date| date.to_string());
     format!(
-        "the token {} with the serial number {}, {} objects, backed up at {created}",
+        "the token {} with the serial number {}, {} objects{}, backed up at {created}",
         jeton_client::text::shown(&header.label),
         jeton_client::text::shown(&header.serial),
-        header.objects
+        header.objects,
+        if header.list.is_some() { " and the list of issued certificates" } else { "" }
     )
 }
 
