@@ -347,57 +347,19 @@ mod tests {
 
     #[test]
     fn names_that_no_certificate_may_have_are_refused() {
-        for name in [
-            "dns:www.example.org",
-            "dns:*.example.org",
-            "dns:localhost",
-            "dns:xn--bcher-kva.example",
-            "ip:10.0.0.1",
-            "ip:::1",
-            "email:a.b+c@example.org",
-            "uri:spiffe://example.org/x",
-            "uri:urn:uuid:1",
-            "upn:a@EXAMPLE.ORG",
-            "uri:https://[::1]:8443/",
-            "dns:1.example",
-        ] {
+        const VALID: &str =
+            "dns:www.example.org dns:*.example.org dns:localhost dns:xn--bcher-kva.example ip:10.0.0.1
+            ip:::1 email:a.b+c@example.org uri:spiffe://example.org/x uri:urn:uuid:1 upn:a@EXAMPLE.ORG
+            uri:https://[::1]:8443/ dns:1.example";
+        for name in VALID.split_whitespace() {
             assert!(general_name(name).is_ok(), "{name}");
         }
-        for name in [
-            "dns:",
-            "dns:*",
-            "dns:*.org",
-            "dns:www.bank.test\0.example.org",
-            "dns:a b.example.org",
-            "dns:a..b",
-            "dns:.example.org",
-            "dns:example.org.",
-            "dns:a.*.example.org",
-            "dns:w*.example.org",
-            "dns:10.0.0.1",
-            "dns:a_b.example.org",
-            "dns:-a.example.org",
-            "dns:a\r\n.org",
-            "ip:10.0.0",
-            "ip:10.0.0.0/8",
-            "email:",
-            "email:a",
-            "email:a@",
-            "email:a b@example.org",
-            "email:@example.org",
-            "email:a@*.org",
-            "uri:",
-            "uri:a",
-            "uri:https://",
-            "uri:https:///x",
-            "uri:http://a b/",
-            "uri:1:x",
-            "upn:a",
-            "upn:",
-            "x:y",
-            "www.example.org",
-        ] {
-            assert!(general_name(name).is_err(), "{name:?}");
+        const WRONG: &str = "dns:|dns:*|dns:*.org|dns:www.bank.test\0.example.org|dns:a b.example.org|dns:a..b|dns:.a.org|
+            dns:a.org.|dns:a.*.example.org|dns:w*.example.org|dns:10.0.0.1|dns:a_b.example.org|dns:-a.example.org|
+            dns:a\r.org|ip:10.0.0|ip:10.0.0.0/8|email:|email:a|email:a@|email:a b@example.org|email:@example.org|
+            email:a@*.org|uri:|uri:a|uri:https://|uri:https:///x|uri:http://a b/|uri:1:x|upn:a|upn:|x:y|www.example.org";
+        for name in WRONG.split('|') {
+            assert!(general_name(name.trim_start()).is_err(), "{name:?}");
         }
         let label = "a".repeat(63);
         assert!(general_name(&format!("dns:{label}.org")).is_ok());
@@ -415,41 +377,11 @@ mod tests {
 
     #[test]
     fn constraints_of_each_type_cover_the_names_that_rfc_5280_says() {
-        // Permitted, excluded, the name, and whether it passes.
-        for (permitted, excluded, name, passes) in [
-            ("dns:example.org", "", "dns:example.org", true),
-            ("dns:example.org", "", "dns:WWW.Example.org", true),
-            ("dns:example.org", "", "dns:badexample.org", false),
-            ("dns:example.org", "", "dns:example.org.test", false),
-            ("dns:example.org", "", "dns:*.example.org", true),
-            ("dns:www.example.org", "", "dns:*.example.org", false),
-            ("dns:.example.org", "", "dns:example.org", false),
-            ("", "dns:secret.example.org", "dns:a.secret.example.org", false),
-            ("", "dns:secret.example.org", "dns:*.example.org", false),
-            ("", "dns:secret.example.org", "dns:*.secret.example.org", false),
-            ("", "dns:a.secret.example.org", "dns:*.example.org", true),
-            ("", "dns:secret.example.org", "dns:example.org", true),
-            ("ip:10.0.0.0/8", "", "ip:10.255.0.1", true),
-            ("ip:10.0.0.0/8", "", "ip:11.0.0.1", false),
-            ("ip:10.0.0.0/8", "", "ip:::1", false),
-            ("", "ip:192.168.16.0/20", "ip:192.168.31.1", false),
-            ("", "ip:192.168.16.0/20", "ip:192.168.32.1", true),
-            ("ip:2001:db8::/33", "", "ip:2001:db8:7fff::1", true),
-            ("ip:2001:db8::/33", "", "ip:2001:db8:8000::1", false),
-            ("email:example.org", "", "email:a@Example.org", true),
-            ("email:example.org", "", "email:a@b.example.org", false),
-            ("email:.example.org", "", "email:a@b.example.org", true),
-            ("email:a@example.org", "", "email:b@example.org", false),
-            ("", "email:ceo@example.org", "email:ceo@EXAMPLE.org", false),
-            ("uri:example.org", "", "uri:https://u@example.org:8/x", true),
-            ("uri:.example.org", "", "uri:https://example.org/", false),
-            ("uri:example.org", "", "uri:https://10.0.0.1/", false),
-            ("", "uri:example.org", "uri:urn:x", false),
-            ("email:example.org", "", "dns:any.test", true),
-            ("dns:example.org", "", "upn:a@example.org", false),
-        ] {
+        for row in include_str!("constraints.txt").lines().skip(1) {
+            let [permitted, excluded, name, passes]: [&str; 4] =
+                row.split(' ').collect::<Vec<_>>().try_into().expect(row);
             let subtrees = |text: &str| {
-                let base = (!text.is_empty()).then(|| constraint(text).expect(text))?;
+                let base = (text != "-").then(|| constraint(text).expect(text))?;
                 Some(vec![GeneralSubtree { base, minimum: 0, maximum: None }])
             };
             let constraints = NameConstraints {
@@ -457,7 +389,7 @@ mod tests {
                 excluded_subtrees: subtrees(excluded),
             };
             let found = super::excluded(&constraints, &Name::default(), &[general_name(name).expect(name)]);
-            assert_eq!(found.is_none(), passes, "{permitted} {excluded} {name}");
+            assert_eq!(found.is_none().to_string(), passes, "{row}");
         }
     }
 

@@ -1,0 +1,67 @@
+# A CA of OpenSSL with three certificates, of which one is revoked and one on hold, and its CRL 5, moves to a token.
+mkdir -p demo/newcerts demo/private
+cat > demo/cnf <<'END'
+[ca]
+default_ca = d
+[d]
+database = demo/index.txt
+new_certs_dir = demo/newcerts
+serial = demo/serial
+crlnumber = demo/crlnumber
+default_md = sha256
+policy = p
+default_days = 99
+default_crl_days = 30
+copy_extensions = copy
+[p]
+commonName = supplied
+[v3]
+basicConstraints = critical,CA:TRUE
+END
+touch demo/index.txt; echo 9000 > demo/serial; echo 05 > demo/crlnumber
+ca() { openssl ca -batch -config demo/cnf -keyfile ca.key "$@"; }
+openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout ca.key -subj /CN=Old -out ca.csr
+ca -selfsign -in ca.csr -extensions v3 -out ca.pem -startdate 20200101000000Z -enddate 20400101000000Z -notext
+for name in a b c; do
+    openssl req -new -newkey rsa:2048 -noenc -keyout key -subj /CN=$name -addext subjectAltName=DNS:$name.test -out $name.csr
+    ca -cert ca.pem -in $name.csr -out $name.pem -notext
+done
+ca -cert ca.pem -revoke b.pem -crl_reason keyCompromise
+ca -cert ca.pem -revoke c.pem -crl_hold holdInstructionReject
+ca -cert ca.pem -gencrl -out demo/old.crl
+
+jeton token init --label old
+jeton key import ca.key --label old
+jeton cert import ca.pem --label old
+fails 3 jeton crl --label old
+facts() { openssl crl -in "$1" -noout -text | grep 'Serial Number:\|Revocation Date\|Key Comp\|Certificate Hold'; }
+# Each source alone, and all together. The certificate of the CA is older than its list.
+for source in demo/index.txt demo/old.crl demo 'demo/newcerts a.pem demo/index.txt'; do
+    rm -f issued.sqlite new.crl
+    jeton ca init --label old
+    fails 7 jeton crl --label old | grep 'may have signed CRLs'
+    jeton ca adopt $source --label old
+    case $source in
+    *index.txt) fails 7 jeton crl --label old; number='--number 6' ;;
+    *) number= ;;
+    esac
+    jeton crl --label old $number --out new.crl
+    openssl crl -in new.crl -noout -crlnumber | grep '0x0*6$'
+    diff <(facts demo/old.crl) <(facts new.crl)
+    openssl verify -crl_check -CRLfile new.crl -CAfile ca.pem a.pem
+    fails 2 openssl verify -crl_check -CRLfile new.crl -CAfile ca.pem b.pem
+done
+jeton ca adopt demo --label old
+[ "$(jeton cert issued --status revoked | grep -c CN=b)" = 1 ] && [ "$(jeton cert issued --status held | grep -c CN=c)" = 1 ]
+jeton cert release c.pem
+jeton cert revoke a.test
+jeton cert show b --out again.pem
+cmp again.pem b.pem
+# A second reading takes nothing back.
+jeton ca adopt demo --label old
+[ "$(jeton cert issued --status revoked | wc -l)" = 2 ]
+# What another CA signed, and a damaged database.
+sed '2s/\tunknown/unknown/' demo/index.txt > bad-index.txt
+fails 8 jeton ca adopt bad-index.txt --label old | grep 'line 2'
+openssl req -x509 -new -key key -subj /CN=Old -out foreign.pem
+fails 8 jeton ca adopt foreign.pem --label old

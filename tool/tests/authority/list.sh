@@ -1,0 +1,69 @@
+# A CA signs nothing without its list, and nothing with a list that another user could have written.
+jeton token init --label ca
+jeton key generate --type ec:p256 --label ca
+jeton cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem
+jeton key generate --type ec:p256 --label key
+jeton csr --label key --subject CN=any --out key.csr
+jeton ca init --label ca
+issue() { jeton cert issue key.csr --label ca --profile tls-server --subject CN=$1 --san dns:$1.example.org --out $1.pem "${@:2}"; }
+issue www
+issue old
+jeton cert revoke old.pem --reason key-compromise
+jeton crl --label ca --out ca.crl
+for verb in 'crl --label ca' 'cert issue key.csr --label ca --profile tls-client' 'cert issued' 'cert revoke 01' \
+    'cert renew www --label ca' 'cert expiring' 'cert show www' 'cert release www'; do
+    fails 3 jeton $verb --issued issued.sqlte | grep 'there is no list'
+done
+[ ! -e issued.sqlte ]
+# A list of another CA with the same name, and another certificate of the same CA.
+jeton key generate --type ec:p256 --label other
+jeton cert self-sign --label other --subject CN=Root --ca --import
+jeton ca init --label other --issued other.sqlite
+fails 3 jeton crl --label ca --issued other.sqlite | grep 'does not have this CA'
+fails 3 jeton cert issue key.csr --label ca --profile tls-client --issued other.sqlite
+jeton cert self-sign --label ca --subject CN=Root --ca --days 9 --out again.pem
+fails 7 jeton crl --label ca --ca-cert again.pem
+jeton ca init --label ca --ca-cert again.pem
+jeton crl --label ca --ca-cert again.pem --json --out again.crl | grep '"revoked": 1'
+jeton ca init --label ca
+cp -p issued.sqlite kept
+refused() {
+    for verb in 'crl --label ca' 'cert issued' 'cert revoke www.pem'; do fails $1 jeton $verb | grep issued.sqlite; done
+    fails 1 jeton doctor | grep 'list:.*issued.sqlite'
+    rm issued.sqlite && cp -p kept issued.sqlite
+}
+chmod 666 issued.sqlite; refused 9
+chmod 660 issued.sqlite; refused 9
+: > issued.sqlite; refused 8
+alter() { python3 -c 'import sqlite3, sys; c = sqlite3.connect("issued.sqlite"); c.execute(sys.argv[1]); c.commit()' "$1"; }
+alter 'CREATE TRIGGER back AFTER UPDATE ON certificate BEGIN UPDATE certificate SET revoked = NULL; END'; refused 8
+alter 'CREATE VIEW one AS SELECT 1'; refused 8
+alter 'DROP TABLE certificate'; refused 8
+ln -sf kept issued.sqlite; refused 1
+
+# A refused command takes no number, and a number never comes twice.
+number() { jeton crl --label ca --json --out n.crl --force "$@" | sed -n 's/.*"number": \([0-9]*\).*/\1/p'; }
+fails 4 jeton crl --label ca --out ca.crl
+[ "$(number) $(number) $(number --number 7)" = '3 4 7' ]
+fails 7 jeton crl --label ca --number 7
+[ "$(number)" = 8 ]
+rows=$(jeton cert issued | wc -l)
+fails 4 issue www
+[ "$(jeton cert issued | wc -l)" = $rows ]
+# An older list comes back, as a file or in a backup.
+cp -p kept issued.sqlite
+fails 7 jeton crl --label ca --out n.crl --force | grep 'the file has the CRL 8'
+[ "$(number --number 9)" = 9 ]
+jeton backup new-key backup.key
+jeton backup create ca.backup --token ca --recipient "$(sed -n 's/.*public key: //p' backup.key)" | grep 'list of issued'
+number
+mv tokens old; mv issued.sqlite newest
+jeton backup restore ca.backup --identity backup.key | grep issued.sqlite
+fails 7 jeton crl --label ca | grep 'may have signed CRLs'
+jeton ca adopt n.crl --label ca
+[ "$(number)" = 11 ]
+[ "$(jeton cert issued --status revoked | wc -l)" = 1 ]
+# A restore beside a list keeps the list.
+rm -r tokens
+jeton backup restore ca.backup --identity backup.key 2>&1 | grep 'kept'
+[ "$(number)" = 12 ]

@@ -1,0 +1,48 @@
+# What a request asks for beyond its profile is left out, and the list says so. OpenSSL accepts each profile.
+jeton token init --label ca
+jeton key generate --type ec:p256 --label ca
+jeton cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem
+jeton ca init --label ca
+openssl req -new -newkey rsa:3072 -noenc -keyout key -subj /C=AU/O=x/emailAddress=a@example.org \
+    -addext keyUsage=nonRepudiation,digitalSignature,keyEncipherment -addext basicConstraints=CA:FALSE \
+    -addext subjectAltName=DNS:w.example.org,email:a@example.org -out usages.csr
+openssl req -new -key key -subj /CN=v3 -reqexts v3_req -out v3.csr
+openssl req -new -key key -subj /CN=peer -addext extendedKeyUsage=serverAuth,clientAuth \
+    -addext subjectAltName=DNS:p.example.org -out peer.csr
+issue() { jeton cert issue $1.csr --label ca "${@:2}"; }
+text() { openssl x509 -in "$1" -noout -text; }
+issue usages --profile tls-server --json --out usages.pem | grep 'content-commitment; the name email:a@example.org'
+text usages.pem | grep 'Digital Signature, Key Encipherment$'
+fails 1 grep email: <(text usages.pem)
+issue v3 --profile tls-server --san dns:v.example.org
+issue peer --profile tls-server --json | grep 1.3.6.1.5.5.7.3.2
+check() { issue peer --profile $1 --out $1.pem "${@:3}"; openssl verify -x509_strict -purpose $2 -CAfile ca.pem $1.pem; }
+check tls-peer sslserver
+check tls-peer sslclient --force
+check tls-client sslclient
+check email smimesign --san email:a@example.org
+check timestamping timestampsign
+check kerberos-client any --san upn:a@EXAMPLE.ORG
+check kerberos-kdc any
+check code-signing any
+text code-signing.pem | grep 'Code Signing'
+# A profile of the operator, and the built-in ones as such a file.
+jeton ca profiles --out profiles.toml
+sed -i 's/^usages = .*/policies = ["1.2.3.4"]\n&/' profiles.toml
+issue peer --profile tls-server --profiles profiles.toml --out policy.pem
+text policy.pem | grep 'Policy: 1.2.3.4'
+fails 2 issue peer --profile tls-serve
+cat > own.toml <<'END'
+[strict]
+days = 3
+most-days = { "2020-01-01" = 7 }
+usages = ["digital-signature"]
+beyond = "refuse"
+END
+fails 7 issue peer --profile strict --profiles own.toml | grep 'asks for the extended key usage'
+fails 7 issue v3 --profile strict --profiles own.toml | grep 'asks for the key usage'
+openssl req -new -key key -subj /CN=plain -out plain.csr
+issue plain --profile strict --profiles own.toml
+fails 7 issue plain --profile strict --profiles own.toml --days 8 | grep 'at most 7 days'
+openssl req -new -newkey rsa:2048 -noenc -keyout short -subj /CN=short -out short.csr
+fails 7 issue short --profile code-signing | grep 'no keys of the type rsa:2048'

@@ -1,0 +1,52 @@
+# Certificates are found by file, name and number; a hold ends; a renewed certificate has the names of the old one.
+jeton token init --label ca
+jeton key generate --type ec:p256 --label root
+jeton cert self-sign --label root --subject CN=Root --ca --import --out root.pem
+jeton ca init --label root
+jeton key generate --type ec:p256 --label ca
+jeton csr --label ca --class private --subject CN=Issuing --out ca.csr
+jeton cert issue ca.csr --label root --profile sub-ca --permit dns:example.org --days 300 --out ca.pem
+jeton cert import ca.pem --label ca
+jeton ca init --label ca
+jeton key generate --type ec:p256 --label key
+jeton csr --label key --subject CN=any --out key.csr
+issue() { jeton cert issue key.csr --label ca --profile tls-server --subject CN=$1 --san dns:$1.example.org --out $1.pem "${@:2}"; }
+issue www
+issue old
+revoked() { jeton crl --label ca --json | grep "\"revoked\": $1"; }
+jeton cert revoke old.pem --reason key-compromise
+fails 4 jeton cert revoke old.pem
+fails 3 jeton cert revoke 0102
+fails 3 jeton cert revoke root.pem
+jeton cert revoke www.example.org --reason hold
+revoked 2
+fails 4 jeton cert revoke www --reason hold
+jeton cert release www.pem
+revoked 1
+fails 4 jeton cert release www
+jeton cert revoke CN=www --reason hold
+jeton cert revoke "$(openssl x509 -in www.pem -noout -serial | cut -d= -f2)" --reason superseded
+# A name means the valid certificate. Two are too many.
+issue www --force
+jeton cert show www --out again.pem
+cmp again.pem www.pem
+jeton cert expiring --within 89d --name www
+fails 1 jeton cert expiring --within 13w --name www | grep -c www | grep -x 1
+jeton cert renew www.example.org --label ca --days 100 --chain --out chain.pem
+jeton cert expiring --within 13w
+fails 1 jeton cert revoke www | grep 'several certificates fit'
+[ "$(grep -c BEGIN chain.pem)" = 2 ]
+openssl verify -CAfile root.pem -untrusted chain.pem chain.pem
+openssl x509 -in chain.pem -noout -ext subjectAltName | grep DNS:www.example.org
+jeton cert issued --status revoked --name old --ca Issuing --json | grep key-compromise
+# A new key, and the certificate of a CA with its constraints.
+jeton key generate --type ec:p256 --label new
+jeton csr --label new --subject CN=x --out new.csr
+jeton cert renew chain.pem --label ca --request new.csr --out new.pem
+fails 1 cmp <(openssl x509 -in new.pem -noout -pubkey) <(openssl x509 -in www.pem -noout -pubkey)
+jeton cert renew CN=Issuing --label root --days 300 --out ca2.pem
+constraints() { openssl x509 -in $1 -noout -ext nameConstraints,basicConstraints; }
+cmp <(constraints ca.pem) <(constraints ca2.pem)
+openssl verify -CAfile root.pem -untrusted ca2.pem new.pem
+fails 7 jeton cert renew old.pem --label ca | grep 'is revoked'
+fails 7 jeton cert renew new.pem --label root | grep 'of CN=Issuing'
