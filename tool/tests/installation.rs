@@ -138,6 +138,8 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
         "usr/bin/jeton-driver 755",
         "usr/lib/systemd/system/jeton-agent.service 644",
         "usr/lib/systemd/system/jeton-agent.socket 644",
+        "usr/lib/systemd/system/jeton-crl@.service 644",
+        "usr/lib/systemd/system/jeton-crl@.timer 644",
         "usr/lib/tmpfiles.d/jeton.conf 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_client.so 644",
         "usr/lib/x86_64-linux-gnu/pkcs11/libjeton_client_tls.so 644",
