@@ -1,8 +1,9 @@
 //! Backups of Jeton's tokens: one file in the format of age (age-encryption.org/v1), for a
 //! passphrase or for X25519 recipients.
 //!
-//! The encrypted content is a line with the version, a line of JSON ([`Header`]), the list of issued
-//! certificates if there is one beside the token directory, and the token's store as SQLite copied it.
+//! The encrypted content is a line with the version, a line of JSON ([`Header`]), the list of
+//! issued certificates if there is one beside the token directory, and the token's store as SQLite
+//! copied it.
 
 mod age;
 mod protection;

@@ -297,9 +297,9 @@ impl Register {
         }
     }
 
-    /// Counts a CRL of this CA that ends then. Returns its number, which is above all known ones, and
-    /// the revoked certificates of the same moment. `least` is the operator's word: without it, this
-    /// fails if the CA may have signed CRLs that the list does not know.
+    /// Counts a CRL of this CA that ends then. Returns its number, which is above all known ones,
+    /// and the revoked certificates of the same moment. `least` is the operator's word: without it,
+    /// this fails if the CA may have signed CRLs that the list does not know.
     pub fn next_crl(&mut self, id: &str, least: Option<u64>, end: i64) -> Result<(u64, Vec<Entry>), Error> {
         const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
         let refused = |text: String| Err(Error::Caused(Cause::Refused, text));

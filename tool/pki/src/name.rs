@@ -248,8 +248,8 @@ enum Side {
     Excluded,
 }
 
-/// Returns whether a constraint covers the name: every host of a wildcard if the constraint permits,
-/// and any of them if it excludes.
+/// Returns whether a constraint covers the name: every host of a wildcard if the constraint
+/// permits, and any of them if it excludes.
 fn covers(base: &GeneralName, name: &GeneralName, side: Side) -> bool {
     let excludes = side == Side::Excluded;
     let below = |base: &str, host: &str| {

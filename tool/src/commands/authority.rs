@@ -1,5 +1,5 @@
-//! The CA of `ca`, `cert issue`, `crl` and `ocsp`: its key in a token, its certificate, and the list of
-//! the certificates that it issued.
+//! The CA of `ca`, `cert issue`, `crl` and `ocsp`: its key in a token, its certificate, and the
+//! list of the certificates that it issued.
 
 use std::path::{Path, PathBuf};
 
@@ -117,8 +117,8 @@ impl Ready {
         Err(Error::Failed(format!("the key is not that of the certificate of {}", self.issuer.subject())))
     }
 
-    /// Binds the CA to its row in the list: the certificates above restrict it. Fails if the list has
-    /// another certificate of the CA.
+    /// Binds the CA to its row in the list: the certificates above restrict it. Fails if the list
+    /// has another certificate of the CA.
     pub fn bind(mut self, register: &Register) -> Result<Self, Error> {
         self.expect_own_key()?;
         let ca = register.authority(&self.name)?;

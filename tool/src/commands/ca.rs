@@ -34,13 +34,14 @@ enum What {
     /// Make the list of issued certificates, or add the CA to a list that exists.
     ///
     /// The list is bound to the key and the certificate of the CA. It also gets the certificates of
-    /// the CAs above, because their constraints hold for this CA too. For a new certificate with the
-    /// same key and subject, run the command again: the list goes on.
+    /// the CAs above, because their constraints hold for this CA too. For a new certificate with
+    /// the same key and subject, run the command again: the list goes on.
     Init(Init),
     /// Take over what another CA program knows about the CA, which gets a list if it has none.
     ///
-    /// The sources are the database of OpenSSL's `ca` (index.txt), its file crlnumber, the last CRL,
-    /// certificates, or folders that have them, as easy-rsa makes. What is revoked stays revoked.
+    /// The sources are the database of OpenSSL's `ca` (index.txt), its file crlnumber, the last
+    /// CRL, certificates, or folders that have them, as easy-rsa makes. What is revoked stays
+    /// revoked.
     Adopt(Adopt),
     /// Write the built-in profiles of certificates, as a start for a file of --profiles.
     Profiles(Output),
@@ -140,7 +141,8 @@ fn start(der: &[u8]) -> Result<i64, Error> {
     Ok(validity.not_before.to_unix_duration().as_secs() as i64)
 }
 
-/// Returns the certificates above a CA, up to one that signed itself. Each one signed the one before.
+/// Returns the certificates above a CA, up to one that signed itself. Each one signed the one
+/// before.
 fn above(ready: &Ready, known: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
     let (mut current, mut all) = (Certificate::from_der(&ready.certificate)?, Vec::new());
     let mut bytes = ready.certificate.clone();

@@ -29,8 +29,8 @@ pub struct Crl {
     /// The CRL is valid for this number of days from now.
     #[arg(long, default_value_t = 7)]
     days: u32,
-    /// The number of the CRL. The first CRL of a CA that is older than its list needs one, and so does
-    /// the first one after a restore, if `ca adopt` did not read the last CRL.
+    /// The number of the CRL. The first CRL of a CA that is older than its list needs one, and so
+    /// does the first one after a restore, if `ca adopt` did not read the last CRL.
     #[arg(long)]
     number: Option<u64>,
     /// The format of the output.

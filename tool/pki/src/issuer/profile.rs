@@ -29,8 +29,8 @@ pub const PROFILE_NAMES: &[&str] = &[
     "kerberos-client",
 ];
 
-/// What a certificate is for. A profile decides its extensions, and limits its lifetime, its key and
-/// its names.
+/// What a certificate is for. A profile decides its extensions, and limits its lifetime, its key
+/// and its names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CertificateProfile {
@@ -143,8 +143,8 @@ impl CertificateProfile {
         self.names.iter().any(|name| name == kind)
     }
 
-    /// Fails unless a certificate may have this key. In every profile, RSA has 2048 bits or more, and
-    /// an odd exponent above 1 (SP 800-131A; SP 800-89, 5.3.3).
+    /// Fails unless a certificate may have this key. In every profile, RSA has 2048 bits or more,
+    /// and an odd exponent above 1 (SP 800-131A; SP 800-89, 5.3.3).
     pub(super) fn check_key(&self, info: &SubjectPublicKeyInfoOwned) -> Result<(), Error> {
         let name = match rsa(info)? {
             Some((bits, is_strong)) if bits < 2048 || !is_strong => {

@@ -59,8 +59,9 @@ impl Request {
         Ok(Holder { subject: self.request.info.subject.clone(), names })
     }
 
-    /// Returns what the request asks for beyond the profile: the certificate does not have it. Fails
-    /// with [`Error::Refused`] if the profile refuses such a request, or if it is one for a CA.
+    /// Returns what the request asks for beyond the profile: the certificate does not have it.
+    /// Fails with [`Error::Refused`] if the profile refuses such a request, or if it is one for a
+    /// CA.
     pub fn check(&self, profile: &CertificateProfile) -> Result<Vec<String>, Error> {
         let refused = |what: &str| {
             let name = &profile.name;
