@@ -5,10 +5,14 @@ jeton cert self-sign --label ca --subject CN=Root --ca --import --out ca.pem
 jeton key generate --type ec:p256 --label key
 jeton csr --label key --subject CN=any --out key.csr
 issue() { jeton cert issue key.csr --label ca --profile tls-client --subject CN=$1 --out $1.pem; }
-# Runs a command, and kills it after 0 to 40 ms.
+# Runs a command, and kills it at a time between its start and a little after its usual end.
+jeton ca init --label ca --issued other.sqlite
+start=$(date +%s%N)
+jeton crl --label ca --issued other.sqlite
+usual=$((($(date +%s%N) - start) / 1000000))
 killed() {
     "$@" 2>>log &
-    sleep 0.0$(printf %02d $((RANDOM % 40)))
+    sleep $(printf 0.%03d $((RANDOM % (usual * 3 / 2 + 1) % 1000)))
     kill -9 $! 2>>log || true
     wait $! 2>>log || true
 }
@@ -20,9 +24,12 @@ for round in $(seq "$ROUNDS"); do
     killed jeton crl --label ca --out $round.crl
     killed jeton cert revoke i$round --reason hold
     killed jeton cert release i$round
-    killed jeton cert renew one --label ca --out r$round.pem
+    killed jeton cert renew one.pem --label ca --out r$round.pem
     killed jeton ca adopt one.pem --label ca
 done
+# Some commands ended before they were killed, and some did not.
+done=$(find . -name '*.crl' -o -name '[ir][0-9]*.pem' | wc -l)
+[ $done -gt 0 ] && [ $done -lt $((3 * ROUNDS)) ]
 # 16 issuers at the same time.
 for number in $(seq 16); do issue p$number & pids="${pids-} $!"; done
 for pid in $pids; do wait $pid; done
