@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use der::Encode;
 use jeton_pki::certificate::{Holder, Role, Signer, assemble, self_signed_tbs};
-use jeton_pki::issuer::{Answer, Issuer, Order, Responder, Revoked, ocsp_request, profile};
+use jeton_pki::issuer::{Answer, Issuer, Order, Query, Responder, Revoked, ocsp_request, profile};
 use rayon::prelude::*;
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::ext::pkix::CrlReason;
@@ -110,13 +110,14 @@ impl Run<'_> {
 
     fn ocsp(&self, work: &mut Work<'_>) -> Result<Option<Vec<u8>>, Error> {
         let Work { clock, engine, issuer, database, batch } = work;
-        let responder = Responder::new(issuer, None)?;
+        let responder = Responder::new(issuer)?;
         let request = |serial| Ok(ocsp_request(issuer, &serial_number(serial))?);
         let requests = (1..=self.size).map(request).collect::<Result<Vec<_>, Error>>()?;
         let status = |serial: &[u8]| Ok(Answer::Revoked(revoked(serial)));
         let built: Vec<Vec<u8>> = self.time(clock, Stage::OcspBuild, || {
-            let responses =
-                requests.par_iter().map(|one| Ok(responder.response_tbs(one, STATUS_DAYS, status)?));
+            let responses = requests
+                .par_iter()
+                .map(|one| Ok(responder.response_tbs(&Query::parse(one)?, STATUS_DAYS, status)?.tbs));
             responses.collect::<Result<_, Error>>()
         })?;
         drop(requests);

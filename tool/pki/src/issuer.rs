@@ -31,7 +31,9 @@ use super::certificate::{Holder, Signer, key_id, positive, utc};
 use super::{extension, name};
 use crate::Error;
 
-pub use ocsp::{Answer, Responder, malformed_request, request as ocsp_request};
+pub use ocsp::{
+    Answer, Query, Responder, Unsigned, internal_error, malformed_request, request as ocsp_request,
+};
 pub use profile::{BUILT_IN, CertificateProfile, PROFILE_NAMES, profile};
 pub use request::{Request, is_signed};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jeton_client::text::hex;
-use jeton_pki::issuer::{Answer, Responder, malformed_request};
+use jeton_pki::issuer::{Answer, Query, Responder, malformed_request};
 use jeton_tool::Error;
 use jeton_tool::register::Register;
 
@@ -61,7 +61,10 @@ impl Ocsp {
             (None, Ok(())) => None,
             (None, Err(_)) => Some(authority::certificate_of(&ready.session, &ready.info)?),
         };
-        let responder = Responder::new(&ready.issuer, certificate.as_deref())?;
+        let responder = match certificate {
+            None => Responder::new(&ready.issuer)?,
+            Some(certificate) => Responder::delegated(&ready.issuer, &certificate, &ready.session)?,
+        };
         let answer = |request: &[u8]| self.answer(&ready, &responder, &register, request);
         if let Some(address) = self.listen {
             return serve(address, &answer);
@@ -75,7 +78,7 @@ impl Ocsp {
     fn answer(
         &self,
         ready: &Ready,
-        responder: &Responder<'_>,
+        responder: &Responder,
         register: &Register,
         request: &[u8],
     ) -> Result<Vec<u8>, Error> {
@@ -87,10 +90,8 @@ impl Ocsp {
                 Some(entry) => revoked(&entry).map_or(Answer::Good, Answer::Revoked),
             })
         };
-        let tbs = match responder.response_tbs(request, self.days, status) {
-            Err(jeton_pki::Error::Der(_)) => return Ok(malformed_request()?),
-            tbs => tbs?,
-        };
+        let Ok(query) = Query::parse(request) else { return Ok(malformed_request()?) };
+        let tbs = responder.response_tbs(&query, self.days, status)?.tbs;
         let signature = self.authority.sign(ready, &responder.signer, &tbs)?;
         Ok(responder.assemble(&tbs, &signature)?)
     }

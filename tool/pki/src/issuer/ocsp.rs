@@ -1,19 +1,24 @@
 //! Answers OCSP requests (RFC 6960).
 
-use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
-use const_oid::db::rfc5912::ID_SHA_1;
-use der::asn1::{BitString, Null, OctetString};
+use std::ops::{Range, RangeInclusive};
+
+use aws_lc_rs::digest::{self, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
+use const_oid::ObjectIdentifier;
+use const_oid::db::rfc5912::{ID_SHA_1, ID_SHA_256, ID_SHA_384, ID_SHA_512};
+use der::asn1::{BitString, Null, OctetString, OctetStringRef};
 use der::{Any, Decode, Encode};
+use jeton_client::Session;
 use spki::AlgorithmIdentifierOwned;
-use x509_cert::Certificate;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{CrlReason, ExtendedKeyUsage};
 use x509_cert::serial_number::SerialNumber;
+use x509_cert::{Certificate, TbsCertificate};
 use x509_ocsp::{
     BasicOcspResponse, CertId, CertStatus, OcspRequest, OcspResponse, Request, ResponderId, ResponseData,
     RevokedInfo, SingleResponse, TbsRequest, Version,
 };
 
+use super::request::is_signed;
 use super::{DAY, ID_KP_OCSP_SIGNING, ID_PKIX_OCSP_NONCE, Issuer, Revoked, at, now};
 use crate::certificate::{Signer, assemble, key_id};
 use crate::{Error, ocsp_response};
@@ -29,52 +34,139 @@ pub enum Answer {
     Unknown,
 }
 
-/// A signer of OCSP responses: the CA itself, or a key with a certificate of the profile
-/// `ocsp-signer`.
-pub struct Responder<'a> {
-    /// How the key signs.
-    pub signer: Signer,
-    issuer: &'a Issuer,
-    key_hash: Vec<u8>,
-    certificate: Option<Certificate>,
+/// The most certificates that a request may ask for.
+const MOST_CERTIFICATES: usize = 16;
+/// The lengths of a nonce in bytes. RFC 9654, 2.1.
+const NONCE_LENGTHS: RangeInclusive<usize> = 1..=128;
+
+/// A request of a client.
+pub struct Query {
+    certificates: Vec<CertId>,
+    nonce: Option<Extension>,
 }
 
-impl<'a> Responder<'a> {
-    /// Makes the responder of a CA. `certificate` is that of the signing key, unless the CA itself
-    /// signs. Fails if it is not a certificate for OCSP responses of this CA.
-    pub fn new(issuer: &'a Issuer, certificate: Option<&[u8]>) -> Result<Self, Error> {
-        let certificate = certificate.map(Certificate::from_der).transpose()?;
-        let own = &issuer.certificate.tbs_certificate;
-        if let Some(certificate) = &certificate {
-            let tbs = &certificate.tbs_certificate;
-            let extended = tbs.get::<ExtendedKeyUsage>()?.map(|(_, usage)| usage.0).unwrap_or_default();
-            if tbs.issuer != own.subject || !extended.contains(&ID_KP_OCSP_SIGNING) {
-                return Err(Error::Refused(format!(
-                    "{} has no certificate of {} for OCSP responses",
-                    tbs.subject, own.subject
-                )));
+impl Query {
+    /// Reads a request in DER. Fails if it is malformed, or asks for too many certificates.
+    pub fn parse(request: &[u8]) -> Result<Self, Error> {
+        let request = OcspRequest::from_der(request)?.tbs_request;
+        let is_nonce = |extension: &Extension| extension.extn_id == ID_PKIX_OCSP_NONCE;
+        let nonce = request.request_extensions.unwrap_or_default().into_iter().find(is_nonce);
+        if let Some(nonce) = &nonce {
+            let nonce = OctetStringRef::from_der(nonce.extn_value.as_bytes())?;
+            if !NONCE_LENGTHS.contains(&nonce.as_bytes().len()) {
+                return Err(Error::Refused("a nonce has 1 to 128 bytes".to_owned()));
             }
         }
-        let signing = certificate.as_ref().map_or(own, |certificate| &certificate.tbs_certificate);
-        let info = signing.subject_public_key_info.to_der()?;
-        Ok(Self { signer: Signer::of(&info)?, key_hash: key_id(&info)?, issuer, certificate })
+        if !(1..=MOST_CERTIFICATES).contains(&request.request_list.len()) {
+            return Err(Error::Refused(format!("a request has 1 to {MOST_CERTIFICATES} certificates")));
+        }
+        Ok(Self { certificates: request.request_list.into_iter().map(|one| one.req_cert).collect(), nonce })
     }
 
-    /// Returns the response data for a request, as bytes to sign. It is valid for this number of
-    /// days. `status` gets the bytes of a serial number.
+    /// Returns a request for the certificate that [`key`](Self::key) names.
+    pub fn of_key(key: &[u8]) -> Result<Self, Error> {
+        Ok(Self { certificates: vec![CertId::from_der(key)?], nonce: None })
+    }
+
+    /// Returns the certificate and its CA in DER. Returns `None` if the response is for one client
+    /// only (it has a nonce), or for several certificates. RFC 5019, 2.1.1.
+    pub fn key(&self) -> Result<Option<Vec<u8>>, Error> {
+        match (&self.nonce, self.certificates.as_slice()) {
+            (None, [one]) => Ok(Some(one.to_der()?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A response as bytes to sign.
+pub struct Unsigned {
+    /// The bytes.
+    pub tbs: Vec<u8>,
+    /// The seconds since 1970 in which the response is valid.
+    pub valid: Range<u64>,
+}
+
+/// A signer of OCSP responses: the CA itself, or a key with a certificate of the profile
+/// `ocsp-signer`.
+pub struct Responder {
+    /// How the key signs.
+    pub signer: Signer,
+    /// The seconds since 1970 in which the certificates of the signer and of the CA are valid.
+    pub valid: Range<u64>,
+    key_hash: Vec<u8>,
+    certificate: Option<Certificate>,
+    /// The hashes of the CA's name and key, by the algorithms that a request may use.
+    issuers: Vec<(ObjectIdentifier, Digest, Digest)>,
+}
+
+impl Responder {
+    /// Makes the responder of a CA that signs itself.
+    pub fn new(issuer: &Issuer) -> Result<Self, Error> {
+        Self::of(issuer, None)
+    }
+
+    /// Makes the responder of a CA whose responses another key signs. Fails if this is not a
+    /// certificate of the CA for OCSP responses. The module verifies its signature.
+    pub fn delegated(issuer: &Issuer, certificate: &[u8], session: &Session) -> Result<Self, Error> {
+        let own = &issuer.certificate.tbs_certificate;
+        let der = certificate;
+        let certificate = Certificate::from_der(der)?;
+        let tbs = &certificate.tbs_certificate;
+        let extended = tbs.get::<ExtendedKeyUsage>()?.map(|(_, usage)| usage.0).unwrap_or_default();
+        if tbs.issuer != own.subject
+            || !extended.contains(&ID_KP_OCSP_SIGNING)
+            || !is_signed(session, der, &own.subject_public_key_info)?
+        {
+            return Err(Error::Refused(format!(
+                "{} has no certificate of {} for OCSP responses",
+                tbs.subject, own.subject
+            )));
+        }
+        Self::of(issuer, Some(certificate))
+    }
+
+    fn of(issuer: &Issuer, certificate: Option<Certificate>) -> Result<Self, Error> {
+        let own = &issuer.certificate.tbs_certificate;
+        let signing = certificate.as_ref().map_or(own, |certificate| &certificate.tbs_certificate);
+        let info = signing.subject_public_key_info.to_der()?;
+        let start = |tbs: &TbsCertificate| tbs.validity.not_before.to_unix_duration().as_secs();
+        // RFC 5280, 4.1.2.5: the last second belongs to the validity.
+        let end = |tbs: &TbsCertificate| tbs.validity.not_after.to_unix_duration().as_secs() + 1;
+        let valid = start(signing).max(start(own))..end(signing).min(end(own));
+        let name = own.subject.to_der()?;
+        let key = own.subject_public_key_info.subject_public_key.raw_bytes();
+        let issuers = HASHES.iter().map(|(oid, hash)| (*oid, digest(hash, &name), digest(hash, key)));
+        let issuers = issuers.collect();
+        Ok(Self { signer: Signer::of(&info)?, valid, key_hash: key_id(&info)?, certificate, issuers })
+    }
+
+    /// Fails unless the certificates of the signer and of the CA are valid now.
+    pub fn expect_valid(&self) -> Result<(), Error> {
+        if self.valid.contains(&now()) {
+            return Ok(());
+        }
+        let text = "the certificate of the OCSP signer or of its CA has expired, or is not valid yet";
+        Err(Error::Refused(text.to_owned()))
+    }
+
+    /// Returns the response data for a request. It is valid for this number of days, but not longer
+    /// than the signer. `status` gets the bytes of a serial number.
     pub fn response_tbs(
         &self,
-        request: &[u8],
+        query: &Query,
         days: u32,
         mut status: impl FnMut(&[u8]) -> Result<Answer, Error>,
-    ) -> Result<Vec<u8>, Error> {
-        let request = OcspRequest::from_der(request)?.tbs_request;
+    ) -> Result<Unsigned, Error> {
+        self.expect_valid()?;
         let time = |seconds| -> Result<_, Error> { Ok(at(seconds)?.into()) };
         let now = now();
+        let end = (now + u64::from(days) * DAY).min(self.valid.end - 1);
         let mut responses = Vec::new();
-        for one in request.request_list {
-            let serial = one.req_cert.serial_number.as_bytes().to_vec();
-            let answer = if self.is_issuer(&one.req_cert)? { status(&serial)? } else { Answer::Unknown };
+        for one in &query.certificates {
+            let answer = match self.is_issuer(one) {
+                true => status(one.serial_number.as_bytes())?,
+                false => Answer::Unknown,
+            };
             let cert_status = match answer {
                 Answer::Good => CertStatus::good(),
                 Answer::Unknown => CertStatus::unknown(),
@@ -84,23 +176,21 @@ impl<'a> Responder<'a> {
                 }),
             };
             responses.push(SingleResponse {
-                cert_id: one.req_cert,
+                cert_id: one.clone(),
                 cert_status,
                 this_update: time(now)?,
-                next_update: Some(time(now + u64::from(days) * DAY)?),
+                next_update: Some(time(end)?),
                 single_extensions: None,
             });
         }
-        let nonce = |extension: &Extension| extension.extn_id == ID_PKIX_OCSP_NONCE;
-        let nonce = request.request_extensions.unwrap_or_default().into_iter().find(nonce);
         let data = ResponseData {
             version: Version::V1,
             responder_id: ResponderId::ByKey(OctetString::new(self.key_hash.clone())?),
             produced_at: time(now)?,
             responses,
-            response_extensions: nonce.map(|nonce| vec![nonce]),
+            response_extensions: query.nonce.clone().map(|nonce| vec![nonce]),
         };
-        Ok(data.to_der()?)
+        Ok(Unsigned { tbs: data.to_der()?, valid: now..end })
     }
 
     /// Joins the signed bytes of a response with the signature and the signer's certificate.
@@ -117,25 +207,31 @@ impl<'a> Responder<'a> {
         Ok(ocsp_response(basic.to_der()?)?)
     }
 
-    /// Returns whether a request means certificates of this CA.
-    fn is_issuer(&self, id: &CertId) -> Result<bool, Error> {
-        let own = &self.issuer.certificate.tbs_certificate;
-        let Some(algorithm) = hash(&id.hash_algorithm.oid.to_string()) else { return Ok(false) };
-        let name = digest(algorithm, &own.subject.to_der()?);
-        let key = digest(algorithm, own.subject_public_key_info.subject_public_key.raw_bytes());
-        Ok(id.issuer_name_hash.as_bytes() == name.as_ref() && id.issuer_key_hash.as_bytes() == key.as_ref())
+    /// Returns whether a request means a certificate of this CA.
+    fn is_issuer(&self, id: &CertId) -> bool {
+        let own = self.issuers.iter().find(|(oid, ..)| *oid == id.hash_algorithm.oid);
+        let plain = id.hash_algorithm.parameters.as_ref().is_none_or(|parameters| parameters.is_null());
+        own.is_some_and(|(_, name, key)| {
+            plain
+                && id.issuer_name_hash.as_bytes() == name.as_ref()
+                && id.issuer_key_hash.as_bytes() == key.as_ref()
+        })
+    }
+
+    /// Returns the serial number that [`Query::key`] names, if it is one of this CA.
+    pub fn serial(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let id = CertId::from_der(key)?;
+        Ok(self.is_issuer(&id).then(|| id.serial_number.as_bytes().to_vec()))
     }
 }
 
-fn hash(oid: &str) -> Option<&'static digest::Algorithm> {
-    Some(match oid {
-        "1.3.14.3.2.26" => &SHA1_FOR_LEGACY_USE_ONLY,
-        "2.16.840.1.101.3.4.2.1" => &SHA256,
-        "2.16.840.1.101.3.4.2.2" => &SHA384,
-        "2.16.840.1.101.3.4.2.3" => &SHA512,
-        _ => return None,
-    })
-}
+/// The hashes of the CA in a request. They only identify it.
+const HASHES: [(ObjectIdentifier, &digest::Algorithm); 4] = [
+    (ID_SHA_1, &SHA1_FOR_LEGACY_USE_ONLY),
+    (ID_SHA_256, &SHA256),
+    (ID_SHA_384, &SHA384),
+    (ID_SHA_512, &SHA512),
+];
 
 /// Returns the request of a client for a serial number of this CA. RFC 5019, 2.1.1: its hashes are
 /// SHA-1. They only identify the CA.
@@ -154,7 +250,12 @@ pub fn request(issuer: &Issuer, serial: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(OcspRequest { tbs_request, optional_signature: None }.to_der()?)
 }
 
-/// Returns the response to a request that is not one.
+/// Returns the response to a request that [`Query::parse`] refuses.
 pub fn malformed_request() -> Result<Vec<u8>, Error> {
     Ok(OcspResponse::malformed_request().to_der()?)
+}
+
+/// Returns the response of a responder that cannot sign.
+pub fn internal_error() -> Result<Vec<u8>, Error> {
+    Ok(OcspResponse::internal_error().to_der()?)
 }
