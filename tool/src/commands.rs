@@ -12,6 +12,7 @@ pub mod compute;
 pub mod config;
 pub mod crl;
 pub mod doctor;
+mod http;
 mod issue;
 mod issued;
 pub mod key;

@@ -1,30 +1,37 @@
 //! `ocsp`: answers OCSP requests, from a file or on a loopback address.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, digest};
+use base64ct::{Base64, Encoding};
 use clap::Args;
-use jeton_client::text::hex;
-use jeton_pki::issuer::{Answer, Query, Responder, malformed_request};
+use jeton_client::text::{from_hex, hex};
+use jeton_pki::issuer::{
+    Answer, Query, Responder, Unsigned, internal_error, malformed_request, ocsp_request,
+};
 use jeton_tool::Error;
-use jeton_tool::register::Register;
+use jeton_tool::register::{Entry, Register};
+use percent_encoding::percent_decode_str;
 
 use super::authority::{self, Authority, Ready};
 use super::crl::revoked;
+use super::http::{self, Request, Response, now};
 use super::out::{self, Output};
 
 /// The longest request in bytes.
 const LONGEST: usize = 64 << 10;
-/// The most headers of a request.
-const HEADERS: usize = 64;
-/// How long the responder waits for the next bytes of a client, and for a client to read.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Returns the response to a request.
-type Answers<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Error> + 'a;
+/// The most responses that are kept.
+const MOST_KEPT: usize = 1 << 20;
+/// How often the responses are looked through for those to sign again.
+const RENEWAL: Duration = Duration::from_secs(30);
+/// Warn if the certificate of the signer ends in less than this number of seconds.
+const SOON: u64 = 7 * 24 * 60 * 60;
 
 /// Answer an OCSP request with the key of a CA, or of a certificate of the profile ocsp-signer.
 ///
@@ -41,11 +48,13 @@ pub struct Ocsp {
     /// certificate in the token.
     #[arg(long, value_name = "FILE", requires = "ca_cert")]
     signer_cert: Option<PathBuf>,
-    /// The response is valid for this number of days from now.
-    #[arg(long, default_value_t = 1)]
+    /// The response is valid for this number of days from now, but not longer than the certificate
+    /// of the signer.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
-    /// Answer requests on this loopback address, for example 127.0.0.1:8080, until the process is
-    /// killed. The requests are POST requests of HTTP.
+    /// Answer GET and POST requests of HTTP on this loopback address, for example 127.0.0.1:8080,
+    /// until the process is killed. Responses are signed ahead, and again after half of their
+    /// validity. A revocation ends a response at once.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     #[command(flatten)]
@@ -65,101 +74,178 @@ impl Ocsp {
             None => Responder::new(&ready.issuer)?,
             Some(certificate) => Responder::delegated(&ready.issuer, &certificate, &ready.session)?,
         };
-        let answer = |request: &[u8]| self.answer(&ready, &responder, &register, request);
+        responder.expect_valid()?;
+        if responder.valid.end < now() + SOON {
+            eprintln!(
+                "jeton: the certificate of the signer or of the CA ends on {}",
+                http::date(responder.valid.end)
+            );
+        }
+        let service = Service {
+            name: ready.name.clone(),
+            responder,
+            register: Mutex::new(register),
+            ready: Mutex::new(ready),
+            kept: Mutex::default(),
+            options: &self,
+        };
         if let Some(address) = self.listen {
-            return serve(address, &answer);
+            return service.listen(address);
         }
         let path = self.request.as_ref().expect("clap requires a request or --listen");
-        self.output.binary(&answer(&out::input(path, LONGEST)?)?)?;
+        let body = match Query::parse(&out::input(path, LONGEST)?) {
+            Ok(query) => service.sign(&query)?.body,
+            Err(_) => malformed_request()?,
+        };
+        self.output.binary(&body)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What a responder has. A lock is held only for one look-up or one signature.
+struct Service<'a> {
+    options: &'a Ocsp,
+    responder: Responder,
+    /// The key identifier of the CA, which names it in the list.
+    name: String,
+    register: Mutex<Register>,
+    ready: Mutex<Ready>,
+    /// The responses that are signed ahead, by [`Query::key`].
+    kept: Mutex<HashMap<Vec<u8>, Arc<Signed>>>,
+}
+
+struct Signed {
+    body: Vec<u8>,
+    /// The lines of the head that do not change with time. RFC 5019, 6.2.
+    headers: String,
+    /// The last second of its validity, since 1970.
+    end: u64,
+    /// It is signed again from this second on.
+    renewal: u64,
+    /// The last certificate of the request that is in the list.
+    entry: Option<Entry>,
+}
+
+impl Service<'_> {
+    fn listen(&self, address: SocketAddr) -> Result<ExitCode, Error> {
+        if !address.ip().is_loopback() {
+            return Err(Error::Usage(format!("{address} is not a loopback address")));
+        }
+        let failed = || Error::io(address.to_string());
+        let listener = TcpListener::bind(address).map_err(failed())?;
+        out::line(format_args!("http://{}", listener.local_addr().map_err(failed())?))?;
+        thread::scope(|scope| {
+            scope.spawn(|| self.sign_ahead());
+            http::serve(&listener, &|request| self.respond(request));
+        });
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Returns the response to a request.
-    fn answer(
-        &self,
-        ready: &Ready,
-        responder: &Responder,
-        register: &Register,
-        request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
-        let status = |serial: &[u8]| {
-            let entry = register.find(&ready.name, &hex(serial));
-            let entry = entry.map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;
-            Ok(match entry {
-                None => Answer::Unknown,
-                Some(entry) => revoked(&entry).map_or(Answer::Good, Answer::Revoked),
-            })
-        };
-        let Ok(query) = Query::parse(request) else { return Ok(malformed_request()?) };
-        let tbs = responder.response_tbs(&query, self.days, status)?.tbs;
-        let signature = self.authority.sign(ready, &responder.signer, &tbs)?;
-        Ok(responder.assemble(&tbs, &signature)?)
-    }
-}
-
-/// Answers the requests of one client after the other.
-fn serve(address: SocketAddr, answer: &Answers<'_>) -> Result<ExitCode, Error> {
-    if !address.ip().is_loopback() {
-        return Err(Error::Usage(format!("{address} is not a loopback address")));
-    }
-    let failed = || Error::io(address.to_string());
-    let listener = TcpListener::bind(address).map_err(failed())?;
-    out::line(format_args!("http://{}", listener.local_addr().map_err(failed())?))?;
-    for client in listener.incoming() {
-        // A client that fails must not end the responder.
-        if let Err(error) = client.map_err(failed()).and_then(|client| reply(client, answer)) {
+    /// Signs a response for each valid certificate of the list, and again before a response ends.
+    fn sign_ahead(&self) {
+        let mut keys = self.valid().unwrap_or_else(|error| {
             eprintln!("jeton: {error}");
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Reads a request of HTTP, and writes the response. RFC 6960, A.1.
-fn reply(client: TcpStream, answer: &Answers<'_>) -> Result<(), Error> {
-    let failed = || Error::io("OCSP client");
-    client.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
-    client.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
-    let (status, body) = match read(&client).map_err(failed())? {
-        Ok(request) => ("200 OK", answer(&request)?),
-        Err(status) => (status, Vec::new()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/ocsp-response\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    (&client).write_all(&[head.as_bytes(), &body].concat()).map_err(failed())
-}
-
-/// Reads a request of HTTP. Returns its body, or the status that refuses it.
-fn read(mut client: &TcpStream) -> std::io::Result<Result<Vec<u8>, &'static str>> {
-    let mut bytes = Vec::new();
-    let (body, length) = loop {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-        let mut request = httparse::Request::new(&mut headers);
-        match request.parse(&bytes) {
-            Ok(httparse::Status::Complete(head)) if request.method == Some("POST") => {
-                let length =
-                    request.headers.iter().find(|one| one.name.eq_ignore_ascii_case("content-length"));
-                let length = length.and_then(|one| std::str::from_utf8(one.value).ok()?.parse().ok());
-                break (head, length.unwrap_or(0));
+            Vec::new()
+        });
+        loop {
+            let answers = keys.iter().map(|key| self.answer(&Query::of_key(key)?));
+            if let Some(error) = answers.filter_map(Result::err).next() {
+                eprintln!("jeton: {error}");
             }
-            Ok(httparse::Status::Complete(_)) => return Ok(Err("405 Method Not Allowed")),
-            Ok(httparse::Status::Partial) if bytes.len() < LONGEST => {}
-            Ok(httparse::Status::Partial) => return Ok(Err("431 Request Header Fields Too Large")),
-            Err(_) => return Ok(Err("400 Bad Request")),
+            thread::sleep(RENEWAL);
+            let (now, kept) = (now(), lock(&self.kept));
+            keys = kept.iter().filter(|(_, one)| one.renewal <= now).map(|(key, _)| key.clone()).collect();
         }
-        let mut next = [0; 4096];
-        match client.read(&mut next)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            read => bytes.extend_from_slice(&next[..read]),
-        }
-    };
-    if length > LONGEST {
-        return Ok(Err("413 Content Too Large"));
     }
-    bytes.drain(..body);
-    let present = bytes.len().min(length);
-    bytes.resize(length, 0);
-    client.read_exact(&mut bytes[present..])?;
-    Ok(Ok(bytes))
+
+    /// Returns the keys of the valid certificates of the list.
+    fn valid(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let entries = lock(&self.register).entries(Some(&self.name))?;
+        let (now, ready) = (now(), lock(&self.ready));
+        let valid = entries.iter().filter(|entry| entry.not_after.unsigned_abs() >= now);
+        let key = |serial: Vec<u8>| Ok(Query::parse(&ocsp_request(&ready.issuer, &serial)?)?.key()?);
+        valid.filter_map(|entry| key(from_hex(&entry.serial)?).transpose()).collect()
+    }
+
+    /// Answers a request of HTTP. RFC 6960, A.1.
+    fn respond(&self, request: Request<'_>) -> Result<Response, &'static str> {
+        let query = match request {
+            Request::Post(body) => Query::parse(body).ok(),
+            Request::Get(path) => {
+                let text = percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8();
+                let text = text.ok().and_then(|text| Base64::decode_vec(&text).ok());
+                text.and_then(|request| Query::parse(&request).ok())
+            }
+        };
+        let signed = query.map(|query| self.answer(&query));
+        let (body, cache) = match &signed {
+            None => (malformed_request(), None),
+            Some(Err(error)) => {
+                eprintln!("jeton: {error}");
+                (internal_error(), None)
+            }
+            Some(Ok(signed)) => (Ok(signed.body.clone()), Some(signed).filter(|one| !one.headers.is_empty())),
+        };
+        let cache = match cache {
+            None => "Cache-Control: no-store\r\n".to_owned(),
+            Some(signed) => {
+                let (headers, age) = (&signed.headers, signed.end.saturating_sub(now()));
+                format!("{headers}Cache-Control: max-age={age}, public, no-transform, must-revalidate\r\n")
+            }
+        };
+        let headers = format!("Content-Type: application/ocsp-response\r\n{cache}");
+        body.map(|body| Response { headers, body }).map_err(|_| "500 Internal Server Error")
+    }
+
+    /// Returns the response that is signed ahead, or signs one.
+    fn answer(&self, query: &Query) -> Result<Arc<Signed>, Error> {
+        let Some(key) = query.key()? else { return Ok(Arc::new(self.sign(query)?)) };
+        self.responder.expect_valid()?;
+        let kept = lock(&self.kept).get(&key).cloned();
+        if let (Some(kept), Some(serial)) = (kept, self.responder.serial(&key)?)
+            && kept.renewal > now()
+            && self.find(&serial)?.map(|entry| entry.revoked)
+                == kept.entry.as_ref().map(|entry| entry.revoked)
+        {
+            return Ok(kept);
+        }
+        let signed = Arc::new(self.sign(query)?);
+        let mut all = lock(&self.kept);
+        // Only the list limits how many certificates a client can ask for.
+        if signed.entry.is_some() && (all.len() < MOST_KEPT || all.contains_key(&key)) {
+            all.insert(key, signed.clone());
+        }
+        Ok(signed)
+    }
+
+    fn find(&self, serial: &[u8]) -> Result<Option<Entry>, Error> {
+        lock(&self.register).find(&self.name, &hex(serial))
+    }
+
+    fn sign(&self, query: &Query) -> Result<Signed, Error> {
+        let mut found = None;
+        let Unsigned { tbs, valid } = self.responder.response_tbs(query, self.options.days, |serial| {
+            let entry = self.find(serial).map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;
+            let answer = match &entry {
+                None => Answer::Unknown,
+                Some(entry) => revoked(entry).map_or(Answer::Good, Answer::Revoked),
+            };
+            found = entry;
+            Ok(answer)
+        })?;
+        let signature = self.options.authority.sign(&lock(&self.ready), &self.responder.signer, &tbs)?;
+        let body = self.responder.assemble(&tbs, &signature)?;
+        let headers = query.key()?.map_or(String::new(), |_| {
+            let (start, end) = (http::date(valid.start), http::date(valid.end));
+            let tag = hex(digest(&SHA256, &body).as_ref());
+            format!("Last-Modified: {start}\r\nExpires: {end}\r\nETag: \"{tag}\"\r\n")
+        });
+        let renewal = valid.start + (valid.end - valid.start) / 2;
+        Ok(Signed { body, headers, end: valid.end, renewal, entry: found })
+    }
+}
+
+/// A thread that panicked leaves no half change behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
