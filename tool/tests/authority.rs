@@ -81,9 +81,10 @@ fn openssl_accepts(kind: &str) {
     let address = url.trim().strip_prefix("http://").expect("a URL");
     // Requests that are refused. The responder goes on afterwards.
     for (request, status) in [
-        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "405"),
+        ("PUT / HTTP/1.1\r\n\r\n".to_owned(), "405"),
         ("POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n".to_owned(), "413"),
         ("\0\r\n\r\n".to_owned(), "400"),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), "411"),
         (format!("{:y<65535}y", "POST / HTTP/1.1\r\nx: "), "431"),
     ] {
         let mut client = TcpStream::connect(address).expect("the responder");
