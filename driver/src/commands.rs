@@ -1,5 +1,7 @@
 //! The subcommands. They read the options and print the results; the library does the work.
 
+#[cfg(feature = "acme")]
+pub mod acme;
 mod backend;
 pub mod compare;
 pub mod issue;

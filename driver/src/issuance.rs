@@ -17,6 +17,10 @@ mod tables;
 mod text;
 
 pub use child::LoadChild;
+#[cfg(feature = "acme")]
+pub(crate) use child::{percentile, processor_seconds};
+#[cfg(feature = "acme")]
+pub(crate) use client::request;
 pub use load::{Load, LoadTurn, METRICS, MeasuredLoad, Metric, PHASES, Phase, Storage, Values};
 pub use tables::{
     Options, ResultTable, TablePlan, TableRow, distinct_loads, document_tables, ordinary_tables, tables,

@@ -8,6 +8,8 @@
 #![allow(missing_docs, reason = "no other package imports this one")]
 
 pub mod about;
+#[cfg(feature = "acme")]
+pub mod acme;
 pub mod algorithm;
 pub mod error;
 pub mod heap;

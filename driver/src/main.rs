@@ -30,6 +30,9 @@ enum Command {
     Pipeline(commands::pipeline::Pipeline),
     /// Issue certificates to many clients at once, through modules side by side.
     Issue(commands::issue::Issue),
+    /// Order certificates from ACME servers with many clients at once.
+    #[cfg(feature = "acme")]
+    Acme(commands::acme::Acme),
     /// Measure TLS handshakes of a server whose key is in a token.
     Tls(commands::tls::Tls),
     /// Compare two result stores of the pipeline.
@@ -47,6 +50,8 @@ impl Command {
         match self {
             Self::Pipeline(command) => command.run(),
             Self::Issue(command) => command.run(),
+            #[cfg(feature = "acme")]
+            Self::Acme(command) => command.run(),
             Self::Tls(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Report(command) => command.run(),

@@ -220,12 +220,12 @@ fn summary(clocks: &[Clock], seconds: f64, errors: u64) -> Result<Values, Error>
 
 /// Returns a percentile by the nearest-rank method: at least this fraction of the sorted values is
 /// not greater than the result.
-fn percentile(sorted: &[f64], part: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
     let rank = (sorted.len() as f64 * part).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-fn processor_seconds() -> f64 {
+pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -37,7 +37,7 @@ pub(super) fn order(ca: &Ca<'_>, algorithm: &Algorithm, serial: u64) -> Result<O
 
 /// Makes a key pair and a request for this name. Calls `has_key` between these two steps. Returns
 /// the public key and the request in DER.
-pub(super) fn request(
+pub(crate) fn request(
     algorithm: &Algorithm,
     name: &str,
     has_key: impl FnOnce(),
