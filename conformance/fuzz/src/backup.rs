@@ -125,7 +125,7 @@ impl Backup {
             1 if *has_fast_pins => opened.restore(Restore::NewSerial(&pins)),
             _ => opened.restore(Restore::AsItIs),
         };
-        restored.ok().map(|(_, path)| path)
+        restored.ok().map(|(_, path, _)| path)
     }
 
     fn altered(&self, source: &mut Source<'_>) -> Altered {

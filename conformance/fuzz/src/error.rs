@@ -24,6 +24,7 @@ pub enum Error {
     TokenFile { what: &'static str, cause: Cause, reason: String },
     Io { path: PathBuf, source: std::io::Error },
     Caused(Cause, String),
+    Register { path: PathBuf, source: rusqlite::Error },
     Failed(String),
     Usage(String),
 }

@@ -35,10 +35,11 @@ pub mod targets;
 pub mod tool {
     pub mod backup;
     pub mod output;
+    pub mod register;
     pub mod token_file;
 }
 
 // The names that these files use.
 pub use error::{Cause, Error};
 use jeton_client as client;
-use tool::{output, token_file};
+use tool::{output, register, token_file};

@@ -162,7 +162,8 @@ impl Service<'_> {
     fn valid(&self) -> Result<Vec<Vec<u8>>, Error> {
         let entries = lock(&self.register).entries(Some(&self.name))?;
         let (now, ready) = (now(), lock(&self.ready));
-        let valid = entries.iter().filter(|entry| entry.not_after.unsigned_abs() >= now);
+        let valid =
+            entries.iter().filter(|entry| entry.not_after.is_none_or(|end| end.unsigned_abs() >= now));
         let key = |serial: Vec<u8>| Ok(Query::parse(&ocsp_request(&ready.issuer, &serial)?)?.key()?);
         valid.filter_map(|entry| key(from_hex(&entry.serial)?).transpose()).collect()
     }
@@ -199,13 +200,13 @@ impl Service<'_> {
 
     /// Returns the response that is signed ahead, or signs one.
     fn answer(&self, query: &Query) -> Result<Arc<Signed>, Error> {
+        let state = |entry: &Entry| (entry.revoked, entry.reason);
         let Some(key) = query.key()? else { return Ok(Arc::new(self.sign(query)?)) };
         self.responder.expect_valid()?;
         let kept = lock(&self.kept).get(&key).cloned();
         if let (Some(kept), Some(serial)) = (kept, self.responder.serial(&key)?)
             && kept.renewal > now()
-            && self.find(&serial)?.map(|entry| entry.revoked)
-                == kept.entry.as_ref().map(|entry| entry.revoked)
+            && self.find(&serial)?.as_ref().map(state) == kept.entry.as_ref().map(state)
         {
             return Ok(kept);
         }
