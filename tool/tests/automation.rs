@@ -21,6 +21,7 @@ jeton key generate --token web --type ec:p256 --label ca --id 01 --if-absent --j
 jeton key generate --token web --type rsa:2048 --label www --id 02 --if-absent > /dev/null
 jeton key generate --token web --type aes:256 --label wrap --if-absent > /dev/null
 jeton cert self-sign --token web --label ca --subject CN=CA --ca --import --out ca.pem --if-absent
+jeton ca init --token web --label ca > /dev/null
 jeton csr --token web --label www --subject CN=www --san dns:www.example.org --out www.csr --if-absent
 jeton cert issue www.csr --token web --label ca --profile tls-server --out www.pem --if-absent
 jeton cert import www.pem --token web --label www --id 02 --if-absent > /dev/null

@@ -66,6 +66,7 @@ fn a_certificate_has_the_id_of_its_key() {
     let Some(tool) = Tool::new() else { return };
     tool.ok("key generate --type ec:p256 --label ca --id 01");
     tool.ok("cert self-sign --label ca --subject CN=CA --ca --import --out ca.pem");
+    tool.ok("ca init --label ca");
     tool.ok(&format!("cert import {FILES}ca-oid-2.25-uuid.pem"));
     for (label, id) in [("www", ""), ("mail", "--id 77")] {
         tool.ok(&format!("key generate --type rsa:2048 --label {label} {id}"));

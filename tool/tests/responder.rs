@@ -18,6 +18,7 @@ fn ca() -> Option<Tool> {
         tool.ok(&format!("key generate --token mine --type ec:p256 --label {label}"));
     }
     tool.ok(&format!("cert self-sign {CA} --subject CN=Root --ca --days 3650 --import --out ca.pem"));
+    tool.ok(&format!("ca init {CA}"));
     tool.ok("csr --token mine --label www --subject CN=www --san dns:www.example.org --out www.csr");
     tool.ok(&format!("cert issue www.csr {CA} --profile tls-server --out www.pem"));
     tool.shell(
@@ -122,8 +123,8 @@ fn neither_a_long_list_nor_a_long_request_takes_seconds() {
     let list = rusqlite::Connection::open(tool.scratch.file("issued.sqlite")).expect("the list");
     list.execute_batch(
         "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
-         INSERT INTO certificate (serial, authority, profile, subject, not_before, not_after, der)
-         SELECT format('%08x', i), authority, 'tls-server', '', 0, 1, x'' FROM n, certificate LIMIT 200000",
+         INSERT INTO certificate (serial, authority, profile, subject, names, not_before, not_after, der)
+         SELECT format('%08x', i), authority, 'tls-server', '', '', 0, 1, x'' FROM n, certificate LIMIT 200000",
     )
     .expect("the list is written");
     let responder = Responder::start(&tool);
@@ -158,6 +159,8 @@ fn a_signer_that_the_ca_did_not_sign_or_that_has_expired_is_refused() {
             "ocsp request --token mine --label www --ca-cert own.pem --signer-cert {signer}.pem --out {signer}.der"
         )
     };
+    tool.ok("key import own.key --token mine --label own");
+    tool.ok("ca init --token mine --label own --ca-cert own.pem");
     tool.ok(&line("good"));
     assert!(tool.fails(7, &line("old")).contains("expired"));
     assert!(tool.fails(7, &line("forged")).contains("for OCSP responses"));
