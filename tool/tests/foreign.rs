@@ -9,7 +9,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 32] = [
+const TABLE: [(&str, &str, &str, i32, &str); 35] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
@@ -35,6 +35,9 @@ const TABLE: [(&str, &str, &str, i32, &str); 32] = [
     ("cert", "p12-unencrypted-cert-aki-issuer.p12", "abcd", 0, "aki"),
     ("key", "bind-hsm-label.private", "", 7, "names a key in another token"),
     ("key", "key-ec-foreign-public-key.pem", "", 8, "the public key of another private key"),
+    ("key", "key-ed25519-foreign-public-key.der", "", 8, "the public key of another private key"),
+    ("key", "ssh-ed25519-other-seed", "", 8, "the public key of another private key"),
+    ("key", "p12-null-after-wrong-mac.p12", "abcd", 8, "damaged PKCS#12 file"),
     ("key", "key-ec-two-curves.pem", "", 8, "names two curves"),
     ("key", "key-rsa-768.pem", "", 7, "at least 1024 bits"),
     ("key", "p12-java-secret-key.p12", "changeit", 7, "secret keys only"),

@@ -57,7 +57,7 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
             ))?;
             let (oid, key) = (keys::identifier(oid)?, bytes("PrivateKey")?);
             // The key of an Edwards curve is a seed.
-            Ok(if *number < 15 { keys::on_curve(oid, &key) } else { keys::seed(oid, &key) })
+            Ok(if *number < 15 { keys::on_curve(oid, &key, None) } else { keys::seed(oid, &key, None) })
         }
         None => Err(Error::Damaged("BIND key: the algorithm is missing")),
     }

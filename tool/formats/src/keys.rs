@@ -76,7 +76,17 @@ fn plain(algorithm: &Element<'_>, key: &[u8], rest: &[Element<'_>]) -> Result<En
     let (oid, parameters) = ber::first(algorithm.content).ok_or(Error::Damaged("PKCS#8 key"))?;
     let identified = ObjectIdentifier::from_bytes(oid.content);
     let identified = identified.map_err(|_| Error::Damaged("PKCS#8 key: its object identifier"))?;
-    let public = rest.iter().find(|part| part.tag == PUBLIC_KEY).map(|part| part.content);
+    let after = || Error::Damaged("PKCS#8 key: what follows the key");
+    let public = match rest.iter().map(|part| part.tag).collect::<Vec<_>>()[..] {
+        [] | [CONTEXT_0] => None,
+        [PUBLIC_KEY] | [CONTEXT_0, PUBLIC_KEY] => rest.last().map(|last| last.content),
+        // The form of some libraries for Ed25519.
+        [CONTEXT_1] | [CONTEXT_0, CONTEXT_1] => {
+            let inner = rest.last().and_then(|last| ber::first(last.content));
+            Some(inner.ok_or_else(after)?.0.content)
+        }
+        _ => return Err(after()),
+    };
     let key = match identified {
         EC => ec(ber::first(parameters).map(|(curve, _)| curve), key, public)?,
         // The token has RSA keys that may only use the mechanisms of PSS.
@@ -140,6 +150,11 @@ fn ec(outer: Option<Element<'_>>, key: &[u8], public: Option<&[u8]>) -> Result<P
     let damaged = || Error::Damaged("EC key");
     let parts = ber::members(key, SEQUENCE).ok_or_else(damaged)?;
     let [version, scalar, ref rest @ ..] = parts[..] else { return Err(damaged()) };
+    // SEC 1, C.4: the curve and the public key, each once.
+    let tags: Vec<_> = rest.iter().map(|part| part.tag).collect();
+    if !matches!(tags[..], [] | [CONTEXT_0] | [CONTEXT_1] | [CONTEXT_0, CONTEXT_1]) {
+        return Err(damaged());
+    }
     let tagged = |tag| rest.iter().find(|part| part.tag == tag);
     let inner = tagged(CONTEXT_0).and_then(|part| ber::first(part.content)).map(|(curve, _)| curve);
     let curves = [outer, inner].into_iter().flatten().filter(|curve| curve.whole != NULL);
@@ -184,15 +199,21 @@ fn curve_of(parameters: Element<'_>) -> Result<ObjectIdentifier, Error> {
         .ok_or(Error::Refused("the EC key has explicit parameters that are not those of a known curve"))
 }
 
-/// Encodes an EC key.
-pub(crate) fn on_curve(curve: ObjectIdentifier, scalar: &[u8]) -> PrivateKey {
+/// Encodes an EC key. The module refuses a public key that is not its own.
+pub(crate) fn on_curve(curve: ObjectIdentifier, scalar: &[u8], public: Option<&[u8]>) -> PrivateKey {
     let key = ber::encode(SEQUENCE, &[&[INTEGER, 1, 1], &ber::encode(OCTET_STRING, &[scalar])]);
-    pkcs8(EC, &ber::encode(OID, &[curve.as_bytes()]), &key, None)
+    pkcs8(EC, &ber::encode(OID, &[curve.as_bytes()]), &key, public.map(bits).as_deref())
 }
 
-/// Encodes an Ed25519, Ed448, X25519 or X448 key.
-pub(crate) fn seed(oid: ObjectIdentifier, seed: &[u8]) -> PrivateKey {
-    pkcs8(oid, &[], &ber::encode(OCTET_STRING, &[seed]), None)
+/// Encodes an Ed25519, Ed448, X25519 or X448 key. The module refuses a public key that is not its
+/// own.
+pub(crate) fn seed(oid: ObjectIdentifier, seed: &[u8], public: Option<&[u8]>) -> PrivateKey {
+    pkcs8(oid, &[], &ber::encode(OCTET_STRING, &[seed]), public.map(bits).as_deref())
+}
+
+/// Returns the content of a bit string.
+fn bits(bytes: &[u8]) -> Vec<u8> {
+    [&[0], bytes].concat()
 }
 
 /// Encodes an RSA key from its integers: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.

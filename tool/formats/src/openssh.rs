@@ -28,7 +28,7 @@ pub(crate) fn read(bytes: &[u8], password: &mut Password<'_>) -> Result<(Private
         KeypairData::Ecdsa(pair) => ecdsa(pair),
         KeypairData::Ed25519(pair) => {
             let seed = Zeroizing::new(pair.private.to_bytes());
-            Ok(keys::seed(keys::identifier(ED25519)?, seed.as_slice()))
+            Ok(keys::seed(keys::identifier(ED25519)?, seed.as_slice(), Some(&pair.public.0)))
         }
         _ => Err(Error::Refused("only RSA, ECDSA and Ed25519 keys of OpenSSH can be imported")),
     };
@@ -38,7 +38,8 @@ pub(crate) fn read(bytes: &[u8], password: &mut Password<'_>) -> Result<(Private
 fn ecdsa(pair: &EcdsaKeypair) -> Result<PrivateKey, Error> {
     let curve = SSH.iter().find(|(curve, _)| *curve == pair.curve());
     let (_, oid) = curve.ok_or(Error::Damaged("OpenSSH key"))?;
-    Ok(keys::on_curve(keys::identifier(oid)?, pair.private_key_bytes()))
+    let point = pair.public_key_bytes();
+    Ok(keys::on_curve(keys::identifier(oid)?, pair.private_key_bytes(), Some(point)))
 }
 
 fn rsa(pair: &RsaKeypair) -> Result<PrivateKey, Error> {

@@ -34,8 +34,10 @@ pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> R
         (DATA, safe) if safe.tag == OCTET_STRING => safe.content,
         _ => return Err(Error::Refused("a PKCS#12 file that is signed with a key is not supported")),
     };
-    if let [mac] = mac {
-        pbe::verify_mac(mac, safe, password)?;
+    match mac {
+        [] => {}
+        [mac] => pbe::verify_mac(mac, safe, password)?,
+        _ => return Err(DAMAGED),
     }
     let safe = ber::to_der(safe).ok_or(DAMAGED)?;
     let mut bags = Bags { wanted, entries: Vec::new(), has_secrets: false };
