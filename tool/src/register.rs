@@ -24,6 +24,9 @@ pub const HOLD: u32 = 6;
 /// A list has exactly these tables: a trigger of someone else could take a revocation back.
 const SCHEMA: &str = include_str!("register.sql");
 
+const UNSURE: &str = "the CA may have signed CRLs that the list does not know, so revoked certificates would be valid \
+    again; `jeton ca adopt` reads the last CRL, and `jeton crl --number` gives the number if there is none";
+
 /// The columns of an [`Entry`].
 const ENTRY: &str =
     "SELECT c.id, authority, serial, c.subject, a.subject, names, profile, not_before, not_after,
@@ -32,6 +35,8 @@ const ENTRY: &str =
 pub struct Register {
     connection: Connection,
     path: PathBuf,
+    /// The device and the number of the file that is open.
+    file: (u64, u64),
 }
 
 /// A CA of the list.
@@ -124,6 +129,23 @@ impl Register {
         Ok(register)
     }
 
+    /// Opens the list again if another file has its name, as after a restore.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        let data = std::fs::metadata(&self.path).map_err(Error::io(&self.path))?;
+        if self.file != (data.dev(), data.ino()) {
+            *self = Self::open(&self.path.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the CA may have revoked certificates that the list does not know.
+    pub fn expect_sure(&self, id: &str) -> Result<(), Error> {
+        if self.authority(id)?.unsure {
+            return Err(Error::Caused(Cause::Refused, UNSURE.to_owned()));
+        }
+        Ok(())
+    }
+
     fn connect(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let data = token_file::open_file(path, flags, 0).and_then(|file| file.metadata());
@@ -150,7 +172,7 @@ impl Register {
             Ok(connection)
         };
         let connection = connect().map_err(|source| Error::Register { path: path.to_owned(), source })?;
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self { connection, path: path.to_owned(), file: (data.dev(), data.ino()) })
     }
 
     /// Fails unless the file has the tables of a list, and nothing else.
@@ -222,7 +244,9 @@ impl Register {
     }
 
     /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.
-    /// A certificate that is revoked in the list stays revoked. Returns how many are new.
+    /// A certificate that is revoked in the list stays revoked. One that is on hold may be revoked
+    /// for good. A CRL before the last known one does not say what the CA signed since. Returns how
+    /// many are new.
     pub fn adopt(
         &mut self,
         id: &str,
@@ -234,9 +258,11 @@ impl Register {
             names = COALESCE(NULLIF(names, ''), excluded.names),
             not_before = COALESCE(not_before, excluded.not_before),
             not_after = COALESCE(not_after, excluded.not_after),
-            reason = CASE WHEN revoked IS NULL THEN excluded.reason ELSE reason END,
+            reason = CASE WHEN revoked IS NULL OR reason = 6 AND excluded.revoked IS NOT NULL
+                THEN excluded.reason ELSE reason END,
             revoked = COALESCE(revoked, excluded.revoked)";
-        const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2), unsure = 0,
+        const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2),
+            unsure = CASE WHEN ?2 < crl_number THEN unsure ELSE 0 END,
             crl_end = CASE WHEN ?2 > crl_number THEN ?3 ELSE crl_end END WHERE id = ?1";
         self.write(|list| {
             let count =
@@ -322,12 +348,10 @@ impl Register {
         })?;
         match taken {
             Ok(taken) => Ok(taken),
-            Err((_, true)) if least.is_none() => refused(
-                "the CA may have signed CRLs that the list does not know: a new one would make revoked certificates \
-                 valid; `jeton ca adopt` reads the last CRL, and --number gives the number if there is none"
-                    .to_owned(),
-            ),
-            Err((last, _)) => refused(format!("the last CRL has the number {last}; the next one needs a higher one")),
+            Err((_, true)) if least.is_none() => refused(UNSURE.to_owned()),
+            Err((last, _)) => {
+                refused(format!("the last CRL has the number {last}; the next one needs a higher one"))
+            }
         }
     }
 

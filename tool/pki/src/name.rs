@@ -220,10 +220,14 @@ pub fn excluded(constraints: &NameConstraints, subject: &Name, names: &[GeneralN
     for part in subject.0.iter().flat_map(|part| part.0.iter()) {
         let Some(text) = text_of(&part.value).and_then(|text| Ia5String::new(&text).ok()) else { continue };
         let name = match part.oid {
-            COMMON_NAME if text.as_str().contains('.') => GeneralName::DnsName(text),
+            COMMON_NAME if text.as_str().contains(['.', '*']) => GeneralName::DnsName(text),
             EMAIL_ADDRESS => GeneralName::Rfc822Name(text),
             _ => continue,
         };
+        // Some clients accept a wildcard that RFC 9525 forbids.
+        if part.oid == COMMON_NAME && shown(&name).contains('*') && !is_valid(&name) {
+            return Some(shown(&name));
+        }
         all.extend(Some(name).filter(is_valid));
     }
     all.iter().find(|name| !is_within(name, constraints)).map(shown)

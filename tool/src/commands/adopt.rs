@@ -25,6 +25,9 @@ const SKIPPED: [&str; 3] = ["private", "reqs", "inline"];
 /// How deep the folders of a CA are.
 const DEEPEST: usize = 4;
 
+/// The highest number of a CRL that the list can keep.
+const MOST: u64 = i64::MAX as u64;
+
 /// The reasons in the database of OpenSSL, and their numbers in RFC 5280, 5.3.1.
 const REASONS: [(&str, u32); 9] = [
     ("unspecified", 0),
@@ -83,7 +86,8 @@ impl<'a> Found<'a> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name == "crlnumber" {
             // The file has the number of the next CRL.
-            let next = u64::from_str_radix(text.trim(), 16).map_err(|_| damaged(path, "no number"))?;
+            let next = u64::from_str_radix(text.trim(), 16).ok().filter(|next| *next <= MOST);
+            let next = next.ok_or_else(|| damaged(path, "no number of a CRL, or one above 2^63 - 1"))?;
             self.saw_crl(next.saturating_sub(1), None);
             return Ok(());
         }
@@ -140,7 +144,11 @@ impl<'a> Found<'a> {
         }
         let end = list.next_update.as_ref().map(|time| time.to_unix_duration().as_secs() as i64);
         // A CRL of version 1 has no number.
-        self.saw_crl(crl_number(crl).unwrap_or_default(), end);
+        let number = crl_number(crl).unwrap_or_default();
+        if number > MOST {
+            return Err(damaged(path, "the number of the CRL is above 2^63 - 1"));
+        }
+        self.saw_crl(number, end);
         for one in list.revoked_certificates.iter().flatten() {
             let mut extensions = one.crl_entry_extensions.iter().flatten();
             let reason = extensions.find(|extension| extension.extn_id == CrlReason::OID);
@@ -190,7 +198,7 @@ impl<'a> Found<'a> {
         let parts: Vec<_> = subject.split('/').filter(|part| !part.is_empty()).rev().collect();
         Some(Entry {
             authority: self.ready.name.clone(),
-            serial: number_of(serial)?,
+            serial: number_of(serial).filter(|serial| serial.bytes().any(|digit| digit != b'0'))?,
             subject: parts.join(","),
             profile: PROFILE.to_owned(),
             not_after: Some(seconds(end)?),

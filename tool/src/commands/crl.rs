@@ -93,16 +93,13 @@ pub fn read_crl(file: &[u8]) -> Result<CertificateList, Error> {
     Ok(CertificateList::from_der(decoded.as_deref().unwrap_or(file))?)
 }
 
-/// Returns the number of a CRL.
+/// Returns the number of a CRL. One that does not fit is `u64::MAX`.
 pub fn crl_number(crl: &CertificateList) -> Option<u64> {
     let mut extensions = crl.tbs_cert_list.crl_extensions.iter().flatten();
     let number = extensions.find(|extension| extension.extn_id == CrlNumber::OID)?;
     let number = CrlNumber::from_der(number.extn_value.as_bytes()).ok()?;
-    number
-        .0
-        .as_bytes()
-        .iter()
-        .try_fold(0_u64, |sum, byte| sum.checked_mul(256)?.checked_add(u64::from(*byte)))
+    let bytes = number.0.as_bytes();
+    Some(bytes.iter().fold(0_u64, |sum, byte| sum.saturating_mul(256).saturating_add(u64::from(*byte))))
 }
 
 /// Returns the revocation of a certificate in the list.

@@ -65,6 +65,7 @@ impl Ocsp {
     pub fn run(self) -> Result<ExitCode, Error> {
         let ready = self.authority.open()?;
         let register = authority::register(&self.authority.list, &ready)?;
+        register.expect_sure(&ready.name)?;
         let certificate = match (&self.signer_cert, ready.expect_own_key()) {
             (Some(path), _) => Some(authority::read_certificate(path)?),
             (None, Ok(())) => None,
@@ -220,7 +221,10 @@ impl Service<'_> {
     }
 
     fn find(&self, serial: &[u8]) -> Result<Option<Entry>, Error> {
-        lock(&self.register).find(&self.name, &hex(serial))
+        let mut register = lock(&self.register);
+        register.refresh()?;
+        register.expect_sure(&self.name)?;
+        register.find(&self.name, &hex(serial))
     }
 
     fn sign(&self, query: &Query) -> Result<Signed, Error> {

@@ -35,11 +35,13 @@ jeton key import ca.key --label old
 jeton cert import ca.pem --label old
 fails 3 jeton crl --label old
 facts() { openssl crl -in "$1" -noout -text | grep 'Serial Number:\|Revocation Date\|Key Comp\|Certificate Hold'; }
+openssl ocsp -no_nonce -issuer ca.pem -cert b.pem -reqout request
 # Each source alone, and all together. The certificate of the CA is older than its list.
 for source in demo/index.txt demo/old.crl demo 'demo/newcerts a.pem demo/index.txt'; do
     rm -f issued.sqlite new.crl
     jeton ca init --label old
     fails 7 jeton crl --label old | grep 'may have signed CRLs'
+    fails 7 jeton ocsp request --label old --out answer | grep 'may have signed CRLs'
     jeton ca adopt $source --label old
     case $source in
     *index.txt) fails 7 jeton crl --label old; number='--number 6' ;;
@@ -65,3 +67,13 @@ sed '2s/\tunknown/unknown/' demo/index.txt > bad-index.txt
 fails 8 jeton ca adopt bad-index.txt --label old | grep 'line 2'
 openssl req -x509 -new -key key -subj /CN=Old -out foreign.pem
 fails 8 jeton ca adopt foreign.pem --label old
+printf 'R\t281127125310Z\t261127125500Z\t\tunknown\t/CN=h\n' > empty-index.txt
+fails 8 jeton ca adopt empty-index.txt --label old | grep 'line 1'
+echo FFFFFFFFFFFFFFFF > demo/crlnumber
+fails 8 jeton ca adopt demo/crlnumber --label old | grep '2^63'
+# A hold becomes a revocation, which nobody releases.
+sed '/CN=c$/s/,holdInstruction[^\t]*/,keyCompromise/' demo/index.txt > compromised-index.txt
+grep 'keyCompromise.*CN=c$' compromised-index.txt
+jeton ca adopt compromised-index.txt --label old
+[ "$(jeton cert issued --status held | wc -l)" = 0 ]
+fails 4 jeton cert release c.pem
