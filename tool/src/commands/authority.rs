@@ -233,9 +233,7 @@ impl IssuedRow {
         let (subject, issuer) = (shown(&self.subject), shown(&self.issuer));
         out::line(format_args!("{serial}  {status:<7}  {end:<20}  {profile:<11}  {subject} (of {issuer})"))
     }
-}
 
-impl IssuedRow {
     /// Writes what the list knows to standard error, beside the certificate.
     pub fn explain(&self) {
         let what = [self.revoked.as_deref(), self.reason, self.remark.as_deref()];

@@ -250,7 +250,9 @@ impl Renew {
         let constraints = old.get::<NameConstraints>()?.map(|(_, constraints)| constraints);
         let (permitted, excluded) =
             constraints.map(|all| (all.permitted_subtrees, all.excluded_subtrees)).unwrap_or_default();
-        let bases = |subtrees: Option<Vec<_>>| subtrees.into_iter().flatten().map(base).collect();
+        let bases = |subtrees: Option<Vec<_>>| {
+            subtrees.into_iter().flatten().map(|subtree: GeneralSubtree| subtree.base).collect()
+        };
         let contents = Contents {
             holder: Holder { subject: old.subject, names },
             public_key,
@@ -262,8 +264,4 @@ impl Renew {
         self.terms.issue(&ready, &mut register, &profile, contents)?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn base(subtree: GeneralSubtree) -> GeneralName {
-    subtree.base
 }
