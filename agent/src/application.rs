@@ -275,6 +275,10 @@ impl Connection<'_> {
             }
             let session = SessionHandle(session);
             application.module.with_session(session, |session| {
+                // The ticket of a login that the application has ended arrives late.
+                if login.logouts < session.logouts() {
+                    return Err(Error::UserNotLoggedIn);
+                }
                 session.set_logouts(login.logouts);
                 Ok(())
             })?;
@@ -291,6 +295,7 @@ impl Connection<'_> {
             Some(Err(
                 error @ (Error::PinIncorrect
                 | Error::PinLocked
+                | Error::UserNotLoggedIn
                 | Error::UserPinNotInitialized
                 | Error::UserAnotherAlreadyLoggedIn
                 | Error::SessionReadOnlyExists),

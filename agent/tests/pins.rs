@@ -68,7 +68,11 @@ fn an_old_ticket_is_refused_without_a_try() {
     agent.replace();
     let mut peer = Peer::started(directory);
     let session = peer.open(slot);
-    assert_eq!(peer.resume(session, &login.kept.expect("a ticket")), CKR_OK);
+    let ticket = login.kept.expect("a ticket");
+    assert_eq!(peer.resume(session, &ticket), CKR_OK);
+    // A ticket that arrives after the logout does not log in.
+    assert_eq!(peer.call(session, Function::C_Logout, vec![]), Some(CKR_OK));
+    assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
 }
 
 #[test]
