@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -18,28 +18,11 @@ pub enum Existing {
     Replace,
 }
 
-/// Writes a new file that only its owner may read.
+/// Writes a new file that only its owner may read, or into a device or a FIFO.
 pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), Error> {
-    match existing {
-        Existing::Keep => create(path, bytes),
-        Existing::Replace => replace(path, bytes),
-    }
-}
-
-fn create(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    // `create_new` does not follow a symbolic link.
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(path)),
-        opened => opened.map_err(Error::io(path))?,
-    };
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io(path))
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io(path))?;
-    file.persist(path).map(drop).map_err(|error| Error::io(path)(error.error))
+    let new = NewFile::create(path, existing)?;
+    new.write(bytes)?;
+    new.publish()
 }
 
 /// A new file that gets its name when it is complete. Until then it has no name, so a process that
@@ -57,34 +40,60 @@ enum Unnamed {
     Nameless(File),
     /// The file system does not support `O_TMPFILE`, so the file has a temporary name.
     Temporary(NamedTempFile),
+    /// A device or a FIFO. It is written to, and never replaced.
+    Stream(File),
 }
 
 impl NewFile {
-    /// Creates the file. Fails if a file exists that must be kept.
+    /// Creates the file, or opens the device or the FIFO. Fails if something exists that must be
+    /// kept, or that is no file.
     pub fn create(path: &Path, existing: Existing) -> Result<Self, Error> {
-        if existing == Existing::Keep {
-            expect_absent(path)?;
-        }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder_of(path);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
-            Ok(file) => Unnamed::Nameless(file.into()),
-            Err(_) => Unnamed::Temporary(NamedTempFile::new_in(folder).map_err(Error::io(folder))?),
+        let file = if is_stream(path) {
+            Unnamed::Stream(open_stream(path).map_err(Error::io(path))?)
+        } else {
+            match path.symlink_metadata() {
+                Ok(_) if existing == Existing::Keep => return Err(exists(path)),
+                Ok(data) if !data.is_file() && !data.is_symlink() => {
+                    return Err(Error::io(path)(ErrorKind::AlreadyExists.into()));
+                }
+                _ => {}
+            }
+            match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => Unnamed::Nameless(file.into()),
+                Err(_) => Unnamed::Temporary(NamedTempFile::new_in(folder).map_err(Error::io(folder))?),
+            }
         };
         Ok(Self { path: path.to_owned(), folder: folder.to_owned(), existing, file })
     }
 
     pub fn file(&self) -> &File {
         match &self.file {
-            Unnamed::Nameless(file) => file,
+            Unnamed::Nameless(file) | Unnamed::Stream(file) => file,
             Unnamed::Temporary(file) => file.as_file(),
         }
     }
 
+    /// Returns whether the bytes arrive at a reader as soon as they are written.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.file, Unnamed::Stream(_))
+    }
+
+    /// Writes bytes, which are on the disk at the end.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.file().write_all(bytes).and_then(|()| self.sync()).map_err(Error::io(&self.path))
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        if self.is_stream() { Ok(()) } else { self.file().sync_all() }
+    }
+
     pub fn publish(self) -> Result<(), Error> {
-        self.file().sync_all().map_err(Error::io(&self.path))?;
+        self.sync().map_err(Error::io(&self.path))?;
         let path = self.path;
         let named = match (self.file, self.existing) {
+            (Unnamed::Stream(_), _) => return Ok(()),
             (Unnamed::Temporary(file), Existing::Keep) => {
                 file.persist_noclobber(&path).map(drop).map_err(|error| error.error)
             }
@@ -113,9 +122,38 @@ fn link(file: &File, name: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Fails if there is something with this name.
+/// Fails if there is something with this name that would be replaced.
 pub fn expect_absent(path: &Path) -> Result<(), Error> {
-    if path.symlink_metadata().is_ok() { Err(exists(path)) } else { Ok(()) }
+    if path.symlink_metadata().is_ok() && !is_stream(path) { Err(exists(path)) } else { Ok(()) }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Returns whether this is a device, a FIFO or a link of the system, such as `/dev/stdout`.
+pub fn is_stream(path: &Path) -> bool {
+    let Ok(kind) = path.symlink_metadata().map(|data| data.file_type()) else { return false };
+    let is_of_system = || {
+        let folder = folder_of(path).canonicalize().unwrap_or_default();
+        ["/dev", "/proc"].iter().any(|system| folder.starts_with(system))
+    };
+    kind.is_char_device() || kind.is_fifo() || kind.is_symlink() && is_of_system()
+}
+
+/// Opens a device, a FIFO that has a reader, or what a link of the system leads to.
+fn open_stream(path: &Path) -> std::io::Result<File> {
+    let is_link = path.is_symlink();
+    let follow = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
+    // A FIFO without a reader fails at once with this flag.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | follow).bits() as i32;
+    let file = OpenOptions::new().append(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_char_device() || kind.is_fifo() || kind.is_file() && is_link {
+        rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+        return Ok(file);
+    }
+    Err(ErrorKind::InvalidInput.into())
 }
 
 fn exists(path: &Path) -> Error {
@@ -125,6 +163,7 @@ fn exists(path: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Read;
     use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
@@ -142,5 +181,27 @@ mod tests {
         assert_eq!(fs::read(&file).expect("the file"), b"1");
         assert_eq!(fs::read(&link).expect("the file"), b"2");
         assert_eq!(fs::metadata(&link).expect("the file").mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_directory_and_a_fifo_are_never_replaced() {
+        let folder = tempfile::tempdir().expect("the system has a temporary directory");
+        let (fifo, below) = (folder.path().join("fifo"), folder.path().join("folder"));
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .expect("a FIFO");
+        fs::create_dir(&below).expect("a directory");
+        let before = |path| fs::symlink_metadata(path).expect("it stays").ino();
+        for path in [&fifo, &below] {
+            let number = before(path);
+            // Nobody reads the FIFO.
+            assert!(write(path, b"1", Existing::Replace).is_err());
+            assert_eq!(before(path), number);
+        }
+        let reader =
+            rustix::fs::open(&fifo, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).expect("a reader");
+        write(&fifo, b"1", Existing::Keep).expect("it has a reader");
+        let mut byte = [0];
+        File::from(reader).read_exact(&mut byte).expect("a byte");
+        assert_eq!(&byte, b"1");
     }
 }
