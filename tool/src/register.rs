@@ -323,36 +323,43 @@ impl Register {
         }
     }
 
-    /// Counts a CRL of this CA that ends then. Returns its number, which is above all known ones,
-    /// and the revoked certificates of the same moment. `least` is the operator's word: without it,
-    /// this fails if the CA may have signed CRLs that the list does not know.
-    pub fn next_crl(&mut self, id: &str, least: Option<u64>, end: i64) -> Result<(u64, Vec<Entry>), Error> {
+    /// Counts a CRL of this CA that ends then. `make` gets its number, which is above all known
+    /// ones, and the revoked certificates of the same moment. If it fails, the CRL does not count.
+    /// `least` is the operator's word: without it, this fails if the CA may have signed CRLs that
+    /// the list does not know.
+    pub fn next_crl<T>(
+        &mut self,
+        id: &str,
+        least: Option<u64>,
+        end: i64,
+        make: impl FnOnce(u64, &[Entry]) -> Result<T, Error>,
+    ) -> Result<(u64, T), Error> {
         const NEXT: &str = "UPDATE authority SET crl_number = ?2, crl_end = ?3, unsure = 0 WHERE id = ?1";
-        let refused = |text: String| Err(Error::Caused(Cause::Refused, text));
+        let refused = |text: String| Ok(Err(Error::Caused(Cause::Refused, text)));
         self.authority(id)?;
-        let taken = self.write(|list| {
+        self.write(|list| {
             let (last, unsure): (i64, bool) =
                 list.query_row("SELECT crl_number, unsure FROM authority WHERE id = ?1", [id], |row| {
                     Ok((row.get(0)?, row.get(1)?))
                 })?;
             let last = last.unsigned_abs();
             let number = least.unwrap_or(last + 1);
-            if unsure && least.is_none() || number <= last || number > i64::MAX as u64 {
-                return Ok(Err((last, unsure)));
+            if unsure && least.is_none() {
+                return refused(UNSURE.to_owned());
             }
-            list.execute(NEXT, params![id, number as i64, end])?;
-            Ok(Ok((
-                number,
-                select(list, "WHERE authority = ?1 AND revoked IS NOT NULL ORDER BY c.id", params![id])?,
-            )))
-        })?;
-        match taken {
-            Ok(taken) => Ok(taken),
-            Err((_, true)) if least.is_none() => refused(UNSURE.to_owned()),
-            Err((last, _)) => {
-                refused(format!("the last CRL has the number {last}; the next one needs a higher one"))
+            if number <= last || number > i64::MAX as u64 {
+                return refused(format!(
+                    "the last CRL has the number {last}; the next one needs a higher one"
+                ));
             }
-        }
+            let revoked =
+                select(list, "WHERE authority = ?1 AND revoked IS NOT NULL ORDER BY c.id", params![id])?;
+            let made = make(number, &revoked);
+            if made.is_ok() {
+                list.execute(NEXT, params![id, number as i64, end])?;
+            }
+            Ok(made.map(|made| (number, made)))
+        })?
     }
 
     /// Copies the list into a new file, as one moment shows it.

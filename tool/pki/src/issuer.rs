@@ -211,6 +211,13 @@ impl Issuer {
         if own.get::<KeyUsage>()?.is_some_and(|(_, usage)| !usage.crl_sign()) {
             return Err(Error::Refused(format!("the certificate of {} may not sign CRLs", own.subject)));
         }
+        let now = now();
+        let validity = own.validity.not_before.to_unix_duration()..=own.validity.not_after.to_unix_duration();
+        if !validity.contains(&Duration::from_secs(now)) {
+            return Err(Error::Refused(format!("the certificate of {} is not valid now", own.subject)));
+        }
+        let too_long = |_| Error::Usage("--days leads beyond the year 9999".to_owned());
+        let end = at(now + u64::from(days) * DAY).map_err(too_long)?;
         let entry = |one: &Revoked| -> Result<RevokedCert, Error> {
             // RFC 5280, 5.3.1: the extension is absent if the reason is unspecified.
             let reason = (one.reason != CrlReason::Unspecified)
@@ -221,13 +228,12 @@ impl Issuer {
                 crl_entry_extensions: reason.transpose()?,
             })
         };
-        let now = now();
         let list = TbsCertList {
             version: Version::V2,
             signature: self.signer.algorithm.clone(),
             issuer: own.subject.clone(),
             this_update: utc(at(now)?)?,
-            next_update: Some(utc(at(now + u64::from(days) * DAY)?)?),
+            next_update: Some(utc(end)?),
             // RFC 5280 5.1.2.6: the list is absent if it would be empty.
             revoked_certificates: (!revoked.is_empty())
                 .then(|| revoked.iter().map(entry).collect::<Result<_, _>>())

@@ -17,7 +17,7 @@ use super::authority::certificate_of;
 use super::issue::{Issue, Renew};
 use super::issued::{Expiring, Issued, Release, Revoke, Show};
 use super::key::Import;
-use super::out::{self, Encoding, Output};
+use super::out::{self, Draft, Encoding, Output};
 use super::target::{Chosen, Need, Opened};
 
 /// The label of a certificate in PEM.
@@ -96,7 +96,11 @@ impl Export {
 
 /// Writes a structure with this label of PEM.
 fn write(output: &Output, encoding: Encoding, label: &str, der: &[u8]) -> Result<(), Error> {
-    let written = output.encoded(der, label, encoding)?;
+    show(output.encoded(&[der], label, encoding)?)
+}
+
+fn show(draft: Draft) -> Result<(), Error> {
+    let written = draft.publish()?;
     if out::is_json() { out::json(&written) } else { Ok(()) }
 }
 
@@ -233,7 +237,7 @@ struct SelfSign {
     #[command(flatten)]
     subject: Subject,
     /// The certificate is valid for this number of days from now.
-    #[arg(long, default_value = "365")]
+    #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
     /// Make the certificate of a certificate authority (CA).
     #[arg(long)]
@@ -265,6 +269,7 @@ impl SelfSign {
             certificate::self_signed_tbs(&ready.info, &ready.holder, &ready.signer, role, self.days, serial)?;
         let signature = self.subject.sign(&ready, &tbs)?;
         let der = certificate::assemble(&tbs, &ready.signer, &signature)?;
+        let draft = self.subject.output.encoded(&[&der], CERTIFICATE, self.subject.format)?;
         if self.import {
             let label = describe(&ready.session, &ready.opened.info, ready.key).label;
             let id = ready.session.bytes(ready.key, CKA_ID);
@@ -274,7 +279,7 @@ impl SelfSign {
                 &Naming { label, id, duplicates: Duplicates::Refused },
             )?;
         }
-        write(&self.subject.output, self.subject.format, CERTIFICATE, &der)?;
+        show(draft)?;
         Ok(ExitCode::SUCCESS)
     }
 }

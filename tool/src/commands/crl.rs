@@ -27,7 +27,7 @@ pub struct Crl {
     #[command(flatten)]
     authority: Authority,
     /// The CRL is valid for this number of days from now.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
     /// The number of the CRL. The first CRL of a CA that is older than its list needs one, and so
     /// does the first one after a restore, if `ca adopt` did not read the last CRL.
@@ -68,14 +68,19 @@ impl Crl {
             }
         }
         let end = now() + i64::from(self.days) * 24 * 60 * 60;
-        let (number, entries) = register.next_crl(&ready.name, self.number, end)?;
-        let revoked: Vec<_> = entries.iter().filter_map(revoked).collect();
-        let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
-        let signer = &ready.issuer.signer;
-        let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
-        let written = self.output.encoded(&der, "X509 CRL", self.format)?;
+        let (number, (draft, count)) = register.next_crl(&ready.name, self.number, end, |number, all| {
+            let revoked: Vec<_> = all.iter().filter_map(revoked).collect();
+            let tbs = ready.issuer.crl_tbs(number, &revoked, self.days)?;
+            let signer = &ready.issuer.signer;
+            let der = certificate::assemble(&tbs, signer, &self.authority.sign(&ready, signer, &tbs)?)?;
+            Ok((self.output.encoded(&[der], "X509 CRL", self.format)?, revoked.len()))
+        })?;
+        let written = draft.publish().map_err(|error| {
+            let text = format!("{error}; the CRL {number} is lost, and `jeton crl` signs the next one");
+            Error::Caused(error.cause(), text)
+        })?;
         if out::is_json() {
-            out::json(&Row { number, revoked: revoked.len(), written })?;
+            out::json(&Row { number, revoked: count, written })?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -31,7 +31,7 @@ struct Terms {
     profiles: Option<PathBuf>,
     /// The certificate is valid for this number of days from now. The default and the maximum
     /// depend on the profile.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     days: Option<u32>,
     /// The address of the CRL of the CA.
     #[arg(long, value_name = "URL")]
@@ -109,12 +109,16 @@ impl Terms {
         let der = certificate::assemble(&tbs, &ready.issuer.signer, &signature)?;
         let mut entry = authority::entry_of(&der, &ready.name, &profile.name)?;
         entry.remark = Some(contents.remark.join("; ")).filter(|remark| !remark.is_empty());
-        register.add(&entry, &der)?;
         let mut all = vec![der];
         if self.chain {
             all.extend(above(register, &entry)?);
         }
-        let written = self.output.encoded_all(&all, "CERTIFICATE", self.format)?;
+        let draft = self.output.encoded(&all, "CERTIFICATE", self.format)?;
+        register.add(&entry, &all[0])?;
+        let written = draft.publish().map_err(|error| {
+            let text = format!("{error}; `jeton cert show {}` writes the certificate again", entry.serial);
+            Error::Caused(error.cause(), text)
+        })?;
         if out::is_json() {
             out::json(&Shown { row: IssuedRow::of(&entry), written })?;
         }

@@ -200,7 +200,7 @@ impl Show {
         if !out::is_json() {
             row.explain();
         }
-        let written = self.output.encoded_all(&all, "CERTIFICATE", self.format)?;
+        let written = self.output.encoded(&all, "CERTIFICATE", self.format)?.publish()?;
         if out::is_json() {
             out::json(&Shown { row, written })?;
         }

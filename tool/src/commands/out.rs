@@ -11,8 +11,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use jeton_client::text::hex;
 use jeton_tool::Error;
-use jeton_tool::output::{self, Existing};
+use jeton_tool::output::{self, Existing, NewFile};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::printing;
 
@@ -103,6 +104,34 @@ pub struct Written {
     hex: Option<String>,
 }
 
+/// A result that is complete, in a file without a name or in memory. A command that changes
+/// something makes it before the change, and publishes it afterwards.
+pub struct Draft {
+    file: Option<NewFile>,
+    /// What a device, a FIFO or standard output gets.
+    bytes: Zeroizing<Vec<u8>>,
+    written: Written,
+}
+
+impl Draft {
+    /// Gives the file its name, or writes to the device or to standard output.
+    pub fn publish(self) -> Result<Written, Error> {
+        match self.file {
+            Some(file) => {
+                if file.is_stream() {
+                    file.write(&self.bytes)?;
+                }
+                file.publish()?;
+            }
+            None => {
+                let mut stdout = std::io::stdout().lock();
+                stdout.write_all(&self.bytes).and_then(|()| stdout.flush()).map_err(printing)?;
+            }
+        }
+        Ok(self.written)
+    }
+}
+
 /// The destination of a result.
 #[derive(Args, Clone)]
 pub struct Output {
@@ -125,7 +154,8 @@ impl Output {
 
     /// Returns whether the file of `--out` exists and is kept.
     pub fn is_kept(&self) -> bool {
-        self.if_absent && self.out.as_ref().is_some_and(|path| path.exists())
+        let kept = |path: &PathBuf| path.exists() && !output::is_stream(path);
+        self.if_absent && self.out.as_ref().is_some_and(kept)
     }
 
     /// Fails if the file of `--out` exists and may not be replaced. A command calls this before it
@@ -139,77 +169,63 @@ impl Output {
 
     /// Returns the file that the result replaces.
     pub fn replaced(&self) -> Option<PathBuf> {
-        self.out.clone().filter(|path| self.force && path.exists())
+        self.out.clone().filter(|path| self.force && path.is_file())
     }
 
     /// Writes text to the file of `--out`, or to standard output.
     pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.write(bytes, Form::Text)?;
+        let written = self.draft(bytes, Form::Text)?.publish()?;
         if is_json() { json(&written) } else { Ok(()) }
     }
 
     /// Writes bytes that are not text. Fails if they would go to a terminal.
     pub fn binary(&self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.write(bytes, Form::Binary)?;
+        let written = self.draft(bytes, Form::Binary)?.publish()?;
         if is_json() { json(&written) } else { Ok(()) }
     }
 
-    /// Writes a structure in DER, or in PEM with this label. The caller writes the result if it is
-    /// JSON.
-    pub fn encoded(&self, der: &[u8], label: &str, encoding: Encoding) -> Result<Written, Error> {
-        self.encoded_all(&[der], label, encoding)
-    }
-
-    /// Writes structures that follow each other, like [`encoded`](Self::encoded).
-    pub fn encoded_all(
-        &self,
-        all: &[impl AsRef<[u8]>],
-        label: &str,
-        encoding: Encoding,
-    ) -> Result<Written, Error> {
+    /// Encodes structures that follow each other, in DER, or in PEM with this label. The caller
+    /// publishes the result, and writes it if it is JSON.
+    pub fn encoded(&self, all: &[impl AsRef<[u8]>], label: &str, encoding: Encoding) -> Result<Draft, Error> {
         let pem = |der| {
             let pem = der::pem::encode_string(label, der::pem::LineEnding::LF, der);
             pem.map_err(|error| Error::Failed(error.to_string()))
         };
         let mut each = all.iter().map(AsRef::as_ref);
         match encoding {
-            Encoding::Der => self.write(&each.collect::<Vec<_>>().concat(), Form::Binary),
-            Encoding::Pem => self.write(
+            Encoding::Der => self.draft(&each.collect::<Vec<_>>().concat(), Form::Binary),
+            Encoding::Pem => self.draft(
                 each.try_fold(String::new(), |all, der| Ok::<_, Error>(all + &pem(der)?))?.as_bytes(),
                 Form::Text,
             ),
         }
     }
 
-    /// Writes the file of `--out`. Without it, writes to standard output, or returns the bytes for
-    /// `--json`.
-    fn write(&self, bytes: &[u8], form: Form) -> Result<Written, Error> {
+    fn draft(&self, bytes: &[u8], form: Form) -> Result<Draft, Error> {
+        let (mut written, mut file, mut kept) = (Written::default(), None, Zeroizing::default());
         if let Some(path) = &self.out {
+            written.file = Some(path.clone());
             if !self.is_kept() {
-                self.file(path, bytes)?;
-            }
-            return Ok(Written { file: Some(path.clone()), ..Written::default() });
-        }
-        if is_json() {
-            return Ok(match form {
-                Form::Text => {
-                    Written { text: Some(String::from_utf8_lossy(bytes).into_owned()), ..Written::default() }
+                let existing = if self.force { Existing::Replace } else { Existing::Keep };
+                let new = file.insert(NewFile::create(path, existing)?);
+                if new.is_stream() {
+                    kept = bytes.to_vec().into();
+                } else {
+                    new.write(bytes)?;
                 }
-                Form::Binary => Written { hex: Some(hex(bytes)), ..Written::default() },
-            });
+            }
+        } else if is_json() {
+            match form {
+                Form::Text => written.text = Some(String::from_utf8_lossy(bytes).into_owned()),
+                Form::Binary => written.hex = Some(hex(bytes)),
+            }
+        } else if form == Form::Binary && std::io::stdout().is_terminal() {
+            let text = "the result is not text; give a file with --out, or use a pipe";
+            return Err(Error::Usage(text.to_owned()));
+        } else {
+            kept = bytes.to_vec().into();
         }
-        if form == Form::Binary && std::io::stdout().is_terminal() {
-            return Err(Error::Usage(
-                "the result is not text; give a file with --out, or use a pipe".to_owned(),
-            ));
-        }
-        std::io::stdout().lock().write_all(bytes).map_err(printing)?;
-        Ok(Written::default())
-    }
-
-    fn file(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-        let existing = if self.force { Existing::Replace } else { Existing::Keep };
-        output::write(path, bytes, existing)
+        Ok(Draft { file, bytes: kept, written })
     }
 }
 

@@ -46,10 +46,23 @@ number() { jeton crl --label ca --json --out n.crl --force "$@" | sed -n 's/.*"n
 fails 4 jeton crl --label ca --out ca.crl
 [ "$(number) $(number) $(number --number 7)" = '3 4 7' ]
 fails 7 jeton crl --label ca --number 7
-[ "$(number)" = 8 ]
 rows=$(jeton cert issued | wc -l)
+mkdir folder
+for verb in crl 'cert issue key.csr --profile tls-client'; do
+    fails 3 jeton $verb --label ca --out none/file
+    fails 4 jeton $verb --label ca --out folder --force
+    if jeton $verb --label ca --days 4000000000; then exit 1; fi
+done
+[ "$(jeton cert issued | wc -l)" = $rows ]
+[ "$(number)" = 8 ]
 fails 4 issue www
 [ "$(jeton cert issued | wc -l)" = $rows ]
+# What a full device lost is written again. No device is replaced.
+fails 10 jeton cert issue key.csr --label ca --profile tls-client --out /dev/full | grep -o 'cert show [0-9a-f]*' > again
+jeton $(cat again) | grep BEGIN
+! mknod null c 1 3 || chmod 666 null
+[ ! -e null ] || { jeton cert show www --force --out null; [ "$(stat -c %a:%F null)" = '666:character special file' ]; }
+jeton cert show www --force --out /dev/stdout | cat | cmp - www.pem
 # An older list comes back, as a file or in a backup.
 cp -p kept issued.sqlite
 fails 7 jeton crl --label ca --out n.crl --force | grep 'the file has the CRL 8'

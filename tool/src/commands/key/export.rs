@@ -91,7 +91,8 @@ impl Export {
             pin_source: self.pin_source.as_deref().map(file_uri).transpose()?,
             ..Uri::default()
         };
-        let written = self.output.encoded(&uri.provider_der()?, PROVIDER_LABEL, Encoding::Pem)?;
+        let written =
+            self.output.encoded(&[uri.provider_der()?], PROVIDER_LABEL, Encoding::Pem)?.publish()?;
         if out::is_json() {
             out::json(&written)?;
         }
