@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use rustix::fs::OFlags;
 
 use crate::{Cause, Error, token_file};
@@ -140,10 +140,24 @@ impl Register {
 
     /// Fails if the CA may have revoked certificates that the list does not know.
     pub fn expect_sure(&self, id: &str) -> Result<(), Error> {
-        if self.authority(id)?.unsure {
-            return Err(Error::Caused(Cause::Refused, UNSURE.to_owned()));
+        const SURE: &str = "SELECT unsure FROM authority WHERE id = ?1";
+        let read = || self.connection.prepare_cached(SURE)?.query_row([id], |row| row.get(0)).optional();
+        match self.done(read())? {
+            Some(false) => Ok(()),
+            Some(true) => Err(Error::Caused(Cause::Refused, UNSURE.to_owned())),
+            None => self.authority(id).map(drop),
         }
-        Ok(())
+    }
+
+    /// Fails if the list has this certificate of a CA as revoked or held.
+    pub fn expect_good(&self, authority: &str, serial: &str) -> Result<(), Error> {
+        match self.find(authority, serial)?.filter(|entry| entry.revoked.is_some()) {
+            None => Ok(()),
+            Some(entry) => {
+                let text = format!("the certificate {serial} of {} is {}", entry.subject, entry.status());
+                Err(Error::Caused(Cause::Refused, text))
+            }
+        }
     }
 
     fn connect(path: &Path) -> Result<Self, Error> {

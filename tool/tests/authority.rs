@@ -96,6 +96,14 @@ fn openssl_accepts(kind: &str) {
     let text = tool.shell(&format!("openssl ocsp -url {} {check} 2>&1", url.trim()));
     responder.kill().and_then(|()| responder.wait()).expect("the responder");
     assert!(text.contains("Response verify OK") && text.contains("www.pem: good"), "{text}");
+    let answer = |label: &str| {
+        format!(
+            "ocsp request --token online --label {label} --ca-cert issuing.pem --signer-cert ocsp.pem --out no"
+        )
+    };
+    assert!(tool.fails(1, &answer("www")).contains("not that of the signer's certificate"));
+    tool.ok("cert revoke ocsp.pem");
+    assert!(tool.fails(7, &answer("ocsp")).contains("is revoked"));
 }
 
 #[test]

@@ -124,11 +124,6 @@ impl Issuer {
         Ok(self.certificate.tbs_certificate.subject_public_key_info.to_der()?)
     }
 
-    /// Returns what no other CA has: the subject and the public key, in DER.
-    pub fn identity(&self) -> Result<Vec<u8>, Error> {
-        Ok([self.certificate.tbs_certificate.subject.to_der()?, self.public_key()?].concat())
-    }
-
     /// Returns a certificate as bytes to sign. The caller passes a random `serial`. Fails with
     /// [`Error::Refused`] if the profile or the CA's certificate does not allow the order.
     pub fn certificate_tbs(&self, order: &Order<'_>, serial: [u8; 16]) -> Result<Vec<u8>, Error> {
@@ -303,6 +298,12 @@ impl Issuer {
         let usual = order.profile.days.min(order.profile.most_days(at(now)?));
         Ok(order.days.map_or(end(usual).min(last), end))
     }
+}
+
+/// Returns what no other CA has: the subject and the public key of its certificate, in DER.
+pub fn identity(certificate: &[u8]) -> Result<Vec<u8>, Error> {
+    let tbs = Certificate::from_der(certificate)?.tbs_certificate;
+    Ok([tbs.subject.to_der()?, tbs.subject_public_key_info.to_der()?].concat())
 }
 
 fn address(url: &str) -> Result<GeneralName, Error> {

@@ -9,7 +9,7 @@ use cryptoki_sys::CKA_VALUE;
 use der::{DateTime, Decode, Reader, SliceReader};
 use jeton_client::text::{from_hex, hex, shown};
 use jeton_pki::certificate::{Login, Signer};
-use jeton_pki::issuer::Issuer;
+use jeton_pki::issuer::{self, Issuer};
 use jeton_pki::name;
 use jeton_tool::backup::list_path;
 use jeton_tool::client::{Access, ObjectHandle, Session};
@@ -97,7 +97,7 @@ impl Authority {
             None => certificate_of(&session, &info)?,
         };
         let issuer = Issuer::new(&certificate)?;
-        let name = hex(digest::digest(&digest::SHA256, &issuer.identity()?).as_ref());
+        let name = id_of(&certificate)?;
         Ok(Ready { name, certificate, session, issuer, info, opened, key })
     }
 
@@ -129,6 +129,24 @@ impl Ready {
         self.issuer = self.issuer.below(&split(&ca.above)?)?;
         Ok(self)
     }
+
+    /// Fails if the list may lack revocations, or revokes the CA or one above it.
+    pub fn expect_may_issue(&self, register: &Register) -> Result<(), Error> {
+        register.expect_sure(&self.name)?;
+        let mut path = vec![self.certificate.clone()];
+        path.extend(split(&register.authority(&self.name)?.above)?);
+        for (at, der) in path.iter().enumerate() {
+            // The last certificate is the root's, which signed itself.
+            let signer = id_of(path.get(at + 1).unwrap_or(der))?;
+            register.expect_good(&signer, &entry_of(der, &signer, "")?.serial)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the name of a CA in the list.
+fn id_of(certificate: &[u8]) -> Result<String, Error> {
+    Ok(hex(digest::digest(&digest::SHA256, &issuer::identity(certificate)?).as_ref()))
 }
 
 /// Returns a serial number in the form of the list: the digits of a positive integer in DER.

@@ -65,7 +65,9 @@ impl Terms {
         self.output.expect_writable()?;
         let ready = self.authority.open()?;
         let register = authority::register(&self.authority.list, &ready)?;
-        Ok((ready.bind(&register)?, register))
+        let ready = ready.bind(&register)?;
+        ready.expect_may_issue(&register)?;
+        Ok((ready, register))
     }
 
     /// Returns the profile with this name: of the operator's file, or else a built-in one.

@@ -16,10 +16,11 @@ use jeton_pki::issuer::{
     Answer, Query, Responder, Unsigned, internal_error, malformed_request, ocsp_request,
 };
 use jeton_tool::Error;
+use jeton_tool::formats::certificate::public_key_of;
 use jeton_tool::register::{Entry, Register};
 use percent_encoding::percent_decode_str;
 
-use super::authority::{self, Authority, Ready};
+use super::authority::{self, Authority, Ready, entry_of};
 use super::crl::revoked;
 use super::http::{self, Request, Response, now};
 use super::out::{self, Output};
@@ -71,10 +72,14 @@ impl Ocsp {
             (None, Ok(())) => None,
             (None, Err(_)) => Some(authority::certificate_of(&ready.session, &ready.info)?),
         };
-        let responder = match certificate {
+        let responder = match &certificate {
             None => Responder::new(&ready.issuer)?,
-            Some(certificate) => Responder::delegated(&ready.issuer, &certificate, &ready.session)?,
+            Some(certificate) if public_key_of(certificate)? != ready.info => {
+                return Err(Error::Failed("the key is not that of the signer's certificate".to_owned()));
+            }
+            Some(certificate) => Responder::delegated(&ready.issuer, certificate, &ready.session)?,
         };
+        let serial = |certificate: &Vec<u8>| Ok::<_, Error>(entry_of(certificate, "", "")?.serial);
         responder.expect_valid()?;
         if responder.valid.end < now() + SOON {
             eprintln!(
@@ -84,6 +89,7 @@ impl Ocsp {
         }
         let service = Service {
             name: ready.name.clone(),
+            signer: certificate.as_ref().map(serial).transpose()?,
             responder,
             register: Mutex::new(register),
             ready: Mutex::new(ready),
@@ -109,6 +115,8 @@ struct Service<'a> {
     responder: Responder,
     /// The key identifier of the CA, which names it in the list.
     name: String,
+    /// The serial number of the signer's certificate, if the CA does not sign itself.
+    signer: Option<String>,
     register: Mutex<Register>,
     ready: Mutex<Ready>,
     /// The responses that are signed ahead, by [`Query::key`].
@@ -221,13 +229,23 @@ impl Service<'_> {
     }
 
     fn find(&self, serial: &[u8]) -> Result<Option<Entry>, Error> {
+        self.list()?.find(&self.name, &hex(serial))
+    }
+
+    /// Returns the list, if it knows all revocations and that of the signer is not among them.
+    fn list(&self) -> Result<MutexGuard<'_, Register>, Error> {
         let mut register = lock(&self.register);
         register.refresh()?;
         register.expect_sure(&self.name)?;
-        register.find(&self.name, &hex(serial))
+        if let Some(signer) = &self.signer {
+            register.expect_good(&self.name, signer)?;
+        }
+        Ok(register)
     }
 
     fn sign(&self, query: &Query) -> Result<Signed, Error> {
+        // A request for certificates of other CAs looks nothing up.
+        drop(self.list()?);
         let mut found = None;
         let Unsigned { tbs, valid } = self.responder.response_tbs(query, self.options.days, |serial| {
             let entry = self.find(serial).map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;

@@ -73,6 +73,8 @@ number
 mv tokens old; mv issued.sqlite newest
 jeton backup restore ca.backup --identity backup.key | grep issued.sqlite
 fails 7 jeton crl --label ca | grep 'may have signed CRLs'
+fails 7 jeton cert issue key.csr --label ca --profile tls-client | grep 'may have signed CRLs'
+fails 7 jeton cert renew www --label ca | grep 'may have signed CRLs'
 jeton ca adopt n.crl --label ca
 [ "$(number)" = 11 ]
 [ "$(jeton cert issued --status revoked | wc -l)" = 1 ]

@@ -50,7 +50,16 @@ impl Query {
     pub fn parse(request: &[u8]) -> Result<Self, Error> {
         let request = OcspRequest::from_der(request)?.tbs_request;
         let is_nonce = |extension: &Extension| extension.extn_id == ID_PKIX_OCSP_NONCE;
-        let nonce = request.request_extensions.unwrap_or_default().into_iter().find(is_nonce);
+        let extensions = request.request_extensions.unwrap_or_default();
+        let mut each =
+            request.request_list.iter().flat_map(|one| one.single_request_extensions.iter().flatten());
+        // RFC 6960, 4.4: an unknown extension that is critical is not ignored.
+        if each.any(|extension| extension.critical)
+            || extensions.iter().any(|extension| extension.critical && !is_nonce(extension))
+        {
+            return Err(Error::Refused("a request with an unknown critical extension".to_owned()));
+        }
+        let nonce = extensions.into_iter().find(is_nonce);
         if let Some(nonce) = &nonce {
             let nonce = OctetStringRef::from_der(nonce.extn_value.as_bytes())?;
             if !NONCE_LENGTHS.contains(&nonce.as_bytes().len()) {
@@ -258,4 +267,27 @@ pub fn malformed_request() -> Result<Vec<u8>, Error> {
 /// Returns the response of a responder that cannot sign.
 pub fn internal_error() -> Result<Vec<u8>, Error> {
     Ok(OcspResponse::internal_error().to_der()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_with_an_unknown_critical_extension_is_refused() {
+        let (hash, serial) =
+            (OctetString::new([0; 20]).expect("short"), SerialNumber::new(&[1]).expect("short"));
+        let hash_algorithm = AlgorithmIdentifierOwned { oid: ID_SHA_1, parameters: None };
+        let (issuer_name_hash, issuer_key_hash) = (hash.clone(), hash.clone());
+        let req_cert = CertId { hash_algorithm, issuer_name_hash, issuer_key_hash, serial_number: serial };
+        for (critical, of_one) in [(false, false), (false, true), (true, false), (true, true)] {
+            let all = vec![Extension { extn_id: ID_SHA_256, critical, extn_value: hash.clone() }];
+            let (one, request_extensions) = if of_one { (Some(all), None) } else { (None, Some(all)) };
+            let one = Request { req_cert: req_cert.clone(), single_request_extensions: one };
+            let (version, request_list) = (Version::V1, vec![one]);
+            let tbs_request = TbsRequest { version, requestor_name: None, request_list, request_extensions };
+            let request = OcspRequest { tbs_request, optional_signature: None }.to_der().expect("DER");
+            assert_eq!(Query::parse(&request).is_err(), critical, "{of_one}");
+        }
+    }
 }
