@@ -93,6 +93,17 @@ fn a_response_may_be_cached_until_a_revocation() {
     let rows = tool.rows("cert issued --json");
     tool.ok(&format!("cert revoke {}", rows[0]["serial"].as_str().expect("text")));
     assert!(shown(&tool, &responder.ask(&request).1).contains("www.pem: revoked"));
+    // Another list in its place, which has the certificate as valid, and one that a backup restored.
+    tool.shell("cp -p issued.sqlite new; mv new issued.sqlite");
+    let alter = |sql: &str| {
+        let list = rusqlite::Connection::open(tool.scratch.file("issued.sqlite")).expect("the list");
+        list.execute_batch(sql).expect("the list is written");
+    };
+    alter("UPDATE certificate SET revoked = NULL");
+    assert!(shown(&tool, &responder.ask(&request).1).contains("www.pem: good"));
+    alter("UPDATE authority SET unsure = 1");
+    assert!(shown(&tool, &responder.ask(&request).1).contains("internalerror"));
+    alter("UPDATE authority SET unsure = 0");
     let three = responder.send(&request.repeat(3));
     assert_eq!(String::from_utf8_lossy(&three).matches("HTTP/1.1 200 OK").count(), 3);
     let (head, body) = responder.ask(&post(&tool.read("nonce")));
@@ -105,11 +116,16 @@ fn a_slow_client_stops_no_other_one_and_is_disconnected() {
     let Some(tool) = ca() else { return };
     let responder = Responder::start(&tool);
     let start = Instant::now();
-    let mut slow: Vec<_> = (0..8).map(|_| responder.connect()).collect();
-    let mut send = || slow.iter_mut().all(|client| client.write_all(b"P").is_ok());
-    assert!(send());
+    let start_slow = || {
+        let mut client = responder.connect();
+        client.write_all(b"P").expect("it reads");
+        client
+    };
+    let mut slow: Vec<_> = (0..200).map(|_| start_slow()).collect();
     assert!(responder.ask(&post(&tool.read("request"))).0.starts_with("HTTP/1.1 200"));
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let mut send = || slow[192..].iter_mut().all(|client| client.write_all(b"P").is_ok());
+    assert!(send());
     while send() {
         assert!(start.elapsed() < Duration::from_secs(20), "a client may send for ever");
         std::thread::sleep(Duration::from_secs(1));

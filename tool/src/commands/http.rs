@@ -1,8 +1,10 @@
 //! A server of HTTP/1.1 for short requests: the responder of `ocsp`. httparse reads the heads.
 
+use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CLIENTS: usize = 64;
 /// While more clients than this are connected, a connection ends after its response.
 const KEPT: usize = CLIENTS / 2;
+
+/// The clients that have not sent their whole request: the one that waits longest comes first.
+type Slow = Mutex<VecDeque<Arc<TcpStream>>>;
 
 /// What a client asks for.
 pub enum Request<'a> {
@@ -39,7 +44,7 @@ pub type Respond<'a> = dyn Fn(Request<'_>) -> std::result::Result<Response, &'st
 
 /// Answers the requests of all clients.
 pub fn serve(listener: &TcpListener, respond: &Respond<'_>) {
-    let connected = AtomicUsize::new(0);
+    let (connected, slow) = (AtomicUsize::new(0), Slow::default());
     let work = || loop {
         let Ok((stream, _)) = listener.accept() else {
             // For example too many open files. It must not end the responder.
@@ -47,7 +52,14 @@ pub fn serve(listener: &TcpListener, respond: &Respond<'_>) {
             continue;
         };
         let count = connected.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Err(error) = (Client { stream, bytes: Vec::new() }).serve(respond, count <= KEPT) {
+        // The last free thread makes room for the next client.
+        if count == CLIENTS
+            && let Some(oldest) = lock(&slow).pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        let client = Client { stream: Arc::new(stream), bytes: Vec::new(), slow: &slow };
+        if let Err(error) = client.serve(respond, count <= KEPT) {
             eprintln!("jeton: client: {error}");
         }
         connected.fetch_sub(1, Ordering::Relaxed);
@@ -59,10 +71,18 @@ pub fn serve(listener: &TcpListener, respond: &Respond<'_>) {
     });
 }
 
-struct Client {
-    stream: TcpStream,
+struct Client<'a> {
+    stream: Arc<TcpStream>,
     /// What the client sent and no request has used.
     bytes: Vec<u8>,
+    slow: &'a Slow,
+}
+
+/// A client that was disconnected or answered is not slow any more.
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.is_fast();
+    }
 }
 
 /// The head of a request.
@@ -76,12 +96,17 @@ struct Head {
     keep: bool,
 }
 
-impl Client {
+impl Client<'_> {
+    fn is_fast(&self) {
+        lock(self.slow).retain(|other| !Arc::ptr_eq(other, &self.stream));
+    }
+
     /// Answers requests until the client or the server ends the connection.
     fn serve(mut self, respond: &Respond<'_>, keep: bool) -> Result<()> {
         self.stream.set_nodelay(true)?;
         loop {
             let deadline = Instant::now() + PATIENCE;
+            lock(self.slow).push_back(self.stream.clone());
             let head = loop {
                 match head(&self.bytes) {
                     Ok(Some(head)) => break head,
@@ -99,6 +124,7 @@ impl Client {
             while self.bytes.len() < head.length + head.body {
                 self.receive(deadline)?;
             }
+            self.is_fast();
             let keep = keep && head.keep;
             let request = match &head.path {
                 Some(path) => Request::Get(path),
@@ -119,7 +145,7 @@ impl Client {
     fn receive(&mut self, deadline: Instant) -> Result<()> {
         self.stream.set_read_timeout(Some(left(deadline)?))?;
         let mut next = [0; 4096];
-        match self.stream.read(&mut next)? {
+        match (&*self.stream).read(&mut next)? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             read => {
                 self.bytes.extend_from_slice(&next[..read]);
@@ -143,7 +169,7 @@ impl Client {
         let (deadline, mut rest) = (Instant::now() + PATIENCE, all.as_slice());
         while !rest.is_empty() {
             self.stream.set_write_timeout(Some(left(deadline)?))?;
-            rest = &rest[self.stream.write(rest)?..];
+            rest = &rest[(&*self.stream).write(rest)?..];
         }
         Ok(())
     }
@@ -206,4 +232,9 @@ pub fn date(seconds: u64) -> String {
 /// Returns the seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A thread that panicked leaves no half change behind.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

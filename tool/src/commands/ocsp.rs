@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use percent_encoding::percent_decode_str;
 
 use super::authority::{self, Authority, Ready, entry_of};
 use super::crl::revoked;
-use super::http::{self, Request, Response, now};
+use super::http::{self, Request, Response, lock, now};
 use super::out::{self, Output};
 
 /// The longest request in bytes.
@@ -266,9 +266,4 @@ impl Service<'_> {
         let renewal = valid.start + (valid.end - valid.start) / 2;
         Ok(Signed { body, headers, end: valid.end, renewal, entry: found })
     }
-}
-
-/// A thread that panicked leaves no half change behind.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
