@@ -267,7 +267,7 @@ impl Issuer {
         order.profile.check_key(&SubjectPublicKeyInfoOwned::from_der(order.public_key)?)?;
         for (above, ca) in self.path().enumerate() {
             // A chain of names that are equal has no end that a verifier finds.
-            if order.holder.subject == ca.subject {
+            if name::same(&order.holder.subject, &ca.subject) {
                 return refused(format!("{} is the subject of the CA itself", ca.subject));
             }
             let limit = ca.get::<BasicConstraints>()?.and_then(|(_, basic)| basic.path_len_constraint);
@@ -307,8 +307,10 @@ pub fn identity(certificate: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 fn address(url: &str) -> Result<GeneralName, Error> {
-    let text = Ia5String::new(url).map_err(|_| Error::Usage(format!("{url:?} is not an address")))?;
-    Ok(GeneralName::UniformResourceIdentifier(text))
+    let is_address = name::is_uri(url) && url.contains("://");
+    let text = Ia5String::new(url).ok().filter(|_| is_address);
+    let wrong = || Error::Usage(format!("{url:?} is not an address; write it as http://HOST/PATH"));
+    text.map(GeneralName::UniformResourceIdentifier).ok_or_else(wrong)
 }
 
 /// Returns the seconds since 1970.

@@ -1,17 +1,21 @@
 //! The names of a certificate's holder (RFC 5280, 4.2.1.6; RFC 9525), and name constraints (RFC
 //! 5280, 4.2.1.10).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use const_oid::ObjectIdentifier;
 use const_oid::db::rfc3280::EMAIL_ADDRESS;
 use const_oid::db::rfc4519::COMMON_NAME;
 use der::asn1::{Ia5String, OctetString};
-use der::{Any, Tag, Tagged};
-use x509_cert::ext::pkix::NameConstraints;
+use der::{Any, Encode, Tag, Tagged};
+use iri_string::types::UriStr;
+use unicode_normalization::UnicodeNormalization;
+use x509_cert::TbsCertificate;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::name::{GeneralName, OtherName};
-use x509_cert::name::Name;
+use x509_cert::ext::pkix::{NameConstraints, SubjectAltName};
+use x509_cert::name::{Name, RelativeDistinguishedName};
 
 use crate::Error;
 
@@ -97,7 +101,11 @@ pub fn type_of(name: &GeneralName) -> &'static str {
 
 /// Returns a name in the form of the command line, with every control character escaped.
 pub fn shown(name: &GeneralName) -> String {
-    let value = match name {
+    format!("{}:{}", type_of(name), value_of(name).escape_debug())
+}
+
+fn value_of(name: &GeneralName) -> String {
+    match name {
         GeneralName::DnsName(text)
         | GeneralName::Rfc822Name(text)
         | GeneralName::UniformResourceIdentifier(text) => text.to_string(),
@@ -109,8 +117,42 @@ pub fn shown(name: &GeneralName) -> String {
         GeneralName::DirectoryName(name) => name.to_string(),
         GeneralName::OtherName(other) => String::from_utf8_lossy(other.value.value()).into_owned(),
         _ => String::new(),
+    }
+}
+
+/// Returns whether the text is the subject of a certificate, its common name, or one of the other
+/// names, with or without its type. What is compared is what the certificate says, decoded.
+pub fn is_called(certificate: &TbsCertificate, text: &str) -> Result<bool, Error> {
+    let names = certificate.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
+    let mut values = names.iter().map(|name| (type_of(name), value_of(name)));
+    let is_name = values.any(|(kind, value)| {
+        value == text || text.split_once(':').is_some_and(|typed| typed == (kind, value.as_str()))
+    });
+    let subject = &certificate.subject;
+    let mut attributes = subject.0.iter().flat_map(|part| part.0.iter());
+    let is_common = attributes
+        .any(|one| one.oid == COMMON_NAME && text_of(&one.value).is_some_and(|value| value == text));
+    let is_subject = text.parse().is_ok_and(|name: Name| !name.0.is_empty() && same(&name, subject));
+    Ok(is_name || is_common || is_subject)
+}
+
+/// Returns whether two names are equal. RFC 5280, 7.1: neither the type of a string nor case and
+/// further blanks matter.
+pub fn same(one: &Name, other: &Name) -> bool {
+    prepared(one) == prepared(other)
+}
+
+fn prepared(name: &Name) -> Vec<BTreeSet<(ObjectIdentifier, Vec<u8>)>> {
+    let value = |value: &Any| match text_of(value) {
+        Some(text) => {
+            let folded = text.nfkc().collect::<String>().to_lowercase();
+            folded.split_whitespace().collect::<Vec<_>>().join(" ").into_bytes()
+        }
+        None => value.to_der().unwrap_or_default(),
     };
-    format!("{}:{}", type_of(name), value.escape_debug())
+    let part =
+        |part: &RelativeDistinguishedName| part.0.iter().map(|one| (one.oid, value(&one.value))).collect();
+    name.0.iter().map(part).collect()
 }
 
 /// Fails with [`Error::Refused`] unless all names and the subject are what RFC 5280 allows.
@@ -176,6 +218,8 @@ fn is_host(name: &str) -> bool {
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')
+            // RFC 5890, 2.3.1: of the labels with two hyphens here, only A-labels have a meaning.
+            && (label.get(2..4) != Some("--") || label.len() > 4 && label[..4].eq_ignore_ascii_case("xn--"))
     };
     let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
     name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
@@ -189,25 +233,22 @@ fn is_mailbox(text: &str) -> bool {
     text.rsplit_once('@').is_some_and(|(local, host)| local.split('.').all(is_atom) && is_host(host))
 }
 
-/// Returns whether the text is an absolute URI whose authority, if it has one, names a host.
-fn is_uri(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else { return false };
-    let is_scheme = scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
-    let is_clean = rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte));
-    let host = host_of(text);
-    let is_host = |host: &str| is_host(host) || host.parse::<IpAddr>().is_ok();
-    is_scheme && is_clean && !rest.is_empty() && (!rest.starts_with("//") || host.is_some_and(is_host))
+/// Returns whether the text is a URI of RFC 3986 whose authority, if it has one, names a host. A URI
+/// of a scheme of servers has one (RFC 9110, 4.2.1).
+pub(crate) fn is_uri(text: &str) -> bool {
+    const OF_SERVERS: [&str; 7] = ["http", "https", "ws", "wss", "ftp", "ldap", "ldaps"];
+    let Ok(uri) = UriStr::new(text) else { return false };
+    let is_of_server = OF_SERVERS.iter().any(|scheme| uri.scheme_str().eq_ignore_ascii_case(scheme));
+    let is_address = |host: &str| host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    match host_of(uri) {
+        Some(host) => is_host(host) || is_address(host),
+        None => !is_of_server && !uri.path_str().is_empty(),
+    }
 }
 
 /// Returns the host in the authority of a URI.
-fn host_of(uri: &str) -> Option<&str> {
-    let authority = uri.split_once("://")?.1.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?;
-    match host.strip_prefix('[') {
-        Some(address) => address.split(']').next(),
-        None => host.split(':').next(),
-    }
+fn host_of(uri: &UriStr) -> Option<&str> {
+    uri.authority_components().map(|authority| authority.host())
 }
 
 /// Returns the first name of a holder that the constraints of a CA exclude. The common name counts
@@ -218,17 +259,22 @@ pub fn excluded(constraints: &NameConstraints, subject: &Name, names: &[GeneralN
         all.push(GeneralName::DirectoryName(subject.clone()));
     }
     for part in subject.0.iter().flat_map(|part| part.0.iter()) {
-        let Some(text) = text_of(&part.value).and_then(|text| Ia5String::new(&text).ok()) else { continue };
-        let name = match part.oid {
-            COMMON_NAME if text.as_str().contains(['.', '*']) => GeneralName::DnsName(text),
-            EMAIL_ADDRESS => GeneralName::Rfc822Name(text),
+        let Some(text) = text_of(&part.value) else { continue };
+        let has_dns_letters = |letter: char| letter.is_ascii_alphanumeric() || "_-.*".contains(letter);
+        let is_dns =
+            part.oid == COMMON_NAME && text.contains(['.', '*']) && text.chars().all(has_dns_letters);
+        let name = match (Ia5String::new(&text), part.oid) {
+            (Ok(text), COMMON_NAME) if is_dns => GeneralName::DnsName(text),
+            (Ok(text), EMAIL_ADDRESS) => GeneralName::Rfc822Name(text),
+            // No constraint can say whether this mailbox is permitted.
+            (Err(_), EMAIL_ADDRESS) => return Some(text),
             _ => continue,
         };
         // Some clients accept a wildcard that RFC 9525 forbids.
-        if part.oid == COMMON_NAME && shown(&name).contains('*') && !is_valid(&name) {
+        if is_dns && text.contains('*') && !is_valid(&name) {
             return Some(shown(&name));
         }
-        all.extend(Some(name).filter(is_valid));
+        all.push(name);
     }
     all.iter().find(|name| !is_within(name, constraints)).map(shown)
 }
@@ -290,16 +336,14 @@ fn covers(base: &GeneralName, name: &GeneralName, side: Side) -> bool {
             }
         }
         (GeneralName::UniformResourceIdentifier(base), GeneralName::UniformResourceIdentifier(name)) => {
-            match host_of(name.as_str()).filter(|host| host.parse::<IpAddr>().is_err()) {
+            match UriStr::new(name.as_str()).ok().and_then(host_of).filter(|host| is_host(host)) {
                 Some(host) => is_host_of(base.as_str(), host),
                 // RFC 5280, 4.2.1.10: such a URI does not pass a constraint.
                 None => excludes,
             }
         }
         (GeneralName::DirectoryName(base), GeneralName::DirectoryName(name)) => {
-            let parts =
-                |name: &Name| name.0.iter().map(|part| part.to_string().to_lowercase()).collect::<Vec<_>>();
-            parts(name).starts_with(&parts(base))
+            prepared(name).starts_with(&prepared(base))
         }
         _ => excludes,
     }
@@ -347,6 +391,9 @@ pub(crate) fn constraints(
 
 #[cfg(test)]
 mod tests {
+    use x509_cert::attr::AttributeTypeAndValue;
+    use x509_cert::name::RdnSequence;
+
     use super::*;
 
     #[test]
@@ -360,7 +407,8 @@ mod tests {
         }
         const WRONG: &str = "dns:|dns:*|dns:*.org|dns:www.bank.test\0.example.org|dns:a b.example.org|dns:a..b|dns:.a.org|
             dns:a.org.|dns:a.*.example.org|dns:w*.example.org|dns:10.0.0.1|dns:a_b.example.org|dns:-a.example.org|
-            dns:a\r.org|ip:10.0.0|ip:10.0.0.0/8|email:|email:a|email:a@|email:a b@example.org|email:@example.org|
+            dns:a\r.org|dns:ab--c.example.org|dns:xn--.example.org|uri:https:evil.test://|uri:https:/evil/?x=://|
+            uri:https://[example.org].evil.test/|uri:https://example.org:evil/|uri:http://a_b.org/|ip:10.0.0|ip:10.0.0.0/8|email:|email:a|email:a@|email:a b@example.org|email:@example.org|
             email:a@*.org|uri:|uri:a|uri:https://|uri:https:///x|uri:http://a b/|uri:1:x|upn:a|upn:|x:y|www.example.org";
         for name in WRONG.split('|') {
             assert!(general_name(name.trim_start()).is_err(), "{name:?}");
@@ -398,6 +446,20 @@ mod tests {
     }
 
     #[test]
+    fn names_are_equal_if_only_the_types_of_their_strings_differ() {
+        let name = |tag, bytes: &[u8]| {
+            let value = Any::new(tag, bytes).expect("short");
+            let parts = vec![AttributeTypeAndValue { oid: COMMON_NAME, value }].try_into().expect("one");
+            RdnSequence(vec![RelativeDistinguishedName(parts)])
+        };
+        let bmp: Vec<u8> = "  Ex\u{c4}mple  CA".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let utf8 = name(Tag::Utf8String, "ex\u{e4}mple ca".as_bytes());
+        assert!(same(&utf8, &name(Tag::BmpString, &bmp)));
+        assert!(same(&utf8, &name(Tag::TeletexString, b"Ex\xe4mple CA ")));
+        assert!(!same(&utf8, &name(Tag::PrintableString, b"Example CA")));
+    }
+
+    #[test]
     fn a_permitted_name_excludes_the_other_types_and_the_subject_counts() {
         let permitted = ["dns:example.org", "dn:O=Example"].map(|one| constraint(one).expect(one));
         let constraints = constraints(&permitted, &[]).expect("DER").expect("constraints");
@@ -406,6 +468,10 @@ mod tests {
             ("CN=x,O=other", "dns:www.example.org", false),
             ("CN=www.example.org,O=Example", "dns:www.example.org", true),
             ("CN=www.evil.test,O=Example", "dns:www.example.org", false),
+            ("CN=w*.example.org,O=Example", "dns:www.example.org", false),
+            ("CN=a_b.evil.test,O=Example", "dns:www.example.org", false),
+            ("emailAddress=a@b_c.evil.test,O=Example", "dns:www.example.org", false),
+            ("CN=x,O=\\ eXample\\ ", "dns:www.example.org", true),
             ("CN=x,O=Example", "ip:10.0.0.1", false),
             ("CN=x,O=Example", "ip:::1", false),
             ("CN=x,O=Example", "email:a@example.org", false),

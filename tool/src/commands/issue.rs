@@ -213,6 +213,13 @@ impl Issue {
         if !self.san.is_empty() {
             holder.names = self.san.iter().map(|name| general_name(name)).collect::<Result<_, _>>()?;
         }
+        let mut names = Vec::new();
+        for name in holder.names {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        holder.names = names;
         Ok(holder)
     }
 }

@@ -46,3 +46,10 @@ issue plain --profile strict --profiles own.toml
 fails 7 issue plain --profile strict --profiles own.toml --days 8 | grep 'at most 7 days'
 openssl req -new -newkey rsa:2048 -noenc -keyout short -subj /CN=short -out short.csr
 fails 7 issue short --profile code-signing | grep 'no keys of the type rsa:2048'
+# Addresses are checked, and a name that is there twice is there once.
+for url in x https:evil.test 'http://[a]b/' http://a:b/; do
+    fails 2 jeton cert issue plain.csr --label ca --profile tls-client --crl-url "$url"
+    fails 2 jeton cert issue plain.csr --label ca --profile tls-client --ocsp-url "$url"
+done
+issue plain --profile tls-server --san dns:a.example --san dns:a.example --out twice.pem
+[ "$(text twice.pem | grep -o DNS: | wc -l)" = 1 ]
