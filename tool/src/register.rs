@@ -93,16 +93,6 @@ impl Entry {
             None => "valid",
         }
     }
-
-    /// Returns whether this text is the serial number, the subject, its common name, or one of the
-    /// other names.
-    pub fn is_called(&self, text: &str) -> bool {
-        let common = self.subject.split(',').any(|part| part.strip_prefix("CN=") == Some(text));
-        let mut names = self.names.split(' ');
-        let is_name =
-            names.any(|name| name == text || name.split_once(':').is_some_and(|(_, name)| name == text));
-        self.serial == text || self.subject == text || common || is_name
-    }
 }
 
 impl Register {

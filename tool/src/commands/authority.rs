@@ -270,12 +270,14 @@ pub fn entry_of(der: &[u8], authority: &str, profile: &str) -> Result<Entry, Err
     let tbs = Certificate::from_der(der)?.tbs_certificate;
     let seconds = |time: &x509_cert::time::Time| time.to_unix_duration().as_secs() as i64;
     let names = tbs.get::<SubjectAltName>()?.map(|(_, names)| names.0).unwrap_or_default();
+    // A space separates two names.
+    let shown = |one| name::shown(one).replace(' ', "\\u{20}");
     Ok(Entry {
         authority: authority.to_owned(),
         serial: hex(tbs.serial_number.as_bytes()),
         subject: tbs.subject.to_string(),
         issuer: tbs.issuer.to_string(),
-        names: names.iter().map(name::shown).collect::<Vec<_>>().join(" "),
+        names: names.iter().map(shown).collect::<Vec<_>>().join(" "),
         profile: profile.to_owned(),
         not_before: Some(seconds(&tbs.validity.not_before)),
         not_after: Some(seconds(&tbs.validity.not_after)),

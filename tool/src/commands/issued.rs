@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use der::Decode;
 use jeton_client::text::shown;
+use jeton_pki::name;
 use jeton_tool::register::{Entry, Register, now};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
+use x509_cert::Certificate;
 
 use super::authority::{IssuedRow, ListFile, REASONS, entry_of, number_of, read_certificate, split};
 use super::out::{self, Encoding, Output, Written};
@@ -32,11 +35,17 @@ struct Filter {
 
 impl Filter {
     fn entries(&self) -> Result<Vec<Entry>, Error> {
-        let mut entries = Register::open(&self.list.path()?)?.entries(None)?;
+        let register = Register::open(&self.list.path()?)?;
+        let mut entries = register.entries(None)?;
+        let mut of_ca = Vec::new();
+        for ca in register.authorities()? {
+            if self.ca.as_ref().map_or(Ok(true), |name| is_called(&ca.certificate, name))? {
+                of_ca.push(ca.id);
+            }
+        }
         let has = |entry: &Entry, text: &String| entry.subject.contains(text) || entry.names.contains(text);
         entries.retain(|entry| {
-            let issuer = Entry { subject: entry.issuer.clone(), ..Entry::default() };
-            self.ca.as_ref().is_none_or(|ca| issuer.is_called(ca))
+            of_ca.contains(&entry.authority)
                 && self.profile.as_ref().is_none_or(|profile| entry.profile == *profile)
                 && self.name.as_ref().is_none_or(|text| has(entry, text))
         });
@@ -117,13 +126,15 @@ impl Expiring {
 /// The certificate of the list that the operator means.
 #[derive(Args)]
 pub struct Which {
-    /// The certificate: its serial number, its file, its subject, or one of its names.
+    /// The certificate: its file, its serial number (serial:NUMBER), its subject, or one of its
+    /// names.
     #[arg(value_name = "CERTIFICATE")]
     certificate: String,
 }
 
 impl Which {
-    /// Finds the certificate: the only valid one, or else the only one.
+    /// Finds the certificate: the only valid one with this name, or else the only one. What a name
+    /// and a number fit together is refused.
     pub fn find(&self, register: &Register) -> Result<Entry, Error> {
         let path = Path::new(&self.certificate);
         let mut found = register.entries(None)?;
@@ -136,11 +147,24 @@ impl Which {
                 entry.serial == wanted.serial && is_same
             });
         } else {
-            let serial = number_of(&self.certificate).unwrap_or_default();
-            found.retain(|entry| entry.is_called(&self.certificate) || entry.serial == serial);
-        }
-        if found.iter().any(is_live) {
-            found.retain(is_live);
+            let number = self.certificate.strip_prefix("serial:");
+            let serial = number_of(number.unwrap_or(&self.certificate)).unwrap_or_default();
+            let mut named = Vec::new();
+            for entry in found.iter().filter(|entry| number.is_none() && entry.serial != serial) {
+                // Without the bytes, the list knows no decoded name.
+                let is_named = match register.der(entry) {
+                    Ok(der) => is_called(&der, &self.certificate)?,
+                    Err(_) => entry.subject == self.certificate,
+                };
+                if is_named {
+                    named.push(entry.clone());
+                }
+            }
+            if named.iter().any(is_live) {
+                named.retain(is_live);
+            }
+            found.retain(|entry| entry.serial == serial);
+            found.extend(named);
         }
         match found.len() {
             1 => Ok(found.remove(0)),
@@ -149,13 +173,18 @@ impl Which {
                 format!("the list has no certificate {}", self.certificate),
             )),
             _ => {
-                let serials: Vec<_> = found.iter().map(|entry| entry.serial.as_str()).collect();
+                let line = |entry: &Entry| format!("serial:{} {}", entry.serial, shown(&entry.subject));
+                let all: Vec<_> = found.iter().map(line).collect();
                 let text =
-                    format!("several certificates fit; name the serial number: {}", serials.join(", "));
+                    format!("several certificates fit; name the file or the number: {}", all.join(", "));
                 Err(Error::Failed(text))
             }
         }
     }
+}
+
+fn is_called(der: &[u8], text: &str) -> Result<bool, Error> {
+    Ok(name::is_called(&Certificate::from_der(der)?.tbs_certificate, text)?)
 }
 
 fn is_live(entry: &Entry) -> bool {
