@@ -291,6 +291,10 @@ impl Issuer {
         let ends = |ca: &TbsCertificate| ca.validity.not_after.to_unix_duration().as_secs();
         let first = self.path().min_by_key(|ca| ends(ca)).expect("the CA itself");
         let last = ends(first);
+        let start = self.path().map(|ca| ca.validity.not_before.to_unix_duration().as_secs()).max();
+        if start > Some(now) {
+            return Err(Error::Refused("a certificate of the CA or above it is not valid yet".to_owned()));
+        }
         if last <= now || order.days.is_some_and(|days| end(days) > last) {
             let ending = first.validity.not_after.to_date_time();
             return Err(Error::Refused(format!("the certificate of {} ends at {ending}", first.subject)));

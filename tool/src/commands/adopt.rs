@@ -14,7 +14,7 @@ use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::CrlReason;
 
-use super::authority::{Ready, entry_of, number_of, read_certificates};
+use super::authority::{Ready, entry_of, number_of, read_certificate, read_certificates};
 use super::crl::{crl_number, read_crl};
 use super::out;
 
@@ -71,8 +71,9 @@ impl<'a> Found<'a> {
                 if depth > 0 && !SKIPPED.contains(&name.as_str()) {
                     self.folder(&path, depth - 1)?;
                 }
-            } else if ["index.txt", "crlnumber"].contains(&name.as_str())
-                || ["pem", "crt", "cer", "der", "crl"].contains(&ending)
+            } else if path.is_file()
+                && (["index.txt", "crlnumber"].contains(&name.as_str())
+                    || ["pem", "crt", "cer", "der", "crl"].contains(&ending))
             {
                 self.file(&path, Wanted::Any)?;
             }
@@ -92,7 +93,11 @@ impl<'a> Found<'a> {
             return Ok(());
         }
         if name.ends_with("index.txt") {
-            return self.index(path, &text);
+            return match self.is_index_of_another(path, &text)? {
+                true if wanted == Wanted::Any => Ok(()),
+                true => Err(damaged(path, "the certificates beside this list are of another CA")),
+                false => self.index(path, &text),
+            };
         }
         if let Ok(crl) = read_crl(&file) {
             return self.crl(path, &crl, wanted);
@@ -103,14 +108,32 @@ impl<'a> Found<'a> {
         };
         for der in certificates {
             let tbs = Certificate::from_der(&der)?.tbs_certificate;
-            let is_own = tbs.issuer.to_string() == self.ready.issuer.subject() && self.is_signed(&der)?;
-            if is_own && tbs.issuer != tbs.subject {
+            if self.is_own(&der)? && tbs.issuer != tbs.subject {
                 self.entries.push((entry_of(&der, &self.ready.name, PROFILE)?, Some(der)));
             } else if wanted == Wanted::This {
                 return Err(damaged(path, "the CA did not sign this certificate"));
             }
         }
         Ok(())
+    }
+
+    fn is_own(&self, der: &[u8]) -> Result<bool, Error> {
+        let issuer = Certificate::from_der(der)?.tbs_certificate.issuer.to_string();
+        Ok(issuer == self.ready.issuer.subject() && self.is_signed(der)?)
+    }
+
+    /// Returns whether a certificate of the database, which has no issuers, is one of another CA.
+    /// OpenSSL and easy-rsa keep the certificates beside it.
+    fn is_index_of_another(&self, path: &Path, text: &str) -> Result<bool, Error> {
+        for serial in text.lines().filter_map(|line| line.split('\t').nth(3)) {
+            for folder in ["newcerts", "certs_by_serial"] {
+                let file = path.with_file_name(folder).join(format!("{serial}.pem"));
+                if file.is_file() && !self.is_own(&read_certificate(&file)?)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     fn is_signed(&self, der: &[u8]) -> Result<bool, Error> {
@@ -195,7 +218,10 @@ impl<'a> Found<'a> {
             _ => return None,
         };
         // The parts of a subject follow each other from the root on; in RFC 4514, from the name on.
-        let parts: Vec<_> = subject.split('/').filter(|part| !part.is_empty()).rev().collect();
+        let escape =
+            |letter: char| if ",+\"<>;".contains(letter) { vec!['\\', letter] } else { vec![letter] };
+        let escaped: String = subject.chars().flat_map(escape).collect();
+        let parts: Vec<_> = escaped.split('/').filter(|part| !part.is_empty()).rev().collect();
         Some(Entry {
             authority: self.ready.name.clone(),
             serial: number_of(serial).filter(|serial| serial.bytes().any(|digit| digit != b'0'))?,

@@ -142,7 +142,8 @@ fn start(der: &[u8]) -> Result<i64, Error> {
 }
 
 /// Returns the certificates above a CA, up to one that signed itself. Each one signed the one
-/// before.
+/// before. A certificate that signed itself comes after the others of the same key, because those
+/// may have constraints.
 fn above(ready: &Ready, known: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
     let (mut current, mut all) = (Certificate::from_der(&ready.certificate)?, Vec::new());
     let mut bytes = ready.certificate.clone();
@@ -151,13 +152,13 @@ fn above(ready: &Ready, known: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
         if tbs.issuer == tbs.subject {
             return Ok(all);
         }
-        let signer = known.iter().find_map(|der| {
+        let fitting = known.iter().filter_map(|der| {
             let other = Certificate::from_der(der).ok()?;
-            let key = &other.tbs_certificate.subject_public_key_info;
-            let fits =
-                other.tbs_certificate.subject == tbs.issuer && is_signed(&ready.session, &bytes, key).ok()?;
-            fits.then(|| (other.clone(), der.clone()))
+            let above = &other.tbs_certificate;
+            let signed = || is_signed(&ready.session, &bytes, &above.subject_public_key_info).ok();
+            (above.subject == tbs.issuer && signed()?).then(|| (other, der.clone()))
         });
+        let signer = fitting.min_by_key(|(one, _)| one.tbs_certificate.issuer == one.tbs_certificate.subject);
         let Some((signer, der)) = signer else {
             let text = format!("the certificate of {} is not known; --chain names its file", tbs.issuer);
             return Err(Error::Caused(Cause::NotFound, text));

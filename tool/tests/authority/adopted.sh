@@ -77,3 +77,11 @@ grep 'keyCompromise.*CN=c$' compromised-index.txt
 jeton ca adopt compromised-index.txt --label old
 [ "$(jeton cert issued --status held | wc -l)" = 0 ]
 fails 4 jeton cert release c.pem
+# A database beside certificates of another CA, and a folder with a FIFO.
+mkdir -p other/newcerts
+cp demo/index.txt other
+cp foreign.pem other/newcerts/9001.pem
+fails 8 jeton ca adopt other/index.txt --label old | grep 'of another CA'
+echo 07 > demo/crlnumber
+mkfifo demo/fifo.pem
+jeton ca adopt demo --label old

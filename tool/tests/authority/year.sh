@@ -5,7 +5,7 @@ jeton cert self-sign --label root --subject CN=Root --ca --import --out root.pem
 jeton ca init --label root
 jeton key generate --type ec:p256 --label ca
 jeton csr --label ca --class private --subject CN=Issuing --out ca.csr
-jeton cert issue ca.csr --label root --profile sub-ca --permit dns:example.org --days 300 --out ca.pem
+jeton cert issue ca.csr --label root --profile sub-ca --permit dns:example.org --path-length 1 --days 300 --out ca.pem
 jeton cert import ca.pem --label ca
 jeton ca init --label ca
 jeton key generate --type ec:p256 --label key
@@ -50,3 +50,23 @@ cmp <(constraints ca.pem) <(constraints ca2.pem)
 openssl verify -CAfile root.pem -untrusted ca2.pem new.pem
 fails 7 jeton cert renew old.pem --label ca | grep 'is revoked'
 fails 7 jeton cert renew new.pem --label root | grep 'of CN=Issuing'
+# A name that is the number of another certificate, and one that looks like two.
+client() { jeton cert issue key.csr --label ca --profile tls-client --subject "$1" --out $2.pem; }
+number=$(openssl x509 -in new.pem -noout -serial | cut -d= -f2)
+client CN=$number number
+fails 1 jeton cert revoke $number | grep 'several certificates fit'
+jeton cert show serial:$number | cmp - new.pem
+client 'CN=a\,CN=bank' comma
+fails 3 jeton cert revoke bank
+jeton cert show a,CN=bank | cmp - comma.pem
+# The constraints of the CA above hold although it also signed itself.
+jeton key generate --type ec:p256 --label sub
+jeton csr --label sub --class private --subject CN=Sub --out sub.csr
+jeton cert issue sub.csr --label ca --profile sub-ca --out sub.pem
+jeton cert self-sign --label ca --subject CN=Issuing --ca --out twin.pem
+sub='--label sub --ca-cert sub.pem --issued sub.sqlite'
+jeton ca init $sub --chain twin.pem
+fails 7 jeton cert issue key.csr $sub --profile tls-server --san dns:a.test | grep 'constraints of CN=Issuing'
+# A CA that the list revokes signs no certificate.
+jeton cert revoke ca.pem --reason hold
+fails 7 issue late | grep 'is held'
