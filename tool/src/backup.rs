@@ -92,6 +92,11 @@ pub fn create(
         }
         Output::File(path, existing) => {
             let new = NewFile::create(path, existing)?;
+            if new.is_stream() {
+                let text =
+                    format!("{}: the backup could not be read again; use - for a stream", path.display());
+                return Err(Error::Usage(text));
+            }
             let keys = protection.encrypt(&mut new.file(), |plain| write_content(plain, &mut content()?))?;
             compare(path, &new, &keys, &mut content()?)?;
             new.publish()?;

@@ -122,11 +122,6 @@ fn link(file: &File, name: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Fails if there is something with this name that would be replaced.
-pub fn expect_absent(path: &Path) -> Result<(), Error> {
-    if path.symlink_metadata().is_ok() && !is_stream(path) { Err(exists(path)) } else { Ok(()) }
-}
-
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -196,6 +196,7 @@ struct Ready {
 
 impl Subject {
     fn open(&self, access: Access) -> Result<Ready, Error> {
+        self.output.expect_writable()?;
         let holder = Holder::parse(&self.subject, &self.san)?;
         let (opened, session) = self.chosen.session(access, Need::Login)?;
         let key = self.chosen.objects.one(&session, &["private"])?;
@@ -219,8 +220,7 @@ pub struct Csr {
 
 impl Csr {
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.subject.output.is_kept() {
-            self.subject.output.text(&[])?;
+        if self.subject.output.keep()? {
             return Ok(ExitCode::SUCCESS);
         }
         let ready = self.subject.open(Access::ReadOnly)?;
@@ -258,8 +258,7 @@ impl SelfSign {
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        if self.subject.output.is_kept() {
-            self.subject.output.text(&[])?;
+        if self.subject.output.keep()? {
             return Ok(ExitCode::SUCCESS);
         }
         let mut serial = [0; 16];

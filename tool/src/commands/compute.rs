@@ -44,6 +44,7 @@ pub struct Sign {
 
 impl Sign {
     pub fn run(self) -> Result<ExitCode, Error> {
+        self.output.expect_writable()?;
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.work.chosen.objects.one(&session, &["private", "secret-key"])?;

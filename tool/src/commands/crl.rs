@@ -51,11 +51,14 @@ struct Row {
 
 impl Crl {
     pub fn run(self) -> Result<ExitCode, Error> {
+        if self.output.keep()? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        self.output.expect_writable()?;
         let ready = self.authority.open()?;
         let mut register = authority::register(&self.authority.list, &ready)?;
         let ready = ready.bind(&register)?;
         let ca = register.authority(&ready.name)?;
-        self.output.expect_writable()?;
         if let Some(published) = self.output.replaced().and_then(|path| number_of(&path, &ready)) {
             let next = self.number.unwrap_or(ca.crl_number + 1);
             if next <= published {

@@ -179,8 +179,7 @@ pub struct Issue {
 
 impl Issue {
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.terms.output.is_kept() {
-            self.terms.output.text(&[])?;
+        if self.terms.output.keep()? {
             return Ok(ExitCode::SUCCESS);
         }
         let profile = self.terms.profile(&self.profile)?;
@@ -243,6 +242,9 @@ pub struct Renew {
 
 impl Renew {
     pub fn run(self) -> Result<ExitCode, Error> {
+        if self.terms.output.keep()? {
+            return Ok(ExitCode::SUCCESS);
+        }
         let (ready, mut register) = self.terms.open()?;
         let entry = self.which.find(&register)?;
         let refused = |text: String| Err(Error::Caused(Cause::Refused, text));

@@ -64,6 +64,7 @@ pub struct Ocsp {
 
 impl Ocsp {
     pub fn run(self) -> Result<ExitCode, Error> {
+        self.output.expect_writable()?;
         let ready = self.authority.open()?;
         let register = authority::register(&self.authority.list, &ready)?;
         register.expect_sure(&ready.name)?;

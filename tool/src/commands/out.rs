@@ -158,13 +158,26 @@ impl Output {
         self.if_absent && self.out.as_ref().is_some_and(kept)
     }
 
-    /// Fails if the file of `--out` exists and may not be replaced. A command calls this before it
-    /// changes something.
+    /// Reports the file of `--out` and returns true if it is kept: the command does nothing then.
+    pub fn keep(&self) -> Result<bool, Error> {
+        let is_kept = self.is_kept();
+        if is_kept {
+            self.text(&[])?;
+        }
+        Ok(is_kept)
+    }
+
+    /// Fails if the file of `--out` cannot be made, or exists and may not be replaced. A command
+    /// calls this before it changes something or uses a key.
     pub fn expect_writable(&self) -> Result<(), Error> {
         match &self.out {
-            Some(path) if !self.force => output::expect_absent(path),
+            Some(path) if !self.is_kept() && !output::is_stream(path) => self.create(path).map(drop),
             _ => Ok(()),
         }
+    }
+
+    fn create(&self, path: &Path) -> Result<NewFile, Error> {
+        NewFile::create(path, if self.force { Existing::Replace } else { Existing::Keep })
     }
 
     /// Returns the file that the result replaces.
@@ -206,8 +219,7 @@ impl Output {
         if let Some(path) = &self.out {
             written.file = Some(path.clone());
             if !self.is_kept() {
-                let existing = if self.force { Existing::Replace } else { Existing::Keep };
-                let new = file.insert(NewFile::create(path, existing)?);
+                let new = file.insert(self.create(path)?);
                 if new.is_stream() {
                     kept = bytes.to_vec().into();
                 } else {

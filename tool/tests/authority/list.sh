@@ -48,12 +48,16 @@ fails 4 jeton crl --label ca --out ca.crl
 fails 7 jeton crl --label ca --number 7
 rows=$(jeton cert issued | wc -l)
 mkdir folder
+jeton crl --label ca --out ca.crl --if-absent
+jeton cert renew www --label ca --out ca.crl --if-absent
 for verb in crl 'cert issue key.csr --profile tls-client'; do
     fails 3 jeton $verb --label ca --out none/file
     fails 4 jeton $verb --label ca --out folder --force
     if jeton $verb --label ca --days 4000000000; then exit 1; fi
 done
 [ "$(jeton cert issued | wc -l)" = $rows ]
+fails 3 jeton cert self-sign --label key --subject CN=x --import --out none/file
+fails 3 jeton cert export --label key
 [ "$(number)" = 8 ]
 fails 4 issue www
 [ "$(jeton cert issued | wc -l)" = $rows ]
