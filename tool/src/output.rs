@@ -188,7 +188,7 @@ mod tests {
         let before = |path| fs::symlink_metadata(path).expect("it stays").ino();
         for path in [&fifo, &below] {
             let number = before(path);
-            // Nobody reads the FIFO.
+            // No process reads the FIFO.
             assert!(write(path, b"1", Existing::Replace).is_err());
             assert_eq!(before(path), number);
         }

@@ -93,7 +93,7 @@ fn a_response_may_be_cached_until_a_revocation() {
     let rows = tool.rows("cert issued --json");
     tool.ok(&format!("cert revoke {}", rows[0]["serial"].as_str().expect("text")));
     assert!(shown(&tool, &responder.ask(&request).1).contains("www.pem: revoked"));
-    // Another list in its place, which has the certificate as valid, and one that a backup restored.
+    // Another list in its place: it has the certificate as valid, or a backup restored it.
     tool.shell("cp -p issued.sqlite new; mv new issued.sqlite");
     let alter = |sql: &str| {
         let list = rusqlite::Connection::open(tool.scratch.file("issued.sqlite")).expect("the list");

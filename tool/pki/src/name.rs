@@ -233,8 +233,8 @@ fn is_mailbox(text: &str) -> bool {
     text.rsplit_once('@').is_some_and(|(local, host)| local.split('.').all(is_atom) && is_host(host))
 }
 
-/// Returns whether the text is a URI of RFC 3986 whose authority, if it has one, names a host. A URI
-/// of a scheme of servers has one (RFC 9110, 4.2.1).
+/// Returns whether the text is a URI of RFC 3986 whose authority, if it has one, names a host. The
+/// schemes of servers need one (RFC 9110, 4.2.1).
 pub(crate) fn is_uri(text: &str) -> bool {
     const OF_SERVERS: [&str; 7] = ["http", "https", "ws", "wss", "ftp", "ldap", "ldaps"];
     let Ok(uri) = UriStr::new(text) else { return false };
