@@ -24,6 +24,7 @@ pub mod ocsp;
 pub mod out;
 pub mod pin;
 pub mod pins;
+mod report;
 mod target;
 pub mod token;
 pub mod token_file;

@@ -219,7 +219,7 @@ pub struct IssuedRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    pub reason: Option<&'static str>,
     /// What the request asked for and did not get.
     #[serde(skip_serializing_if = "Option::is_none")]
     remark: Option<String>,
@@ -260,7 +260,8 @@ impl IssuedRow {
     }
 }
 
-fn date(seconds: i64) -> String {
+/// Returns a time in seconds since 1970 as a date.
+pub fn date(seconds: i64) -> String {
     let time = std::time::Duration::from_secs(seconds.unsigned_abs());
     DateTime::from_unix_duration(time).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }

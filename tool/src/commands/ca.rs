@@ -1,4 +1,4 @@
-//! `ca`: makes the list of a CA.
+//! `ca`: makes the list of a CA, and writes a report from it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,6 +15,7 @@ use x509_cert::Certificate;
 use super::adopt::Found;
 use super::authority::{Authority, Ready, read_certificates};
 use super::out::{self, Output};
+use super::report::Report;
 use super::target::Objects;
 
 /// The longest chain of CAs.
@@ -45,6 +46,8 @@ enum What {
     Adopt(Adopt),
     /// Write the built-in profiles of certificates, as a start for a file of --profiles.
     Profiles(Output),
+    /// Write a page for people, or metrics for a monitor: what was issued, ends and is revoked.
+    Report(Report),
 }
 
 impl Ca {
@@ -52,6 +55,7 @@ impl Ca {
         match self.what {
             What::Init(command) => command.run(),
             What::Adopt(command) => command.run(),
+            What::Report(command) => command.run(),
             What::Profiles(output) => output.text(BUILT_IN.as_bytes()).map(|()| ExitCode::SUCCESS),
         }
     }

@@ -1,6 +1,7 @@
 //! `cert issued`, `cert expiring`, `cert show`, `cert revoke` and `cert release`: the list of the
 //! certificates that a CA issued.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -90,7 +91,8 @@ pub struct Expiring {
     within: i64,
 }
 
-fn seconds(text: &str) -> Result<i64, String> {
+/// Reads a number of hours, days or weeks.
+pub fn seconds(text: &str) -> Result<i64, String> {
     let unit = [("h", 3_600), ("d", 86_400), ("w", 604_800)];
     let parsed = unit.iter().find_map(|(unit, length)| {
         let number: u16 = text.strip_suffix(unit)?.parse().ok()?;
@@ -101,26 +103,29 @@ fn seconds(text: &str) -> Result<i64, String> {
 
 impl Expiring {
     pub fn run(self) -> Result<ExitCode, Error> {
-        let mut entries = self.filter.entries()?;
-        entries.retain(|entry| entry.status() == "valid");
-        // A certificate without an end is known from a CRL alone, and is revoked.
-        entries.sort_by_key(|entry| entry.not_after);
-        let last = now() + self.within;
-        let same = |one: &Entry, other: &Entry| {
-            (&one.subject, &one.names, &one.profile, &one.authority)
-                == (&other.subject, &other.names, &other.profile, &other.authority)
-        };
-        let mut soon = Vec::new();
-        for (at, entry) in entries.iter().enumerate() {
-            let ends = entry.not_after.is_some_and(|end| end <= last);
-            if ends && !entries[at + 1..].iter().any(|other| same(entry, other)) {
-                soon.push(entry);
-            }
-        }
+        let entries = self.filter.entries()?;
+        let soon = soon(&entries, self.within);
         let code = if soon.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         show(soon)?;
         Ok(code)
     }
+}
+
+/// Returns the valid certificates that end in this number of seconds and have no successor, which
+/// is a later certificate of the CA with the same subject, names and profile.
+pub fn soon(entries: &[Entry], within: i64) -> Vec<&Entry> {
+    let last = now() + within;
+    let mut valid: Vec<_> = entries.iter().filter(|entry| entry.status() == "valid").collect();
+    // A certificate without an end is known from a CRL alone, and is revoked.
+    valid.sort_by_key(|entry| entry.not_after);
+    let newest: BTreeMap<_, _> = valid.iter().map(|entry| (holder(entry), entry.id)).collect();
+    let is_newest = |entry: &Entry| newest.get(&holder(entry)) == Some(&entry.id);
+    valid.retain(|entry| entry.not_after.is_some_and(|end| end <= last) && is_newest(entry));
+    valid
+}
+
+fn holder(entry: &Entry) -> [&str; 4] {
+    [&entry.subject, &entry.names, &entry.profile, &entry.authority]
 }
 
 /// The certificate of the list that the operator means.

@@ -50,6 +50,20 @@ cmp <(constraints ca.pem) <(constraints ca2.pem)
 openssl verify -CAfile root.pem -untrusted ca2.pem new.pem
 fails 7 jeton cert renew old.pem --label ca | grep 'is revoked'
 fails 7 jeton cert renew new.pem --label root | grep 'of CN=Issuing'
+# A page and metrics. What a request chose is text in the page.
+issue plain --force
+jeton cert issue key.csr --label ca --profile tls-client --subject 'CN=<i>"&' --days 3 --out b.pem
+jeton ca report --within 4d --out report.html
+grep 'CAs: 2' report.html
+grep -c '&lt;i.*&amp;' report.html | grep -x 1
+fails 1 grep '<i' report.html
+[ "$(sed -n '/Revoked/,$p' report.html | grep -c CN=Issuing)" = 2 ]
+jeton ca report --within 4d --format prometheus > metrics
+id=$(sed -n 's/jeton_crl_number{ca="CN=Issuing",id="\([0-9a-f]\{8\}\)"} 2$/\1/p' metrics)
+grep -F "jeton_certificates{ca=\"CN=Issuing\",id=\"$id\",status=\"revoked\"} 2" metrics
+grep -F "jeton_certificates_ending_soon{ca=\"CN=Issuing\",id=\"$id\"} 1" metrics
+grep 'jeton_certificate_end_seconds{ca="CN=Issuing",id="'$id'",subject="CN=.*\\".*"} [0-9]\{10\}$' metrics
+grep -x 'jeton_crl_end_seconds{ca="CN=Issuing",id="'$id'"} [0-9]\{10\}' metrics
 # A name that is the number of another certificate, and one that looks like two.
 client() { jeton cert issue key.csr --label ca --profile tls-client --subject "$1" --out $2.pem; }
 number=$(openssl x509 -in new.pem -noout -serial | cut -d= -f2)
