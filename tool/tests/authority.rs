@@ -116,15 +116,17 @@ fn openssl_accepts_a_ca_with_rsa_3072() {
     openssl_accepts("rsa:3072");
 }
 
-/// OpenSSL verifies ML-DSA from version 3.5 on. An older one splits the structures, and the module
-/// verifies the signatures.
+/// Returns whether OpenSSL knows ML-DSA, as version 3.5 and later do.
+fn openssl_has_ml_dsa() -> bool {
+    let version = Command::new("openssl").arg("version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    version.is_ok_and(|text| [" 3.5", " 3.6", " 4."].iter().any(|new| text.contains(new)))
+}
+
+/// An OpenSSL without ML-DSA splits the structures, and the module verifies the signatures.
 #[test]
 fn the_signatures_of_a_ca_with_ml_dsa_65_are_valid() {
-    let is_new =
-        |version: &str| version.contains(" 3.5") || version.contains(" 3.6") || version.contains(" 4.");
-    let version =
-        Command::new("openssl").arg("version").output().map(|output| output.stdout).unwrap_or_default();
-    if is_new(&String::from_utf8_lossy(&version)) {
+    if openssl_has_ml_dsa() {
         return openssl_accepts("ml-dsa-65");
     }
     let Some(tool) = two_tiers("ml-dsa-65") else { return };
@@ -183,8 +185,8 @@ fn requests_beyond_the_profile_or_the_ca_are_refused() {
     assert_eq!(tool.rows("cert issued --json").len(), before + 1);
 }
 
-/// Runs a script of `tests/authority`, in a directory with tokens of its own.
-fn script(text: &str, rounds: &str) {
+/// Runs a script of `tests/authority` with these variables, in a directory with tokens of its own.
+fn script(text: &str, variables: &[(&str, &str)]) {
     const FAILS: &str = "fails() { local code=0; \"${@:2}\" 2>&1 || code=$?; [ $code = $1 ]; }\n";
     let Some(tool) = Tool::empty() else { return };
     if !has("openssl") {
@@ -195,38 +197,48 @@ fn script(text: &str, rounds: &str) {
     command.args(["-euo", "pipefail", "-c", &[FAILS, text].concat()]).current_dir(tool.scratch.path());
     command.env("JETON_DIR", tool.scratch.file("tokens")).env("JETON_CONF", tool.scratch.file("conf"));
     let path = std::env::var("PATH").expect("PATH");
-    command.env("PATH", format!("{}:{path}", jeton.display())).env("ROUNDS", rounds);
+    command.env("PATH", format!("{}:{path}", jeton.display()));
+    command.env("SCRIPTS", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/authority"));
+    command.envs(variables.iter().copied());
     command.env("JETON_PIN", common::PIN).env("JETON_SO_PIN", common::SO_PIN);
     common::succeed(command.stdin(Stdio::null()));
 }
 
 #[test]
 fn a_ca_without_its_own_list_signs_nothing() {
-    script(include_str!("authority/list.sh"), "");
+    script(include_str!("authority/list.sh"), &[]);
 }
 
 #[test]
 fn certificates_are_revoked_held_and_renewed_from_the_list() {
-    script(include_str!("authority/year.sh"), "");
+    script(include_str!("authority/year.sh"), &[]);
 }
 
 #[test]
 fn a_ca_of_openssl_is_adopted_with_its_revocations() {
-    script(include_str!("authority/adopted.sh"), "");
+    script(include_str!("authority/adopted.sh"), &[]);
 }
 
 #[test]
 fn what_a_request_asks_beyond_the_profile_is_left_out() {
-    script(include_str!("authority/profiles.sh"), "");
+    script(include_str!("authority/profiles.sh"), &[]);
 }
 
 #[test]
 fn a_killed_command_leaves_a_list_that_is_true() {
-    script(include_str!("authority/killed.sh"), "8");
+    script(include_str!("authority/killed.sh"), &[("ROUNDS", "8")]);
 }
 
 #[test]
 #[ignore = "in .ci/full"]
 fn commands_that_are_killed_forty_times_leave_a_list_that_is_true() {
-    script(include_str!("authority/killed.sh"), "40");
+    script(include_str!("authority/killed.sh"), &[("ROUNDS", "40")]);
+}
+
+#[test]
+#[ignore = "in .ci/full"]
+fn verifiers_accept_what_a_ca_signs_below_constraints() {
+    if has("certtool") && has("go") {
+        script(include_str!("authority/constraints.sh"), &[]);
+    }
 }
