@@ -235,6 +235,35 @@ fn commands_that_are_killed_forty_times_leave_a_list_that_is_true() {
     script(include_str!("authority/killed.sh"), &[("ROUNDS", "40")]);
 }
 
+/// The verifiers beside OpenSSL take part if they know the type of the keys.
+fn two_years(kind: &str, verifiers: &str) {
+    if ["faketime", "jq", "certtool", "go", "nginx"].into_iter().all(has) {
+        let variables = [("KIND", kind), ("VERIFIERS", verifiers)];
+        script(include_str!("authority/two-years.sh"), &variables);
+    }
+}
+
+#[test]
+#[ignore = "in .ci/full"]
+fn verifiers_agree_with_the_list_for_two_years_of_p256() {
+    two_years("ec:p256", "gnutls go");
+}
+
+#[test]
+#[ignore = "in .ci/full"]
+fn verifiers_agree_with_the_list_for_two_years_of_rsa_3072() {
+    two_years("rsa:3072", "gnutls go");
+}
+
+#[test]
+#[ignore = "in .ci/full"]
+fn verifiers_agree_with_the_list_for_two_years_of_ml_dsa_65() {
+    if !openssl_has_ml_dsa() {
+        return jeton_programs::skip("OpenSSL 3.5 and later knows ML-DSA: Debian 13 has it");
+    }
+    two_years("ml-dsa-65", "");
+}
+
 #[test]
 #[ignore = "in .ci/full"]
 fn verifiers_accept_what_a_ca_signs_below_constraints() {

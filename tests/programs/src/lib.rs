@@ -31,14 +31,16 @@ pub fn fails(status: i32, command: &mut Command) -> String {
 
 /// Programs that tests start, with their Debian packages. A test calls [`has`] before it starts one
 /// of them. `tests/sources.rs` finds programs that are missing here.
-pub const PROGRAMS: [(&str, &str); 12] = [
+pub const PROGRAMS: [(&str, &str); 14] = [
     ("age", "age"),
     ("age-keygen", "age"),
     ("certtool", "gnutls-bin"),
     ("certutil", "libnss3-tools"),
+    ("faketime", "faketime"),
     ("go", "golang-go"),
     ("jq", "jq"),
     ("mke2fs", "e2fsprogs"),
+    ("nginx", "nginx-light"),
     ("openssl", "openssl"),
     ("pk12util", "libnss3-tools"),
     ("pkcs11-tool", "opensc"),
