@@ -220,6 +220,15 @@ fn a_ca_of_openssl_is_adopted_with_its_revocations() {
 }
 
 #[test]
+fn the_folder_of_easy_rsa_is_adopted() {
+    if Path::new("/usr/share/easy-rsa/easyrsa").exists() {
+        script(include_str!("authority/easy-rsa.sh"), &[]);
+    } else {
+        jeton_programs::skip_without("easy-rsa", &["easy-rsa"]);
+    }
+}
+
+#[test]
 fn what_a_request_asks_beyond_the_profile_is_left_out() {
     script(include_str!("authority/profiles.sh"), &[]);
 }
