@@ -1,5 +1,5 @@
-//! The commands of docs/tool.md, docs/admin.md and docs/tutorial-pq-ca.md, run in a fresh directory
-//! as a reader would.
+//! The commands of docs/tool.md, docs/admin.md, docs/start/ca.md and docs/tutorial-pq-ca.md, run in
+//! a fresh directory as a reader would.
 
 mod common;
 
@@ -30,12 +30,20 @@ fn the_commands_of_the_table_of_tasks_run() {
 #[test]
 fn the_commands_of_the_chapters_for_administrators_run() {
     let (_, chapters) = admin();
-    // A command with `!` must fail. bash with `-e` does not check this.
-    let refused = "refused() { if \"$@\"; then exit 1; fi; }\n";
     let variables = "export JETON_DIR=$PWD/tokens JETON_PIN=87654321 JETON_SO_PIN=12345678\n";
-    let commands = blocks(chapters).replace("\n! ", "\nrefused ");
+    run_page_with(Configured::ByThePage, &[variables, &with_refusals(chapters)].concat());
+}
+
+#[test]
+fn the_commands_of_the_page_for_a_ca_run() {
+    run_page(&with_refusals(include_str!("../../docs/start/ca.md")));
+}
+
+/// Returns the commands of a page. One with `!` must fail, which bash with `-e` does not check.
+fn with_refusals(page: &str) -> String {
+    let commands = blocks(page).replace("\n! ", "\nrefused ");
     assert!(commands.contains("\nrefused "), "{commands}");
-    run_page_with(Configured::ByThePage, &[refused, variables, &commands].concat());
+    ["refused() { if \"$@\"; then exit 1; fi; }\n", &commands].concat()
 }
 
 #[test]
