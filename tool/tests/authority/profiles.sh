@@ -32,6 +32,25 @@ sed -i 's/^usages = .*/policies = ["1.2.3.4"]\n&/' profiles.toml
 issue peer --profile tls-server --profiles profiles.toml --out policy.pem
 text policy.pem | grep 'Policy: 1.2.3.4'
 fails 2 issue peer --profile tls-serve
+sed -i 's|^policies = .*|&\nissuer-url = "http://ca.example.org/ca.der"\ncrl-url = "http://ca.example.org/ca.crl"|' profiles.toml
+issue peer --profile tls-server --profiles profiles.toml --days 90 --out urls.pem
+text urls.pem | grep 'CA Issuers - URI:http://ca.example.org/ca.der'
+text urls.pem | grep 'URI:http://ca.example.org/ca.crl'
+# The last second belongs to the lifetime (RFC 5280, 4.1.2.5).
+seconds() { date -d "$(openssl x509 -in urls.pem -noout -$1 | cut -d= -f2)" +%s; }
+[ $(($(seconds enddate) - $(seconds startdate))) = $((90 * 86400 - 1)) ]
+# The second extension of a type would be in no certificate.
+printf '%s\n' '[req]' distinguished_name=d '[d]' '[twice]' subjectAltName=DNS:a.example.org \
+    2.5.29.17=DER:30:0f:82:0d:62:2e:65:78:61:6d:70:6c:65:2e:6f:72:67 > cnf
+openssl req -new -key key -subj /CN=twice -config cnf -reqexts twice -out twice.csr
+fails 7 issue twice --profile tls-server | grep 'the extension 2.5.29.17 twice'
+# Names in a request: "a\0.b.org", "", "*", "a\r\n.org", an address of three bytes.
+for name in 82:08:61:00:2e:62:2e:6f:72:67 82:00 82:01:2a 82:07:61:0d:0a:2e:6f:72:67 87:03:0a:00:00; do
+    printf '%s\n' '[req]' distinguished_name=d '[d]' '[wrong]' \
+        subjectAltName=DER:30:$(printf %02x $(((${#name} + 1) / 3))):$name > cnf
+    openssl req -new -key key -subj /CN=wrong -config cnf -reqexts wrong -out wrong.csr
+    fails 7 issue wrong --profile tls-server | grep 'is not a valid name'
+done
 cat > own.toml <<'END'
 [strict]
 days = 3
