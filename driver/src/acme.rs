@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use der::Decode;
+use der::{Decode, Encode};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Identifier, NewAccount, NewOrder, OrderStatus,
 };
+use jeton_pki::certificate::{Holder, Signer, assemble, request_tbs};
+use rustix::time::{ClockId, clock_gettime};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -28,7 +30,7 @@ use x509_cert::Certificate;
 
 use crate::Error;
 use crate::algorithm::Algorithm;
-use crate::issuance::{percentile, processor_seconds, request};
+use crate::pipeline::KeyPair;
 
 /// The longest that an order may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -200,7 +202,7 @@ impl<'a> Clients<'a> {
     /// Orders a certificate and verifies it.
     fn order(&self, runtime: &Runtime, account: &Account, algorithm: &Algorithm) -> Result<Order, Error> {
         let start = Instant::now();
-        let (key, csr) = request(algorithm, &self.setting.name, || ())?;
+        let (key, csr) = request(algorithm, &self.setting.name)?;
         let mut order = Order { key: 1e3 * start.elapsed().as_secs_f64(), ..Order::default() };
         let chain = runtime.block_on(async {
             let steps = self.steps(account, &csr, &mut order);
@@ -265,6 +267,28 @@ impl<'a> Clients<'a> {
         }
         Ok(())
     }
+}
+
+/// Makes a key pair and a request for this name. Returns the public key and the request in DER.
+fn request(algorithm: &Algorithm, name: &str) -> Result<(SubjectPublicKeyInfoOwned, Vec<u8>), Error> {
+    let pair = KeyPair::generate(algorithm)?;
+    let key = pair.public_key()?;
+    let holder = Holder::parse(&format!("CN={name}"), &[format!("dns:{name}")])?;
+    let info = key.to_der()?;
+    let tbs = request_tbs(&info, &holder)?;
+    Ok((key, assemble(&tbs, &Signer::of(&info)?, &pair.sign(&tbs)?)?))
+}
+
+/// Returns a percentile by the nearest-rank method: at least this fraction of the sorted values is
+/// not greater than the result.
+fn percentile(sorted: &[f64], part: f64) -> f64 {
+    let rank = (sorted.len() as f64 * part).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {

@@ -4,7 +4,6 @@
 pub mod acme;
 mod backend;
 pub mod compare;
-pub mod issue;
 mod modules;
 mod pin;
 pub mod pipeline;

@@ -1,10 +1,9 @@
 //! The library of the program `jeton-driver`. It runs workloads through PKCS#11 modules of any
-//! vendor, side by side, and measures them: an X.509 PKI pipeline, the issuance of certificates
-//! under load, and TLS handshakes.
+//! vendor, side by side, and measures them: an X.509 PKI pipeline and TLS handshakes.
 //!
 //! It uses the modules only through their C interface.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "no other package imports this one")]
 
 pub mod about;
@@ -12,8 +11,6 @@ pub mod about;
 pub mod acme;
 pub mod algorithm;
 pub mod error;
-pub mod heap;
-pub mod issuance;
 pub mod page;
 pub mod pipeline;
 pub mod report;

@@ -8,11 +8,7 @@ use clap::{Parser, Subcommand};
 use jeton_client::text::shown;
 use jeton_driver::client::Module;
 use jeton_driver::role::Role;
-use jeton_driver::{Error, issuance, pipeline, tls};
-
-/// Counts the allocations of the driver, for `issue`.
-#[global_allocator]
-static ALLOCATOR: jeton_driver::heap::Counting = jeton_driver::heap::Counting;
+use jeton_driver::{Error, pipeline, tls};
 
 const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
@@ -28,8 +24,6 @@ struct Arguments {
 enum Command {
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
-    /// Issue certificates to many clients at once, through modules side by side.
-    Issue(commands::issue::Issue),
     /// Order certificates from ACME servers with many clients at once.
     #[cfg(feature = "acme")]
     Acme(commands::acme::Acme),
@@ -49,7 +43,6 @@ impl Command {
     fn run(self) -> Result<ExitCode, Error> {
         match self {
             Self::Pipeline(command) => command.run(),
-            Self::Issue(command) => command.run(),
             #[cfg(feature = "acme")]
             Self::Acme(command) => command.run(),
             Self::Tls(command) => command.run(),
@@ -73,11 +66,6 @@ fn main() -> ExitCode {
 fn child(role: Role) -> Result<ExitCode, Error> {
     match role {
         Role::Pipeline => measuring(pipeline::run_child::<pipeline::BatchChild>),
-        Role::Issue => {
-            // First, so that the counts begin with the process.
-            jeton_driver::heap::start();
-            measuring(pipeline::run_child::<issuance::LoadChild>)
-        }
         Role::Tls => measuring(pipeline::run_child::<tls::CaseChild>),
         Role::Serve => measuring(tls::run_server),
         Role::VerifyDb(work) => commands::verify_db::verify_through(&work),

@@ -1,13 +1,11 @@
 //! The page of a measurement: tables and plots, as one HTML or Markdown document without other
 //! files.
 //!
-//! - `contents`, `issuance`, `tls`: the tables and plots of `jeton-driver pipeline`, `jeton-driver
-//!   issue` and `jeton-driver tls`.
+//! - `contents`, `tls`: the tables and plots of `jeton-driver pipeline` and `jeton-driver tls`.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;
 mod html;
-mod issuance;
 mod markdown;
 mod tls;
 
@@ -62,7 +60,6 @@ impl Page {
     pub fn of(newest: &Newest) -> Result<Self, Error> {
         match newest {
             Newest::Pipeline(measurements) => contents::page(measurements),
-            Newest::Issuance(one) => issuance::page(one),
             Newest::Tls(one) => {
                 let modules = one.descriptions.iter().map(|(name, about)| (name.as_str(), about));
                 let cases: Vec<_> = one.modules.iter().flat_map(|(_, cases)| cases).collect();

@@ -9,7 +9,7 @@
 //! - `parts`: does parallel work in parts, each with its own time. `undisturbed`: finds the time
 //!   of a stage while no other program disturbs it.
 //! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same
-//!   round. [`crate::issuance`] uses it too.
+//!   round. [`crate::tls`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
 //!   module is a failure in the report and does not end the measurement.
 
@@ -31,18 +31,17 @@ mod undisturbed;
 mod verify;
 mod workers;
 
-pub(crate) use batch::{CA_DAYS, order, serial_number};
+pub(crate) use child::heard;
 pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
-pub(crate) use child::{heard, open_engine, report_stage};
-pub use database::{Batch, Database, DocumentSize, Stored};
+pub use database::{Batch, Database, DocumentSize};
 pub use engine::Engine;
 pub use in_process::InProcess;
-pub(crate) use in_process::{KeyPair, PublicKey};
+#[cfg(feature = "acme")]
+pub(crate) use in_process::KeyPair;
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
 pub(crate) use pkcs11::ED25519_NAME;
 pub use pkcs11::Pkcs11;
-pub(crate) use rounds::pairs;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
 pub use verify::{Verdict, verify_database};

@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::about::About;
-use crate::issuance::LoadTurn;
 use crate::pipeline::{DocumentSize, MeasuredBatch, ModuleDescription, STAGES, Turn, Work};
 use crate::selection::{IN_PROCESS, shown};
 use crate::tls::CaseTurn;
@@ -133,7 +132,6 @@ pub struct Measurement<W: Work> {
 pub enum Newest {
     /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
     Pipeline(Vec<Measurement<Turn>>),
-    Issuance(Measurement<LoadTurn>),
     Tls(Measurement<CaseTurn>),
 }
 
@@ -146,7 +144,6 @@ pub fn newest(path: &Path) -> Result<Newest, Error> {
             .query_row("SELECT scenario FROM measurement WHERE id = ?1", [newest], |row| row.get(0))
             .unwrap_or_else(|_| Turn::SCENARIO.to_owned());
         Ok(match scenario.as_str() {
-            LoadTurn::SCENARIO => Newest::Issuance(read(&connection, newest)?),
             CaseTurn::SCENARIO => Newest::Tls(read(&connection, newest)?),
             _ => {
                 let all = with_runs(&connection, Turn::SCENARIO)?.into_iter();
@@ -359,7 +356,6 @@ fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::issuance::{Load, METRICS, Storage, Values};
     use crate::pipeline::StageTimes;
 
     fn begin<W: Work>(path: &Path) -> Results {
@@ -388,7 +384,7 @@ mod tests {
         store(&old, &[1.0, 1.1, 1.2]);
         store(&new, &[1.5, 1.6, 1.7]);
         // A measurement of another command has no such runs.
-        begin::<LoadTurn>(&new);
+        begin::<CaseTurn>(&new);
         let compared = compare(&old, &new).expect("two stores");
         assert_eq!(compared.len(), STAGES.len());
         let first = &compared[0];
@@ -414,28 +410,6 @@ mod tests {
         let connection = Connection::open(&path).expect("a database");
         connection.execute("UPDATE run SET sample = '[1, x'", []).expect("a change");
         assert!(newest(&path).is_err_and(|error| error.to_string().contains("the store cannot be read")));
-    }
-
-    #[test]
-    fn a_measurement_of_loads_is_read_as_it_was_written() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("store");
-        store(&path, &[1.0]);
-        let results = begin::<LoadTurn>(&path);
-        let (key_type, ca_key_type) = ("ed25519".to_owned(), "rsa2048".to_owned());
-        let storage = Storage::Directory("/dev/shm".into());
-        let load = Load { clients: 5, key_type, ca_key_type, pool: 2, storage };
-        for (module, value) in [(IN_PROCESS, 100.0), ("jeton", 50.0)] {
-            for round in 1..=3 {
-                let turn = LoadTurn { load: load.clone(), requests: 1, warm_up: 0, max_seconds: 1.0, round };
-                results.ran(module, &turn, round, &Values([value; METRICS.len()])).expect("a run");
-            }
-        }
-        let Newest::Issuance(read) = newest(&path).expect("a store") else { panic!("of another command") };
-        let names: Vec<_> = read.modules.iter().map(|(name, loads)| (name.as_str(), loads[0].runs)).collect();
-        assert_eq!(names, [(IN_PROCESS, 3), ("jeton", 3)]);
-        let measured = &read.modules[1].1[0];
-        assert_eq!((&measured.load, measured.ratio.map(|ratio| ratio.quotient.value)), (&load, Some(2.0)));
     }
 
     #[test]

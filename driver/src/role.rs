@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// The process of one module in `pipeline`: it reads a job and writes events.
     Pipeline,
-    /// The process of one module in `issue`: it reads a job and writes events.
-    Issue,
     /// The process of the module of a TLS measurement: it reads a job and writes events.
     Tls,
     /// The process of a TLS server: it reads a job and writes lines.

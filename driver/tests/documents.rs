@@ -1,11 +1,11 @@
-//! The certificates, CRLs and OCSP responses of `pipeline` and `issue` are valid: OpenSSL accepts
+//! The certificates, CRLs and OCSP responses of `pipeline` are valid: OpenSSL accepts
 //! those with classical algorithms, and the baseline and other modules verify what one module
 //! signed. A flipped byte is found, and its certificate is named.
 
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use common::{Scratch, driver, fails, has, modules, peer, succeed};
@@ -139,45 +139,6 @@ fn openssl_accepts(directory: &Path) {
     // The CRL is in force: it revokes the leaf.
     let text = fails(2, &mut openssl("verify -crl_check -CRLfile crl.pem -CAfile ca.pem leaf.pem"));
     assert!(text.contains("certificate revoked"), "{text}");
-}
-
-#[test]
-fn openssl_verifies_issued_certificates() {
-    let module = modules(&[Known::Jeton]).pop().expect("the baseline");
-    let quick = "ecdsa-p256,ecdsa-p384,ed25519,rsa2048";
-    // Each load has at least one round, in which each module issues a certificate.
-    let mut rows = vec![
-        (module, ["--ca-key-type", quick], 4),
-        ("in-process", ["--ca-key-type", "rsa3072,rsa4096"], 2),
-        ("in-process", ["--key-type", quick], 4),
-        (module, ["--ca-key-type", "ml-dsa-44,ml-dsa-65,ml-dsa-87"], 0),
-        (module, ["--key-type", "ml-dsa-44,ml-dsa-65,ml-dsa-87"], 0),
-    ];
-    if peer(Known::SoftHsm2).is_some() {
-        rows.push(("softhsm2", ["--ca-key-type", "ec:P-256,rsa:2048"], 2));
-    }
-    for (module, options, least) in rows {
-        let scratch = Scratch::new();
-        let keep = scratch.file("keep");
-        let mut command = driver(["issue", "--clients", "1", "--requests", "1", "--warm-up", "0"]);
-        succeed(command.args(["--module", module, "--keep", &keep]).args(options));
-        if least == 0 || !has("openssl") {
-            continue;
-        }
-        let mut verified = 0;
-        for file in files(Path::new(&keep)).iter().filter(|file| !file.ends_with("ca.pem")) {
-            let mut command = Command::new("openssl");
-            command.args(["verify", "-x509_strict", "-CAfile"]).arg(file.with_file_name("ca.pem")).arg(file);
-            assert!(succeed(&mut command).contains(": OK"), "{file:?}");
-            verified += 1;
-        }
-        assert!(verified >= least, "{module} {options:?}: {verified}");
-    }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 #[test]

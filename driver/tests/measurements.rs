@@ -1,4 +1,4 @@
-//! The commands that measure (`pipeline`, `issue`, `tls`), and those that read their results
+//! The commands that measure (`pipeline`, `tls`), and those that read their results
 //! (`report`, `compare`). Each scenario runs once. The other tests are about wrong options, outputs
 //! that cannot be written, interrupts, stores of other versions, and modules that fail.
 
@@ -33,12 +33,6 @@ const PIPELINE: Scenario = Scenario {
     title: "PKI pipeline",
     outputs: &["--json", "--results", "--db", "--keep"],
 };
-const ISSUE: Scenario = Scenario {
-    command: &["issue", "--clients", "2", "--requests", "2", "--warm-up", "1"],
-    row: "Issuance: keys ecdsa-p256",
-    title: "issuance under load",
-    outputs: &["--json", "--results", "--keep"],
-};
 const TLS: Scenario = Scenario {
     command: &[
         "tls",
@@ -52,7 +46,7 @@ const TLS: Scenario = Scenario {
     title: "TLS handshakes",
     outputs: &["--json", "--results", "--html"],
 };
-const SCENARIOS: [Scenario; 3] = [PIPELINE, ISSUE, TLS];
+const SCENARIOS: [Scenario; 2] = [PIPELINE, TLS];
 
 impl Scenario {
     /// Returns a measurement of one module that takes at least `seconds` for each combination.
@@ -184,18 +178,13 @@ fn wrong_options_are_named_and_nothing_runs() {
     let scratch = Scratch::new();
     let file = scratch.file("text");
     fs::write(&file, "not a module").expect("the directory is writable");
-    let (in_issue, in_tls) = ("FAILED: text: cannot load", format!("jeton-driver: cannot load {file}: "));
+    let in_tls = format!("jeton-driver: cannot load {file}: ");
     let unknown = r#"module "no-such-module" is neither a file nor one of"#;
-    let cases: [(&[&str], i32, &str); 19] = [
+    let cases: [(&[&str], i32, &str); 14] = [
         (&["pipeline", "--module", "no-such-module"], 2, unknown),
         (&["pipeline", "--ca-key-algo", "rsa1"], 2, r#"unknown algorithm "rsa1""#),
         (&["pipeline", "--ca-key-algo", "ed25519/x"], 2, r#"unknown algorithm "x""#),
-        (&["issue", "--module", "no-such-module"], 2, unknown),
-        (&["issue", "--key-type", "rsa1"], 2, r#"unknown algorithm "rsa1""#),
-        (&["issue", "--ca-key-type", "ec:p257"], 2, r#"unknown algorithm "ec:p257""#),
-        (&["issue", "--clients", "0"], 2, "--clients"),
-        (&["issue", "--database", "/proc/none"], 2, "is neither memory, file nor a directory"),
-        (&["issue", "--requests", "1", "--module", &file, "--pin", "1234"], 1, in_issue),
+        (&["pipeline", "--module", &file, "--pin", "1234"], 1, "FAILED: text: cannot load"),
         (&["tls", "--module", "no-such-module"], 2, unknown),
         (&["tls", "--module", &file, "--pin", "1234"], 1, &in_tls),
         (&["tls", "--keys", "rsa1"], 2, "possible values: rsa2048, p256, p384, ed25519, ml-dsa-65"),
@@ -246,21 +235,16 @@ fn interrupt(command: &mut Command, has_a_result: impl Fn() -> bool) -> String {
 #[test]
 fn an_interrupt_keeps_and_prints_what_was_measured_and_leaves_no_file() {
     let scratch = Scratch::new();
-    let (temporary, database) = (scratch.file("tmp"), scratch.file("database"));
-    for folder in [&temporary, &database] {
-        fs::create_dir(folder).expect("the directory is fresh");
-    }
+    let temporary = scratch.file("tmp");
+    fs::create_dir(&temporary).expect("the directory is fresh");
     for scenario in SCENARIOS {
         let store = scratch.file(scenario.command[0]);
         let mut command = scenario.measure("in-process", "600");
         command.args(["--results", &store]).env("TMPDIR", &temporary);
-        if scenario.command[0] == "issue" {
-            command.args(["--database", &database]);
-        }
         let text = interrupt(&mut command, || runs(&store) > 0);
         assert!(text.contains("interrupted: ") && text.contains(scenario.row), "{text}");
         loads_nothing(&pages(&scratch, &store).0);
-        assert_eq!((names(&temporary), names(&database)), (vec![], vec![]));
+        assert!(names(&temporary).is_empty());
     }
 }
 
@@ -286,30 +270,22 @@ fn names(path: impl AsRef<Path>) -> Vec<String> {
 #[test]
 fn a_full_disk_ends_each_command_with_a_message_and_leaves_no_file() {
     let scratch = Scratch::new();
-    let [temporary, database, store] = ["tmp", "database", "store"].map(|name| scratch.file(name));
-    for folder in [&temporary, &database] {
-        fs::create_dir(folder).expect("the directory is fresh");
-    }
+    let [temporary, store] = ["tmp", "store"].map(|name| scratch.file(name));
+    fs::create_dir(&temporary).expect("the directory is fresh");
     let refused = format!("jeton-driver: {store}: ");
     let of_pipeline =
         "FAILED: AWS-LC directly: ecdsa-p256, batch of 512, round 1: db_insert_certs: database: ";
-    let large: [(&str, &[&str], &str); 2] = [
-        ("400", &["pipeline", "--sizes", "512", "--min-seconds", "0"], of_pipeline),
-        (
-            "1000",
-            &["issue", "--clients", "4", "--requests", "2000", "--database", &database],
-            "FAILED: AWS-LC directly: clients 4,",
-        ),
-    ];
+    let large: (&str, &[&str], &str) =
+        ("400", &["pipeline", "--sizes", "512", "--min-seconds", "0"], of_pipeline);
     let with_store = SCENARIOS.map(|scenario| [scenario.command, &["--results", &store]].concat());
     let small = with_store.iter().map(|command| ("8", &command[..], &*refused));
-    for (blocks, arguments, wanted) in large.into_iter().chain(small) {
+    for (blocks, arguments, wanted) in std::iter::once(large).chain(small) {
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\" --module in-process");
         let mut command = Command::new("sh");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_jeton-driver")]).args(arguments);
         let (code, text) = run(command.env("TMPDIR", &temporary));
         assert!(code == 1 && text.contains(wanted), "{arguments:?}: {code} {text}");
-        assert_eq!((names(&temporary), names(&database)), (vec![], vec![]));
+        assert!(names(&temporary).is_empty());
         // The tool does not remove the store, which belongs to the user.
         for name in names(scratch.path()).iter().filter(|name| name.starts_with("store")) {
             fs::remove_file(scratch.file(name)).expect("a file");

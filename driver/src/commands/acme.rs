@@ -33,7 +33,8 @@ pub struct Acme {
     /// Numbers of clients that order certificates at the same time.
     #[arg(long, value_delimiter = ',', default_value = "1,5,10,25,50", value_parser = clap::value_parser!(u64).range(1..=1024))]
     clients: Vec<u64>,
-    /// Algorithms of the clients' keys, with the names of `jeton-driver issue`.
+    /// Algorithms of the clients' keys: ecdsa-p256, ecdsa-p384, ed25519, ml-dsa-44, ml-dsa-65,
+    /// ml-dsa-87, rsa2048, rsa3072, rsa4096, slh-dsa-sha2-128f. ec:p256 and rsa:2048 work too.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     key_type: Vec<String>,
     /// The number of certificates of a run.

@@ -65,7 +65,6 @@ pub struct Shared<'a> {
     pub threads: usize,
     /// The number of RSA subscriber key pairs that are reused.
     pub rsa_key_pool: u64,
-    /// The database, or the folder for databases.
     pub database: PathBuf,
     /// The directory for documents that are kept.
     pub keep: Option<&'a Path>,
@@ -129,11 +128,6 @@ pub fn available() -> usize {
 }
 
 impl Modules {
-    /// Returns whether the command line names modules.
-    pub fn is_named(&self) -> bool {
-        !self.module.is_empty()
-    }
-
     /// Returns the baseline, then the modules of the command line, or else the installed modules.
     /// The second value lists known modules that are not installed.
     pub fn selections(&self) -> Result<(Vec<Selection>, Vec<String>), Error> {
@@ -149,7 +143,7 @@ impl Modules {
                 text => selections.push(Selection::parse(text)?),
             }
         }
-        if self.is_named() {
+        if !self.module.is_empty() {
             return Ok((distinct(selections), all_absent));
         }
         if Known::Jeton.library().is_none() {

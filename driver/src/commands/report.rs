@@ -11,10 +11,9 @@ use jeton_driver::{Error, results};
 
 /// Write a page with tables and plots of a result store.
 ///
-/// `jeton-driver pipeline`, `jeton-driver issue` and `jeton-driver tls` write such stores with
-/// --results. The page shows the newest measurement of the store. A page about `jeton-driver
-/// pipeline` may also compare the newest measurement of each backend of Jeton. The page is one file
-/// that loads no other file.
+/// `jeton-driver pipeline` and `jeton-driver tls` write such stores with --results. The page shows
+/// the newest measurement of the store. A page about `jeton-driver pipeline` may also compare the
+/// newest measurement of each backend of Jeton. The page is one file that loads no other file.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("output").required(true).multiple(true))]
 pub struct Report {

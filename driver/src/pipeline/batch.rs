@@ -20,7 +20,7 @@ use crate::algorithm::{Key, Profile};
 use crate::error::Document;
 
 /// The validity of the CA's certificate in days.
-pub(crate) const CA_DAYS: u32 = 30;
+const CA_DAYS: u32 = 30;
 /// The validity of a CRL and of an OCSP response in days.
 const STATUS_DAYS: u32 = 7;
 
@@ -186,35 +186,23 @@ impl Run<'_> {
 
 /// Returns a subscriber's certificate as bytes to sign.
 fn leaf_tbs(issuer: &Issuer, serial: u64, key: &SubjectPublicKeyInfoOwned) -> Result<Vec<u8>, Error> {
-    let holder = Holder::parse(&format!("CN=Subscriber {serial}"), &[])?;
-    let key = key.to_der()?;
-    Ok(issuer.certificate_tbs(&order("tls-client", holder, &key, None)?, serial_number(serial))?)
-}
-
-/// Returns the order of a certificate with this profile.
-pub(crate) fn order<'a>(
-    name: &str,
-    holder: Holder,
-    public_key: &'a [u8],
-    days: Option<u32>,
-) -> Result<Order<'a>, Error> {
-    let profile = profile(name).ok_or_else(|| Error::Failed(format!("no profile {name}")))?;
-    let (permitted, excluded) = (Vec::new(), Vec::new());
-    Ok(Order {
+    let profile = profile("tls-client").ok_or_else(|| Error::Failed("no profile tls-client".to_owned()))?;
+    let order = Order {
         profile,
-        holder,
-        public_key,
-        days,
+        holder: Holder::parse(&format!("CN=Subscriber {serial}"), &[])?,
+        public_key: &key.to_der()?,
+        days: None,
         path_length: 0,
-        permitted,
-        excluded,
+        permitted: Vec::new(),
+        excluded: Vec::new(),
         crl_url: None,
         ocsp_url: None,
-    })
+    };
+    Ok(issuer.certificate_tbs(&order, serial_number(serial))?)
 }
 
 /// Returns a serial number of 16 bytes, the length of those that `jeton cert issue` draws.
-pub(crate) fn serial_number(serial: u64) -> [u8; 16] {
+fn serial_number(serial: u64) -> [u8; 16] {
     (0x40 << 120 | u128::from(serial)).to_be_bytes()
 }
 

@@ -20,7 +20,7 @@ use crate::algorithm::Profile;
 /// report every stage, so that the report of a crash names the stage.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// The child's side of one type of work: batches of the pipeline, or loads of `jeton-driver issue`.
+/// The child's side of one type of work: batches of the pipeline, or cases of TLS.
 pub trait TakesTurns: Sized {
     type Work: Work;
 
@@ -59,7 +59,7 @@ pub(crate) fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result
     Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
 }
 
-pub(crate) fn report_stage(stage: &str) {
+fn report_stage(stage: &str) {
     say(&Event::<()>::Progress { stage: stage.to_owned() });
 }
 
@@ -111,7 +111,7 @@ impl TakesTurns for BatchChild {
     }
 }
 
-pub(crate) fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     match job.target.open()? {
         Some(((module, slot, pin), description)) => {
             Ok((Box::new(Pkcs11::open(&module, slot, &pin, job.threads)?), description))

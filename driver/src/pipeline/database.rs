@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
 use crate::Error;
 
@@ -47,14 +47,6 @@ pub struct DocumentSize {
     pub bytes: u64,
 }
 
-/// The result of storing a certificate of `jeton-driver issue`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    Done,
-    /// Another connection held the lock for too long. The certificate is not stored.
-    Busy,
-}
-
 /// The time that a connection waits for the lock of another one.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
@@ -92,12 +84,6 @@ impl Database {
         connection.busy_timeout(LOCK_WAIT)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.execute_batch(SCHEMA)?;
-        Ok(Self { connection })
-    }
-
-    pub(crate) fn in_memory() -> Result<Self, Error> {
-        let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA)?;
         Ok(Self { connection })
     }
@@ -153,7 +139,7 @@ impl Database {
     }
 
     /// Adds a batch. Replaces a batch of the same module, algorithm and size.
-    pub(crate) fn start_batch(
+    pub(super) fn start_batch(
         &mut self,
         module: &str,
         algorithm: &str,
@@ -187,28 +173,6 @@ impl Database {
             }
         }
         Ok(transaction.commit()?)
-    }
-
-    /// Stores one certificate in a transaction of its own. Calls `has_lock` after the transaction
-    /// has the write lock. `BEGIN IMMEDIATE` takes the lock first, so that no other commit can make
-    /// the transaction's snapshot old (SQLITE_BUSY_SNAPSHOT).
-    pub(crate) fn store_certificate(
-        &mut self,
-        batch: i64,
-        serial: u64,
-        der: &[u8],
-        has_lock: impl FnOnce(),
-    ) -> Result<Stored, Error> {
-        let transaction = match self.connection.transaction_with_behavior(TransactionBehavior::Immediate) {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                return Ok(Stored::Busy);
-            }
-            begun => begun?,
-        };
-        has_lock();
-        transaction.prepare_cached(Table::Certificates.insert())?.execute(params![batch, serial, der])?;
-        transaction.commit()?;
-        Ok(Stored::Done)
     }
 
     pub(super) fn read(&self, table: Table, batch: i64) -> Result<Vec<Row>, Error> {

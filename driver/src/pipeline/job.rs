@@ -18,12 +18,11 @@ use crate::role::Role;
 pub struct Job {
     pub name: String,
     pub target: Target,
-    /// The number of threads of the parallel stages, or the largest number of clients of the loads.
+    /// The number of threads of the parallel stages, or the largest number of those of TLS.
     pub threads: usize,
     /// The number of RSA subscriber key pairs that are reused. 0 generates one for each
     /// certificate.
     pub rsa_key_pool: u64,
-    /// The file of the database, or the directory for the databases of loads.
     pub database: PathBuf,
     /// The directory for the documents that the user wants to keep.
     pub keep: Option<PathBuf>,
@@ -61,7 +60,7 @@ impl Target {
     }
 }
 
-/// A turn: one run through the stages of the pipeline, of a load, or of a case of TLS. Its text
+/// A turn: one run through the stages of the pipeline, or of a case of TLS. Its text
 /// names it for the progress bar. The child answers with progress, and at the end with `Ran`,
 /// `NotAvailable` or `Failed`.
 pub trait Work: Clone + Display + Serialize + DeserializeOwned {

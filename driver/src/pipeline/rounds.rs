@@ -1,5 +1,5 @@
 //! Measures all modules in turns: in each round the baseline and every module that needs more runs
-//! do one run of the same work (a batch, or a load of `jeton-driver issue`). A disturbance of a
+//! do one run of the same work (a batch, or a case of TLS). A disturbance of a
 //! shared machine then affects all of them, and a ratio compares runs of the same rounds.
 
 use std::time::{Duration, Instant};
@@ -282,15 +282,6 @@ fn run_turn<W: Work, R: Runner<W>>(
     None
 }
 
-/// Returns the runs of a module with the baseline's runs in the same rounds.
-pub(crate) fn pairs<'a, S>(
-    rounds: &'a [Option<S>],
-    baseline: Option<&'a [Option<S>]>,
-) -> impl Iterator<Item = (&'a S, &'a S)> {
-    let both = rounds.iter().zip(baseline.unwrap_or_default());
-    both.filter_map(|(run, baseline)| Some((run.as_ref()?, baseline.as_ref()?)))
-}
-
 impl Work for Turn {
     type Sample = Times;
     type Measured = MeasuredBatch;
@@ -312,7 +303,9 @@ impl Work for Turn {
         baseline: Option<&[Option<Times>]>,
     ) -> Option<MeasuredBatch> {
         let runs: Vec<&Times> = rounds.iter().flatten().collect();
-        let pairs: Vec<_> = pairs(rounds, baseline).collect();
+        let both = rounds.iter().zip(baseline.unwrap_or_default());
+        let pairs: Vec<_> =
+            both.filter_map(|(run, baseline)| Some((run.as_ref()?, baseline.as_ref()?))).collect();
         let totals: Vec<f64> = runs.iter().map(|run| total(run)).collect();
         let of_stage = |stage: usize| Interval::of(runs.iter().map(|run| run[stage].seconds).collect());
         let seconds = (0..STAGES.len()).map(of_stage);
