@@ -26,7 +26,6 @@ mod hosts;
 mod network;
 mod outage;
 mod proxy;
-mod servers;
 mod settings;
 mod tls;
 

@@ -86,7 +86,7 @@ impl Server {
     pub fn start_on(name: &str, options: &str, listen: &str, port: u16) -> Option<Self> {
         let bin = binaries()?;
         remove_leftovers();
-        let directory = Self::directory_of(std::process::id(), name);
+        let directory = std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()));
         // A process that can reach the socket can act as the superuser.
         DirBuilder::new().mode(0o700).create(&directory).expect("a directory");
         let mut command = as_user(&directory);
@@ -100,10 +100,6 @@ impl Server {
         BufReader::new(said).read_line(&mut line).expect("a line of the script");
         assert_eq!(line.trim(), "ready", "the server did not start: {}", directory.display());
         Some(Self { directory, port, _script: child })
-    }
-
-    pub fn directory_of(process: u32, name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("{PREFIX}{process}-{name}"))
     }
 
     pub fn url(&self) -> String {

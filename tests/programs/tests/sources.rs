@@ -17,9 +17,8 @@ const README: [(&str, &str); 2] = [("cc", "gcc"), ("nm", "gcc")];
 
 /// The programs of the tests with PostgreSQL, whose package depends on procps, and of those with
 /// network namespaces. Both kinds of tests skip themselves.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     ("kill", "tests/token/server.rs"),
-    ("kill", "tests/postgresql/servers.rs"),
     ("kill", "tests/crash/database/namespaces.rs"),
     ("ip", "tests/crash/database/namespaces.rs"),
     ("ip", "agent/tests/network.rs"),
