@@ -257,8 +257,8 @@ fn operations(rows: &[Row]) -> Result<String, String> {
     }
     Ok(format!(
         "{}\nThe median processor time of both processes for each call:\n\n{}",
-        times.markdown(str::to_owned),
-        processor.markdown(str::to_owned)
+        times.markdown(),
+        processor.markdown()
     ))
 }
 

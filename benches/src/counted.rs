@@ -66,8 +66,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         signatures.add(std::iter::once(name.to_owned()).chain(figures));
     }
     let sync = Interval::of(syncs).map_or_else(String::new, shown);
-    let page =
-        [heading(&sync), table.markdown(str::to_owned), "\n".to_owned(), signatures.markdown(str::to_owned)];
+    let page = [heading(&sync), table.markdown(), "\n".to_owned(), signatures.markdown()];
     write_page("counted.md", &page.concat())
 }
 

@@ -42,7 +42,7 @@ pub fn write() -> Result<(), String> {
 
 /// Returns a table in Markdown. The texts of the benches are Markdown already.
 fn markdown(table: &Table) -> String {
-    table.markdown(str::to_owned)
+    table.markdown()
 }
 
 fn save(path: &Path, text: &str) -> Result<(), String> {

@@ -76,7 +76,7 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         starts(&places, count, shown, &mut add)?;
     }
     notices(&places, &mut add)?;
-    let page = [heading()?, table.markdown(str::to_owned), counted(&places)?].concat();
+    let page = [heading()?, table.markdown(), counted(&places)?].concat();
     write_page("store.md", &page)
 }
 

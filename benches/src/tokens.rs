@@ -46,7 +46,7 @@ pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
             }
         }
     }
-    write_page("tokens.md", &(heading() + &table.markdown(str::to_owned)))
+    write_page("tokens.md", &(heading() + &table.markdown()))
 }
 
 fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, String> {

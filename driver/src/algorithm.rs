@@ -57,17 +57,6 @@ impl Algorithm {
         })
     }
 
-    /// Returns the algorithm of a certificate's key.
-    pub fn of_public_key(key: &SubjectPublicKeyInfoOwned) -> Option<&'static Self> {
-        let length = key.subject_public_key.raw_bytes().len();
-        ALGORITHMS.iter().find(|algorithm| {
-            // The length of the key distinguishes the RSA sizes, which differ by at least 128
-            // bytes.
-            let sized = !matches!(algorithm.key, Key::Rsa(bits) if length.abs_diff(bits as usize / 8) >= 64);
-            sized && algorithm.identifier().is_ok_and(|identifier| identifier == key.algorithm)
-        })
-    }
-
     /// Returns how a module generates a key pair.
     pub fn key_type(&self) -> Result<KeyType, Error> {
         Ok(KeyType::parse(&self.name.replace("ecdsa-", "ec:").replace("rsa", "rsa:"))?)
@@ -167,19 +156,6 @@ mod tests {
         assert_eq!(name("ed25519/ed25519").as_deref(), Ok("ed25519"));
         for wrong in ["", "/", "ed25519/", "/ed25519", "ed25519/x", "ed25519/rsa2048/rsa2048"] {
             assert!(name(wrong).is_err_and(|text| text.contains("unknown algorithm")), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_algorithm_of_every_key_is_found_again() {
-        for algorithm in &ALGORITHMS {
-            let read = |kind, _| {
-                let length = algorithm.signature_length();
-                Ok(if kind == CKA_PUBLIC_EXPONENT { vec![1, 0, 1] } else { vec![0xC1; length] })
-            };
-            let key = algorithm.public_key(read).expect("a key");
-            assert_eq!(Algorithm::of_public_key(&key).map(|found| found.name), Some(algorithm.name));
-            assert!(algorithm.key_type().is_ok(), "{}", algorithm.name);
         }
     }
 

@@ -9,7 +9,6 @@ mod pin;
 pub mod pipeline;
 pub mod report;
 pub mod tls;
-pub mod verify_db;
 
 use jeton_driver::Error;
 

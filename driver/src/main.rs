@@ -33,8 +33,6 @@ enum Command {
     Compare(commands::compare::Compare),
     /// Write a page with tables and plots of a result store.
     Report(commands::report::Report),
-    /// Verify the contents of a database of the pipeline.
-    VerifyDb(commands::verify_db::VerifyDb),
     /// Check any module against the specification, and try published attacks on its keys.
     Conformance(jeton_conformance::Conformance),
 }
@@ -48,7 +46,6 @@ impl Command {
             Self::Tls(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Report(command) => command.run(),
-            Self::VerifyDb(command) => command.run(),
             Self::Conformance(command) => Ok(command.run()?),
         }
     }
@@ -67,8 +64,6 @@ fn child(role: Role) -> Result<ExitCode, Error> {
     match role {
         Role::Pipeline => measuring(pipeline::run_child::<pipeline::BatchChild>),
         Role::Tls => measuring(pipeline::run_child::<tls::CaseChild>),
-        Role::Serve => measuring(tls::run_server),
-        Role::VerifyDb(work) => commands::verify_db::verify_through(&work),
         Role::LoadModule(library) => Ok(Module::load(library).map(|_| ExitCode::SUCCESS)?),
         Role::Conformance(job) => Ok(job.run().map(|()| ExitCode::SUCCESS)?),
     }

@@ -1,16 +1,13 @@
-//! The page of a measurement: tables and plots, as one HTML or Markdown document without other
-//! files.
+//! The page of a measurement: tables and plots, as one HTML document without other files.
 //!
 //! - `contents`, `tls`: the tables and plots of `jeton-driver pipeline` and `jeton-driver tls`.
-//! - `html` and `markdown`: write the same contents. Each escapes every text.
+//! - `html`: writes the contents, and escapes every text.
 
 mod contents;
 mod html;
-mod markdown;
 mod tls;
 
 pub use html::html;
-pub use markdown::markdown;
 
 use jeton_laboratory::{Machine, Table};
 
@@ -19,9 +16,8 @@ use crate::about::{About, module_text};
 use crate::pipeline::ModuleDescription;
 use crate::results::Newest;
 use crate::selection::shown;
-use crate::tls::TlsReport;
 
-/// The contents of a page, before they are written as HTML or Markdown.
+/// The contents of a page, before they are written as HTML.
 #[derive(Debug)]
 pub struct Page {
     title: String,
@@ -63,33 +59,23 @@ impl Page {
             Newest::Tls(one) => {
                 let modules = one.descriptions.iter().map(|(name, about)| (name.as_str(), about));
                 let cases: Vec<_> = one.modules.iter().flat_map(|(_, cases)| cases).collect();
-                tls::page(facts(&one.about, Some(&one.started), modules), &cases)
+                tls::page(facts(&one.about, &one.started, modules), &cases)
             }
         }
-    }
-
-    /// Builds the page of a measurement of `jeton-driver tls`. Fails if it has no case.
-    pub fn of_tls(report: &TlsReport) -> Result<Self, Error> {
-        let modules = report.modules.iter();
-        let modules = modules.filter_map(|one| Some((one.name.as_str(), one.description.as_ref()?)));
-        let cases: Vec<_> = report.modules.iter().flat_map(|module| &module.measured).collect();
-        let mut facts = facts(&report.about, None, modules);
-        facts.push(("rustls".to_owned(), format!("{} with aws-lc-rs", report.settings.rustls)));
-        tls::page(facts, &cases)
     }
 }
 
 /// Returns the facts that every measurement has.
 fn facts<'a>(
     about: &About,
-    started: Option<&str>,
+    started: &str,
     modules: impl Iterator<Item = (&'a str, &'a ModuleDescription)>,
 ) -> Vec<(String, String)> {
     let Machine { cpu, cores, memory_kib, system } = &about.machine;
     let memory = memory_kib.map(|kib| format!(", {} GiB of memory", kib.div_ceil(1 << 20)));
     let machine = format!("{cpu}, {cores} cores{}", memory.unwrap_or_default());
     let mut facts = vec![("Machine".to_owned(), machine), ("System".to_owned(), system.clone())];
-    facts.extend(started.map(|started| ("Date".to_owned(), started.to_owned())));
+    facts.push(("Date".to_owned(), started.to_owned()));
     facts.push(("Tool".to_owned(), format!("jeton {}", about.version)));
     facts.push(("Command".to_owned(), about.command.join(" ")));
     facts.extend(modules.map(|(name, module)| {

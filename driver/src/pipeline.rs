@@ -5,7 +5,7 @@
 //! - `engine`: holds the CA key, signs and verifies. `pkcs11` does so through the C interface,
 //!   `in_process` and `openssl` without it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
-//! - `verify`: verifies the stored documents. `jeton-driver verify-db` uses it too.
+//! - `verify`: verifies the stored documents.
 //! - `parts`: does parallel work in parts, each with its own time. `undisturbed`: finds the time
 //!   of a stage while no other program disturbs it.
 //! - `rounds`: lets the modules take turns. Compares each run with the baseline's run in the same
@@ -31,17 +31,13 @@ mod undisturbed;
 mod verify;
 mod workers;
 
-pub(crate) use child::heard;
-pub use child::{BatchChild, TakesTurns, open_openssl, run_child};
-pub use database::{Batch, Database, DocumentSize};
-pub use engine::Engine;
+pub use child::{BatchChild, TakesTurns, run_child};
+pub use database::{Database, DocumentSize};
 pub use in_process::InProcess;
 #[cfg(feature = "acme")]
 pub(crate) use in_process::KeyPair;
 pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
 pub(crate) use pkcs11::ED25519_NAME;
-pub use pkcs11::Pkcs11;
 pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Clock, Items, Place, STAGES, Stage, StageTimes, Times};
-pub use verify::{Verdict, verify_database};

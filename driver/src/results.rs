@@ -132,7 +132,7 @@ pub struct Measurement<W: Work> {
 pub enum Newest {
     /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
     Pipeline(Vec<Measurement<Turn>>),
-    Tls(Measurement<CaseTurn>),
+    Tls(Box<Measurement<CaseTurn>>),
 }
 
 /// Reads the newest measurement of a store.
@@ -144,7 +144,7 @@ pub fn newest(path: &Path) -> Result<Newest, Error> {
             .query_row("SELECT scenario FROM measurement WHERE id = ?1", [newest], |row| row.get(0))
             .unwrap_or_else(|_| Turn::SCENARIO.to_owned());
         Ok(match scenario.as_str() {
-            CaseTurn::SCENARIO => Newest::Tls(read(&connection, newest)?),
+            CaseTurn::SCENARIO => Newest::Tls(Box::new(read(&connection, newest)?)),
             _ => {
                 let all = with_runs(&connection, Turn::SCENARIO)?.into_iter();
                 Newest::Pipeline(all.map(|id| read(&connection, id)).collect::<Result<_, _>>()?)

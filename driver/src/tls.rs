@@ -7,7 +7,6 @@
 //! - `handshake`: one handshake between two connections that exchange buffers.
 //! - `measure`: the cases and their results; a ratio compares turns of the same round.
 //! - `report`: the tables and JSON.
-//! - `serve`: a server on a socket, for independent clients.
 //! - `child`: the process of the module, because environment variables choose its token. `pipeline`
 //!   starts it and gives it turns.
 
@@ -17,11 +16,9 @@ mod handshake;
 mod key;
 mod measure;
 mod report;
-mod serve;
 
 pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
-pub use child::{CaseChild, run_server};
+pub use child::CaseChild;
 pub use measure::{Case, CaseTurn, Latency, MeasuredCase, Options, Side, Sides, Turn};
 pub use report::{RUSTLS, Settings, TlsReport, print};
 pub(crate) use report::{case_name, explanation, tables, threads};
-pub use serve::Serve;

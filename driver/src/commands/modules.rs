@@ -76,7 +76,7 @@ pub struct Shared<'a> {
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
-pub const INTERRUPTED_STATUS: u8 = 130;
+const INTERRUPTED_STATUS: u8 = 130;
 
 /// The largest number of seconds that an option accepts: a day.
 const MAX_SECONDS: f64 = 86_400.0;

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_driver::page::{Page, html, markdown};
+use jeton_driver::page::{Page, html};
 use jeton_driver::{Error, results};
 
 /// Write a page with tables and plots of a result store.
@@ -15,37 +15,24 @@ use jeton_driver::{Error, results};
 /// the newest measurement of the store. A page about `jeton-driver pipeline` may also compare the
 /// newest measurement of each backend of Jeton. The page is one file that loads no other file.
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("output").required(true).multiple(true))]
 pub struct Report {
     /// The store.
     store: PathBuf,
     /// Write the page to this file as HTML.
-    #[arg(long, group = "output")]
-    html: Option<PathBuf>,
-    /// Write the page to this file as Markdown.
-    #[arg(long, group = "output")]
-    markdown: Option<PathBuf>,
+    #[arg(long)]
+    html: PathBuf,
 }
 
 impl Report {
     pub fn run(self) -> Result<ExitCode, Error> {
         let page = Page::of(&results::newest(&self.store)?)?;
-        if let Some(path) = &self.html {
-            self.write(path, &html(&page))?;
-        }
-        if let Some(path) = &self.markdown {
-            self.write(path, &markdown(&page))?;
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Writes a file. Fails if the file is the store.
-    fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let path = &self.html;
         let [store, own] = [&self.store, path].map(|path| path.canonicalize().ok());
         if store.is_some() && store == own {
             return Err(Error::Usage(format!("{} is the store itself", path.display())));
         }
         let mut file = File::create(path).map_err(Error::io(path))?;
-        file.write_all(text.as_bytes()).map_err(Error::io(path))
+        file.write_all(html(&page).as_bytes()).map_err(Error::io(path))?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,29 +1,23 @@
 //! `tls`: reads the options, starts the process of the module, and prints the report.
 
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use jeton_child::{Child, Silence};
 use jeton_driver::Error;
 use jeton_driver::about::write_json;
-use jeton_driver::page::{self, Page};
 use jeton_driver::pipeline::{Job, ModuleDescription, Outcome, Participant, Target, Worker};
 use jeton_driver::report::Report;
 use jeton_driver::results::Results;
-use jeton_driver::role::Role;
 use jeton_driver::selection::Selection;
 use jeton_driver::tls::{
-    CaseTurn, Exchange, KeyKind, Options, RUSTLS, Resumption, Serve, Settings, TlsReport, TlsVersion, print,
+    CaseTurn, Exchange, KeyKind, Options, RUSTLS, Resumption, Settings, TlsReport, TlsVersion, print,
 };
 use jeton_laboratory::distinct;
 use jeton_peers::Known;
 
-use super::modules::{
-    self, Environment, INTERRUPTED_STATUS, TokenOptions, available, measure_all, open_output,
-};
+use super::modules::{self, Environment, TokenOptions, available, measure_all, open_output};
 use super::printing;
 
 /// Measure TLS handshakes of a server whose key is in a token.
@@ -60,32 +54,12 @@ pub struct Tls {
     /// Write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write a page with tables and plots of the latencies to this file, as HTML.
-    #[arg(long)]
-    html: Option<PathBuf>,
     /// Write each round to this file as it is measured: an SQLite database, which later
     /// measurements may share. `jeton-driver report` writes a page of the newest measurement.
-    #[arg(long, conflicts_with = "serve")]
+    #[arg(long)]
     results: Option<PathBuf>,
     #[command(flatten)]
     token: TokenOptions,
-    /// Serve on this address instead of measuring, for example 127.0.0.1:4433. An HTTP request gets
-    /// a text with the version of TLS, the cipher suite and the key exchange.
-    #[arg(long, value_name = "ADDRESS")]
-    serve: Option<SocketAddr>,
-    /// Serve with the existing key that has this label, in the token of --token-label. Without this
-    /// option, the server makes a key of each type in --keys.
-    #[arg(long, value_name = "LABEL", requires_all = ["serve", "chain"])]
-    key_label: Option<String>,
-    /// The file with the certificate chain of the key of --key-label, in PEM.
-    #[arg(long, value_name = "FILE", requires = "key_label")]
-    chain: Option<PathBuf>,
-    /// Write the certificates of the server to this file, in PEM.
-    #[arg(long, value_name = "FILE", requires = "serve")]
-    certificates: Option<PathBuf>,
-    /// End the server after this number of connections.
-    #[arg(long, value_name = "NUMBER", requires = "serve")]
-    connections: Option<u64>,
 }
 
 const MAX_THREADS: u64 = 1024;
@@ -95,23 +69,10 @@ impl Tls {
         let options = self.options();
         let selection = Selection::parse(&self.module)?;
         let json = open_output(self.json.as_deref())?;
-        let html = open_output(self.html.as_deref())?;
         let mut report = Report::new(Settings { rustls: RUSTLS });
         let results = self.results.as_deref().map(|path| store(path, &report, &options)).transpose()?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (target, environment) = self.target(&selection, directory.path())?;
-        if let Some(address) = self.serve {
-            // This handler ends the process, so it also removes the temporary directory.
-            let path = directory.path().to_owned();
-            let _ = ctrlc::set_handler(move || {
-                let _ = std::fs::remove_dir_all(&path);
-                std::process::exit(INTERRUPTED_STATUS.into());
-            });
-            let existing = self.key_label.zip(self.chain);
-            let (certificates, connections) = (self.certificates, self.connections);
-            let work = Serve { target, address, keys: options.keys, existing, certificates, connections };
-            return serve(&work, &environment);
-        }
         modules::catch_interrupts();
         let participant = self.start(&selection, target, &environment, &options)?;
         let plan = options.plan();
@@ -122,10 +83,6 @@ impl Tls {
         print(&report, &mut io::stdout().lock()).map_err(printing)?;
         if let Some((file, path)) = &json {
             write_json(&report, file, path)?;
-        }
-        if let Some((mut file, path)) = html {
-            let text = page::html(&Page::of_tls(&report)?);
-            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::io(path))?;
         }
         Ok(modules::status(false))
     }
@@ -207,24 +164,4 @@ fn store(path: &Path, report: &TlsReport, options: &Options) -> Result<Results, 
     };
     results.describe("TLS library", &library)?;
     Ok(results)
-}
-
-/// Serves in a process of its own, whose environment chooses the token. Shows its lines to the
-/// user.
-fn serve(work: &Serve, environment: &Environment) -> Result<ExitCode, Error> {
-    let mut command = jeton_child::of_role(&Role::Serve);
-    let child = Child::start(command.envs(environment.iter().cloned()));
-    let mut child = child.map_err(Error::io("the driver"))?;
-    child.tell(work);
-    loop {
-        match child.hear::<Result<String, String>>(jeton_child::UNLIMITED) {
-            Ok(line) => {
-                let mut out = io::stdout().lock();
-                let line = line.map_err(Error::Failed)?;
-                writeln!(out, "{line}").and_then(|()| out.flush()).map_err(printing)?;
-            }
-            Err(Silence::Ended(status)) if status.success() => return Ok(ExitCode::SUCCESS),
-            Err(silence) => return Err(Error::Failed(format!("the module's process was lost: {silence:?}"))),
-        }
-    }
 }

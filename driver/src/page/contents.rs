@@ -140,7 +140,7 @@ fn pipeline_facts(measurement: &Measurement<Turn>) -> Vec<(String, String)> {
         pairs => format!("{pairs} pairs that a batch reuses"),
     };
     let modules = measurement.descriptions.iter().map(|(name, about)| (name.as_str(), about));
-    let mut facts = facts(&measurement.about, Some(&measurement.started), modules);
+    let mut facts = facts(&measurement.about, &measurement.started, modules);
     facts.push(("Threads".to_owned(), measurement.threads.to_string()));
     facts.push(("RSA key pairs of subscribers".to_owned(), pairs));
     facts

@@ -54,7 +54,7 @@ pub fn run_child<C: TakesTurns>() -> Result<(), Error> {
 }
 
 /// Reads the next message of the parent. `what` names it in an error.
-pub(crate) fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>> {
+fn heard<T: serde::de::DeserializeOwned>(what: &str) -> Option<Result<T, Error>> {
     let message = jeton_child::heard()?;
     Some(message.map_err(|error| Error::Failed(format!("not a valid {what}: {error}"))))
 }
@@ -122,14 +122,14 @@ fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription),
 }
 
 #[cfg(feature = "openssl")]
-pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     use super::openssl::OpenSsl;
     Ok((Box::new(OpenSsl::default()), OpenSsl::describe()))
 }
 
 /// Fails, because this tool was built without OpenSSL.
 #[cfg(not(feature = "openssl"))]
-pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     let how = "this tool was built without OpenSSL; build it with the cargo feature `openssl`";
     Err(Error::Failed(how.to_owned()))
 }

@@ -26,16 +26,6 @@ pub struct Database {
     connection: Connection,
 }
 
-#[derive(Clone, Debug)]
-pub struct Batch {
-    pub id: i64,
-    pub module: String,
-    /// The CA's algorithm, or a profile such as `rsa4096/ecdsa-p256`.
-    pub algorithm: String,
-    pub size: u64,
-    pub ca_certificate: Vec<u8>,
-}
-
 /// The length of the longest document of a kind, over the batches of an algorithm and size.
 #[derive(Clone, Debug)]
 pub struct DocumentSize {
@@ -86,31 +76,6 @@ impl Database {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.execute_batch(SCHEMA)?;
         Ok(Self { connection })
-    }
-
-    pub fn open_existing(path: &Path) -> Result<Self, Error> {
-        match path.try_exists() {
-            Ok(true) => Self::open(path),
-            Ok(false) => Err(Error::Failed(format!("there is no database {}", path.display()))),
-            Err(source) => Err(Error::io(path)(source)),
-        }
-    }
-
-    /// Returns the stored batches, oldest first.
-    pub fn batches(&self) -> Result<Vec<Batch>, Error> {
-        let mut statement = self
-            .connection
-            .prepare("SELECT id, module, algorithm, size, ca_certificate FROM batches ORDER BY id")?;
-        let batches = statement.query_map([], |row| {
-            Ok(Batch {
-                id: row.get(0)?,
-                module: row.get(1)?,
-                algorithm: row.get(2)?,
-                size: row.get(3)?,
-                ca_certificate: row.get(4)?,
-            })
-        })?;
-        Ok(batches.collect::<Result<_, _>>()?)
     }
 
     /// Returns the lengths of the longest documents of each algorithm and batch size.

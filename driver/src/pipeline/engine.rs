@@ -11,13 +11,6 @@ pub trait Engine: Sync {
     /// Generates a CA key pair and keeps it. The pair replaces the previous one.
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error>;
 
-    /// Imports the public key of a stored CA certificate, for verification only.
-    fn import_ca(
-        &mut self,
-        algorithm: &'static Algorithm,
-        key: &SubjectPublicKeyInfoOwned,
-    ) -> Result<(), Error>;
-
     /// Signs with the CA key. Returns the signature in its X.509 form.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error>;
 

@@ -53,18 +53,9 @@ impl Engine for InProcess {
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let private = KeyPair::generate(algorithm)?;
         let key = private.public_key()?;
-        self.import_ca(algorithm, &key)?;
+        self.public = Some(PublicKey::parse(algorithm, &key)?);
         self.private = Some(private);
         Ok(key)
-    }
-
-    fn import_ca(
-        &mut self,
-        algorithm: &'static Algorithm,
-        key: &SubjectPublicKeyInfoOwned,
-    ) -> Result<(), Error> {
-        self.public = Some(PublicKey::parse(algorithm, key)?);
-        Ok(())
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
@@ -171,13 +162,13 @@ fn sign_slh_dsa(key: &SigningKey<Sha2_128f>, message: &[u8]) -> Result<Vec<u8>, 
     Ok(signature.to_bytes().to_vec())
 }
 
-pub(crate) enum PublicKey {
+enum PublicKey {
     AwsLc(ParsedPublicKey),
     SlhDsa(Box<VerifyingKey<Sha2_128f>>),
 }
 
 impl PublicKey {
-    pub(crate) fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
+    fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
         let rejected = || Error::InProcess("parsing a public key");
         let Some(verification) = verification(algorithm) else {
             let bytes = key.subject_public_key.raw_bytes();
@@ -189,7 +180,7 @@ impl PublicKey {
     }
 
     /// Returns whether a signature in its X.509 form is right.
-    pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+    fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::AwsLc(key) => key.verify_sig(message, signature).is_ok(),
             Self::SlhDsa(key) => SlhDsaSignature::try_from(signature)

@@ -35,7 +35,7 @@ pub struct OpenSsl {
 struct Ca {
     digest: Option<MessageDigest>,
     signature_length: usize,
-    private: Option<PKey<Private>>,
+    private: PKey<Private>,
     public: PKey<Public>,
 }
 
@@ -59,18 +59,6 @@ impl Engine for OpenSsl {
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let private = generate(algorithm)?;
         let key = public_key(&private)?;
-        self.import_ca(algorithm, &key)?;
-        if let Some(ca) = &mut self.ca {
-            ca.private = Some(private);
-        }
-        Ok(key)
-    }
-
-    fn import_ca(
-        &mut self,
-        algorithm: &'static Algorithm,
-        key: &SubjectPublicKeyInfoOwned,
-    ) -> Result<(), Error> {
         let public =
             PKey::public_key_from_der(&key.to_der()?).map_err(during("parsing the CA's public key"))?;
         let digest = match algorithm.key {
@@ -80,18 +68,16 @@ impl Engine for OpenSsl {
         };
         // A DER signature of ECDSA has at most 9 bytes more than r and s.
         let signature_length = algorithm.signature_length() + 9;
-        self.ca = Some(Ca { digest, signature_length, private: None, public });
-        Ok(())
+        self.ca = Some(Ca { digest, signature_length, private, public });
+        Ok(key)
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let ca = self.ca()?;
-        let key =
-            ca.private.as_ref().ok_or_else(|| Error::Failed("the CA's key only verifies".to_owned()))?;
         let sign = || -> Result<Vec<u8>, ErrorStack> {
             let mut signer = match ca.digest {
-                Some(digest) => Signer::new(digest, key),
-                None => Signer::new_without_digest(key),
+                Some(digest) => Signer::new(digest, &ca.private),
+                None => Signer::new_without_digest(&ca.private),
             }?;
             let mut signature = vec![0; ca.signature_length];
             let length = signer.sign_oneshot(&mut signature, message)?;

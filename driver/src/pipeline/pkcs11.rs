@@ -6,23 +6,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cryptoki_sys::{
-    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE,
-    CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKR_ATTRIBUTE_VALUE_INVALID,
-    CKR_PARAMETER_SET_NOT_SUPPORTED,
+    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE,
+    CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_PARAMETER_SET_NOT_SUPPORTED,
 };
 use der::Encode;
-use der::asn1::OctetStringRef;
 use jeton_pki::certificate::Signer;
-use jeton_pki::public_key_template;
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::Engine;
 use super::workers::PerThread;
 use crate::Error;
 use crate::algorithm::{Algorithm, Key};
-use crate::client::{
-    Access, Attribute, Doing, Failure, Module, ObjectHandle, Session, SlotId, User, key_types, names,
-};
+use crate::client::{Access, Attribute, Doing, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 
 /// The name of Ed25519, `CKA_EC_PARAMS`. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts
 /// no other form.
@@ -43,7 +38,7 @@ struct Ca {
     signer: Signer,
     signature_length: usize,
     public: ObjectHandle,
-    private: Option<ObjectHandle>,
+    private: ObjectHandle,
 }
 
 impl Pkcs11 {
@@ -141,38 +136,16 @@ impl Engine for Pkcs11 {
         let (public, private) = self.generate(algorithm, true, b"jeton-pipeline-ca")?;
         let key = self.public_key(algorithm, public)?;
         let (signer, signature_length) = (self.signer(&key)?, algorithm.signature_length());
-        self.ca = Some(Ca { signer, signature_length, public, private: Some(private) });
+        self.ca = Some(Ca { signer, signature_length, public, private });
         Ok(key)
-    }
-
-    fn import_ca(
-        &mut self,
-        algorithm: &'static Algorithm,
-        key: &SubjectPublicKeyInfoOwned,
-    ) -> Result<(), Error> {
-        let (signer, signature_length) = (self.signer(key)?, algorithm.signature_length());
-        let mut refused = None;
-        for template in public_key_forms(key)? {
-            let created = self.sessions.mine().create_object(&template);
-            match created.doing(|| format!("importing the CA's {} public key", algorithm.name)) {
-                Ok(public) => {
-                    self.made().push(public);
-                    self.ca = Some(Ca { signer, signature_length, public, private: None });
-                    return Ok(());
-                }
-                Err(failure) => refused = refused.or(Some(failure)),
-            }
-        }
-        Err(refused.map_or_else(|| Error::Failed("no template to try".to_owned()), Error::from))
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let ca = self.ca()?;
-        let key = ca.private.ok_or_else(|| Error::Failed("the CA's key only verifies".to_owned()))?;
         let session = self.sessions.mine();
         let mut signature = vec![0; ca.signature_length];
         let digest = ca.signer.digest_of(message);
-        session.sign_init(&ca.signer.mechanism, key)?;
+        session.sign_init(&ca.signer.mechanism, ca.private)?;
         let length = session.sign(digest.as_ref().map_or(message, AsRef::as_ref), &mut signature)?;
         signature.truncate(length);
         Ok(ca.signer.encoded(signature)?)
@@ -201,24 +174,6 @@ impl Engine for Pkcs11 {
 /// Returns the error of a module without a mechanism.
 fn lacks(mechanism: CK_MECHANISM_TYPE) -> Error {
     Error::NotAvailable(format!("no {}", names::mechanism(mechanism)))
-}
-
-/// Returns templates that create a public key object, the form of the specification first.
-fn public_key_forms(key: &SubjectPublicKeyInfoOwned) -> Result<Vec<Vec<Attribute>>, Error> {
-    let mut template = public_key_template(key)?;
-    template.extend([Attribute::flag(CKA_TOKEN, false), Attribute::flag(CKA_VERIFY, true)]);
-    let mut forms = vec![template.clone()];
-    if template.contains(&Attribute::bytes(CKA_EC_PARAMS, key_types::ED25519)) {
-        // Implementations of PKCS#11 3.0 encode the Edwards point raw or in DER. Version 3.1 says
-        // raw.
-        let point = OctetStringRef::new(key.subject_public_key.raw_bytes())?.to_der()?;
-        template.retain(|attribute| ![CKA_EC_PARAMS, CKA_EC_POINT].contains(&attribute.kind));
-        template.push(Attribute::bytes(CKA_EC_POINT, point));
-        for curve in [key_types::ED25519, ED25519_NAME] {
-            forms.push([&template[..], &[Attribute::bytes(CKA_EC_PARAMS, curve)]].concat());
-        }
-    }
-    Ok(forms)
 }
 
 fn public_template(token: bool, id: &[u8], parameters: &[Attribute]) -> Vec<Attribute> {

@@ -1,18 +1,16 @@
-//! The process of a module: it makes the turns of both servers, or serves.
+//! The process of a module: it makes the turns of both servers.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use jeton_child::say;
 use rustls::sign::CertifiedKey;
 
 use super::case::KeyKind;
 use super::handshake::Pair;
 use super::key::{TokenKeys, in_memory};
 use super::measure::{Case, CaseTurn, Sides, Turn, turn};
-use super::serve::{Serve, serve};
 use crate::Error;
-use crate::pipeline::{InProcess, Job, ModuleDescription, TakesTurns, Target, heard};
+use crate::pipeline::{InProcess, Job, ModuleDescription, TakesTurns, Target};
 
 /// The largest number of handshakes of a thread in a turn.
 const MOST: f64 = 2000.0;
@@ -89,21 +87,4 @@ fn open(target: &Target) -> Result<(Option<TokenKeys>, ModuleDescription), Error
         }
         None => Ok((None, InProcess::describe())),
     }
-}
-
-/// Reads a [`Serve`] from standard input, and serves until this input ends. Writes lines for the
-/// user to standard output, and an error as the last line.
-pub fn run_server() -> Result<(), Error> {
-    let work: Serve = heard("server").unwrap_or_else(|| Err(Error::Failed("no server".to_owned())))?;
-    std::thread::spawn(|| {
-        // An error ends the input, too.
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        std::process::exit(0);
-    });
-    let served = open(&work.target)
-        .and_then(|(mut token, _)| serve(&work, token.as_mut(), &|line| say(&Ok::<_, String>(line))));
-    if let Err(error) = served {
-        say(&Err::<String, _>(error.to_string()));
-    }
-    Ok(())
 }

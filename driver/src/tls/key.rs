@@ -18,8 +18,8 @@ use cryptoki_sys::{
 use der::Encode;
 use jeton_pki::certificate::{self, Holder, Role, Signer};
 use jeton_pki::key_type::KeyType;
-use jeton_rustls::{Find, Token};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use jeton_rustls::Token;
+use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::{CertifiedKey, SigningKey};
 
 use super::case::{KeyKind, name_of};
@@ -109,15 +109,6 @@ impl TokenKeys {
         let public = [&common[..], &[Attribute::flag(CKA_VERIFY, true)], &key_type.parameters].concat();
         let private = [&common[..], &secret].concat();
         self.session.generate_key_pair(&key_type.mechanism, &public, &private)
-    }
-
-    pub(super) fn existing(
-        &self,
-        label: &str,
-        chain: Vec<CertificateDer<'static>>,
-    ) -> Result<CertifiedKey, Error> {
-        let key = self.token.signing_key(&Find::label(label)).map_err(token_error)?;
-        Ok(CertifiedKey::new(chain, key))
     }
 }
 
