@@ -54,10 +54,8 @@ pub struct Line {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Migrated {
-    /// How a private key was proved, or why it could not be; empty for other objects.
-    pub proof: String,
-    /// Whether the key pair was proved.
-    pub proved: bool,
+    /// Whether a private key was proved, or why it could not be; `None` for other objects.
+    pub proof: Option<Result<(), String>>,
     /// The attributes that differ, each with the reason.
     pub differences: Vec<String>,
 }

@@ -146,15 +146,7 @@ fn keys_that_need_the_pin_for_each_use_are_proved() {
     }
     drop(connection);
     let text = succeed(&mut migration.command(&[&LABEL[..], &["--dry-run"]].concat()));
-    for (key, proof) in [
-        ("rsa:2048", "signature"),
-        ("ec:p256", "derivation"),
-        ("x25519", "derivation"),
-        ("ml-kem-768", "decapsulation"),
-    ] {
-        let line = text.lines().find(|line| line.contains("private key") && line.contains(key));
-        assert!(line.is_some_and(|line| line.contains(&format!("proved by a {proof}"))), "{key}: {text}");
-    }
+    assert_eq!(text.matches(", proved\n").count(), KRYOPTIC.pairs, "{text}");
     let text = succeed(&mut migration.command(&LABEL));
     assert!(text.contains("35 of 35 objects are migrated; 15 of 15 private keys are proved"), "{text}");
 }
@@ -231,28 +223,6 @@ fn the_readers_of_databases_survive_damage() {
                 .is_ok_and(|all| all.len() == stored.objects)
         });
     }
-}
-
-#[test]
-fn a_thousand_objects_of_the_sqlite_backend_are_migrated() {
-    let Some(migration) = SOFTHSM.migration() else { return };
-    let connection = rusqlite::Connection::open(database(Path::new(&migration.old()))).expect("a database");
-    // Object 1 is the token. One key encrypts all objects, so a copy of the rows is another object.
-    connection.execute_batch("BEGIN").expect("a transaction");
-    for index in 0..1000 - OBJECTS {
-        connection.execute("INSERT INTO object DEFAULT VALUES", []).expect("an object");
-        let (copy, from) = (connection.last_insert_rowid(), 2 + index % OBJECTS);
-        for table in ["boolean", "integer", "binary", "array"].map(|table| format!("attribute_{table}")) {
-            let rows = format!(
-                "INSERT INTO {table} (value, type, object_id) SELECT value, type, {copy} FROM {table} WHERE object_id = {from}"
-            );
-            connection.execute(&rows, []).expect("attributes");
-        }
-    }
-    connection.execute_batch("COMMIT").expect("the objects");
-    drop(connection);
-    let text = succeed(&mut migration.command(&LABEL));
-    assert!(text.contains("1000 of 1000 objects are migrated"), "{text}");
 }
 
 #[test]

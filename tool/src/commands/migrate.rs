@@ -175,8 +175,8 @@ impl Migrate {
         for (difference, count) in differences {
             say(format_args!("differs       {difference} ({count} objects)"))?;
         }
-        let proved = migrated().filter(|object| object.proved).count();
-        let keys = migrated().filter(|object| !object.proof.is_empty()).count();
+        let proved = migrated().filter(|object| object.proof == Some(Ok(()))).count();
+        let keys = migrated().filter(|object| object.proof.is_some()).count();
         say(format_args!(
             "{} of {} objects are migrated; {proved} of {keys} private keys are proved.",
             outcome.migrated(),
@@ -184,10 +184,9 @@ impl Migrate {
         ))?;
         for line in &outcome.lines {
             if let Ok(object) = &line.result
-                && !object.proved
-                && !object.proof.is_empty()
+                && let Some(Err(reason)) = &object.proof
             {
-                say(format_args!("not proved    {}: {}", described(line), object.proof))?;
+                say(format_args!("not proved    {}: {reason}", described(line)))?;
             }
         }
         Ok(())
@@ -211,7 +210,7 @@ fn finish(result: &serde_json::Value) -> Result<ExitCode, Error> {
 fn rows(outcome: &Outcome) -> Vec<serde_json::Value> {
     let row = |line: &Line| match &line.result {
         Ok(object) => serde_json::json!({
-            "object": described(line), "migrated": true, "proved": object.proved, "differences": object.differences
+            "object": described(line), "migrated": true, "proved": object.proof == Some(Ok(())), "differences": object.differences
         }),
         Err(reason) => {
             serde_json::json!({ "object": described(line), "migrated": false, "reason": reason.to_string() })
@@ -256,9 +255,9 @@ fn described(line: &Line) -> String {
         text += &format!(", ID {}", line.id);
     }
     if let Ok(object) = &line.result
-        && object.proved
+        && object.proof == Some(Ok(()))
     {
-        text += &format!(", proved by a {}", object.proof);
+        text += ", proved";
     }
     text
 }

@@ -262,7 +262,7 @@ impl Plan {
     }
 
     /// Returns whether a `CK_BBOOL` attribute of the template is true.
-    pub(super) fn flag(&self, kind: CK_ATTRIBUTE_TYPE) -> bool {
+    fn flag(&self, kind: CK_ATTRIBUTE_TYPE) -> bool {
         self.get(kind) == Some(&[CK_TRUE][..])
     }
 

@@ -35,7 +35,6 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     let publics = PublicKeys::in_store(&job.objects);
     let prover = Prover {
         session: &session,
-        pin: &job.pin,
         publics: &publics,
         has_dsa: module.mechanism_info(slot, CKM_DSA).is_ok(),
         is_strict: token_file::is_strict().unwrap_or(false),
@@ -135,9 +134,9 @@ fn examine(
     compare(prover.session, handle, plan)?;
     let mut migrated = Migrated { differences: std::mem::take(&mut plan.differences), ..Migrated::default() };
     if plan.is_private_key() {
-        match prover.prove(plan, object, handle) {
-            Ok(Verdict::Proved(how)) => (migrated.proof, migrated.proved) = (how, true),
-            Ok(Verdict::Unproved(why)) => migrated.proof = why,
+        match prover.prove(object, handle) {
+            Ok(Verdict::Proved) => migrated.proof = Some(Ok(())),
+            Ok(Verdict::Unproved(why)) => migrated.proof = Some(Err(why.to_owned())),
             Err(Error::Module(failure)) => return Err(failure.into()),
             Err(error) => return Err(Obstacle::Object(error.to_string())),
         }

@@ -12,7 +12,7 @@ use crate::migrate::plan::{NSS_DB, Plan};
 
 pub(in crate::migrate) struct PublicKey {
     /// `CKK_…`
-    pub(super) kind: CK_KEY_TYPE,
+    kind: CK_KEY_TYPE,
     /// The template of a public key, without usages.
     pub(super) parts: Vec<Attribute>,
 }
@@ -114,29 +114,8 @@ impl PublicKey {
         Self { kind, parts }
     }
 
-    pub(super) fn get(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<&[u8]> {
+    fn get(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<&[u8]> {
         self.parts.iter().find(|one| one.kind == kind).map(|one| one.value.as_slice())
-    }
-
-    pub(super) fn value_kind(&self) -> CK_ATTRIBUTE_TYPE {
-        if self.kind == CKK_DH { CKA_VALUE } else { CKA_EC_POINT }
-    }
-
-    /// Returns the public value for a derivation.
-    pub(super) fn value(&self) -> &[u8] {
-        self.get(self.value_kind()).unwrap_or_default()
-    }
-
-    /// Returns the mechanism and the template of a new public key with the same parameters.
-    pub(super) fn partner(&self) -> (CK_MECHANISM_TYPE, Vec<Attribute>) {
-        let mechanism = match self.kind {
-            CKK_DH => CKM_DH_PKCS_KEY_PAIR_GEN,
-            CKK_EC_MONTGOMERY => CKM_EC_MONTGOMERY_KEY_PAIR_GEN,
-            _ => CKM_EC_KEY_PAIR_GEN,
-        };
-        let parameters = [CKA_EC_PARAMS, CKA_PRIME, CKA_BASE];
-        let parts = self.parts.iter().filter(|one| parameters.contains(&one.kind)).cloned();
-        (mechanism, parts.chain([Attribute::flag(CKA_TOKEN, false)]).collect())
     }
 }
 
