@@ -31,45 +31,10 @@ fn work(role: Role) -> Result<(), String> {
     }
 }
 
-/// The options of criterion that take the next argument as their value.
-const WITH_VALUE: [&str; 19] = [
-    "-b",
-    "-c",
-    "-s",
-    "--baseline",
-    "--baseline-lenient",
-    "--color",
-    "--confidence-level",
-    "--format",
-    "--load-baseline",
-    "--measurement-time",
-    "--noise-threshold",
-    "--nresamples",
-    "--output-format",
-    "--plotting-backend",
-    "--profile-time",
-    "--sample-size",
-    "--save-baseline",
-    "--significance-level",
-    "--warm-up-time",
-];
-
+/// Returns the first argument after `--quick`, if it is not an option. Options of criterion come
+/// after the filter, because some take the next argument as their value.
 fn filter() -> Option<String> {
-    filter_of(env::args().skip(1))
-}
-
-/// Returns the first argument that is neither an option nor the value of an option.
-fn filter_of(arguments: impl Iterator<Item = String>) -> Option<String> {
-    let mut arguments = arguments;
-    while let Some(argument) = arguments.next() {
-        if !argument.starts_with('-') {
-            return Some(argument);
-        }
-        if WITH_VALUE.contains(&argument.as_str()) {
-            arguments.next();
-        }
-    }
-    None
+    env::args().skip(1).find(|one| one != "--quick").filter(|first| !first.starts_with('-'))
 }
 
 /// Starts one child, which measures the groups that the filter selects. The child's tokens are in a
@@ -103,17 +68,4 @@ pub fn compare() -> Result<(), String> {
         store::measure(&artefacts)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_value_of_an_option_is_not_a_filter() {
-        let filter = |line: &str| filter_of(line.split(' ').map(str::to_owned));
-        assert_eq!(filter("--bench --sample-size 10"), None);
-        assert_eq!(filter("--sample-size=10 --quick sign/p256"), Some("sign/p256".to_owned()));
-        assert_eq!(filter("--sample-size 10 sign/p256 --bench"), Some("sign/p256".to_owned()));
-    }
 }
