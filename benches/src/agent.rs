@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jeton_child::{Child, UNLIMITED};
+use jeton_laboratory::memory::resident_of;
 use jeton_laboratory::{Interval, Machine, Table};
 use jeton_peers::{Known, PIN, Sandbox, TokenAccess, open_token};
 use serde::{Deserialize, Serialize};
@@ -320,11 +321,7 @@ fn together(agent: &Row) -> Result<String, String> {
 /// Measures by how much idle clients make the agent grow.
 fn idle(agent: &Row) -> Result<String, String> {
     let server = agent.server.ok_or("no agent")?;
-    let resident = || {
-        let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
-    };
+    let resident = || resident_of(server) as f64 / f64::from(1 << 20);
     let before = resident();
     let _children = signers(agent, IDLE)?;
     let after = resident();
