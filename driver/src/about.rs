@@ -34,14 +34,6 @@ impl About {
     pub fn end(&mut self) {
         self.load[1] = load();
     }
-
-    /// Returns the backend that the command line names for Jeton, or the default.
-    pub(crate) fn backend(&self) -> &str {
-        let named = self.command.iter().zip(self.command.iter().skip(1));
-        let apart = named.filter(|(option, _)| *option == "--backend").map(|(_, value)| value.as_str());
-        let joined = self.command.iter().filter_map(|word| word.strip_prefix("--backend="));
-        apart.chain(joined).last().unwrap_or("aws-lc")
-    }
 }
 
 fn load() -> String {

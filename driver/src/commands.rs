@@ -2,10 +2,8 @@
 
 #[cfg(feature = "acme")]
 pub mod acme;
-mod backend;
 pub mod compare;
 mod modules;
-mod pin;
 pub mod pipeline;
 pub mod report;
 pub mod tls;

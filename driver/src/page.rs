@@ -36,18 +36,12 @@ struct Section {
 enum Block {
     Text(String),
     Table(Table),
-    Plot(Plot),
-}
-
-#[derive(Debug)]
-struct Plot {
-    title: String,
-    svg: String,
+    Plot { title: String, svg: String },
 }
 
 impl Block {
     fn plot(title: String, draw: impl FnOnce(&str) -> Result<String, String>) -> Result<Self, Error> {
-        Ok(Self::Plot(Plot { svg: draw(&title).map_err(Error::Failed)?, title }))
+        Ok(Self::Plot { svg: draw(&title).map_err(Error::Failed)?, title })
     }
 }
 
@@ -55,7 +49,7 @@ impl Page {
     /// Builds the page of the newest measurement of a store. Fails if the measurement is empty.
     pub fn of(newest: &Newest) -> Result<Self, Error> {
         match newest {
-            Newest::Pipeline(measurements) => contents::page(measurements),
+            Newest::Pipeline(one) => contents::page(one),
             Newest::Tls(one) => {
                 let modules = one.descriptions.iter().map(|(name, about)| (name.as_str(), about));
                 let cases: Vec<_> = one.modules.iter().flat_map(|(_, cases)| cases).collect();

@@ -130,9 +130,8 @@ pub struct Measurement<W: Work> {
 
 /// The newest measurement of a store, for `jeton-driver report`.
 pub enum Newest {
-    /// `jeton-driver pipeline` made it. The older measurements of the pipeline are before it.
-    Pipeline(Vec<Measurement<Turn>>),
-    Tls(Box<Measurement<CaseTurn>>),
+    Pipeline(Measurement<Turn>),
+    Tls(Measurement<CaseTurn>),
 }
 
 /// Reads the newest measurement of a store.
@@ -142,13 +141,11 @@ pub fn newest(path: &Path) -> Result<Newest, Error> {
         let newest = with_runs(&connection, "%")?.pop().unwrap_or_default();
         let scenario = connection
             .query_row("SELECT scenario FROM measurement WHERE id = ?1", [newest], |row| row.get(0))
-            .unwrap_or_else(|_| Turn::SCENARIO.to_owned());
+            .unwrap_or_else(|_| String::new());
         Ok(match scenario.as_str() {
-            CaseTurn::SCENARIO => Newest::Tls(Box::new(read(&connection, newest)?)),
-            _ => {
-                let all = with_runs(&connection, Turn::SCENARIO)?.into_iter();
-                Newest::Pipeline(all.map(|id| read(&connection, id)).collect::<Result<_, _>>()?)
-            }
+            CaseTurn::SCENARIO => Newest::Tls(read(&connection, newest)?),
+            Turn::SCENARIO => Newest::Pipeline(read(&connection, newest)?),
+            _ => return Err(Error::Failed("the store has no measurement with a run".to_owned())),
         })
     })
 }
@@ -402,7 +399,7 @@ mod tests {
         add(&results, IN_PROCESS, &[1.0, 1.0, 9.0]);
         add(&results, "jeton", &[2.5, 2.5]);
         let Newest::Pipeline(read) = newest(&path).expect("a store") else { panic!("of another command") };
-        let (module, batches) = &read[0].modules[1];
+        let (module, batches) = &read.modules[1];
         let ratio = |stage: usize| batches[0].ratios[stage].map(|ratio| ratio.quotient.value);
         assert_eq!((module.as_str(), ratio(1), ratio(4)), ("jeton", Some(2.5), None));
         assert_eq!(batches[0].total_ratio.map(|ratio| ratio.quotient.value), Some(2.5));

@@ -12,7 +12,7 @@ mod table;
 
 pub use interval::{Interval, Ratio, median, spread};
 pub use machine::Machine;
-pub use table::{Table, paragraph};
+pub use table::Table;
 
 /// Returns the values without repetitions, in the order in which each first appears.
 pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {

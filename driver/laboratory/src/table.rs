@@ -71,33 +71,9 @@ impl Table {
     }
 }
 
-/// Breaks a text into lines of at most 80 columns, as a terminal has them.
-pub fn paragraph(text: &str) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        let len = word.chars().count();
-        if column > 0 {
-            let breaks = column + 1 + len > 80;
-            out.push(if breaks { '\n' } else { ' ' });
-            column = if breaks { 0 } else { column + 1 };
-        }
-        out.push_str(word);
-        column += len;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_paragraph_breaks_between_words() {
-        assert_eq!(paragraph("one  two"), "one two");
-        let long = paragraph(&"0123456789 ".repeat(8));
-        assert_eq!(long.lines().map(str::len).collect::<Vec<_>>(), [76, 10]);
-    }
 
     #[test]
     fn a_table_is_the_same_on_a_terminal_and_in_markdown() {

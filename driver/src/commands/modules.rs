@@ -16,12 +16,10 @@ use jeton_driver::Error;
 use jeton_driver::pipeline::{Job, Outcome, Participant, Plan, Target, Watcher, Work, Worker, measure};
 use jeton_driver::report::Report;
 use jeton_driver::results::Results;
+use jeton_driver::role::Role;
 use jeton_driver::selection::Selection;
 use jeton_laboratory::distinct;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
-
-use super::backend::Backend;
-use super::pin;
 
 /// The options that choose modules.
 #[derive(Args)]
@@ -44,8 +42,8 @@ pub struct Modules {
 #[derive(Args)]
 pub struct TokenOptions {
     /// The backend of jeton.
-    #[arg(long, value_enum)]
-    backend: Option<Backend>,
+    #[arg(long, value_parser = ["aws-lc", "rustcrypto"])]
+    backend: Option<String>,
     /// The label of an existing token, for a module that is given by its path. A module that is
     /// given by its name gets a temporary token. Only `jeton-driver tls` uses this option with a
     /// name too.
@@ -243,7 +241,12 @@ impl Modules {
 impl TokenOptions {
     /// Returns the user PIN of an existing token. Looks at the module before it asks for the PIN.
     pub fn pin(&self, library: &Path) -> Result<String, Error> {
-        Ok(pin::ask_for_module(library, self.pin.clone())?.to_string())
+        if let Some(pin) = &self.pin {
+            return Ok(pin.clone());
+        }
+        loads(library)?;
+        let absent = |_| Error::Failed("no PIN: give --pin, JETON_PIN, or a terminal".to_owned());
+        rpassword::prompt_password("User PIN: ").map_err(absent)
     }
 
     /// Returns a module with its existing token.
@@ -260,14 +263,29 @@ impl TokenOptions {
         directory: &Path,
     ) -> Result<(Target, Environment), Error> {
         let (known, backend) = match selection {
-            Selection::Known(known) => (*known, self.backend),
-            _ => (Known::Jeton, Some(Backend::Rustcrypto)),
+            Selection::Known(known) => (*known, self.backend.as_deref()),
+            _ => (Known::Jeton, Some("rustcrypto")),
         };
-        let sandbox = Sandbox::fresh(known, directory, backend.map(Backend::name))?;
+        let sandbox = Sandbox::fresh(known, directory, backend)?;
         sandbox.start_agent(directory)?;
         let Sandbox { environment, reserved, token } = sandbox;
         Ok((Target::Module { library, reserved, token }, environment))
     }
+}
+
+/// Loads a module in a separate process, because a module runs code when it is loaded and may end
+/// the process.
+fn loads(library: &Path) -> Result<(), Error> {
+    let mut command = jeton_child::of_role(&Role::LoadModule(library.to_owned()));
+    let output = command.output().map_err(Error::io("the driver"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Failed(match reason.trim() {
+        "" => format!("loading {} ended the process: {}", library.display(), output.status),
+        reason => reason.trim_start_matches("jeton-driver: ").to_owned(),
+    }))
 }
 
 /// Lets the modules take turns, and ends their processes. Adds the results to the report and to the

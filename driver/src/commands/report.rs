@@ -12,8 +12,7 @@ use jeton_driver::{Error, results};
 /// Write a page with tables and plots of a result store.
 ///
 /// `jeton-driver pipeline` and `jeton-driver tls` write such stores with --results. The page shows
-/// the newest measurement of the store. A page about `jeton-driver pipeline` may also compare the
-/// newest measurement of each backend of Jeton. The page is one file that loads no other file.
+/// the newest measurement of the store. It is one file that loads no other file.
 #[derive(Args)]
 pub struct Report {
     /// The store.

@@ -22,20 +22,15 @@ const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
 /// The columns of a module, as [`View::cells`] fills them.
 const COLUMNS: [&str; 5] = ["time", "per second", "undisturbed", "AWS-LC undisturbed", "ratio"];
 
-pub(super) fn page(measurements: &[Measurement<Turn>]) -> Result<Page, Error> {
-    let has_a_time = |one: &&Measurement<Turn>| {
-        one.modules.iter().flat_map(|(_, batches)| batches).any(|batch| can_be_drawn(&batch.total))
-    };
-    let Some(newest) = measurements.last().filter(has_a_time) else {
+pub(super) fn page(measurement: &Measurement<Turn>) -> Result<Page, Error> {
+    if !measurement.modules.iter().flat_map(|(_, batches)| batches).any(|batch| can_be_drawn(&batch.total)) {
         return Err(Error::Failed("the store has no measurement with a run".to_owned()));
-    };
-    let view = View::of(newest);
-    let mut sections = vec![modules(&view)?, signing(&view), algorithms(&view)?];
-    sections.extend(backends(measurements)?);
-    sections.push(throughput(&view)?);
-    sections.extend(documents(newest)?);
+    }
+    let view = View::of(measurement);
+    let mut sections = vec![modules(&view)?, signing(&view), algorithms(&view)?, throughput(&view)?];
+    sections.extend(documents(measurement)?);
     sections.extend(view.algorithms.iter().map(|algorithm| stages(&view, algorithm)));
-    Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: pipeline_facts(newest), sections })
+    Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: pipeline_facts(measurement), sections })
 }
 
 /// A measurement, and the modules, algorithms and batch sizes that it has.
@@ -213,74 +208,6 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
         blocks.push(Block::Text(format!("RSA: {}", rsa_keys(view.measurement.rsa_key_pool))));
     }
     Ok(Section { title: "The algorithms".to_owned(), blocks })
-}
-
-struct BackendView<'a> {
-    backend: &'a str,
-    view: View<'a>,
-    module: &'static str,
-}
-
-/// Compares the backends of Jeton in the newest measurement. If it has only one of them, compares
-/// the newest measurement of each backend.
-fn backends(measurements: &[Measurement<Turn>]) -> Result<Option<Section>, Error> {
-    let together = measurements.last().map(both_backends).unwrap_or_default();
-    let text = match together.is_empty() {
-        false => "Both backends took turns in this measurement.",
-        true => {
-            "The newest measurement with each backend, each at its largest batch. The measurements did not \
-             take turns, so a small difference means nothing."
-        }
-    };
-    let shown = if together.is_empty() { separate_backends(measurements) } else { together };
-    if shown.len() < 2 {
-        return Ok(None);
-    }
-    let algorithms = distinct(shown.iter().flat_map(|one| one.view.algorithms.iter().copied()));
-    let total = |one: &BackendView<'_>, algorithm: &str| {
-        Some(one.view.seconds(one.module, algorithm, one.view.largest(), TOTAL)?.value)
-    };
-    let rows = algorithms.iter().map(|algorithm| {
-        let cells = shown.iter().map(|one| match total(one, algorithm) {
-            Some(seconds) => format!("{} (batch of {})", time(seconds), one.view.largest()),
-            None => missing(),
-        });
-        ((*algorithm).to_owned(), cells.collect::<Vec<_>>())
-    });
-    let header = std::iter::once("algorithm").chain(shown.iter().map(|one| one.backend));
-    let table = Table::new(1, header).with(rows);
-    let series = shown.iter().enumerate().map(|(index, one)| {
-        let colour = if index == 0 { plots::JETON } else { plots::other_colour(index) };
-        dots(&format!("jeton, {}", one.backend), colour, over(&algorithms, |name| total(one, name)))
-    });
-    let series: Vec<_> = series.collect();
-    let plot = Block::plot("Time of all stages with each backend of Jeton".to_owned(), |title| {
-        plots::points(title, ["algorithm of the CA", "seconds"], &algorithms, &series)
-    })?;
-    let blocks = vec![Block::Text(text.to_owned()), plot, Block::Table(table)];
-    Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
-}
-
-/// Returns both backends if a measurement has `jeton` and `jeton-rc`. Returns an empty list
-/// otherwise.
-fn both_backends(measurement: &Measurement<Turn>) -> Vec<BackendView<'_>> {
-    let has = |module: &str| measurement.modules.iter().any(|(name, _)| name == module);
-    if !(has("jeton") && has("jeton-rc")) {
-        return Vec::new();
-    }
-    let backends = [(measurement.about.backend(), "jeton"), ("rustcrypto", "jeton-rc")];
-    backends.map(|(backend, module)| BackendView { backend, view: View::of(measurement), module }).into()
-}
-
-fn separate_backends(measurements: &[Measurement<Turn>]) -> Vec<BackendView<'_>> {
-    let has_own = |one: &&Measurement<Turn>| one.modules.iter().any(|(name, _)| name == "jeton");
-    let own: Vec<_> = measurements.iter().filter(has_own).collect();
-    let names = distinct(own.iter().map(|one| one.about.backend()));
-    let newest = |backend| {
-        let one = own.iter().rev().find(|one| one.about.backend() == backend)?;
-        Some(BackendView { backend, view: View::of(one), module: "jeton" })
-    };
-    names.into_iter().filter_map(newest).collect()
 }
 
 /// Shows certificates per second over the batch size.

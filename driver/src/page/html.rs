@@ -49,10 +49,10 @@ pub fn html(page: &Page) -> String {
             match block {
                 Block::Text(text) => put(&format!("<p>{}</p>", escaped(text))),
                 Block::Table(one) => put(&table(one)),
-                Block::Plot(plot) => {
-                    let title = escaped(&plot.title);
+                Block::Plot { title, svg } => {
+                    let title = escaped(title);
                     let labelled = format!("<svg role=\"img\" aria-label=\"{title}\" ");
-                    let svg = plot.svg.replacen("<svg ", &labelled, 1);
+                    let svg = svg.replacen("<svg ", &labelled, 1);
                     put(&format!("<figure><figcaption>{title}</figcaption>{svg}</figure>"));
                 }
             }

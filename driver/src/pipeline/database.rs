@@ -1,7 +1,6 @@
 //! The pipeline's database: SQLite in WAL mode, one batch for each module, algorithm and size.
 
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
@@ -37,9 +36,6 @@ pub struct DocumentSize {
     pub bytes: u64,
 }
 
-/// The time that a connection waits for the lock of another one.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
-
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Table {
     Certificates,
@@ -71,7 +67,6 @@ pub(super) type Row = (u64, Vec<u8>);
 impl Database {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let connection = Connection::open(path)?;
-        connection.busy_timeout(LOCK_WAIT)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.execute_batch(SCHEMA)?;

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
-use jeton_laboratory::{Interval, Ratio, Table, paragraph};
+use jeton_laboratory::{Interval, Ratio, Table};
 
 use serde::Serialize;
 
@@ -153,7 +153,7 @@ fn print_notes(report: &BatchReport, out: &mut dyn Write) -> io::Result<()> {
          95 % interval is wider than {:.0} % of it. Stages that never call the module have no ratio.",
         WIDE * 100.0
     );
-    writeln!(out, "\n{}", paragraph(&text))?;
+    writeln!(out, "\n{text}")?;
     if report.settings.algorithms.iter().any(|name| has_rsa_subscribers(name)) {
         writeln!(out, "RSA: {}", rsa_keys(report.settings.rsa_key_pool))?;
     }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use jeton_laboratory::Table;
 use jeton_laboratory::figure::{MOVED, UNUSABLE, WIDE, rate, ratio_text, time};
-use jeton_laboratory::{Table, paragraph};
 use serde::Serialize;
 
 use super::case::name_of;
@@ -101,7 +101,7 @@ pub fn print(report: &TlsReport, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", latencies.terminal(None))?;
     }
     let text = format!("{} client: the client's rate (median).", explanation(&measured));
-    writeln!(out, "\n{}", paragraph(&text))?;
+    writeln!(out, "\n{text}")?;
     report.print_notes(out)
 }
 
