@@ -93,44 +93,21 @@ pub fn tokens(path: &Path) -> Result<Vec<Token>, Error> {
     let text = path.as_os_str().to_string_lossy();
     let path = text.strip_prefix("sql:").map_or(path, Path::new);
     let tokens: Vec<_> = if path.is_file() {
-        kryoptic::Token::open(path)?.into_iter().map(Token::from).collect()
+        let of = |token: kryoptic::Token| {
+            let (label, serial) = (token.label.clone(), token.serial.clone());
+            Token { format: Format::Kryoptic, label, serial, source: Source::Kryoptic(token) }
+        };
+        kryoptic::Token::open(path)?.into_iter().map(of).collect()
     } else if path.join(nss::KEYS).is_file() {
-        vec![Token::from(nss::Database::at(path))]
+        let database = nss::Database::at(path);
+        let (label, serial) = (database.label(), String::new());
+        vec![Token { format: Format::Nss, label, serial, source: Source::Nss(database) }]
     } else {
-        softhsm::tokens(path)?.into_iter().map(Token::from).collect()
+        let of = |token: softhsm::Token| {
+            let (label, serial) = (token.label.clone(), token.serial.clone());
+            Token { format: token.format(), label, serial, source: Source::SoftHsm(token) }
+        };
+        softhsm::tokens(path)?.into_iter().map(of).collect()
     };
     if tokens.is_empty() { Err(Error::NoStore(path.to_owned())) } else { Ok(tokens) }
-}
-
-impl From<kryoptic::Token> for Token {
-    fn from(token: kryoptic::Token) -> Self {
-        Self {
-            format: Format::Kryoptic,
-            label: token.label.clone(),
-            serial: token.serial.clone(),
-            source: Source::Kryoptic(token),
-        }
-    }
-}
-
-impl From<nss::Database> for Token {
-    fn from(database: nss::Database) -> Self {
-        Self {
-            format: Format::Nss,
-            label: database.label(),
-            serial: String::new(),
-            source: Source::Nss(database),
-        }
-    }
-}
-
-impl From<softhsm::Token> for Token {
-    fn from(token: softhsm::Token) -> Self {
-        Self {
-            format: token.format(),
-            label: token.label.clone(),
-            serial: token.serial.clone(),
-            source: Source::SoftHsm(token),
-        }
-    }
 }

@@ -20,23 +20,17 @@ pub(super) struct Prover<'a> {
     pub(super) is_strict: bool,
 }
 
-pub(super) enum Verdict {
-    /// The key fits.
-    Proved,
-    /// There was no way to prove the key, for this reason.
-    Unproved(&'static str),
-}
-
 impl Prover<'_> {
-    /// Proves one private key. Fails if it does not fit its public key.
-    pub(super) fn prove(&self, object: &Object, key: ObjectHandle) -> Result<Verdict, Error> {
+    /// Proves one private key. Fails if it does not fit its public key. The inner error says why
+    /// there was no way to prove it.
+    pub(super) fn prove(&self, object: &Object, key: ObjectHandle) -> Result<Result<(), String>, Error> {
         let publics = self.publics.of(object);
         if publics.is_empty() {
-            return Ok(Verdict::Unproved("the old store has no public key and no certificate with this ID"));
+            return Ok(Err("the old store has no public key and no certificate with this ID".to_owned()));
         }
         let computed = self.session.attribute(key, CKA_PUBLIC_KEY_INFO)?;
         if computed.is_empty() {
-            return Ok(Verdict::Unproved("Jeton computes no public key from it"));
+            return Ok(Err("Jeton computes no public key from it".to_owned()));
         }
         for public in publics {
             let template = [&public.parts[..], &[Attribute::flag(CKA_TOKEN, false)]].concat();
@@ -44,7 +38,7 @@ impl Prover<'_> {
             let expected = self.session.attribute(object, CKA_PUBLIC_KEY_INFO)?;
             self.session.destroy_object(object)?;
             if computed == expected {
-                return Ok(Verdict::Proved);
+                return Ok(Ok(()));
             }
         }
         Err(Error::Migration("it does not fit the old public key".to_owned()))

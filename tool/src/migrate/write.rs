@@ -6,7 +6,7 @@ use cryptoki_sys::*;
 use jeton_migrate::Object;
 use zeroize::Zeroizing;
 
-use super::proof::{Prover, PublicKeys, Verdict};
+use super::proof::{Prover, PublicKeys};
 use super::{Job, Line, Migrated, Outcome, Plan, trust};
 use crate::Error;
 use crate::client::{
@@ -135,8 +135,7 @@ fn examine(
     let mut migrated = Migrated { differences: std::mem::take(&mut plan.differences), ..Migrated::default() };
     if plan.is_private_key() {
         match prover.prove(object, handle) {
-            Ok(Verdict::Proved) => migrated.proof = Some(Ok(())),
-            Ok(Verdict::Unproved(why)) => migrated.proof = Some(Err(why.to_owned())),
+            Ok(outcome) => migrated.proof = Some(outcome),
             Err(Error::Module(failure)) => return Err(failure.into()),
             Err(error) => return Err(Obstacle::Object(error.to_string())),
         }
