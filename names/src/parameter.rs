@@ -64,7 +64,6 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         | CKM_AES_KEY_WRAP_PAD
         | CKM_AES_KEY_WRAP_PKCS7
         | CKM_AES_XTS
-        | CKM_AES_GMAC
         | CKM_DH_PKCS_DERIVE
         | CKM_DES3_CBC
         | CKM_DES3_CBC_PAD => P::Bytes,
@@ -109,6 +108,7 @@ fn of_mechanism(mechanism: CK_MECHANISM_TYPE) -> Parameter {
         CKM_RSA_AES_KEY_WRAP => P::RsaAesWrap,
         CKM_EDDSA => P::Eddsa,
         CKM_AES_GCM => P::Gcm,
+        CKM_AES_GMAC => P::Gmac,
         CKM_AES_CCM => P::Ccm,
         CKM_CHACHA20 => P::ChaCha20,
         CKM_CHACHA20_POLY1305 => P::Poly1305,

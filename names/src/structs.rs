@@ -304,6 +304,9 @@ layout!(GCM: CK_GCM_PARAMS { pIv[ulIvLen; NONCE], pAAD[ulAADLen; AAD], } {
     ulIvBits = Value::Any(0), ulTagBits = GCM_TAG
 });
 layout!(GCM_WITHOUT_BITS: GcmWithoutBits { iv[iv_len; NONCE], aad[aad_len; AAD], } { tag_bits = GCM_TAG });
+layout!(GMAC: CK_GCM_PARAMS { pIv[ulIvLen; NONCE], pAAD[ulAADLen; 0], } {
+    ulIvBits = Value::Any(0), ulTagBits = GCM_TAG
+});
 layout!(GCM_WRAP: CK_GCM_WRAP_PARAMS {
     Both pIv(Len::Field(offset_of!(CK_GCM_WRAP_PARAMS, ulIvLen)); NONCE), pAAD[ulAADLen; AAD],
 } { ulIvFixedBits = Value::Any(0), ivGenerator = GENERATOR, ulTagBits = GCM_TAG });
@@ -551,6 +554,8 @@ parameters! {
     Bit: BIT,
     Object: OBJECT,
     Gcm: GCM GCM_WITHOUT_BITS GCM_WRAP,
+    /// The struct, or an initialisation vector of any other length.
+    Gmac: GMAC,
     Ccm: CCM CCM_WRAP,
     ChaCha20: CHACHA20,
     Poly1305: POLY1305,
@@ -590,7 +595,11 @@ impl Parameter {
     /// Returns whether a parameter of this length has no pointer.
     pub fn is_plain(self, len: u64) -> bool {
         let has_pointers = |layout: &&Layout| !layout.pointers.is_empty();
-        self != Self::None && len <= MAX_PLAIN && !self.layouts().iter().any(has_pointers)
+        let has_struct = match self {
+            Self::Gmac => self.layout(len).is_some(),
+            _ => self.layouts().iter().any(has_pointers),
+        };
+        self != Self::None && len <= MAX_PLAIN && !has_struct
     }
 
     /// Returns the layout of a struct with pointers of `len` bytes, or `None` if the parameter has

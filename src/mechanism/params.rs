@@ -60,8 +60,13 @@ pub enum Params {
     },
     /// A cipher with its parameter.
     Cipher(CipherScheme),
-    /// The initialisation vector of GMAC.
-    Iv(Box<[u8]>),
+    /// GMAC.
+    Gmac {
+        /// The initialisation vector.
+        iv: Box<[u8]>,
+        /// The length of the tag in bytes.
+        tag_len: usize,
+    },
     /// A length in bytes.
     Length(usize),
     /// ECDH.
@@ -267,7 +272,7 @@ impl Params {
             Self::Eddsa { context, .. } | Self::SignContext { context, .. } => context.len(),
             Self::Oaep { label, .. } => label.len(),
             Self::Cipher(CipherScheme::Aead { nonce, aad, .. }) => nonce.len() + aad.len(),
-            Self::Iv(iv) => iv.len(),
+            Self::Gmac { iv, .. } => iv.len(),
             _ => 0,
         }
     }

@@ -337,7 +337,7 @@ pub enum Shape {
     /// initialisation vector, or `CK_AES_CTR_PARAMS`, `CK_GCM_PARAMS`, `CK_CCM_PARAMS`,
     /// `CK_CHACHA20_PARAMS` or `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
     Cipher(CipherMode),
-    /// The initialisation vector of GMAC: 1 to 256 bytes.
+    /// `CK_GCM_PARAMS` without additional data, or the initialisation vector: 1 to 256 bytes.
     Gmac,
     /// `CK_MAC_GENERAL_PARAMS`: a length in bytes.
     Length,

@@ -80,7 +80,9 @@ impl Mechanism {
             _ => None,
         };
         let (scheme, len) = match (function, &self.params) {
-            (MacFunction::AesGmac, Params::Iv(iv)) => (MacScheme::AesGmac { iv: iv.clone() }, None),
+            (MacFunction::AesGmac, Params::Gmac { iv, tag_len }) => {
+                (MacScheme::AesGmac { iv: iv.clone() }, Some(*tag_len))
+            }
             (MacFunction::Hmac(hash), Params::None | Params::Length(_)) => (MacScheme::Hmac(hash), len),
             (MacFunction::AesCmac, Params::None | Params::Length(_)) => (MacScheme::AesCmac, len),
             // PKCS#11 3.2, "AES-MAC": half a block, as FIPS 113 defines it.

@@ -253,7 +253,7 @@ impl Fixture<'_> {
             Shape::Oaep => Params::Oaep { hash, mgf: hash, label: bytes(3) },
             Shape::RsaAesWrap => Params::RsaAesWrap { aes_bits: 256, hash, mgf: hash, label: bytes(3) },
             Shape::Cipher(mode) => Params::Cipher(cipher(mode)),
-            Shape::Gmac => Params::Iv(bytes(12)),
+            Shape::Gmac => Params::Gmac { iv: bytes(12), tag_len: 16 },
             Shape::Length => Params::Length(16),
             Shape::Ecdh => Params::Ecdh {
                 kdf: Some(AgreementKdf::X963(Hash::Sha256)),

@@ -143,7 +143,9 @@ fn codes(info: &MechanismRow, function: MacFunction) -> Vec<(&'static [Kind], Pa
         MacFunction::Hmac(hash) => lengths(GENERIC, &[4, hash.len() - 1, hash.len()]),
         MacFunction::AesCmac | MacFunction::AesCbcMac => lengths(AES, &[4, 8, 15, 16]),
         MacFunction::AesXcbc(_) => vec![(AES, Params::None)],
-        MacFunction::AesGmac => [1, 12, 256].map(|len| (AES, Params::Iv(vec![3; len].into()))).into(),
+        MacFunction::AesGmac => [(1, 16), (12, 4), (256, 12)]
+            .map(|(len, tag_len)| (AES, Params::Gmac { iv: vec![3; len].into(), tag_len }))
+            .into(),
         MacFunction::TlsFinished => {
             vec![finished(TlsPrf::Md5Sha1, 12, true), finished(TlsPrf::Hash(Hash::Sha384), 60, false)]
         }

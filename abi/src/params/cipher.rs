@@ -17,6 +17,9 @@ const MAX_CCM_MESSAGE: u64 = 1 << 31;
 /// nonces of 64 bits. They are too short to be random, and no RFC describes a construction that
 /// uses them.
 const CHACHA20_POLY1305_NONCE: u64 = 12;
+const GMAC_STRUCT: usize = size_of::<CK_GCM_PARAMS>();
+/// The greatest length in bytes of a GMAC initialisation vector that is the parameter.
+const MAX_GMAC_IV: usize = 256;
 /// The number of counter and nonce bits in the original ChaCha20 and in the IETF variant (PKCS#11
 /// 3.2, "ChaCha20: Nonce and block counter lengths").
 const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
@@ -68,6 +71,28 @@ pub(super) unsafe fn gcm<'a>(parameter: &[u8]) -> Result<GcmParams<'a>> {
     };
     // SAFETY: the caller's promise.
     unsafe { gcm_of(&given) }
+}
+
+/// Reads the parameter of GMAC. `C_Sign` gets the additional data, so the struct has none. PKCS#11
+/// 2.40 has the initialisation vector in place of the struct; 48 bytes are always the struct.
+///
+/// # Safety
+///
+/// The memory that the struct points to is readable.
+pub(super) unsafe fn gmac(parameter: &[u8]) -> Result<Params> {
+    let (iv, tag_len) = match parameter.len() {
+        GMAC_STRUCT => {
+            // SAFETY: the caller's promise.
+            let given = unsafe { gcm(parameter) }?;
+            if !given.aad.is_empty() {
+                return Err(Error::MechanismParamInvalid);
+            }
+            (given.nonce, given.tag_len)
+        }
+        1..=MAX_GMAC_IV => (parameter, 16),
+        _ => return Err(Error::MechanismParamInvalid),
+    };
+    Ok(Params::Gmac { iv: iv.into(), tag_len })
 }
 
 /// # Safety
@@ -300,6 +325,20 @@ mod tests {
         assert_eq!(with(CKM_AES_GCM, &gcm_with(0, 0, 0, 128)).err(), INVALID);
         let no_aad = CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_with(12, 96, 0, 128) };
         assert!(with(CKM_AES_GCM, &no_aad) == gcm_of(12, 0, 16));
+    }
+
+    #[test]
+    fn gmac_takes_the_struct_of_gcm_or_the_initialisation_vector() {
+        let gmac = |len: usize, tag_len| Ok(Params::Gmac { iv: BYTES[..len].into(), tag_len });
+        for len in [1, 12, 40, 47, 49, 256] {
+            assert!(invoke(CKM_AES_GMAC, SOME, len) == gmac(len, 16), "{len}");
+        }
+        for len in [0, 48, 257, usize::MAX] {
+            assert_eq!(invoke(CKM_AES_GMAC, SOME, len).err(), INVALID, "{len}");
+        }
+        assert_eq!(invoke(CKM_AES_GMAC, null(), 12).err(), INVALID);
+        assert!(with(CKM_AES_GMAC, &gcm_with(12, 96, 0, 96)) == gmac(12, 12));
+        assert_eq!(with(CKM_AES_GMAC, &gcm_with(12, 96, 1, 128)).err(), INVALID);
     }
 
     #[test]

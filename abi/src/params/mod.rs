@@ -138,7 +138,7 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::SignContext => whole(&table::SIGN_CONTEXT, parameter, sign::context),
             Shape::HashSignContext => whole(&table::HASH_SIGN_CONTEXT, parameter, sign::hash_context),
             Shape::Length => sign::length(parameter),
-            Shape::Gmac => sign::gmac(parameter),
+            Shape::Gmac => cipher::gmac(parameter),
             Shape::Pss => rsa::pss(parameter),
             Shape::Oaep => rsa::oaep(parameter),
             Shape::RsaAesWrap => rsa::aes_wrap(parameter),

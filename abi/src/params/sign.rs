@@ -9,9 +9,6 @@ use jeton_names::structs::MAC;
 use super::{Parts, boolean, hash, named, read};
 use crate::number::wide;
 
-/// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
-const MAX_GMAC_IV: usize = 256;
-
 /// Whether signatures with a hedge variant are deterministic. PKCS#11 3.2, "ML-DSA Signature":
 /// `CKH_HEDGE_PREFERRED` leaves the choice to the token. This token then makes hedged signatures.
 const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
@@ -49,31 +46,4 @@ pub(super) fn length(parameter: &[u8]) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::Length(given as usize))
-}
-
-/// Reads the parameter of GMAC, which is the initialisation vector itself.
-pub(super) fn gmac(parameter: &[u8]) -> Result<Params> {
-    if !(1..=MAX_GMAC_IV).contains(&parameter.len()) {
-        return Err(Error::MechanismParamInvalid);
-    }
-    Ok(Params::Iv(parameter.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ptr::null;
-
-    use super::super::testing::{BYTES, INVALID, invoke};
-    use super::*;
-
-    #[test]
-    fn the_parameter_of_gmac_is_the_initialisation_vector() {
-        for len in [1, 12, 256] {
-            let params = invoke(CKM_AES_GMAC, BYTES.as_ptr(), len);
-            assert!(params == Ok(Params::Iv(BYTES[..len].into())));
-        }
-        assert_eq!(invoke(CKM_AES_GMAC, null(), 0).err(), INVALID);
-        assert_eq!(invoke(CKM_AES_GMAC, null(), 12).err(), INVALID);
-        assert_eq!(invoke(CKM_AES_GMAC, BYTES.as_ptr(), 257).err(), INVALID);
-    }
 }
