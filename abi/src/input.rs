@@ -245,9 +245,16 @@ unsafe fn attributes_at<'a>(
         let attribute = unsafe { attributes.add(index).read_unaligned() };
         // SAFETY: the caller's promise, for the value of this attribute.
         let value = unsafe { value_of(&attribute, depth, left) }?;
-        given.push(Given { id: AttributeType(wide(attribute.type_)), value });
+        given.push(Given { id: attribute_type(attribute.type_), value });
     }
     Ok(Template(given))
+}
+
+/// Returns the type of an attribute. Two types have a second number: see [`TEMPLATES`].
+pub(crate) fn attribute_type(given: CK_ATTRIBUTE_TYPE) -> AttributeType {
+    let without_flag = given & !CKF_ARRAY_ATTRIBUTE;
+    let is_second = matches!(without_flag, CKA_ENCAPSULATE_TEMPLATE | CKA_DECAPSULATE_TEMPLATE);
+    AttributeType(wide(if is_second { without_flag } else { given }))
 }
 
 /// # Safety

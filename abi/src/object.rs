@@ -9,7 +9,7 @@ use jeton::id::AttributeType;
 use jeton::object::AttributeView;
 
 use crate::call::{call_in, in_template};
-use crate::input::{MAX_ATTRIBUTES, Place, template};
+use crate::input::{MAX_ATTRIBUTES, Place, attribute_type, template};
 use crate::number::{length, narrow, object, session, wide};
 
 #[unsafe(no_mangle)]
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
         }
         module.read_attributes(session(handle), object(read), |object, mut secret| {
             let attribute = |given: &CK_ATTRIBUTE| {
-                let id = AttributeType(wide(given.type_));
+                let id = attribute_type(given.type_);
                 if let Some(secret) = &mut secret
                     && !given.pValue.is_null()
                     && object.shows_secret(id)
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn get(template: &mut [CK_ATTRIBUTE]) -> Result<()> {
-        let attribute = |given: &CK_ATTRIBUTE| attributes(AttributeType(wide(given.type_)));
+        let attribute = |given: &CK_ATTRIBUTE| attributes(attribute_type(given.type_));
         // SAFETY: the template and its values live.
         unsafe { reveal(attribute, template.as_mut_ptr(), template.len()) }
     }

@@ -611,12 +611,15 @@ impl Parameter {
 }
 
 /// The attributes whose value is an array of attributes. The bit `CKF_ARRAY_ATTRIBUTE` does not
-/// show this: `CKA_ALLOWED_MECHANISMS` has the bit and contains mechanisms, and in the headers the
-/// two templates of encapsulation lack the bit.
-pub const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
+/// show this: `CKA_ALLOWED_MECHANISMS` has the bit and contains mechanisms, and in the headers of
+/// PKCS#11 3.2 the two templates of encapsulation lack the bit. A correction of the standard adds
+/// it, so they have two numbers.
+pub const TEMPLATES: [CK_ATTRIBUTE_TYPE; 7] = [
     CKA_WRAP_TEMPLATE,
     CKA_UNWRAP_TEMPLATE,
     CKA_DERIVE_TEMPLATE,
     CKA_ENCAPSULATE_TEMPLATE,
     CKA_DECAPSULATE_TEMPLATE,
+    CKA_ENCAPSULATE_TEMPLATE | CKF_ARRAY_ATTRIBUTE,
+    CKA_DECAPSULATE_TEMPLATE | CKF_ARRAY_ATTRIBUTE,
 ];
