@@ -316,6 +316,21 @@ pub enum Derivation {
     Ike2PrfPlus,
 }
 
+impl Derivation {
+    /// Returns whether a key type of several lengths needs `CKA_VALUE_LEN`, because no clause says
+    /// which of them the derived key gets.
+    pub(crate) fn needs_len(self) -> bool {
+        matches!(
+            self,
+            Self::HashOfKey(_)
+                | Self::ConcatenateBaseAndKey
+                | Self::ConcatenateBaseAndData
+                | Self::ConcatenateDataAndBase
+                | Self::XorBaseAndData
+        )
+    }
+}
+
 /// The form of a mechanism's parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {

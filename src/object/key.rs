@@ -115,6 +115,12 @@ pub(crate) fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Re
     (KeyTypeRow::of_object(attributes)?.put_public)(attributes, parts)
 }
 
+/// Returns whether a secret key of this type has one of several lengths, such as an AES key.
+pub(crate) fn has_lengths(key_type: KeyType) -> bool {
+    let fits = KeyTypeRow::of(key_type).len_fits;
+    (2..64).contains(&(1..=64).filter(|len| fits(*len)).count())
+}
+
 pub(crate) fn secret_len_fits(key_type: KeyType, len: usize) -> bool {
     (KeyTypeRow::of(key_type).len_fits)(len)
 }

@@ -210,7 +210,7 @@ fn a_derivation_that_copies_a_key_cannot_gain_a_usage() {
             client.create(session, &key).expect("a key")
         };
         let xor = |base, template: &Attributes| {
-            let aes = template.clone().number(A::KEY_TYPE, KeyType::AES.0);
+            let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0).and(template);
             derive(client, session, (M::XOR_BASE_AND_DATA, data(&[0; 32])), base, &aes)
         };
         let refused = |base, template: Attributes| {
@@ -254,7 +254,7 @@ fn a_derivation_that_copies_a_key_cannot_gain_a_usage() {
         assert!(client.flag(session, key, A::ENCRYPT));
         // A derivation by hash makes another key, which may have other usages.
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
-        let aes = none().number(A::KEY_TYPE, KeyType::AES.0).flag(A::DECRYPT, true);
+        let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0).flag(A::DECRYPT, true);
         assert!(derive(client, session, hash, wraps, &aes).is_ok());
     });
 }
@@ -265,7 +265,7 @@ fn the_template_attributes_of_a_key_apply_to_its_derived_copies() {
         let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
         let own = secret(KeyType::AES, 32).flag(A::SENSITIVE, true).and(&derives());
         let by = client.create_with(session, &own, A::UNWRAP_TEMPLATE, &forced).expect("a key");
-        let aes = none().number(A::KEY_TYPE, KeyType::AES.0);
+        let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0);
         let mechanism = (M::XOR_BASE_AND_DATA, data(&[0; 32]));
         let copy = derive(client, session, mechanism, by, &aes).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);

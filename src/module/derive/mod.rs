@@ -125,6 +125,12 @@ impl Module {
         let mut attributes = work.receive(&full, &guard, work.default_type(&full)?)?;
         guard.bind(&mut attributes)?;
         work.wanted = parse_len(attributes.number(A::VALUE_LEN))?;
+        // PKCS#11 3.2, "Hash-based Key Derivation" and the sections of the concatenations: without
+        // a length "that key type must have a well-defined length".
+        let key_type = attributes.number(A::KEY_TYPE).map(KeyType);
+        if work.wanted.is_none() && derivation.needs_len() && key_type.is_some_and(key::has_lengths) {
+            return Err(Error::TemplateIncomplete);
+        }
         let (secret, cut) = work.secret(derivation)?;
         simple::check_data(derivation, secret.len(), work.wanted)?;
         let len = work.wanted.unwrap_or(secret.len());
