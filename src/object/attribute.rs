@@ -147,8 +147,8 @@ const RULES: &[Rule] = &[
     usage(A::VERIFY_RECOVER, ObjectTypes::PUBLIC),
     usage(A::WRAP, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET)),
     usage(A::UNWRAP, ObjectTypes::HIDDEN),
-    usage(A::ENCAPSULATE, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET)),
-    usage(A::DECAPSULATE, ObjectTypes::HIDDEN),
+    usage(A::ENCAPSULATE, ObjectTypes::PUBLIC),
+    usage(A::DECAPSULATE, ObjectTypes::PRIVATE),
     Rule::new(A::WRAP_TEMPLATE, Kind::Template, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET))
         .changes(Change::Fixed),
     Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, ObjectTypes::HIDDEN).changes(Change::Fixed),

@@ -19,17 +19,9 @@ pub(crate) fn usages(class: ObjectClass) -> &'static [A] {
         ObjectClass::PRIVATE_KEY => {
             &[A::DECRYPT, A::SIGN, A::SIGN_RECOVER, A::UNWRAP, A::DECAPSULATE, A::DERIVE]
         }
-        ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => &[
-            A::ENCRYPT,
-            A::DECRYPT,
-            A::SIGN,
-            A::VERIFY,
-            A::WRAP,
-            A::UNWRAP,
-            A::DERIVE,
-            A::ENCAPSULATE,
-            A::DECAPSULATE,
-        ],
+        ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => {
+            &[A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::WRAP, A::UNWRAP, A::DERIVE]
+        }
         _ => &[],
     }
 }
