@@ -158,7 +158,13 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     fs::remove_file(binaries.join("libjeton_client_tls.so")).expect("a file");
     // The configuration that an administrator changed stays.
     fs::write(root.join("etc/jeton/jeton.toml"), "[pin]\nretries = 3\n").expect("a file");
-    install(&["--prefix", "/usr/local"]);
+    let before = installed();
+    install(&["--prefix", "/opt/jeton"]);
+    let new: Vec<_> = installed().into_iter().filter(|file| !before.contains(file)).collect();
+    assert!(new.iter().all(|file| file.starts_with("opt/jeton/")), "{new:?}");
+    install(&["--uninstall", "--prefix", "/opt/jeton"]);
+    assert_eq!(installed(), before);
+    install(&["--prefix", "/usr/local", "--system"]);
     for file in ["etc/pkcs11/modules/jeton.module 644", "usr/local/lib/libjeton_pkcs11.so 644"] {
         assert!(installed().contains(&file.to_owned()), "{file}");
     }
