@@ -148,7 +148,8 @@ fn slot_info(slot: &SlotInfo) -> CK_SLOT_INFO {
     CK_SLOT_INFO {
         slotDescription: padded(&slot.description),
         manufacturerID: padded(slot.manufacturer),
-        flags: if slot.token_present { CKF_TOKEN_PRESENT } else { 0 },
+        flags: (if slot.token_present { CKF_TOKEN_PRESENT } else { 0 })
+            | (if slot.removable { CKF_REMOVABLE_DEVICE } else { 0 }),
         hardwareVersion: version(slot.hardware),
         firmwareVersion: version(slot.firmware),
     }
@@ -188,13 +189,15 @@ mod tests {
             description: "Jeton slot 7".into(),
             manufacturer: "Jeton",
             token_present: false,
+            removable: false,
             hardware: (1, 2),
             firmware: (3, 4),
         };
         let info = slot_info(&slot);
         assert_eq!((info.flags, info.hardwareVersion.minor, info.firmwareVersion.major), (0, 2, 3));
         assert!(info.slotDescription.starts_with(b"Jeton slot 7  "));
-        assert_eq!(slot_info(&SlotInfo { token_present: true, ..slot }).flags, CKF_TOKEN_PRESENT);
+        let slot = SlotInfo { token_present: true, removable: true, ..slot };
+        assert_eq!(slot_info(&slot).flags, CKF_TOKEN_PRESENT | CKF_REMOVABLE_DEVICE);
     }
 
     #[test]

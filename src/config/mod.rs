@@ -69,6 +69,8 @@ pub struct Settings {
     pub min_ec_bits: u64,
     /// The curves that keys may have. They have at least `min_ec_bits`.
     pub curves: Vec<&'static NamedCurve>,
+    /// Whether slots claim to be readers of removable devices.
+    pub removable: bool,
     /// The rules for PINs.
     pub pins: PinRules,
     /// The uses of keys that the token refuses although PKCS#11 allows them.
@@ -200,6 +202,7 @@ impl Settings {
             min_rsa_bits: min_rsa_bits(&file.mechanisms)?,
             min_ec_bits: file.mechanisms.min_ec_bits,
             curves,
+            removable: file.slots.removable,
             pins: checked(file.policy.pins(file.pin))?,
             policy: file.policy,
             database: database::rules(&file.store)?,
@@ -284,6 +287,7 @@ struct File {
     store: StoreRules,
     audit: AuditRules,
     stateful: StatefulRules,
+    slots: SlotRules,
     #[allow(dead_code, reason = "only `libjeton_client.so` reads it")]
     agent: AgentRules,
 }
@@ -299,6 +303,13 @@ struct AgentRules {
     authority: Option<PathBuf>,
     #[serde(rename = "timeout-seconds")]
     timeout_seconds: Option<u64>,
+}
+
+/// The `[slots]` section: what slots claim to be.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct SlotRules {
+    removable: bool,
 }
 
 /// The `[stateful]` section: how the uses of keys are counted.

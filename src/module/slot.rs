@@ -40,6 +40,8 @@ pub struct SlotInfo {
     pub manufacturer: &'static str,
     /// Always true. A slot without an initialised token has one that can be initialised.
     pub token_present: bool,
+    /// Whether the slot claims to be a reader of removable devices.
+    pub removable: bool,
     /// The hardware version, major and minor.
     pub hardware: (u8, u8),
     /// The firmware version, major and minor.
@@ -100,11 +102,13 @@ impl Module {
 
     /// `C_GetSlotInfo`
     pub fn slot(&self, slot: SlotId) -> Result<SlotInfo> {
-        self.state()?.known(slot)?;
+        let state = self.state()?;
+        state.known(slot)?;
         Ok(SlotInfo {
             description: format!("Jeton slot {}", slot.0),
             manufacturer: MANUFACTURER,
             token_present: true,
+            removable: state.settings.removable,
             hardware: version(),
             firmware: version(),
         })
