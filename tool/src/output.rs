@@ -1,9 +1,9 @@
-//! Output files. Only their owner may read them. They replace an existing file only with `--force`.
+//! Output files. Only their owner may read them, except those with public results. They replace an existing file only with `--force`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -48,6 +48,11 @@ impl NewFile {
     /// Creates the file, or opens the device or the FIFO. Fails if something exists that must be
     /// kept, or that is no file.
     pub fn create(path: &Path, existing: Existing) -> Result<Self, Error> {
+        Self::with_mode(path, existing, 0o600)
+    }
+
+    /// Like [`create`](Self::create), for a file with this mode, from which the umask takes bits.
+    pub fn with_mode(path: &Path, existing: Existing, mode: u32) -> Result<Self, Error> {
         let folder = folder_of(path);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = if is_stream(path) {
@@ -60,9 +65,13 @@ impl NewFile {
                 }
                 _ => {}
             }
-            match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+            match rustix::fs::open(folder, flags, Mode::from(mode)) {
                 Ok(file) => Unnamed::Nameless(file.into()),
-                Err(_) => Unnamed::Temporary(NamedTempFile::new_in(folder).map_err(Error::io(folder))?),
+                Err(_) => {
+                    let mode = Permissions::from_mode(mode);
+                    let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
+                    Unnamed::Temporary(file.map_err(Error::io(folder))?)
+                }
             }
         };
         Ok(Self { path: path.to_owned(), folder: folder.to_owned(), existing, file })

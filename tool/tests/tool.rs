@@ -503,11 +503,21 @@ fn hashes_and_random_bytes_come_from_the_module() {
 }
 
 #[test]
-fn output_files_are_private_and_replace_nothing() {
+fn output_files_are_private_unless_they_are_public_and_replace_nothing() {
     let Some(tool) = Tool::new() else { return };
     tool.ok("random 8 --out secret");
-    let mode = fs::metadata(tool.scratch.file("secret")).expect("the file").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    tool.ok("key generate --type rsa:1234 --label key");
+    tool.ok("key generate --type rsa:1234 --label key --if-absent");
+    let command = |verb: &str| {
+        let exe = env!("CARGO_BIN_EXE_jeton");
+        tool.shell(&format!("umask 027; JETON_DIR={} {exe} {verb}", tool.scratch.file("tokens")));
+    };
+    command("key export --label key --out public");
+    command("key export --label key --out public --force");
+    for (file, mode) in [("secret", 0o600), ("public", 0o640)] {
+        let metadata = fs::metadata(tool.scratch.file(file)).expect("the file");
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{file}");
+    }
     let before = tool.read("secret");
     assert!(tool.fails(4, "random 8 --out secret").contains("--force"));
     symlink(tool.scratch.file("secret"), tool.scratch.file("link")).expect("a link");

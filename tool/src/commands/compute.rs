@@ -58,7 +58,7 @@ impl Sign {
         {
             warn(&format!("{left} of {all} signatures are left"));
         }
-        self.output.binary(&signature)?;
+        self.output.public(&signature, out::Form::Binary)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -85,7 +85,7 @@ pub enum Encoding {
 
 /// The form of a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub enum Form {
     /// Lines of text.
     Text,
     /// Bytes that a terminal should not get.
@@ -132,10 +132,16 @@ impl Draft {
     }
 }
 
+/// The mode of a file with a secret, and of one with a public result, from which the umask takes
+/// bits.
+const SECRET: u32 = 0o600;
+const PUBLIC: u32 = 0o666;
+
 /// The destination of a result.
 #[derive(Args, Clone)]
 pub struct Output {
-    /// Write to this file, which only its owner can read, instead of standard output.
+    /// Write to this file instead of standard output. Only its owner can read it, unless the result
+    /// is public, such as a certificate: then the umask decides.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace the file if it exists.
@@ -171,13 +177,13 @@ impl Output {
     /// calls this before it changes something or uses a key.
     pub fn expect_writable(&self) -> Result<(), Error> {
         match &self.out {
-            Some(path) if !self.is_kept() && !output::is_stream(path) => self.create(path).map(drop),
+            Some(path) if !self.is_kept() && !output::is_stream(path) => self.create(path, SECRET).map(drop),
             _ => Ok(()),
         }
     }
 
-    fn create(&self, path: &Path) -> Result<NewFile, Error> {
-        NewFile::create(path, if self.force { Existing::Replace } else { Existing::Keep })
+    fn create(&self, path: &Path, mode: u32) -> Result<NewFile, Error> {
+        NewFile::with_mode(path, if self.force { Existing::Replace } else { Existing::Keep }, mode)
     }
 
     /// Returns the file that the result replaces.
@@ -187,13 +193,21 @@ impl Output {
 
     /// Writes text to the file of `--out`, or to standard output.
     pub fn text(&self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.draft(bytes, Form::Text)?.publish()?;
-        if is_json() { json(&written) } else { Ok(()) }
+        self.show(bytes, Form::Text, SECRET)
     }
 
     /// Writes bytes that are not text. Fails if they would go to a terminal.
     pub fn binary(&self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.draft(bytes, Form::Binary)?.publish()?;
+        self.show(bytes, Form::Binary, SECRET)
+    }
+
+    /// Writes a result that is no secret.
+    pub fn public(&self, bytes: &[u8], form: Form) -> Result<(), Error> {
+        self.show(bytes, form, PUBLIC)
+    }
+
+    fn show(&self, bytes: &[u8], form: Form, mode: u32) -> Result<(), Error> {
+        let written = self.draft(bytes, form, mode)?.publish()?;
         if is_json() { json(&written) } else { Ok(()) }
     }
 
@@ -206,20 +220,21 @@ impl Output {
         };
         let mut each = all.iter().map(AsRef::as_ref);
         match encoding {
-            Encoding::Der => self.draft(&each.collect::<Vec<_>>().concat(), Form::Binary),
+            Encoding::Der => self.draft(&each.collect::<Vec<_>>().concat(), Form::Binary, PUBLIC),
             Encoding::Pem => self.draft(
                 each.try_fold(String::new(), |all, der| Ok::<_, Error>(all + &pem(der)?))?.as_bytes(),
                 Form::Text,
+                PUBLIC,
             ),
         }
     }
 
-    fn draft(&self, bytes: &[u8], form: Form) -> Result<Draft, Error> {
+    fn draft(&self, bytes: &[u8], form: Form, mode: u32) -> Result<Draft, Error> {
         let (mut written, mut file, mut kept) = (Written::default(), None, Zeroizing::default());
         if let Some(path) = &self.out {
             written.file = Some(path.clone());
             if !self.is_kept() {
-                let new = file.insert(self.create(path)?);
+                let new = file.insert(self.create(path, mode)?);
                 if new.is_stream() {
                     kept = bytes.to_vec().into();
                 } else {

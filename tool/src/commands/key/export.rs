@@ -71,11 +71,8 @@ impl Export {
         let label = String::from_utf8_lossy(&session.bytes(object, CKA_LABEL)).into_owned();
         let text =
             formats::public_key(&info, form, &label).map_err(|error| Error::Failed(error.to_string()))?;
-        if form == PublicForm::Der {
-            self.output.binary(&text)?
-        } else {
-            self.output.text(&text)?
-        }
+        let form = if form == PublicForm::Der { out::Form::Binary } else { out::Form::Text };
+        self.output.public(&text, form)?;
         Ok(ExitCode::SUCCESS)
     }
 
