@@ -119,7 +119,9 @@ impl Create {
         } else {
             backup::Output::File(&self.file, existing)
         };
+        let waiting = out::waiting("writing the backup");
         let header = backup::create(&token, login, &protection, output)?;
+        drop(waiting);
         if out::is_json() {
             out::json(&Report::of(&header, login.is_some()))?;
         } else if stream {

@@ -37,7 +37,9 @@ struct Row {
 impl Doctor {
     pub fn run(self) -> Result<ExitCode, Error> {
         let known = self.pins.given()?;
+        let waiting = out::waiting("examining the tokens");
         let Examination { findings, notes } = doctor::examine(known.as_ref().map(KnownPin::login))?;
+        drop(waiting);
         let mut rows = Vec::new();
         for finding in findings {
             let repaired = self.repair && finding.repair()?;

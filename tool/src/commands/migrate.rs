@@ -60,7 +60,9 @@ impl Migrate {
             return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
         }
         let old_pin = self.pins.user(|| Ok(pin::Asked { label: old.label.clone(), tries: (None, None) }))?;
+        let waiting = out::waiting("reading the old store");
         let objects = old.read(old_pin.as_bytes())?;
+        drop(waiting);
         say(format_args!(
             "{} token {:?}: {} objects in {}",
             old.format.name(),
@@ -81,7 +83,9 @@ impl Migrate {
             return Ok(ExitCode::SUCCESS);
         }
         let job = Job { objects, library, label: label.clone(), so_pin, pin };
+        let waiting = out::waiting(format!("writing and proving {} objects", job.objects.len()));
         let outcome = write(&job, &stage)?;
+        drop(waiting);
         self.report(&outcome)?;
         if self.dry_run {
             return finish(

@@ -5,10 +5,12 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use jeton_client::text::hex;
 use jeton_tool::Error;
 use jeton_tool::output::{self, Existing, NewFile};
@@ -51,6 +53,15 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Failed(error.to_string()))?;
     line(text)
+}
+
+/// Shows on a terminal that the command works, and for how long, until the value is dropped.
+pub fn waiting(text: impl Into<std::borrow::Cow<'static, str>>) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+    let bar = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear).with_message(text);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 /// Returns a table of [`COLUMNS`].

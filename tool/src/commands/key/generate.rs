@@ -1,6 +1,8 @@
 //! `key generate`: generates a key or a key pair.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
 use cryptoki_sys::*;
@@ -12,6 +14,7 @@ use jeton_tool::{Cause, Error};
 use super::{NewKey, id_or_random};
 use crate::commands::again::Proposed;
 use crate::commands::object::show;
+use crate::commands::out;
 use crate::commands::pin::UserPin;
 use crate::commands::target::{Need, Target};
 
@@ -68,6 +71,7 @@ impl Generate {
             Attribute::flag(CKA_SENSITIVE, true),
             Attribute::flag(CKA_EXTRACTABLE, self.key.permissions.extractable),
         ];
+        let waiting = out::waiting(self.announcement(&session));
         let made = match kind.shape {
             Shape::Secret => {
                 let mut template = [&common[..], &secret, &kind.parameters].concat();
@@ -91,9 +95,30 @@ impl Generate {
                 vec![private, public]
             }
         };
+        drop(waiting);
         let rows: Vec<_> = made.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
         show(&rows)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Generate {
+    /// Returns what the command works on. For a high tree of LMS it estimates the time from that of
+    /// a tree with 32 leaves.
+    fn announcement(&self, session: &Session) -> String {
+        let doing = format!("generating {}", self.kind);
+        let minutes = || {
+            let top = self.kind.strip_prefix("hss:")?.split(',').next()?;
+            let (height, width) = top.split_once('/')?;
+            let leaves = 1 << height.parse::<u32>().ok().filter(|height| (15..=25).contains(height))?;
+            let small = KeyType::parse(&format!("hss:5/{width}")).ok()?;
+            let start = Instant::now();
+            let template = [&[Attribute::flag(CKA_TOKEN, false)], &small.private[..]].concat();
+            session.generate_key_pair(&small.mechanism, &template[..1], &template).ok()?;
+            Some((start.elapsed() * (leaves / 32)).as_secs().div_ceil(60))
+        };
+        let minutes = std::io::stderr().is_terminal().then(minutes).flatten();
+        minutes.map_or(doing.clone(), |minutes| format!("{doing}, for about {minutes} min"))
     }
 }
 
