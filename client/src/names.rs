@@ -4,8 +4,10 @@
 //! name, they return a text such as `CKM unknown 0x7ABC`.
 
 use cryptoki_sys as sys;
-use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG};
-use jeton_names::{AttributeType, MechanismType, ReturnCode};
+use cryptoki_sys::{
+    CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_OBJECT_CLASS, CK_RV, CK_ULONG,
+};
+use jeton_names::{AttributeType, KeyType, MechanismType, ObjectClass, ReturnCode};
 
 /// The number of times that a private key may still be used. Only Jeton has this attribute
 /// (docs/firmware-signing.md).
@@ -34,6 +36,18 @@ pub fn mechanism(id: CK_MECHANISM_TYPE) -> String {
 pub fn attribute(id: CK_ATTRIBUTE_TYPE) -> String {
     let name = AttributeType(wide(id)).name();
     name.map_or_else(|| unnamed("CKA", sys::CKA_VENDOR_DEFINED, id), str::to_owned)
+}
+
+/// Returns the name of a class of objects, for example `CKO_PRIVATE_KEY`.
+pub fn class(id: CK_OBJECT_CLASS) -> String {
+    let name = ObjectClass(wide(id)).name();
+    name.map_or_else(|| unnamed("CKO", sys::CKO_VENDOR_DEFINED, id), str::to_owned)
+}
+
+/// Returns the name of a type of keys, for example `CKK_EC`.
+pub fn key_type(id: CK_KEY_TYPE) -> String {
+    let name = KeyType(wide(id)).name();
+    name.map_or_else(|| unnamed("CKK", sys::CKK_VENDOR_DEFINED, id), str::to_owned)
 }
 
 /// Returns all attributes that have a name.

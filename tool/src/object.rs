@@ -58,6 +58,58 @@ const ACCESS: [(CK_ATTRIBUTE_TYPE, &str); 7] = [
     (CKA_TRUSTED, "trusted"),
 ];
 
+/// The attributes with `CK_BBOOL` that a listing does not show.
+const FLAGS: [CK_ATTRIBUTE_TYPE; 7] = [
+    CKA_TOKEN,
+    CKA_MODIFIABLE,
+    CKA_COPYABLE,
+    CKA_DESTROYABLE,
+    CKA_ALWAYS_SENSITIVE,
+    CKA_WRAP_WITH_TRUSTED,
+    CKA_VERIFY_RECOVER,
+];
+
+/// Returns the value of an attribute in a form that does not depend on the machine: a truth value,
+/// a number, text, a name or names, or bytes in hexadecimal digits.
+pub fn decoded(kind: CK_ATTRIBUTE_TYPE, value: &[u8]) -> serde_json::Value {
+    let is_flag = FLAGS.contains(&kind) || USAGES.iter().chain(&ACCESS).any(|(flag, _)| *flag == kind);
+    let number = value.try_into().ok().map(CK_ULONG::from_ne_bytes);
+    match (kind, number) {
+        _ if is_flag => (value != [CK_FALSE]).into(),
+        (CKA_LABEL | CKA_APPLICATION | CKA_UNIQUE_ID | CKA_URL | CKA_START_DATE | CKA_END_DATE, _) => {
+            String::from_utf8_lossy(value).into()
+        }
+        (CKA_KEY_GEN_MECHANISM, Some(CK_UNAVAILABLE_INFORMATION)) => serde_json::Value::Null,
+        (CKA_CLASS, Some(class)) => names::class(class).into(),
+        (CKA_KEY_TYPE, Some(key_type)) => names::key_type(key_type).into(),
+        (CKA_KEY_GEN_MECHANISM | CKA_NAME_HASH_ALGORITHM, Some(mechanism)) => {
+            names::mechanism(mechanism).into()
+        }
+        (CKA_ALLOWED_MECHANISMS, _) => {
+            let (each, _) = value.as_chunks();
+            each.iter().map(|one| names::mechanism(CK_ULONG::from_ne_bytes(*one))).collect()
+        }
+        (CKA_CERTIFICATE_TYPE, Some(CKC_X_509)) => "CKC_X_509".into(),
+        (
+            CKA_CERTIFICATE_TYPE
+            | CKA_CERTIFICATE_CATEGORY
+            | CKA_MODULUS_BITS
+            | CKA_PRIME_BITS
+            | CKA_VALUE_BITS
+            | CKA_VALUE_LEN
+            | CKA_PARAMETER_SET
+            | CKA_HSS_LEVELS
+            | CKA_HSS_KEYS_REMAINING
+            | CKA_OBJECT_VALIDATION_FLAGS
+            | names::JETON_USES
+            | names::JETON_USES_LEFT
+            | names::JETON_NEXT_KEY,
+            Some(number),
+        ) => number.into(),
+        _ => hex(value).into(),
+    }
+}
+
 /// The classes of objects, with their names in URIs and listings.
 pub const CLASSES: [(CK_OBJECT_CLASS, &str); 5] = [
     (CKO_PRIVATE_KEY, "private"),
@@ -141,12 +193,7 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     };
     let bits = || 8 * session.number(key, CKA_VALUE_LEN).unwrap_or_default();
     match kind {
-        CKK_RSA => {
-            let modulus = session.bytes(key, CKA_MODULUS);
-            let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
-            let unused = modulus.get(zeros).map_or(0, |first| first.leading_zeros() as usize);
-            format!("RSA {}", 8 * (modulus.len() - zeros) - unused)
-        }
+        CKK_RSA => format!("RSA {}", modulus_bits(&session.bytes(key, CKA_MODULUS))),
         CKK_EC => format!("EC {}", curve()),
         CKK_EC_EDWARDS | CKK_EC_MONTGOMERY => curve(),
         CKK_ML_DSA => set("ML-DSA"),
@@ -163,6 +210,13 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
         CKK_DH => "DH".to_owned(),
         other => format!("type 0x{other:X}"),
     }
+}
+
+/// Returns the number of bits of a modulus.
+pub fn modulus_bits(modulus: &[u8]) -> CK_ULONG {
+    let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+    let unused = modulus.get(zeros).map_or(0, |first| first.leading_zeros() as usize);
+    (8 * (modulus.len() - zeros) - unused) as CK_ULONG
 }
 
 /// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. A private key

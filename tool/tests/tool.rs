@@ -221,6 +221,21 @@ fn objects_are_generated_listed_changed_copied_and_deleted() {
     let uri = private[0]["uri"].as_str().expect("a URI");
     let text = tool.ok(&["object", "show", "--uri", uri]);
     assert!(text.contains("CKA_CLASS") && !text.contains("CKA_PRIVATE_EXPONENT"), "{text}");
+    let text = tool.ok("object show --label x25519 --class private");
+    for line in
+        ["CLASS = CKO_PRIVATE_KEY", "LABEL = x25519", "KEY_TYPE = CKK_EC_MONTGOMERY", "SENSITIVE = yes"]
+    {
+        assert!(text.contains(&format!("CKA_{line}\n")), "{line}: {text}");
+    }
+    let shown = tool.rows("object show --label aes:256 --json");
+    let value = |name: &str| shown.iter().find(|row| row["attribute"] == name).map(|row| &row["value"]);
+    assert_eq!(value("CKA_VALUE_LEN"), Some(&Value::from(32)));
+    assert_eq!(value("CKA_EXTRACTABLE"), Some(&Value::from(false)));
+    assert_eq!(value("CKA_KEY_GEN_MECHANISM"), Some(&Value::from("CKM_AES_KEY_GEN")));
+    for verb in ["ls", "--token mine object list", "--token mine --label x25519 key list --class public"] {
+        assert!(tool.ok(verb).contains("public"), "{verb}");
+    }
+    assert!(!tool.ok("key list").contains("cert"));
     tool.ok("object set --class secret-key --label aes:256 --set-label new --set-id 77");
     tool.ok("object copy --class secret-key --id 77 --set-label twin");
     assert!(tool.fails(1, "object show --id 77").contains("2 objects fit"));

@@ -9,10 +9,10 @@ use cryptoki_sys::{
     CKA_TRUSTED, CKA_VALUE, CKA_WRAP_WITH_TRUSTED, CKF_LOGIN_REQUIRED, CKO_DATA, CKS_RO_PUBLIC_SESSION,
     CKS_RW_PUBLIC_SESSION,
 };
-use jeton_client::text::{hex, shown};
+use jeton_client::text::shown;
 use jeton_tool::client::{Access, Attribute, names};
 use jeton_tool::formats::MAX_FILE;
-use jeton_tool::object::{CLASSES, Description, describe};
+use jeton_tool::object::{CLASSES, Description, decoded, describe};
 use jeton_tool::{Cause, Error};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -149,8 +149,18 @@ struct Show {
 #[derive(Serialize)]
 struct Value {
     attribute: String,
-    /// The bytes of the value in hexadecimal digits.
-    value: String,
+    value: serde_json::Value,
+}
+
+/// Returns a decoded value as text.
+fn in_words(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
+        serde_json::Value::String(text) => shown(text),
+        serde_json::Value::Array(each) => each.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        serde_json::Value::Null => "unavailable".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 impl Show {
@@ -160,16 +170,13 @@ impl Show {
         let description = describe(&session, &opened.info, object);
         let mut values = Vec::new();
         for kind in names::attributes() {
-            if names::is_template(kind) {
-                continue;
-            }
             // The secrets of a key are not shown, even if the key is not sensitive.
-            if names::is_secret(kind) {
+            if names::is_template(kind) || names::is_secret(kind) {
                 continue;
             }
             let Ok(mut found) = session.attributes(object, &[kind]) else { continue };
             if let Some(value) = found.pop().flatten().filter(|value| !value.is_empty()) {
-                values.push(Value { attribute: names::attribute(kind), value: hex(&value) });
+                values.push(Value { attribute: names::attribute(kind), value: decoded(kind, &value) });
             }
         }
         if out::is_json() {
@@ -178,7 +185,7 @@ impl Show {
         }
         show_one(&description)?;
         for value in values {
-            out::line(format_args!("    {} = {}", value.attribute, value.value))?;
+            out::line(format_args!("    {} = {}", value.attribute, in_words(&value.value)))?;
         }
         Ok(ExitCode::SUCCESS)
     }

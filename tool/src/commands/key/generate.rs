@@ -8,7 +8,7 @@ use clap::Args;
 use cryptoki_sys::*;
 use jeton_pki::key_type::{self, KeyType, Shape};
 use jeton_tool::client::{Access, Attribute, ObjectHandle, Session, names};
-use jeton_tool::object::{describe, key_type, partner, uses};
+use jeton_tool::object::{describe, key_type, modulus_bits, partner, uses};
 use jeton_tool::{Cause, Error};
 
 use super::{NewKey, id_or_random};
@@ -126,8 +126,7 @@ impl Generate {
 fn has_type(session: &Session, key: ObjectHandle, kind: &KeyType) -> bool {
     kind.parameters.iter().chain(&kind.private).all(|parameter| match parameter.kind {
         CKA_MODULUS_BITS => {
-            let bits = 8 * session.bytes(key, CKA_MODULUS).len() as CK_ULONG;
-            *parameter == Attribute::number(CKA_MODULUS_BITS, bits)
+            *parameter == Attribute::number(CKA_MODULUS_BITS, modulus_bits(&session.bytes(key, CKA_MODULUS)))
         }
         CKA_PUBLIC_EXPONENT => true,
         other => session.bytes(key, other) == parameter.value,
