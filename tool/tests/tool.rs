@@ -484,6 +484,10 @@ fn keys_with_counted_uses_show_them_and_hss_keys_warn_at_a_tenth() {
     assert!(text.contains("warning: 0 of 15 signatures are left"), "{text}");
     let text = tool.fails(1, "sign firmware --label limited --out signature --force");
     assert!(text.contains("CKR_KEY_EXHAUSTED"), "{text}");
+    tool.configure("");
+    tool.ok("key generate --type ec:p256 --label twice --uses 2");
+    let text = tool.ok("sign firmware --label twice --out signature --force");
+    assert!(text.contains("warning: 1 of 2 signatures are left"), "{text}");
     tool.fails(2, "key generate --type aes:256 --label secret --uses 3");
     tool.fails(2, "key generate --type hss:5/3 --label other");
 }

@@ -54,7 +54,7 @@ impl Sign {
             None => signer(&session, key)?.sign(&session, key, &login, &message)?,
         };
         if let Some(Uses { left, at_first: Some(all) }) = uses(&session, key)
-            && left <= all / 10
+            && left <= (all / 10).max(1)
         {
             warn(&format!("{left} of {all} signatures are left"));
         }
