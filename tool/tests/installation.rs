@@ -100,7 +100,10 @@ fn a_user_outside_the_group_cannot_read_a_shared_token() {
     let Some(shared) = Shared::new() else { return };
     shared.ok(ADMINISTRATOR, &["token", "init", "--label", "shared"]);
     let (code, text) = run(&mut shared.command(STRANGER, &["token", "list"]));
-    assert!(code != 0 && text.contains("Permission denied"), "exit {code}\n{text}");
+    assert!(
+        code == 9 && text.contains("Permission denied") && !text.contains("ERROR"),
+        "exit {code}\n{text}"
+    );
 }
 
 #[test]

@@ -22,6 +22,9 @@ fn a_token_is_listed_renamed_and_deleted() {
     let list = tool.json("token list --json");
     assert_eq!(list[0]["token"]["label"], "mine");
     assert_eq!(list[0]["token"]["user_pin"], "ok");
+    let lines = |options: &str| tool.ok(&format!("token list{options}")).lines().count();
+    assert_eq!([lines(""), lines(" --all")], [1, 2]);
+    assert!(tool.ok("token list --long").contains("Label:         mine"));
     tool.ok("token rename --token mine --label yours");
     assert!(tool.ok("token info --token yours").contains("Label:     yours"));
     assert!(tool.fails(3, "object list --token mine").contains("no token labelled"));

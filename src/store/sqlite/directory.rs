@@ -79,6 +79,12 @@ impl SqliteStore {
             Err(reason) if descriptors::is_shortage(&reason) => {
                 return Err(log_io_failure(dir, "list the tokens", &reason));
             }
+            // A program of a user who has no tokens here may only list slots. The tool says what is
+            // wrong, and the log at level warn.
+            Err(reason) if reason.kind() == std::io::ErrorKind::PermissionDenied => {
+                warn!(dir = %dir.display(), "token directory: {reason}");
+                return Err(Error::DeviceError);
+            }
             Err(reason) => {
                 error!(dir = %dir.display(), "token directory: {reason}");
                 return Err(Error::DeviceError);

@@ -101,15 +101,10 @@ impl List {
 fn lines(rows: &[Description]) -> Result<(), Error> {
     let cells = |row: &Description| {
         let size = row.size.map(|size| format!("{size} bytes"));
-        [row.class.clone(), shown(&row.key_type.clone().or(size).unwrap_or_default()), row.id.clone()]
+        let kind = shown(&row.key_type.clone().or(size).unwrap_or_default());
+        [row.class.clone(), kind, row.id.clone(), shown(&row.label)]
     };
-    let width = |at: usize| rows.iter().map(|row| cells(row)[at].len()).max().unwrap_or_default();
-    let widths = [width(0), width(1), width(2)];
-    rows.iter().try_for_each(|row| {
-        let [class, kind, id] = cells(row);
-        let [a, b, c] = widths;
-        out::line(format_args!("{class:a$}  {kind:b$}  {id:c$}  {}", shown(&row.label)))
-    })
+    out::columns(["Class", "Type", "ID", "Label"], rows.iter().map(cells))
 }
 
 /// Writes objects with all their properties.

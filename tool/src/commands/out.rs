@@ -55,6 +55,27 @@ pub fn json(value: &impl Serialize) -> Result<(), Error> {
     line(text)
 }
 
+/// Writes rows in columns, on a terminal below a heading.
+pub fn columns<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> Result<(), Error> {
+    let mut rows: Vec<_> = rows.collect();
+    let has_heading = std::io::stdout().is_terminal() && !rows.is_empty();
+    if has_heading {
+        rows.insert(0, header.map(str::to_owned));
+    }
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
+    let widths: [usize; N] = std::array::from_fn(width);
+    for (index, row) in rows.iter().enumerate() {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let text = cells.join("  ");
+        let text = text.trim_end();
+        if has_heading && index == 0 { line(heading(text)) } else { line(text) }?;
+    }
+    Ok(())
+}
+
 /// Shows on a terminal that the command works, and for how long, until the value is dropped.
 pub fn waiting(text: impl Into<std::borrow::Cow<'static, str>>) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");

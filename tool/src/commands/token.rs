@@ -35,8 +35,8 @@ pub struct Token {
 enum What {
     /// Initialise a token and set its PINs. --slot, --serial and --token choose a token to erase.
     Init(InitToken),
-    /// List the slots and their tokens.
-    List(ShowSlots),
+    /// List the tokens.
+    List(ListTokens),
     /// Delete a token of Jeton with everything in it.
     Delete(DeleteToken),
     /// Give a token of Jeton another label.
@@ -179,11 +179,24 @@ fn check_label(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// List the slots of a module and their tokens.
+/// List the slots of a module and their tokens, as `softhsm2-util` does.
 #[derive(Args)]
 pub struct ShowSlots {
     #[command(flatten)]
     module: ModuleOption,
+}
+
+/// List the tokens of a module, each in a line. `token info` shows the file of a token.
+#[derive(Args)]
+struct ListTokens {
+    #[command(flatten)]
+    slots: ShowSlots,
+    /// List the slots without an initialised token too. --json always does.
+    #[arg(long)]
+    all: bool,
+    /// Show all properties of each slot.
+    #[arg(long)]
+    long: bool,
 }
 
 /// A slot in `--json`.
@@ -211,13 +224,45 @@ struct TokenRow {
 }
 
 impl ShowSlots {
+    /// Returns the slots. If this user may not read the directory or the tokens, fails with the
+    /// reason: otherwise the tokens look as if they were absent.
+    fn rows(&self) -> Result<Vec<Row>, Error> {
+        let slots = self.module.open(None).and_then(|module| Ok(token::slots(&module)?));
+        let is_there = |slot: &Slot| slot.token.as_ref().is_some_and(|token| token.is_initialised());
+        let found = slots.as_ref().is_ok_and(|slots| slots.iter().any(is_there));
+        match token_file::unreadable().filter(|_| !found && self.module.name() == "jeton") {
+            Some(error) => Err(error),
+            None => Ok(slots?.iter().map(Row::of).collect()),
+        }
+    }
+
     pub fn run(self) -> Result<ExitCode, Error> {
-        let module = self.module.open(None)?;
-        let rows: Vec<_> = token::slots(&module)?.iter().map(Row::of).collect();
+        let rows = self.rows()?;
         if out::is_json() {
             out::json(&rows)?;
         } else {
             rows.iter().try_for_each(Row::show)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl ListTokens {
+    fn run(self) -> Result<ExitCode, Error> {
+        let mut rows = self.slots.rows()?;
+        if out::is_json() {
+            out::json(&rows)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        rows.retain(|row| self.all || row.token.as_ref().is_some_and(|token| token.initialised));
+        if self.long {
+            rows.iter().try_for_each(Row::show)?;
+        } else {
+            let cells = rows.iter().map(Row::cells);
+            out::columns(["Slot", "Label", "Serial", "Model", "User PIN", "SO PIN"], cells)?;
+        }
+        if rows.is_empty() {
+            eprintln!("note: no token is initialised; `jeton token init` makes one");
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -247,6 +292,19 @@ impl Row {
             manufacturer: slot.slot.manufacturer.clone(),
             token,
         }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let cell =
+            |text: fn(&TokenRow) -> &str| self.token.as_ref().map_or("-".to_owned(), |row| shown(text(row)));
+        [
+            self.slot.to_string(),
+            cell(|token| if token.initialised { &token.label } else { "not initialised" }),
+            cell(|token| &token.serial),
+            cell(|token| &token.model),
+            cell(|token| if token.user_pin_set { token.user_pin } else { "not set" }),
+            cell(|token| if token.initialised { token.so_pin } else { "not set" }),
+        ]
     }
 
     fn show(&self) -> Result<(), Error> {
