@@ -1,5 +1,17 @@
 //! The tool `jeton`: reads the command line, runs a command, and returns the exit status.
 
+/// Writes to standard error. Unlike the macros of the standard library, these do not panic if the
+/// reader has closed the pipe.
+macro_rules! eprint {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = std::io::stderr().write_all(format!($($text)*).as_bytes());
+    }};
+}
+macro_rules! eprintln {
+    ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
+}
+
 mod commands;
 
 use std::ffi::OsString;
@@ -89,6 +101,9 @@ enum Command {
     /// The same as `token info`.
     #[command(hide = true)]
     TokenInfo(commands::token_file::TokenInfo),
+    /// The same as `object list`.
+    #[command(hide = true)]
+    Ls(commands::object::List),
     /// The same as `key import`: the option `--import` of `softhsm2-util`.
     #[command(hide = true)]
     Import(commands::key::Import),
@@ -127,6 +142,7 @@ impl Command {
             Self::ShowSlots(command) => command.run(),
             Self::DeleteToken(command) => command.run(),
             Self::TokenInfo(command) => command.run(),
+            Self::Ls(command) => command.run(&[]),
             Self::Import(command) => command.run(),
             Self::Manual(command) => command.run(Arguments::command()),
         }
@@ -138,7 +154,7 @@ fn main() -> ExitCode {
         let done = role.map_err(Error::Usage).and_then(|Role::Migrate| migrate::run_child());
         return done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
-    let arguments = as_subcommand(std::env::args_os().collect());
+    let arguments = options_last(as_subcommand(std::env::args_os().collect()));
     let Arguments { json, command } = Arguments::parse_from(arguments);
     commands::out::choose_json(json);
     command.run().unwrap_or_else(|error| report(&error))
@@ -147,10 +163,13 @@ fn main() -> ExitCode {
 /// Writes an error. Returns the exit status of its cause.
 fn report(error: &Error) -> ExitCode {
     let (cause, text) = (error.cause(), error.to_string());
+    if is_closed_pipe(error) {
+        return ExitCode::from(cause as u8);
+    }
     if commands::out::is_json() {
         let error = serde_json::json!({ "status": cause as u8, "error": cause.name(), "message": text });
         eprintln!("{error}");
-    } else if !is_closed_pipe(error) {
+    } else {
         eprintln!("jeton: {}", shown(&text).replace("\\u{a}", "\n"));
     }
     ExitCode::from(cause as u8)
@@ -171,4 +190,26 @@ fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
         arguments.insert(1, action.into());
     }
     arguments
+}
+
+/// Moves options before the command behind it, where clap takes them.
+fn options_last(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let (tool, mut verb) = (Arguments::command(), 1);
+    let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
+    while let Some(name) = text(verb).and_then(|text| text.strip_prefix("--")).filter(|name| !name.is_empty())
+    {
+        verb += if takes_value(&tool, name) { 2 } else { 1 };
+    }
+    if verb < arguments.len() {
+        let options: Vec<_> = arguments.drain(1..verb).collect();
+        let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+        arguments.splice(end..end, options);
+    }
+    arguments
+}
+
+/// Returns whether an option of any command has this name and a value.
+fn takes_value(command: &clap::Command, name: &str) -> bool {
+    let fits = |option: &clap::Arg| option.get_long() == Some(name) && option.get_action().takes_values();
+    command.get_arguments().any(fits) || command.get_subcommands().any(|below| takes_value(below, name))
 }

@@ -562,9 +562,13 @@ fn a_label_does_not_control_the_terminal_and_a_pipe_has_no_colour() {
 #[test]
 fn a_closed_pipe_ends_a_listing_without_a_message() {
     let Some(tool) = Tool::new() else { return };
-    for verb in ["mechanisms", "token list"] {
+    for verb in ["mechanisms", "token list", "config show --json", "object list --token none"] {
         let (tokens, exe) = (tool.scratch.file("tokens"), env!("CARGO_BIN_EXE_jeton"));
         let text = tool.shell(&format!("(JETON_DIR={tokens} {exe} {verb}; true) 2>&1 >/dev/full | cat; JETON_DIR={tokens} {exe} {verb} 2>err | true; cat err"));
+        let both = tool.shell(&format!(
+            "{{ JETON_DIR={tokens} {exe} {verb} && echo 0 >status || echo $? >status; }} 2>&1 | true; cat status"
+        ));
+        assert!(both.trim() != "101", "{both}");
         assert!(!text.contains("panicked") && !text.contains("Broken pipe"), "{text}");
     }
 }

@@ -20,6 +20,7 @@ use self::export::Export;
 use self::generate::Generate;
 use self::wrap::{Unwrap, Wrap};
 use super::again::Again;
+use super::object::List;
 use super::target::id_of;
 
 pub use self::import::Import;
@@ -46,6 +47,9 @@ enum What {
     Unwrap(Unwrap),
     /// Derive a secret key with ECDH.
     Derive(Derive),
+    /// The same as `object list` for keys.
+    #[command(hide = true)]
+    List(List),
 }
 
 impl Key {
@@ -57,6 +61,7 @@ impl Key {
             What::Wrap(command) => command.run(),
             What::Unwrap(command) => command.run(),
             What::Derive(command) => command.run(),
+            What::List(command) => command.run(&["private", "public", "secret-key"]),
         }
     }
 }

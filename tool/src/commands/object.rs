@@ -50,7 +50,7 @@ enum What {
 impl Object {
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.what {
-            What::List(command) => command.run(),
+            What::List(command) => command.run(&[]),
             What::Show(command) => command.run(),
             What::Delete(command) => command.run(),
             What::Copy(command) => command.run(Deed::Copy),
@@ -61,8 +61,9 @@ impl Object {
     }
 }
 
+/// List the objects of a token. Private ones are listed after a login.
 #[derive(Args)]
-struct List {
+pub struct List {
     #[command(flatten)]
     chosen: Chosen,
     /// Ask for the user's PIN, so that private objects are listed too.
@@ -74,10 +75,11 @@ struct List {
 }
 
 impl List {
-    fn run(self) -> Result<ExitCode, Error> {
+    /// Lists the objects of these classes, or all objects if `classes` is empty.
+    pub fn run(self, classes: &[&str]) -> Result<ExitCode, Error> {
         let need = if self.login { Need::Login } else { Need::IfGiven };
         let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
-        let found = self.chosen.objects.find(&session, &[])?;
+        let found = self.chosen.objects.find(&session, classes)?;
         let mut rows: Vec<_> =
             found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
         let class = |row: &Description| CLASSES.iter().position(|(_, name)| *name == row.class);
