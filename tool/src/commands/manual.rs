@@ -39,40 +39,10 @@ const FILES: [(&str, &str); 4] = [
     ("~/.local/share/jeton/issued.sqlite", "the list of the certificates that cert issue made"),
 ];
 
-/// Examples, by the name of their page.
-const EXAMPLES: [(&str, &str); 25] = [
-    ("jeton", "jeton token init --label web"),
-    ("jeton", "jeton key generate --token web --type ec:p256 --label www"),
-    ("jeton", "jeton csr --token web --label www --subject CN=www.example.org --out www.csr"),
-    ("jeton-token", "jeton token list --json"),
-    ("jeton-token-init", "jeton token init --label web --if-absent --pin-file pin --so-pin-file so-pin"),
-    ("jeton-token-delete", "jeton token delete --token web --yes"),
-    ("jeton-pin", "jeton pin unblock --token web"),
-    ("jeton-object", "jeton object list --token web --login --long"),
-    ("jeton-object-list", "jeton object list --token web --class private --login"),
-    ("jeton-object-import", "jeton object import settings.bin --token web --label settings"),
-    ("jeton-object-delete", "jeton object delete --token web --label old --yes"),
-    ("jeton-key", "jeton key generate --token web --type ml-dsa-65 --label pq --if-absent"),
-    ("jeton-key-generate", "jeton key generate --token web --type rsa:3072 --label rsa --id 01"),
-    ("jeton-key-import", "jeton key import key.pem --token web --label imported"),
-    ("jeton-key-derive", "jeton key derive peer.pem --token web --with ec --type aes:256 --label shared"),
-    (
-        "jeton-cert",
-        "jeton cert self-sign --token ca --label root --subject CN=Root --ca --import --out root.pem",
-    ),
-    (
-        "jeton-cert-issue",
-        "jeton cert issue www.csr --token ca --label root --profile tls-server --out www.pem",
-    ),
-    ("jeton-cert-revoke", "jeton cert revoke 4f0a... --reason key-compromise"),
-    ("jeton-crl", "jeton crl --token ca --label root --days 7 --out root.crl"),
-    ("jeton-ocsp", "jeton ocsp request.der --token ca --label root --out response.der"),
-    ("jeton-ocsp", "jeton ocsp --listen 127.0.0.1:8080 --token ca --label root"),
-    ("jeton-sign", "jeton sign document --token web --label rsa --out document.sig"),
-    ("jeton-verify", "jeton verify document --token web --label rsa --signature document.sig"),
-    ("jeton-backup", "jeton backup create web.backup --token web --recipients-file recipients"),
-    ("jeton-doctor", "jeton doctor --repair"),
-];
+/// The page whose commands are the examples. A test runs them.
+const PAGE: &str = include_str!("../../../docs/tool.md");
+/// The number of examples of a command that has subcommands.
+const FEW: usize = 5;
 
 impl Manual {
     /// Runs the command. `tool` describes all commands and options.
@@ -97,7 +67,10 @@ fn pages(command: &Command, directory: &Path) -> std::io::Result<()> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    // clap_mangen writes every option here, without its value. Below, each option has its value.
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").replace("\n      ", "\n.br\n");
+    writeln!(page, ".SH SYNOPSIS\n{}", usage.replace('-', "\\-"))?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     if command.get_subcommands().any(|below| shown(&below)) {
@@ -108,10 +81,16 @@ fn pages(command: &Command, directory: &Path) -> std::io::Result<()> {
     terms(&mut page, "EXIT STATUS", statuses.iter().map(|(number, meaning)| (number.as_str(), *meaning)))?;
     terms(&mut page, "ENVIRONMENT", VARIABLES.into_iter())?;
     terms(&mut page, "FILES", FILES.into_iter())?;
-    let examples: Vec<_> = EXAMPLES.iter().filter(|(page, _)| name == format!("{page}.1")).collect();
+    let is_named = |line: &&str| {
+        let words: Vec<_> = line.split(' ').collect();
+        (1..=words.len().min(3)).any(|count| format!("{}.1", words[..count].join("-")) == name)
+    };
+    let most = if command.has_subcommands() { FEW } else { usize::MAX };
+    let examples: Vec<_> =
+        PAGE.lines().filter(|line| line.starts_with("jeton ")).filter(is_named).take(most).collect();
     if !examples.is_empty() {
         writeln!(page, ".SH EXAMPLES\n.nf")?;
-        examples.iter().try_for_each(|(_, example)| writeln!(page, "{}", escaped(example)))?;
+        examples.iter().try_for_each(|example| writeln!(page, "{}", escaped(example)))?;
         writeln!(page, ".fi")?;
     }
     fs::write(directory.join(name), page)
