@@ -40,7 +40,7 @@ const PACKAGES: [(&str, &str); 22] = [
     ("tool/pki", "client"),
     ("driver/laboratory", ""),
     ("client/rustls", "client client/peers tests/child tests/programs"),
-    ("conformance", "client client/peers tests/child tests/programs tests/vectors"),
+    ("conformance", "client client/peers names tests/child tests/programs tests/vectors"),
     (
         "driver",
         "abi conformance client driver/laboratory client/peers tool/pki client/rustls tests/child tests/programs",

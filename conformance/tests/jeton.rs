@@ -12,7 +12,7 @@ mod support;
 /// Cases where PKCS#11 3.2 leaves the choice to the token, or where other modules read a clause in
 /// another way. Each entry has the function, the situation, and the answer that real programs need
 /// from Jeton. The comment before each group of cases names the clause.
-const ANSWERS: [(&str, &str, &str); 47] = [
+const ANSWERS: [(&str, &str, &str); 52] = [
     // The tables of the mechanisms: "Single-part operations only".
     ("C_SignUpdate", "with CKM_ECDSA", "CKR_OPERATION_NOT_INITIALIZED"),
     ("C_SignUpdate", "with CKM_RSA_X_509", "CKR_OPERATION_NOT_INITIALIZED"),
@@ -64,6 +64,11 @@ const ANSWERS: [(&str, &str, &str); 47] = [
     ("C_DeriveKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", "CKR_MECHANISM_INVALID"),
     // CK_ECDH1_DERIVE_PARAMS: the functions of SP 800-56A.
     ("C_DeriveKey", "with ECDH and each KDF of SP 800-56A", "CKR_OK"),
+    ("C_Sign", "with CKM_AES_GMAC and CK_GCM_PARAMS", "CKR_OK"),
+    ("C_SignInit", "with Ed25519 and CK_EDDSA_PARAMS without context", "CKR_MECHANISM_PARAM_INVALID"),
+    ("C_GenerateKeyPair", "with both numbers of CKA_ENCAPSULATE_TEMPLATE", "CKR_OK"),
+    ("C_DeriveKey", "an AES key by SHA-256 without CKA_VALUE_LEN", "CKR_TEMPLATE_INCOMPLETE"),
+    ("C_CreateObject", "of an AES key with CKA_ENCAPSULATE", "CKR_TEMPLATE_INCONSISTENT"),
     // C_SetOperationState, CKR_ARGUMENTS_BAD.
     ("C_SetOperationState", "without data", "CKR_ARGUMENTS_BAD"),
     // CKR_OPERATION_ACTIVE: an operation that "prevents Cryptoki from activating" another one.
