@@ -1,11 +1,8 @@
 //! `mechanisms`: shows the mechanisms that a module lists.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use cryptoki_sys::CK_SLOT_ID;
 use jeton_tool::Error;
 use jeton_tool::client::{SlotId, names};
@@ -59,23 +56,12 @@ impl Mechanisms {
             out::json(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
-        if std::io::stdout().is_terminal()
-            && let Some((width, _)) = terminal_size::terminal_size()
-        {
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.0);
-        }
-        table.set_header(["mechanism", "smallest key", "largest key", "functions"]);
-        for row in rows {
-            table.add_row([
-                Cell::new(row.mechanism),
-                Cell::new(row.min_key_size).set_alignment(CellAlignment::Right),
-                Cell::new(row.max_key_size).set_alignment(CellAlignment::Right),
-                Cell::new(row.functions.join(", ")),
-            ]);
-        }
-        out::line(table)?;
+        let cells = |row: Row| {
+            let [least, most] = [row.min_key_size, row.max_key_size].map(|size| size.to_string());
+            [row.mechanism, least, most, row.functions.join(", ")]
+        };
+        let header = ["Mechanism", "Smallest key", "Largest key", "Functions"];
+        out::columns(header, rows.into_iter().map(cells))?;
         Ok(ExitCode::SUCCESS)
     }
 }
