@@ -12,6 +12,13 @@ macro_rules! eprintln {
     ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
 }
 
+/// Runs the command of a variant: of each of these, and as the arms at the end say.
+macro_rules! run_each {
+    ($command:expr, $type:ident: $($variant:ident)*; $($arms:tt)*) => {
+        match $command { $($type::$variant(command) => command.run(),)* $($arms)* }
+    };
+}
+
 mod commands;
 
 use std::ffi::OsString;
@@ -113,37 +120,12 @@ enum Command {
 
 impl Command {
     fn run(self) -> Result<ExitCode, Error> {
-        match self {
-            Self::Token(command) => command.run(),
-            Self::Pin(command) => command.run(),
-            Self::Object(command) => command.run(),
-            Self::Key(command) => command.run(),
-            Self::Cert(command) => command.run(),
-            Self::Csr(command) => command.run(),
-            Self::Ca(command) => command.run(),
-            Self::Crl(command) => command.run(),
-            Self::Ocsp(command) => command.run(),
-            Self::Sign(command) => command.run(),
-            Self::Verify(command) => command.run(),
-            Self::Encrypt(command) => command.run(),
-            Self::Decrypt(command) => command.run(),
-            Self::Hash(command) => command.run(),
-            Self::Random(command) => command.run(),
-            Self::Mechanisms(command) => command.run(),
-            Self::Config(command) => command.run(),
-            Self::Rekey(command) => command.run(),
-            Self::SealingKey(command) => command.run(),
-            Self::Backup(command) => command.run(),
-            Self::Doctor(command) => command.run(),
-            Self::Migrate(command) => command.run(),
-            Self::Agent(command) => command.run(),
-            Self::Audit(command) => command.run(),
-            Self::InitToken(command) => command.run(),
-            Self::ShowSlots(command) => command.run(),
-            Self::DeleteToken(command) => command.run(),
-            Self::TokenInfo(command) => command.run(),
+        run_each! {
+            self, Self:
+            Token Pin Object Key Cert Csr Ca Crl Ocsp Sign Verify Encrypt Decrypt Hash Random Mechanisms
+            Config Rekey SealingKey Backup Doctor Migrate Agent Audit InitToken ShowSlots DeleteToken
+            TokenInfo Import;
             Self::Ls(command) => command.run(&[]),
-            Self::Import(command) => command.run(),
             Self::Manual(command) => command.run(Arguments::command()),
         }
     }

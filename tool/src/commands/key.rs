@@ -54,13 +54,8 @@ enum What {
 
 impl Key {
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.what {
-            What::Generate(command) => command.run(),
-            What::Import(command) => command.run(),
-            What::Export(command) => command.run(),
-            What::Wrap(command) => command.run(),
-            What::Unwrap(command) => command.run(),
-            What::Derive(command) => command.run(),
+        run_each! {
+            self.what, What: Generate Import Export Wrap Unwrap Derive;
             What::List(command) => command.run(&["private", "public", "secret-key"]),
         }
     }

@@ -49,14 +49,11 @@ enum What {
 
 impl Object {
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.what {
+        run_each! {
+            self.what, What: Show Delete Import Export;
             What::List(command) => command.run(&[]),
-            What::Show(command) => command.run(),
-            What::Delete(command) => command.run(),
             What::Copy(command) => command.run(Deed::Copy),
             What::Set(command) => command.run(Deed::Set),
-            What::Import(command) => command.run(),
-            What::Export(command) => command.run(),
         }
     }
 }

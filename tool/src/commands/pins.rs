@@ -36,11 +36,7 @@ enum What {
 
 impl Pin {
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.what {
-            What::Change(command) => command.run(),
-            What::Unblock(command) => command.run(),
-            What::Reset(command) => command.run(),
-        }
+        run_each! { self.what, What: Change Unblock Reset; }
     }
 }
 

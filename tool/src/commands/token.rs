@@ -49,14 +49,7 @@ enum What {
 
 impl Token {
     pub fn run(self) -> Result<ExitCode, Error> {
-        match self.what {
-            What::Init(command) => command.run(),
-            What::List(command) => command.run(),
-            What::Delete(command) => command.run(),
-            What::Rename(command) => command.run(),
-            What::Move(command) => command.run(),
-            What::Info(command) => command.run(),
-        }
+        run_each! { self.what, What: Init List Delete Rename Move Info; }
     }
 }
 
@@ -237,13 +230,7 @@ impl ShowSlots {
     }
 
     pub fn run(self) -> Result<ExitCode, Error> {
-        let rows = self.rows()?;
-        if out::is_json() {
-            out::json(&rows)?;
-        } else {
-            rows.iter().try_for_each(Row::show)?;
-        }
-        Ok(ExitCode::SUCCESS)
+        ListTokens { slots: self, all: true, long: true }.run()
     }
 }
 
