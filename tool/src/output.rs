@@ -1,4 +1,5 @@
-//! Output files. Only their owner may read them, except those with public results. They replace an existing file only with `--force`.
+//! Output files. Only their owner may read them, except those with public results. They replace an
+//! existing file only with `--force`.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
