@@ -175,12 +175,12 @@ fn list() -> Result<Option<NamedTempFile>, Error> {
 
 /// Restores the list of a backup. A list that exists is kept. Returns whether it was restored.
 fn restore_list(list: NamedTempFile) -> Result<bool, Error> {
-    Register::open(list.path())?.mark_restored()?;
     let path = list_path()?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut new = NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
     let mut list = list.reopen().map_err(Error::io(&path))?;
     std::io::copy(&mut list, &mut new).and_then(|_| new.as_file().sync_all()).map_err(Error::io(&path))?;
+    Register::open(new.path())?.mark_restored()?;
     match new.persist_noclobber(&path) {
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         done => done.map(|_| true).map_err(|error| Error::io(&path)(error.error)),

@@ -407,8 +407,11 @@ fn foreign(file: &Metadata, folder: &Metadata) -> Option<String> {
     }
     let is_shared = folder.mode() & 0o2020 == 0o2020;
     let writers = if is_shared { 0o002 } else { 0o022 };
-    (file.mode() & writers != 0)
-        .then(|| format!("other users may write to the list: mode {:o}", file.mode() & 0o777))
+    // SQLite writes the pages of a journal beside the list into it, also of a foreign journal.
+    [("the list", file), ("the folder of the list", folder)].into_iter().find_map(|(what, data)| {
+        let mode = data.mode() & 0o777;
+        (mode & writers != 0).then(|| format!("other users may write to {what}: mode {mode:o}"))
+    })
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {

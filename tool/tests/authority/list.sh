@@ -40,6 +40,11 @@ alter 'CREATE TRIGGER back AFTER UPDATE ON certificate BEGIN UPDATE certificate 
 alter 'CREATE VIEW one AS SELECT 1'; refused 8
 alter 'DROP TABLE certificate'; refused 8
 ln -sf kept issued.sqlite; refused 1
+# SQLite would write the pages of a journal into the list, whoever made the journal.
+mkdir open && cp -p issued.sqlite open && chmod 1777 open
+for verb in 'crl --label ca' 'cert issued' 'cert revoke www.pem'; do
+    fails 9 jeton $verb --issued open/issued.sqlite | grep 'the folder of the list: mode 777'
+done
 
 # A refused command takes no number, and a number never comes twice.
 number() { jeton crl --label ca --json --out n.crl --force "$@" | sed -n 's/.*"number": \([0-9]*\).*/\1/p'; }
