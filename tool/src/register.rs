@@ -242,9 +242,17 @@ impl Register {
         })
     }
 
-    /// Adds a certificate that the CA signed.
-    pub fn add(&mut self, entry: &Entry, der: &[u8]) -> Result<(), Error> {
-        self.write(|list| insert(list, "", entry, Some(der))).map(drop)
+    /// Adds a certificate that the CA signed. No other process changes the list between `check` and
+    /// the new row.
+    pub fn add(
+        &self,
+        entry: &Entry,
+        der: &[u8],
+        check: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let list = self.done(Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate))?;
+        check()?;
+        self.done(insert(&list, "", entry, Some(der)).and_then(|_| list.commit()))
     }
 
     /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.

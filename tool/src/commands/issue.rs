@@ -57,6 +57,8 @@ struct Contents {
     permitted: Vec<GeneralName>,
     excluded: Vec<GeneralName>,
     remark: Vec<String>,
+    /// The serial number of the certificate that this one renews.
+    old: Option<String>,
 }
 
 impl Terms {
@@ -89,7 +91,7 @@ impl Terms {
     fn issue(
         &self,
         ready: &Ready,
-        register: &mut Register,
+        register: &Register,
         profile: &CertificateProfile,
         contents: Contents,
     ) -> Result<(), Error> {
@@ -116,7 +118,10 @@ impl Terms {
             all.extend(above(register, &entry)?);
         }
         let draft = self.output.encoded(&all, "CERTIFICATE", self.format)?;
-        register.add(&entry, &all[0])?;
+        register.add(&entry, &all[0], || {
+            ready.expect_may_issue(register)?;
+            contents.old.iter().try_for_each(|old| register.expect_good(&ready.name, old))
+        })?;
         let written = draft.publish().map_err(|error| {
             let text = format!("{error}; `jeton cert show {}` writes the certificate again", entry.serial);
             Error::Caused(error.cause(), text)
@@ -183,7 +188,7 @@ impl Issue {
             return Ok(ExitCode::SUCCESS);
         }
         let profile = self.terms.profile(&self.profile)?;
-        let (ready, mut register) = self.terms.open()?;
+        let (ready, register) = self.terms.open()?;
         let request = request(&self.request, &ready)?;
         let remark = request.check(&profile)?;
         for beyond in &remark {
@@ -198,8 +203,8 @@ impl Issue {
             (constraints(&self.permit), constraints(&self.exclude));
         let (permitted, excluded) = (permitted?, excluded?);
         let (public_key, path_length) = (request.public_key()?, self.path_length);
-        let contents = Contents { holder, public_key, path_length, permitted, excluded, remark };
-        self.terms.issue(&ready, &mut register, &profile, contents)?;
+        let contents = Contents { holder, public_key, path_length, permitted, excluded, remark, old: None };
+        self.terms.issue(&ready, &register, &profile, contents)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -245,7 +250,7 @@ impl Renew {
         if self.terms.output.keep()? {
             return Ok(ExitCode::SUCCESS);
         }
-        let (ready, mut register) = self.terms.open()?;
+        let (ready, register) = self.terms.open()?;
         let entry = self.which.find(&register)?;
         let refused = |text: String| Err(Error::Caused(Cause::Refused, text));
         if entry.authority != ready.name {
@@ -275,8 +280,9 @@ impl Renew {
             permitted: bases(permitted),
             excluded: bases(excluded),
             remark: vec![format!("renews {}", entry.serial)],
+            old: Some(entry.serial),
         };
-        self.terms.issue(&ready, &mut register, &profile, contents)?;
+        self.terms.issue(&ready, &register, &profile, contents)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -45,6 +45,15 @@ mkdir open && cp -p issued.sqlite open && chmod 1777 open
 for verb in 'crl --label ca' 'cert issued' 'cert revoke www.pem'; do
     fails 9 jeton $verb --issued open/issued.sqlite | grep 'the folder of the list: mode 777'
 done
+# A revocation that comes after the first look at the list stops a renewal too.
+python3 -c 'import sqlite3, time
+c = sqlite3.connect("issued.sqlite", isolation_level=None)
+c.execute("BEGIN IMMEDIATE"); open("begun", "w"); time.sleep(1)
+c.execute("UPDATE certificate SET revoked = 1, reason = 1"); c.execute("COMMIT")' &
+until [ -e begun ]; do sleep 0.01; done
+fails 7 jeton cert renew www --label ca | grep 'is revoked'
+wait
+cp -p kept issued.sqlite
 
 # A refused command takes no number, and a number never comes twice.
 number() { jeton crl --label ca --json --out n.crl --force "$@" | sed -n 's/.*"number": \([0-9]*\).*/\1/p'; }
