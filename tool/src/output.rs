@@ -2,7 +2,7 @@
 //! existing file only with `--force`.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,10 @@ impl NewFile {
         } else {
             match path.symlink_metadata() {
                 Ok(_) if existing == Existing::Keep => return Err(exists(path)),
+                Ok(_) if is_list(path) => {
+                    let text = format!("{} is a list, which no output replaces", path.display());
+                    return Err(Error::Caused(Cause::Refused, text));
+                }
                 Ok(data) if !data.is_file() && !data.is_symlink() => {
                     return Err(Error::io(path)(ErrorKind::AlreadyExists.into()));
                 }
@@ -124,6 +128,13 @@ impl NewFile {
         })?;
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(Error::io(&self.folder))
     }
+}
+
+/// Returns whether the file is a database of SQLite, as a list is.
+fn is_list(path: &Path) -> bool {
+    let mut start = [0; 16];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"SQLite format 3\0"
 }
 
 /// Gives an open file a name. `open(2)`, `O_TMPFILE`.

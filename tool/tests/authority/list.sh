@@ -54,6 +54,8 @@ until [ -e begun ]; do sleep 0.01; done
 fails 7 jeton cert renew www --label ca | grep 'is revoked'
 wait
 cp -p kept issued.sqlite
+# No output replaces a list.
+fails 7 jeton crl --label ca --force --out issued.sqlite | grep 'no output replaces'
 
 # A refused command takes no number, and a number never comes twice.
 number() { jeton crl --label ca --json --out n.crl --force "$@" | sed -n 's/.*"number": \([0-9]*\).*/\1/p'; }
