@@ -133,14 +133,21 @@ impl Ready {
     /// Fails if the list may lack revocations, or revokes the CA or one above it.
     pub fn expect_may_issue(&self, register: &Register) -> Result<(), Error> {
         register.expect_sure(&self.name)?;
+        self.path(register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))
+    }
+
+    /// Returns the certificates of the CA and those above it: the CA that signed each one, by its
+    /// name in the list, and the serial number.
+    pub fn path(&self, register: &Register) -> Result<Vec<(String, String)>, Error> {
         let mut path = vec![self.certificate.clone()];
         path.extend(split(&register.authority(&self.name)?.above)?);
-        for (at, der) in path.iter().enumerate() {
+        let of = |(at, der): (usize, &Vec<u8>)| {
             // The last certificate is the root's, which signed itself.
             let signer = id_of(path.get(at + 1).unwrap_or(der))?;
-            register.expect_good(&signer, &entry_of(der, &signer, "")?.serial)?;
-        }
-        Ok(())
+            let serial = entry_of(der, &signer, "")?.serial;
+            Ok((signer, serial))
+        };
+        path.iter().enumerate().map(of).collect()
     }
 }
 

@@ -58,6 +58,7 @@ impl Crl {
         let ready = self.authority.open()?;
         let mut register = authority::register(&self.authority.list, &ready)?;
         let ready = ready.bind(&register)?;
+        ready.path(&register)?.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
         let ca = register.authority(&ready.name)?;
         if let Some(published) = self.output.replaced().and_then(|path| number_of(&path, &ready)) {
             let next = self.number.unwrap_or(ca.crl_number + 1);

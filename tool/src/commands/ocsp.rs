@@ -80,7 +80,10 @@ impl Ocsp {
             }
             Some(certificate) => Responder::delegated(&ready.issuer, certificate, &ready.session)?,
         };
-        let serial = |certificate: &Vec<u8>| Ok::<_, Error>(entry_of(certificate, "", "")?.serial);
+        let mut signers = ready.path(&register)?;
+        if let Some(certificate) = &certificate {
+            signers.push((ready.name.clone(), entry_of(certificate, "", "")?.serial));
+        }
         responder.expect_valid()?;
         if responder.valid.end < now() + SOON {
             eprintln!(
@@ -90,7 +93,7 @@ impl Ocsp {
         }
         let service = Service {
             name: ready.name.clone(),
-            signer: certificate.as_ref().map(serial).transpose()?,
+            signers,
             responder,
             register: Mutex::new(register),
             ready: Mutex::new(ready),
@@ -116,8 +119,8 @@ struct Service<'a> {
     responder: Responder,
     /// The key identifier of the CA, which names it in the list.
     name: String,
-    /// The serial number of the signer's certificate, if the CA does not sign itself.
-    signer: Option<String>,
+    /// The certificates of the signer, of the CA and above: the CA of each one, and its number.
+    signers: Vec<(String, String)>,
     register: Mutex<Register>,
     ready: Mutex<Ready>,
     /// The responses that are signed ahead, by [`Query::key`].
@@ -233,14 +236,12 @@ impl Service<'_> {
         self.list()?.find(&self.name, &hex(serial))
     }
 
-    /// Returns the list, if it knows all revocations and that of the signer is not among them.
+    /// Returns the list, if it knows all revocations and revokes neither the signer nor a CA above.
     fn list(&self) -> Result<MutexGuard<'_, Register>, Error> {
         let mut register = lock(&self.register);
         register.refresh()?;
         register.expect_sure(&self.name)?;
-        if let Some(signer) = &self.signer {
-            register.expect_good(&self.name, signer)?;
-        }
+        self.signers.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
         Ok(register)
     }
 

@@ -81,6 +81,9 @@ jeton cert self-sign --label ca --subject CN=Issuing --ca --out twin.pem
 sub='--label sub --ca-cert sub.pem --issued sub.sqlite'
 jeton ca init $sub --chain twin.pem
 fails 7 jeton cert issue key.csr $sub --profile tls-server --san dns:a.test | grep 'constraints of CN=Issuing'
-# A CA that the list revokes signs no certificate.
+# A CA that the list revokes signs nothing.
+openssl ocsp -no_nonce -issuer ca.pem -cert www.pem -reqout request
 jeton cert revoke ca.pem --reason hold
 fails 7 issue late | grep 'is held'
+fails 7 jeton crl --label ca | grep 'is held'
+fails 7 jeton ocsp request --label ca --out answer | grep 'is held'
