@@ -257,13 +257,14 @@ impl Register {
 
     /// Adds what another CA program knew: certificates, and the number of the last CRL and its end.
     /// A certificate that is revoked in the list stays revoked. One that is on hold may be revoked
-    /// for good. A CRL before the last known one does not say what the CA signed since. Returns how
-    /// many are new.
+    /// for good. The CA is sure only if `complete` says that the revocations of that CRL are among
+    /// them, and the list knows no later CRL. Returns how many are new.
     pub fn adopt(
         &mut self,
         id: &str,
         found: &[(Entry, Option<Vec<u8>>)],
         crl: Option<(u64, Option<i64>)>,
+        complete: bool,
     ) -> Result<usize, Error> {
         const MERGE: &str = "ON CONFLICT (authority, serial) DO UPDATE SET der = COALESCE(der, excluded.der),
             subject = COALESCE(NULLIF(subject, ''), excluded.subject),
@@ -274,7 +275,7 @@ impl Register {
                 THEN excluded.reason ELSE reason END,
             revoked = COALESCE(revoked, excluded.revoked)";
         const KNOWN: &str = "UPDATE authority SET crl_number = max(crl_number, ?2),
-            unsure = CASE WHEN ?2 < crl_number THEN unsure ELSE 0 END,
+            unsure = CASE WHEN ?4 AND ?2 >= crl_number THEN 0 ELSE unsure END,
             crl_end = CASE WHEN ?2 > crl_number THEN ?3 ELSE crl_end END WHERE id = ?1";
         self.write(|list| {
             let count =
@@ -284,7 +285,7 @@ impl Register {
                 insert(list, MERGE, entry, der.as_deref())?;
             }
             if let Some((number, end)) = crl {
-                list.execute(KNOWN, params![id, number as i64, end])?;
+                list.execute(KNOWN, params![id, number as i64, end, complete])?;
             }
             Ok(count()? - before)
         })

@@ -1,6 +1,7 @@
 //! `ca adopt`: reads what another CA program knows about a CA: certificates, the database of
 //! OpenSSL's `ca`, its counter and its last CRL.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -45,13 +46,17 @@ const REASONS: [(&str, u32); 9] = [
 pub struct Found<'a> {
     ready: &'a Ready,
     pub entries: Vec<(Entry, Option<Vec<u8>>)>,
-    /// The number and the end of the last CRL.
-    pub crl: Option<(u64, Option<i64>)>,
+    /// The number and the end of the last CRL that was read.
+    crl: Option<(u64, Option<i64>)>,
+    /// The number of the last CRL, as a counter says.
+    counter: Option<u64>,
+    /// Whether a database was read, which has all revocations.
+    has_index: bool,
 }
 
 impl<'a> Found<'a> {
     pub fn new(ready: &'a Ready) -> Self {
-        Self { ready, entries: Vec::new(), crl: None }
+        Self { ready, entries: Vec::new(), crl: None, counter: None, has_index: false }
     }
 
     /// Reads a file, or a folder with those below it. A file must be of this CA. A folder may have
@@ -89,7 +94,7 @@ impl<'a> Found<'a> {
             // The file has the number of the next CRL.
             let next = u64::from_str_radix(text.trim(), 16).ok().filter(|next| *next <= MOST);
             let next = next.ok_or_else(|| damaged(path, "no number of a CRL, or one above 2^63 - 1"))?;
-            self.saw_crl(next.saturating_sub(1), None);
+            self.counter = self.counter.max(Some(next.saturating_sub(1)));
             return Ok(());
         }
         if name.ends_with("index.txt") {
@@ -122,18 +127,25 @@ impl<'a> Found<'a> {
         Ok(issuer == self.ready.issuer.subject() && self.is_signed(der)?)
     }
 
-    /// Returns whether a certificate of the database, which has no issuers, is one of another CA.
-    /// OpenSSL and easy-rsa keep the certificates beside it.
+    /// Returns whether the certificates of the database, which has no issuers, are those of another
+    /// CA. OpenSSL and easy-rsa keep the certificates beside it. Fails if only some are.
     fn is_index_of_another(&self, path: &Path, text: &str) -> Result<bool, Error> {
+        let mut is_own = BTreeSet::new();
         for serial in text.lines().filter_map(|line| line.split('\t').nth(3)) {
             for folder in ["newcerts", "certs_by_serial"] {
                 let file = path.with_file_name(folder).join(format!("{serial}.pem"));
-                if file.is_file() && !self.is_own(&read_certificate(&file)?)? {
-                    return Ok(true);
+                if file.is_file() {
+                    is_own.insert(self.is_own(&read_certificate(&file)?)?);
                 }
             }
         }
-        Ok(false)
+        match is_own.len() {
+            2 => Err(damaged(
+                path,
+                "the CA did not sign some certificates beside this list, or not as it can now",
+            )),
+            _ => Ok(is_own.contains(&false)),
+        }
     }
 
     fn is_signed(&self, der: &[u8]) -> Result<bool, Error> {
@@ -145,10 +157,14 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn saw_crl(&mut self, number: u64, end: Option<i64>) {
-        if self.crl.is_none_or(|(known, had_end)| (number, end) >= (known, had_end)) {
-            self.crl = Some((number, end));
-        }
+    /// Returns the number and the end of the last CRL.
+    pub fn last_crl(&self) -> Option<(u64, Option<i64>)> {
+        self.crl.max(self.counter.map(|number| (number, None)))
+    }
+
+    /// Returns whether the revocations of the last CRL were read. A counter alone has none.
+    pub fn is_complete(&self) -> bool {
+        self.has_index || self.crl.is_some_and(|(number, _)| Some(number) >= self.counter)
     }
 
     fn crl(
@@ -171,7 +187,16 @@ impl<'a> Found<'a> {
         if number > MOST {
             return Err(damaged(path, "the number of the CRL is above 2^63 - 1"));
         }
-        self.saw_crl(number, end);
+        let revoked = list.revoked_certificates.iter().flatten();
+        let mut extensions = revoked.flat_map(|one| &one.crl_entry_extensions).chain(&list.crl_extensions);
+        // RFC 5280, 5.2 and 5.3: such a CRL has some of the revocations, or those of another CA.
+        if extensions.any(|all| all.iter().any(|one| one.critical)) {
+            return match wanted {
+                Wanted::Any => Ok(()),
+                Wanted::This => Err(damaged(path, "the CRL has a critical extension, so it is no full one")),
+            };
+        }
+        self.crl = self.crl.max(Some((number, end)));
         for one in list.revoked_certificates.iter().flatten() {
             let mut extensions = one.crl_entry_extensions.iter().flatten();
             let reason = extensions.find(|extension| extension.extn_id == CrlReason::OID);
@@ -197,6 +222,7 @@ impl<'a> Found<'a> {
                 self.row(line).ok_or_else(|| damaged(path, &format!("line {} is malformed", at + 1)))?;
             self.entries.push((entry, None));
         }
+        self.has_index = true;
         Ok(())
     }
 

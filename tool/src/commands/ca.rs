@@ -130,7 +130,7 @@ impl Adopt {
             found.read(source)?;
         }
         found.sort();
-        let new = register.adopt(&ready.name, &found.entries, found.crl)?;
+        let new = register.adopt(&ready.name, &found.entries, found.last_crl(), found.is_complete())?;
         let Row { crl_number, unsure, .. } = register.authority(&ready.name)?;
         let text =
             format!("{new} certificates are new. The last CRL of {} is {crl_number}.", shown(&row.subject));

@@ -17,6 +17,13 @@ copy_extensions = copy
 commonName = supplied
 [v3]
 basicConstraints = critical,CA:TRUE
+[some]
+issuingDistributionPoint = critical,@only
+[only]
+onlyCA = TRUE
+[req]
+string_mask = pkix
+distinguished_name = p
 END
 touch demo/index.txt; echo 9000 > demo/serial; echo 05 > demo/crlnumber
 ca() { openssl ca -batch -config demo/cnf -keyfile ca.key "$@"; }
@@ -85,3 +92,13 @@ fails 8 jeton ca adopt other/index.txt --label old | grep 'of another CA'
 echo 07 > demo/crlnumber
 mkfifo demo/fifo.pem
 jeton ca adopt demo --label old
+# A counter has no revocations, and neither has a CRL for some certificates. Not all certificates are of this CA.
+rm issued.sqlite
+jeton ca init --label old
+jeton ca adopt demo/crlnumber --label old | grep 'CRL of CN=Old is 6'
+ca -cert ca.pem -gencrl -crlexts some -out some.crl
+fails 8 jeton ca adopt some.crl --label old | grep 'critical extension'
+cp -r demo mixed
+cp foreign.pem mixed/newcerts/9001.pem
+fails 8 jeton ca adopt mixed --label old | grep 'did not sign some certificates'
+fails 7 jeton crl --label old | grep 'may have signed CRLs'
