@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use const_oid::ObjectIdentifier;
 use const_oid::db::rfc5280::ID_KP_OCSP_SIGNING;
 use const_oid::db::rfc6960::{ID_PKIX_OCSP_NOCHECK, ID_PKIX_OCSP_NONCE};
-use der::asn1::{Ia5String, Null, OctetString};
+use der::asn1::{AnyRef, Ia5String, Null, OctetString};
 use der::flagset::FlagSet;
-use der::{DateTime, Decode, Encode};
+use der::{DateTime, Decode, Encode, Tag};
 use spki::SubjectPublicKeyInfoOwned;
 use x509_cert::crl::{RevokedCert, TbsCertList};
 use x509_cert::ext::pkix::certpolicy::PolicyInformation;
@@ -68,7 +68,7 @@ pub struct Order<'a> {
 /// A certificate that a CRL or an OCSP response revokes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revoked {
-    /// The bytes of the serial number.
+    /// The bytes of the serial number, as in DER.
     pub serial: Vec<u8>,
     /// Seconds since 1970.
     pub time: u64,
@@ -218,7 +218,7 @@ impl Issuer {
             let reason = (one.reason != CrlReason::Unspecified)
                 .then(|| one.reason.to_extension(&own.subject, &[]).map(|extension| vec![extension]));
             Ok(RevokedCert {
-                serial_number: SerialNumber::new(&one.serial)?,
+                serial_number: serial_number(&one.serial)?,
                 revocation_date: utc(at(one.time)?)?,
                 crl_entry_extensions: reason.transpose()?,
             })
@@ -308,6 +308,11 @@ impl Issuer {
 pub fn identity(certificate: &[u8]) -> Result<Vec<u8>, Error> {
     let tbs = Certificate::from_der(certificate)?.tbs_certificate;
     Ok([tbs.subject.to_der()?, tbs.subject_public_key_info.to_der()?].concat())
+}
+
+/// Returns a serial number with these bytes in DER. Other CAs have negative and long ones.
+fn serial_number(bytes: &[u8]) -> der::Result<SerialNumber> {
+    SerialNumber::from_der(&AnyRef::new(Tag::Integer, bytes)?.to_der()?)
 }
 
 fn address(url: &str) -> Result<GeneralName, Error> {

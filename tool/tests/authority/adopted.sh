@@ -102,3 +102,11 @@ cp -r demo mixed
 cp foreign.pem mixed/newcerts/9001.pem
 fails 8 jeton ca adopt mixed --label old | grep 'did not sign some certificates'
 fails 7 jeton crl --label old | grep 'may have signed CRLs'
+# Numbers that no CA may give, but some do.
+for number in -128 0x00ffffffffffffffffffffffffffffffffffffffff; do
+    openssl x509 -req -in a.csr -CA ca.pem -CAkey ca.key -set_serial $number -days 9 -out odd.pem
+    jeton ca adopt demo odd.pem --label old
+    jeton cert revoke odd.pem
+    jeton crl --label old --out odd.crl --force
+    fails 2 openssl verify -crl_check -CRLfile odd.crl -CAfile ca.pem odd.pem | grep 'certificate revoked'
+done

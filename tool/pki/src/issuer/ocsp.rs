@@ -11,7 +11,6 @@ use jeton_client::Session;
 use spki::AlgorithmIdentifierOwned;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{CrlReason, ExtendedKeyUsage};
-use x509_cert::serial_number::SerialNumber;
 use x509_cert::{Certificate, TbsCertificate};
 use x509_ocsp::{
     BasicOcspResponse, CertId, CertStatus, OcspRequest, OcspResponse, Request, ResponderId, ResponseData,
@@ -19,7 +18,7 @@ use x509_ocsp::{
 };
 
 use super::request::is_signed;
-use super::{DAY, ID_KP_OCSP_SIGNING, ID_PKIX_OCSP_NONCE, Issuer, Revoked, at, now};
+use super::{DAY, ID_KP_OCSP_SIGNING, ID_PKIX_OCSP_NONCE, Issuer, Revoked, at, now, serial_number};
 use crate::certificate::{Signer, assemble, key_id};
 use crate::{Error, ocsp_response};
 
@@ -251,7 +250,7 @@ pub fn request(issuer: &Issuer, serial: &[u8]) -> Result<Vec<u8>, Error> {
         hash_algorithm: AlgorithmIdentifierOwned { oid: ID_SHA_1, parameters: Some(Any::from(Null)) },
         issuer_name_hash: hash(&own.subject.to_der()?)?,
         issuer_key_hash: hash(own.subject_public_key_info.subject_public_key.raw_bytes())?,
-        serial_number: SerialNumber::new(serial)?,
+        serial_number: serial_number(serial)?,
     };
     let request_list = vec![Request { req_cert, single_request_extensions: None }];
     let tbs_request =
@@ -271,6 +270,8 @@ pub fn internal_error() -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use x509_cert::serial_number::SerialNumber;
+
     use super::*;
 
     #[test]
