@@ -8,6 +8,7 @@ use cryptoki_sys::CKA_VALUE;
 use der::Decode;
 use jeton_client::text::shown;
 use jeton_pki::issuer::{BUILT_IN, is_signed};
+use jeton_pki::name;
 use jeton_tool::register::{Ca as Row, Register, now};
 use jeton_tool::{Cause, Error};
 use x509_cert::Certificate;
@@ -88,6 +89,10 @@ impl Init {
         let mut known = Vec::new();
         if path.symlink_metadata().is_ok() {
             for ca in Register::create(&path)?.authorities()? {
+                if ca.id != ready.name && is_one_ca(&ca.certificate, &ready.certificate)? {
+                    let text = "the list has this CA with its name in other string types; the certificate needs those";
+                    return Err(Error::Caused(Cause::Refused, text.to_owned()));
+                }
                 known.push(ca.certificate);
             }
         }
@@ -138,6 +143,14 @@ impl Adopt {
         out::result(&json, text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns whether two certificates have one key, and names that are equal (RFC 5280, 7.1).
+fn is_one_ca(one: &[u8], other: &[u8]) -> Result<bool, Error> {
+    let (one, other) =
+        (Certificate::from_der(one)?.tbs_certificate, Certificate::from_der(other)?.tbs_certificate);
+    let has_one_key = one.subject_public_key_info == other.subject_public_key_info;
+    Ok(has_one_key && name::same(&one.subject, &other.subject))
 }
 
 fn start(der: &[u8]) -> Result<i64, Error> {

@@ -110,3 +110,6 @@ for number in -128 0x00ffffffffffffffffffffffffffffffffffffffff; do
     jeton crl --label old --out odd.crl --force
     fails 2 openssl verify -crl_check -CRLfile odd.crl -CAfile ca.pem odd.pem | grep 'certificate revoked'
 done
+# The same name in another string type is the same CA.
+openssl req -x509 -config demo/cnf -key ca.key -subj /CN=Old -addext basicConstraints=critical,CA:TRUE -out printable.pem
+fails 7 jeton ca init --label old --ca-cert printable.pem | grep 'other string types'
