@@ -140,6 +140,11 @@ impl Issuer {
                 usages |= *usage;
             }
         }
+        if usages.is_empty() {
+            // RFC 5280, 4.2.1.3.
+            let name = &order.profile.name;
+            return Err(Error::Refused(format!("the profile {name} has no key usage for this key")));
+        }
         let mut extensions = vec![
             extension::key_usage(usages)?,
             extension::subject_key_identifier(&key_id(order.public_key)?)?,
@@ -256,6 +261,9 @@ impl Issuer {
         if order.profile.needs_name && order.holder.names.is_empty() {
             return refused(format!("a certificate of the profile {profile} needs a name: --san dns:NAME"));
         }
+        if order.holder.names.is_empty() && order.holder.subject.0.is_empty() {
+            return refused("a certificate needs a subject or a name".to_owned());
+        }
         if *is_authority {
             if order.holder.subject.0.is_empty() {
                 return refused("a CA needs a subject".to_owned());
@@ -300,6 +308,9 @@ impl Issuer {
             return Err(Error::Refused(format!("the certificate of {} ends at {ending}", first.subject)));
         }
         let usual = order.profile.days.min(order.profile.most_days(at(now)?));
+        if usual == 0 {
+            return Err(Error::Refused(format!("the profile {} allows no day today", order.profile.name)));
+        }
         Ok(order.days.map_or(end(usual).min(last), end))
     }
 }

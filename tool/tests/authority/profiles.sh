@@ -65,6 +65,11 @@ issue plain --profile strict --profiles own.toml
 fails 7 issue plain --profile strict --profiles own.toml --days 8 | grep 'at most 7 days'
 openssl req -new -newkey rsa:2048 -noenc -keyout short -subj /CN=short -out short.csr
 fails 7 issue short --profile code-signing | grep 'no keys of the type rsa:2048'
+# A profile that allows nothing, or that does not say what its author means.
+changed() { sed "$1" own.toml > changed.toml; fails $2 issue plain --profile strict --profiles changed.toml | grep 'the profile strict'; }
+for change in 's/^days = 3/days = 0/' 's/2020-01-01/2999-01-01/' 's/"digital-signature"//'; do changed "$change" 7; done
+for change in 's/2020-01-01/2020-1-1/' 's/^usages.*/&\nca = true/' 's/digital-signature/key-cert-sign/' '1a keys = ["rsa:4096bit"]'
+do changed "$change" 2; done
 # Addresses are checked, and a name that is there twice is there once.
 for url in x https:evil.test 'http://[a]b/' http://a:b/; do
     fails 2 jeton cert issue plain.csr --label ca --profile tls-client --crl-url "$url"

@@ -128,7 +128,28 @@ impl CertificateProfile {
     pub fn read(text: &str) -> Result<Vec<Self>, Error> {
         let all: BTreeMap<String, Self> =
             toml::from_str(text).map_err(|error| Error::Usage(format!("the profiles: {error}")))?;
-        Ok(all.into_iter().map(|(name, profile)| Self { name, ..profile }).collect())
+        let all: Vec<_> = all.into_iter().map(|(name, profile)| Self { name, ..profile }).collect();
+        match all.iter().find_map(|profile| Some((&profile.name, profile.wrong()?))) {
+            Some((name, wrong)) => Err(Error::Usage(format!("the profile {name}: {wrong}"))),
+            None => Ok(all),
+        }
+    }
+
+    /// Returns what would be ignored or would make certificates that RFC 5280 forbids.
+    fn wrong(&self) -> Option<String> {
+        let is_bits = |key: &&String| key.strip_prefix("rsa:").is_none_or(|bits| bits.parse::<u32>().is_ok());
+        let is_date =
+            |date: &&String| date.len() == 10 && format!("{date}T00:00:00Z").parse::<DateTime>().is_ok();
+        let not = |text: &String, what| format!("{text:?} is no {what}");
+        let key =
+            self.keys.iter().find(|key| !is_bits(key)).map(|key| not(key, "type of RSA keys: rsa:BITS"));
+        let date =
+            self.most_days.keys().find(|date| !is_date(date)).map(|date| not(date, "date: YYYY-MM-DD"));
+        // RFC 5280, 4.2.1.3 and 4.2.1.9.
+        let signs = self.usages.contains(&Usage(KeyUsages::KeyCertSign));
+        let usage =
+            (signs != self.ca).then(|| "key-cert-sign is the usage of a CA, and only of one".to_owned());
+        key.or(date).or(usage)
     }
 
     /// Returns the longest lifetime in days of a certificate that is issued at this time.
