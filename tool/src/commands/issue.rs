@@ -1,5 +1,6 @@
 //! `cert issue` and `cert renew`: sign a certificate with the key of a CA.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -217,13 +218,9 @@ impl Issue {
         if !self.san.is_empty() {
             holder.names = self.san.iter().map(|name| general_name(name)).collect::<Result<_, _>>()?;
         }
-        let mut names = Vec::new();
-        for name in holder.names {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        holder.names = names;
+        // A request may have very many names.
+        let mut seen = HashSet::new();
+        holder.names.retain(|name| name.to_der().map_or(true, |der| seen.insert(der)));
         Ok(holder)
     }
 }

@@ -70,6 +70,13 @@ changed() { sed "$1" own.toml > changed.toml; fails $2 issue plain --profile str
 for change in 's/^days = 3/days = 0/' 's/2020-01-01/2999-01-01/' 's/"digital-signature"//'; do changed "$change" 7; done
 for change in 's/2020-01-01/2020-1-1/' 's/^usages.*/&\nca = true/' 's/digital-signature/key-cert-sign/' '1a keys = ["rsa:4096bit"]'
 do changed "$change" 2; done
+# A request without a name, and one with very many.
+openssl req -new -key key -subj / -out nobody.csr
+fails 7 issue nobody --profile tls-client | grep 'needs a subject or a name'
+printf '[req]\ndistinguished_name = d\nreq_extensions = e\n[d]\n[e]\nsubjectAltName = @n\n[n]\n' > many.cnf
+seq 100000 | sed 's/.*/DNS.& = &.test/' >> many.cnf
+openssl req -new -key key -subj /CN=many -config many.cnf -out many.csr
+timeout 15 jeton cert issue many.csr --label ca --profile tls-server --out many.pem
 # Addresses are checked, and a name that is there twice is there once.
 for url in x https:evil.test 'http://[a]b/' http://a:b/; do
     fails 2 jeton cert issue plain.csr --label ca --profile tls-client --crl-url "$url"
