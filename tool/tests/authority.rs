@@ -83,6 +83,7 @@ fn openssl_accepts(kind: &str) {
     for (request, status) in [
         ("PUT / HTTP/1.1\r\n\r\n".to_owned(), "405"),
         ("POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n".to_owned(), "413"),
+        ("POST / HTTP/1.1\r\nContent-Length: +5\r\n\r\n".to_owned(), "400"),
         ("\0\r\n\r\n".to_owned(), "400"),
         ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), "411"),
         (format!("{:y<65535}y", "POST / HTTP/1.1\r\nx: "), "431"),

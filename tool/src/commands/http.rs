@@ -202,7 +202,8 @@ fn head(bytes: &[u8]) -> std::result::Result<Option<Head>, &'static str> {
         if is("transfer-encoding") {
             return Err("411 Length Required");
         } else if is("content-length") {
-            let length = std::str::from_utf8(header.value).ok().and_then(|text| text.parse::<usize>().ok());
+            let digits = Some(header.value).filter(|value| value.iter().all(u8::is_ascii_digit));
+            let length = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
             if length.is_none() || body.replace(length.unwrap_or(0)).is_some() {
                 return Err("400 Bad Request");
             }
