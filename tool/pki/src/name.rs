@@ -161,7 +161,8 @@ pub fn check(subject: &Name, names: &[GeneralName]) -> Result<(), Error> {
         return Err(Error::Refused(format!("{} is not a valid name", shown(wrong))));
     }
     let mut values = subject.0.iter().flat_map(|part| part.0.iter()).map(|part| &part.value);
-    if !values.all(|value| text_of(value).is_some_and(|text| is_text(&text))) {
+    let is_empty = subject.0.iter().any(|part| part.0.is_empty());
+    if is_empty || !values.all(|value| text_of(value).is_some_and(|text| is_text(&text))) {
         let subject = subject.to_string();
         return Err(Error::Refused(format!("{:?} is not a valid subject", subject)));
     }
@@ -169,7 +170,8 @@ pub fn check(subject: &Name, names: &[GeneralName]) -> Result<(), Error> {
 }
 
 fn is_text(text: &str) -> bool {
-    !text.is_empty() && !text.chars().any(char::is_control)
+    // RFC 5280, A.1: ub-name.
+    (1..=32768).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 /// Returns the text of a DirectoryString or an IA5String.
@@ -391,6 +393,7 @@ pub(crate) fn constraints(
 
 #[cfg(test)]
 mod tests {
+    use der::Decode;
     use x509_cert::attr::AttributeTypeAndValue;
     use x509_cert::name::RdnSequence;
 
@@ -425,6 +428,9 @@ mod tests {
             let subject: Name = subject.parse().expect("a subject");
             assert_eq!(check(&subject, &[]).is_ok(), valid, "{subject}");
         }
+        let long: Name = format!("CN={}", "a".repeat(32769)).parse().expect("a subject");
+        let no_attribute = Name::from_der(&[0x30, 2, 0x31, 0]).expect("DER");
+        assert!(check(&long, &[]).is_err() && check(&no_attribute, &[]).is_err());
     }
 
     #[test]
