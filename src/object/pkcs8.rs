@@ -3,7 +3,7 @@
 
 use der::Decode;
 use der::asn1::AnyRef;
-use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
+use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
 use sec1::EcPrivateKey;
 
 use super::Attributes;
@@ -11,6 +11,7 @@ use super::key::private_parts;
 use super::key_type::KeyTypeRow;
 use super::key_type::ec::EC_PUBLIC_KEY;
 use super::key_type::encoding::{encoded, invalid, octets, wrong};
+use super::spki;
 use super::value::Value;
 use crate::backend::Provider;
 use crate::error::{Error, Result};
@@ -38,8 +39,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
 }
 
 /// Fails with `WrappedKeyInvalid` if the DER of a private key names a public key, and it belongs to
-/// another private key than these attributes. Keys that are made of integers have their public
-/// numbers among the private ones.
+/// another private key than these attributes.
 pub(crate) fn check_public(bytes: &[u8], attributes: &Attributes, provider: &Provider) -> Result<()> {
     let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
     let of_curve = match info.algorithm.oid {
@@ -51,7 +51,9 @@ pub(crate) fn check_public(bytes: &[u8], attributes: &Attributes, provider: &Pro
         return Ok(());
     }
     let public = provider.keys.private(&private_parts(attributes)?)?.public()?;
-    let Some(own) = public.encoded() else { return Ok(()) };
+    // RFC 5958, 2: the bit string is that of SubjectPublicKeyInfo.
+    let public = spki::encode(attributes, &public).map_err(invalid)?;
+    let own = SubjectPublicKeyInfoRef::from_der(&public).map_err(invalid)?.subject_public_key.raw_bytes();
     // A point may be compressed. Then its first byte has the parity of the last one (SEC 1, 2.3.3).
     let same = |named: &[u8]| match (named, own) {
         ([form @ (2 | 3), x @ ..], [4, point @ .., last]) => {

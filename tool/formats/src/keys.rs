@@ -12,7 +12,7 @@ use crate::{Entry, Error, Item, Password, pbe};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
-const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
+pub(crate) const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 const NULL: &[u8] = &[5, 0];
 /// The constructed and the primitive tag \[1\].
@@ -63,9 +63,10 @@ pub(crate) fn private(der: &[u8]) -> Result<Entry, Error> {
             ec(None, der, None)?
         }
         [version, p, q, g, y, x] if ber::number(&version) == Some(0) && y.tag == x.tag => {
-            pkcs8(DSA, &ber::encode(SEQUENCE, &[p.whole, q.whole, g.whole]), x.whole, None)
+            let public = bits(y.whole);
+            pkcs8(DSA, &ber::encode(SEQUENCE, &[p.whole, q.whole, g.whole]), x.whole, Some(&public))
         }
-        [version, _, _, ..] if parts.len() >= 9 && version.tag == INTEGER => rsa(der)?,
+        [version, _, _, ..] if parts.len() >= 9 && version.tag == INTEGER => rsa(der, None)?,
         _ => return Err(DAMAGED),
     };
     Ok(Entry::of(Item::PrivateKey(key)))
@@ -90,7 +91,7 @@ fn plain(algorithm: &Element<'_>, key: &[u8], rest: &[Element<'_>]) -> Result<En
     let key = match identified {
         EC => ec(ber::first(parameters).map(|(curve, _)| curve), key, public)?,
         // The token has RSA keys that may only use the mechanisms of PSS.
-        RSA | PSS => rsa(key)?,
+        RSA | PSS => rsa(key, public)?,
         _ => pkcs8(identified, parameters, key, public),
     };
     Ok(Entry { is_pss: identified == PSS, ..Entry::of(Item::PrivateKey(key)) })
@@ -121,10 +122,10 @@ pub(crate) fn decrypt(der: &[u8], password: &mut Password<'_>) -> Result<Entry, 
 }
 
 /// Encodes an RSA key that is in PKCS #1.
-fn rsa(key: &[u8]) -> Result<PrivateKey, Error> {
+fn rsa(key: &[u8], public: Option<&[u8]>) -> Result<PrivateKey, Error> {
     // RFC 8017, A.1.2: version 1 is a key of more than two primes.
     match ber::members(key, SEQUENCE).unwrap_or_default().first().and_then(ber::number) {
-        Some(0) => Ok(pkcs8(RSA, NULL, key, None)),
+        Some(0) => Ok(pkcs8(RSA, NULL, key, public)),
         Some(1) => Err(Error::Refused("an RSA key of more than two primes is not supported")),
         _ => Err(Error::Damaged("RSA key")),
     }
@@ -168,6 +169,41 @@ fn ec(outer: Option<Element<'_>>, key: &[u8], public: Option<&[u8]>) -> Result<P
     Ok(pkcs8(EC, &ber::encode(OID, &[curve.as_bytes()]), &key, public))
 }
 
+/// Returns what all encodings of a public key have in common. A curve may have a name or explicit
+/// parameters, a point may be compressed, and an RSA key may be for RSASSA-PSS.
+pub fn identity(info: &[u8]) -> Vec<u8> {
+    let common = || {
+        let [algorithm, key] = ber::members(info, SEQUENCE)?[..] else { return None };
+        let (oid, parameters) = ber::first(algorithm.content)?;
+        Some(match ObjectIdentifier::from_bytes(oid.content).ok()? {
+            RSA | PSS => [RSA.as_bytes(), key.content].concat(),
+            EC => {
+                let curve = curve_of(ber::first(parameters)?.0).ok()?;
+                [curve.as_bytes(), &compressed(key.content.get(1..)?)].concat()
+            }
+            _ => return None,
+        })
+    };
+    common().unwrap_or_else(|| info.to_vec())
+}
+
+/// Returns the encoding of an RSA public key for RSASSA-PSS only.
+pub fn for_pss(info: &[u8]) -> Option<Vec<u8>> {
+    let [_, key] = ber::members(info, SEQUENCE)?[..] else { return None };
+    let algorithm = ber::encode(SEQUENCE, &[&ber::encode(OID, &[PSS.as_bytes()])]);
+    Some(ber::encode(SEQUENCE, &[&algorithm, key.whole]).to_vec())
+}
+
+/// Returns a point in its compressed form (SEC 1, 2.3.3).
+fn compressed(point: &[u8]) -> Vec<u8> {
+    match point {
+        [4, point @ ..] if point.len() % 2 == 0 && !point.is_empty() => {
+            [&[2 | point[point.len() - 1] & 1], &point[..point.len() / 2]].concat()
+        }
+        other => other.to_vec(),
+    }
+}
+
 /// Returns the name of a curve. Explicit parameters (SEC 1, C.2) have the name of the curve that is
 /// equal to them in its prime, its coefficients, its base point and its order.
 fn curve_of(parameters: Element<'_>) -> Result<ObjectIdentifier, Error> {
@@ -179,13 +215,7 @@ fn curve_of(parameters: Element<'_>) -> Result<ObjectIdentifier, Error> {
     let [_, field, curve, base, order, ..] = parts[..] else { return Err(damaged()) };
     let [field, curve] = [field, curve].map(|part| ber::elements(part.content).unwrap_or_default());
     let ([_, prime], [a, b, ..]) = (&field[..], &curve[..]) else { return Err(damaged()) };
-    let base = match base.content {
-        // SEC 1, 2.3.3: the compressed form of the point.
-        [4, point @ ..] if point.len() % 2 == 0 && !point.is_empty() => {
-            [&[2 | point[point.len() - 1] & 1], &point[..point.len() / 2]].concat()
-        }
-        other => other.to_vec(),
-    };
+    let base = compressed(base.content);
     let mut digest = Sha256::new();
     for number in [prime.content, a.content, b.content, &base, order.content] {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
@@ -228,5 +258,5 @@ pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
         [&[INTEGER, 1, 0][..]].into_iter().chain(numbers.iter().map(|n| n.as_slice())).collect();
     let key = ber::encode(SEQUENCE, &all);
     RsaPrivateKeyRef::from_der(&key).map_err(|_| Error::Damaged("RSA key"))?;
-    rsa(&key)
+    rsa(&key, None)
 }

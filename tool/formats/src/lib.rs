@@ -24,7 +24,7 @@ mod secret;
 
 pub use entry::{Entry, Item, Wanted};
 pub use error::Error;
-pub use keys::algorithm;
+pub use keys::{algorithm, for_pss, identity};
 pub use password::Password;
 pub use pem::block;
 pub use public::{PublicForm, public_key};

@@ -48,6 +48,18 @@ impl<'a> Password<'a> {
         self.is_null = is_null;
     }
 
+    /// Decrypts a part of a PKCS #12 file. The MAC may have another password than the part, so the
+    /// user is asked if the MAC has an empty one and the part does not.
+    pub(crate) fn tried<T>(&mut self, decrypt: impl Fn(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        match decrypt(self) {
+            Err(Error::PasswordWrong) if self.known.as_ref().is_some_and(|known| known.is_empty()) => {
+                (self.known, self.is_null) = (None, false);
+                decrypt(self)
+            }
+            other => other,
+        }
+    }
+
     /// Returns the password in the encoding of PKCS #12 (RFC 7292, B.1): UTF-16 with a zero at its
     /// end.
     pub(crate) fn utf16(&mut self) -> Result<Zeroizing<Vec<u8>>, Error> {

@@ -44,7 +44,10 @@ pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> R
     for part in ber::members(&safe, SEQUENCE).ok_or(DAMAGED)? {
         match content_of(&part).ok_or(DAMAGED)? {
             (DATA, data) => bags.read(data.content, password)?,
-            (ENCRYPTED_DATA, data) => bags.read(&decrypted(&data, password)?, password)?,
+            (ENCRYPTED_DATA, data) => {
+                let contents = password.tried(|password| decrypted(&data, password))?;
+                bags.read(&contents, password)?;
+            }
             _ => return Err(Error::Refused("a PKCS#12 file that is encrypted with a key is not supported")),
         }
     }
@@ -101,11 +104,13 @@ impl Bags {
         let mut entry = match number {
             Some(1 | 2) if self.wanted == Wanted::Public => return Ok(()),
             Some(1) => keys::private(value.whole)?,
-            Some(2) => keys::decrypt(value.whole, password)?,
+            Some(2) => password.tried(|password| keys::decrypt(value.whole, password))?,
             Some(3) => match certificate_of(&value) {
                 Some(der) => Entry::of(Item::Certificate(der.to_vec())),
                 None => return Ok(()),
             },
+            // SafeContents. The depth of the file is limited.
+            Some(6) => return self.read(value.whole, password),
             // CRLs, secret keys and other contents.
             _ => {
                 self.has_secrets |= number == Some(5);

@@ -12,7 +12,7 @@ use ssh_key::public::{EcdsaPublicKey, Ed25519PublicKey, KeyData, RsaPublicKey as
 use ssh_key::{EcdsaCurve, Mpint, PublicKey as SshKey};
 
 use crate::Error;
-use crate::keys::{EC, RSA};
+use crate::keys::{EC, PSS, RSA};
 
 /// The form of an exported public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn pem(label: &str, der: &[u8]) -> Result<Vec<u8>, Error> {
 fn parts<'a>(info: &SubjectPublicKeyInfoRef<'a>) -> Result<Parts<'a>, Error> {
     let damaged = Error::Damaged("public key");
     let bits = info.subject_public_key.as_bytes().ok_or(damaged.clone())?;
-    if info.algorithm.oid == RSA {
+    if info.algorithm.oid == RSA || info.algorithm.oid == PSS {
         let key = RsaPublicKeyRef::from_der(bits).map_err(|_| damaged)?;
         return Ok(Parts::Rsa { n: key.modulus.as_bytes(), e: key.public_exponent.as_bytes() });
     }
