@@ -5,6 +5,8 @@ use cryptoki_sys::*;
 
 use crate::Attribute;
 
+/// DER of the object identifier of RSA keys for RSASSA-PSS only (RFC 4055, 1.2).
+pub const RSA_PSS: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a";
 /// DER of the object identifier of RSA (RFC 8017, A.1).
 pub const RSA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 /// DER of the object identifier of keys on the curves of SEC 2 (RFC 5480, 2.1.1). Their parameter

@@ -7,7 +7,7 @@ use jeton_client::text::hex;
 use jeton_pki::key_type::Usage;
 
 use crate::client::{Attribute, ObjectHandle, Session};
-use crate::formats::certificate;
+use crate::formats::{certificate, identity};
 use crate::object::public_key_info;
 use crate::token_file::{KeyPair, PrivateTemplate};
 use crate::{Cause, Error};
@@ -48,7 +48,8 @@ pub fn key_pair(
     public: bool,
 ) -> Result<ObjectHandle, Error> {
     if let Some(key) = existing(session, CKO_PRIVATE_KEY, naming)? {
-        let is_same = public_key_info(session, key).is_ok_and(|info| info == pair.public_key_info);
+        let is_same = public_key_info(session, key)
+            .is_ok_and(|info| identity(&info) == identity(&pair.public_key_info));
         return if is_same { Ok(key) } else { Err(exists(naming)) };
     }
     let mut template = PrivateTemplate(pair.private.0.clone());
@@ -146,12 +147,15 @@ pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<Obj
     Ok(session.create_object(&template)?)
 }
 
-/// Returns the public keys of the private keys in the token, each with the `CKA_ID` of its key. A
+/// Returns the identities of the private keys in the token, each with the `CKA_ID` of its key. A
 /// certificate gets the ID of its key: other programs find a key by the ID of its certificate.
 pub fn ids_of_keys(session: &Session) -> Result<HashMap<Vec<u8>, Vec<u8>>, Error> {
     let keys = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)])?.into_iter();
     let ids = keys.map(|key| (public_key_info(session, key), session.bytes(key, CKA_ID)));
-    Ok(ids.filter_map(|(info, id)| Some((info.ok()?, id))).filter(|(_, id)| !id.is_empty()).collect())
+    Ok(ids
+        .filter_map(|(info, id)| Some((identity(&info.ok()?), id)))
+        .filter(|(_, id)| !id.is_empty())
+        .collect())
 }
 
 fn names(naming: &Naming) -> Vec<Attribute> {

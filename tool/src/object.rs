@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::client::{Attribute, ObjectHandle, Session, TokenInfo, key_types, names};
 use crate::formats::certificate::public_key_of;
+use crate::formats::for_pss;
 use crate::token_file;
 use crate::uri::Uri;
 
@@ -34,6 +35,16 @@ pub struct Description {
     pub size: Option<usize>,
     pub uri: String,
 }
+
+/// The mechanisms of an RSA key for RSASSA-PSS.
+pub const PSS: [CK_MECHANISM_TYPE; 6] = [
+    CKM_RSA_PKCS_PSS,
+    CKM_SHA1_RSA_PKCS_PSS,
+    CKM_SHA224_RSA_PKCS_PSS,
+    CKM_SHA256_RSA_PKCS_PSS,
+    CKM_SHA384_RSA_PKCS_PSS,
+    CKM_SHA512_RSA_PKCS_PSS,
+];
 
 const USAGES: [(CK_ATTRIBUTE_TYPE, &str); 10] = [
     (CKA_SIGN, "sign"),
@@ -221,7 +232,16 @@ pub fn modulus_bits(modulus: &[u8]) -> CK_ULONG {
 
 /// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. A private key
 /// without `CKA_PUBLIC_KEY_INFO` needs a public key object with the same ID and type.
+/// The encoding says whether the key is for RSASSA-PSS only.
 pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8>, Error> {
+    let info = encoded_key(session, object)?;
+    let allowed = session.bytes(object, CKA_ALLOWED_MECHANISMS);
+    let is_pss = |one: &[u8]| PSS.iter().any(|known| known.to_ne_bytes() == one);
+    let is_for_pss = !allowed.is_empty() && allowed.chunks(size_of::<CK_MECHANISM_TYPE>()).all(is_pss);
+    Ok(Some(&info).filter(|_| is_for_pss).and_then(|info| for_pss(info)).unwrap_or(info))
+}
+
+fn encoded_key(session: &Session, object: ObjectHandle) -> Result<Vec<u8>, Error> {
     let none = || Error::Failed("the module shows no public key for this object".to_owned());
     let info = session.bytes(object, CKA_PUBLIC_KEY_INFO);
     if !info.is_empty() {

@@ -9,10 +9,13 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 35] = [
+const TABLE: [(&str, &str, &str, i32, &str); 43] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
+    ("cert", "cert-ec-compressed.pem", "", 0, "compressed"),
+    ("cert", "cert-ec-explicit-p256.pem", "", 0, "explicit"),
+    ("cert", "cert-rsa-pss.pem", "", 0, "pss"),
     ("cert", "cert-not-before-1950.der", "", 0, "test one"),
     ("cert", "cert-oid-2.25-uuid.pem", "", 0, "oid"),
     ("cert", "cert-serial-24-bytes.pem", "", 0, "s22"),
@@ -27,6 +30,9 @@ const TABLE: [(&str, &str, &str, i32, &str); 35] = [
     ("key", "key-ec-explicit-p256.pem", "", 0, "EC P-256"),
     ("key", "key-rsa-n-e-d-only.pem", "", 0, "RSA 2048"),
     ("key", "key-rsa-pss.pem", "", 0, "RSA 2048"),
+    ("key", "key-ec-twice.pem", "", 0, "EC P-256"),
+    ("key", "p12-mac-empty-password.p12", "abcd", 0, "EC P-256"),
+    ("key", "p12-nested-bags.p12", "", 0, "EC P-256"),
     ("key", "p12-null-password.p12", "", 0, "RSA 2048"),
     ("key", "pem-trailing-spaces.pem", "", 0, "RSA 2048"),
     ("key", "p12-nss-export.p12", "abcd", 0, "RSA 2048"),
@@ -35,6 +41,8 @@ const TABLE: [(&str, &str, &str, i32, &str); 35] = [
     ("cert", "p12-unencrypted-cert-aki-issuer.p12", "abcd", 0, "aki"),
     ("key", "bind-hsm-label.private", "", 7, "names a key in another token"),
     ("key", "key-ec-foreign-public-key.pem", "", 8, "the public key of another private key"),
+    ("key", "key-dsa-foreign-public-key.pem", "", 8, "the public key of another private key"),
+    ("key", "key-rsa-foreign-public-key.der", "", 8, "the public key of another private key"),
     ("key", "key-ed25519-foreign-public-key.der", "", 8, "the public key of another private key"),
     ("key", "ssh-ed25519-other-seed", "", 8, "the public key of another private key"),
     ("key", "p12-null-after-wrong-mac.p12", "abcd", 8, "damaged PKCS#12 file"),
@@ -87,5 +95,48 @@ fn a_certificate_has_the_id_of_its_key() {
         // The same issuer and serial number: the same certificate.
         assert!(tool.fails(4, &format!("cert import {label}.pem")).contains("serial number"));
         tool.ok(&format!("cert import {label}.pem --if-absent"));
+    }
+}
+
+#[test]
+fn a_certificate_has_the_id_of_its_key_whatever_the_encoding_of_the_key() {
+    let Some(tool) = Tool::new() else { return };
+    tool.ok(&format!("key import {FILES}key-ec-explicit-p256.pem --id 05"));
+    tool.ok(&format!("key import {FILES}key-rsa-pss.pem --id 06"));
+    for (file, id) in
+        [("cert-ec-compressed.pem", "05"), ("cert-ec-explicit-p256.pem", "05"), ("cert-rsa-pss.pem", "06")]
+    {
+        tool.ok(&format!("cert import {FILES}{file}"));
+        let rows = tool.rows("cert list --json");
+        assert!(
+            rows.iter().any(|row| file.contains(row["label"].as_str().unwrap_or("?")) && row["id"] == id),
+            "{rows:?}"
+        );
+    }
+    // The certificate is before its key in the file, and its encoding gives it another ID.
+    let Some(tool) = Tool::new() else { return };
+    let read = |file: &str| std::fs::read(format!("{FILES}{file}")).expect("a file");
+    tool.write("both.pem", [read("cert-ec-compressed.pem"), read("key-ec-explicit-p256.pem")].concat());
+    tool.ok("key import both.pem");
+    let rows = tool.rows("object list --json");
+    assert!(rows.len() == 3 && rows.iter().all(|row| row["id"] == rows[0]["id"]), "{rows:?}");
+}
+
+#[test]
+fn keys_for_pss_sign_by_default_and_requests_get_certificates_or_the_reason() {
+    let Some(tool) = Tool::new() else { return };
+    tool.ok(&format!("key import {FILES}key-rsa-pss.pem --label ca"));
+    tool.write("text", "text");
+    tool.ok("sign text --label ca --out signature");
+    tool.ok("verify text --label ca --signature signature");
+    tool.ok("cert self-sign --label ca --subject CN=CA --ca --import --out ca.pem");
+    tool.ok("ca init --label ca");
+    tool.ok("csr --label ca --subject CN=own --out own.csr");
+    let issue = "cert issue --label ca --profile tls-server --san dns:a.example";
+    tool.ok(&format!("{issue} own.csr --out own.pem"));
+    tool.ok(&format!("{issue} {FILES}csr-rsa-pss.csr --out pss.pem"));
+    for (request, reason) in [("explicit", "explicit parameters"), ("compressed", "point is compressed")] {
+        let refused = tool.fails(7, &format!("{issue} {FILES}csr-ec-{request}.csr --out c.pem"));
+        assert!(refused.contains(reason), "{refused}");
     }
 }

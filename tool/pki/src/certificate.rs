@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
 use cryptoki_sys::*;
 use der::asn1::{GeneralizedTime, SetOfVec, UtcTime};
-use der::{Any, DateTime, Decode, Encode};
+use der::{Any, DateTime, Decode, Encode, Sequence};
 use jeton_client::{Mechanism, ObjectHandle, Session, User, key_types};
 use spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
 use x509_cert::TbsCertificate;
@@ -20,6 +20,27 @@ use x509_cert::time::{Time, Validity};
 
 use super::{ecdsa, extension, name::general_name};
 use crate::Error;
+
+const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
+const MGF1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.8");
+
+/// The hashes of RSASSA-PSS: identifier, mechanism, hash and mask generation function.
+const PSS_HASHES: [(&str, CK_MECHANISM_TYPE, CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_TYPE); 3] = [
+    ("2.16.840.1.101.3.4.2.1", CKM_SHA256_RSA_PKCS_PSS, CKM_SHA256, CKG_MGF1_SHA256),
+    ("2.16.840.1.101.3.4.2.2", CKM_SHA384_RSA_PKCS_PSS, CKM_SHA384, CKG_MGF1_SHA384),
+    ("2.16.840.1.101.3.4.2.3", CKM_SHA512_RSA_PKCS_PSS, CKM_SHA512, CKG_MGF1_SHA512),
+];
+
+/// RSASSA-PSS-params of RFC 8017, A.2.3. The trailer has one value, which DER leaves out.
+#[derive(Sequence)]
+struct PssParameters {
+    #[asn1(context_specific = "0", tag_mode = "EXPLICIT", optional = "true")]
+    hash: Option<AlgorithmIdentifierOwned>,
+    #[asn1(context_specific = "1", tag_mode = "EXPLICIT", optional = "true")]
+    mgf: Option<AlgorithmIdentifierOwned>,
+    #[asn1(context_specific = "2", tag_mode = "EXPLICIT", optional = "true")]
+    salt: Option<u16>,
+}
 
 /// How a key signs: its mechanism, and the encoding that X.509 uses for the signature and its
 /// algorithm.
@@ -51,6 +72,9 @@ impl Signer {
             let algorithm = AlgorithmIdentifierOwned { oid, parameters: Some(Any::from(der::asn1::Null)) };
             return Ok(Self { algorithm, ..plain(CKM_SHA256_RSA_PKCS) });
         }
+        if oid == key_types::RSA_PSS {
+            return Self::pss(0, 32);
+        }
         if oid == key_types::EC {
             let curve = info.algorithm.parameters.map(|curve| curve.to_der()).transpose()?;
             // Some modules have CKM_ECDSA, but no ECDSA mechanism that also hashes. So the tool
@@ -76,8 +100,33 @@ impl Signer {
         }
     }
 
+    /// Returns how an RSA key signs with RSASSA-PSS. The hash is that of a row of [`PSS_HASHES`], and
+    /// the salt has this length.
+    fn pss(hash: usize, salt: u16) -> Result<Self, Error> {
+        let (oid, mechanism, digest, mask) = PSS_HASHES[hash];
+        let null = Some(Any::from(der::asn1::Null));
+        let hash = AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(oid), parameters: null };
+        let mgf = AlgorithmIdentifierOwned { oid: MGF1, parameters: Some(Any::encode_from(&hash)?) };
+        let parameters = PssParameters { hash: Some(hash), mgf: Some(mgf), salt: Some(salt) };
+        let algorithm =
+            AlgorithmIdentifierOwned { oid: PSS, parameters: Some(Any::encode_from(&parameters)?) };
+        let numbers = [digest, mask, salt.into()];
+        let mechanism = Mechanism::with_numbers(mechanism, &numbers);
+        Ok(Self { mechanism, digest: None, algorithm, ecdsa: None })
+    }
+
+    /// Returns how an RSA key made a signature with this algorithm of RSASSA-PSS.
+    fn of_pss(algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Error> {
+        let parameters = algorithm.parameters.as_ref().map(Any::decode_as::<PssParameters>).transpose()?;
+        let salt = parameters.and_then(|parameters| parameters.salt).unwrap_or(20);
+        let signers = (0..PSS_HASHES.len()).map(|hash| Self::pss(hash, salt));
+        let signers = signers.collect::<Result<Vec<_>, _>>()?;
+        let found = signers.into_iter().find(|signer| signer.algorithm == *algorithm);
+        found.ok_or_else(|| Error::Refused("a signature with these parameters of RSASSA-PSS".to_owned()))
+    }
+
     /// Returns how the key of a SubjectPublicKeyInfo made a signature with this algorithm. Accepts
-    /// RSA (PKCS #1 v1.5), ECDSA, EdDSA, ML-DSA, SLH-DSA and HSS.
+    /// RSA (PKCS #1 v1.5 and PSS), ECDSA, EdDSA, ML-DSA, SLH-DSA and HSS.
     pub fn of_signature(info: &[u8], algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Error> {
         let own = Self::of(info)?;
         let rsa = |mechanism| Self { mechanism: Mechanism::new(mechanism), ..own.clone() };
@@ -89,6 +138,9 @@ impl Signer {
             ("1.2.840.10045.4.3.2", CKM_ECDSA) => ecdsa(&SHA256),
             ("1.2.840.10045.4.3.3", CKM_ECDSA) => ecdsa(&SHA384),
             ("1.2.840.10045.4.3.4", CKM_ECDSA) => ecdsa(&SHA512),
+            ("1.2.840.113549.1.1.10", CKM_SHA256_RSA_PKCS | CKM_SHA256_RSA_PKCS_PSS) => {
+                Self::of_pss(algorithm)?
+            }
             _ if algorithm.oid == own.algorithm.oid => own,
             (oid, _) => return Err(Error::Refused(format!("a signature with the algorithm {oid}"))),
         };

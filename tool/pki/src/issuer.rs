@@ -132,7 +132,7 @@ impl Issuer {
         let now = now();
         let subject = order.holder.subject.clone();
         let key = SubjectPublicKeyInfoOwned::from_der(order.public_key)?;
-        let is_rsa = profile::rsa(&key)?.is_some();
+        let is_rsa = key.algorithm.oid.to_der()? == jeton_client::key_types::RSA;
         let mut usages = FlagSet::default();
         for profile::Usage(usage) in &order.profile.usages {
             // RFC 8813, 3 and RFC 9881, 5: only RSA keys encipher keys.

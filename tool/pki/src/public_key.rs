@@ -5,7 +5,7 @@ use cryptoki_sys::{
     CKK_EC_EDWARDS, CKK_RSA, CKO_PUBLIC_KEY,
 };
 use der::asn1::{OctetStringRef, UintRef};
-use der::{Decode, Encode, Sequence};
+use der::{Decode, Encode, Sequence, Tag, Tagged};
 use jeton_client::{Attribute, key_types};
 use spki::SubjectPublicKeyInfoOwned;
 
@@ -29,11 +29,23 @@ pub fn public_key_template(info: &SubjectPublicKeyInfoOwned) -> Result<Vec<Attri
         class.into_iter().chain(more).collect()
     };
     let oid = info.algorithm.oid.to_der()?;
-    if oid == key_types::RSA {
+    if oid == key_types::RSA || oid == key_types::RSA_PSS {
         let key = RsaPublicKey::from_der(bits)?;
         let modulus = Attribute::bytes(CKA_MODULUS, key.modulus.as_bytes());
         let exponent = Attribute::bytes(CKA_PUBLIC_EXPONENT, key.public_exponent.as_bytes());
         return Ok(of(CKK_RSA, [modulus, exponent]));
+    }
+    if oid == key_types::EC {
+        // RFC 5480, 2.1.1: a certificate names the curve. 2.2: compressed points are optional.
+        let curve = info.algorithm.parameters.as_ref();
+        let is_named = curve.is_some_and(|curve| curve.tag() == Tag::ObjectIdentifier);
+        match (is_named, bits.first()) {
+            (false, _) => return Err(Error::Refused("a public key with explicit parameters".to_owned())),
+            (_, Some(2 | 3)) => {
+                return Err(Error::Refused("a public key whose point is compressed".to_owned()));
+            }
+            _ => {}
+        }
     }
     let curve = info.algorithm.parameters.as_ref().map(Encode::to_der).transpose()?.unwrap_or_default();
     let row = key_types::of_oid(if oid == key_types::EC { &curve } else { &oid });

@@ -13,7 +13,7 @@ use jeton_pki::issuer::{self, Issuer};
 use jeton_pki::name;
 use jeton_tool::backup::list_path;
 use jeton_tool::client::{Access, ObjectHandle, Session};
-use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of};
+use jeton_tool::formats::{self, Item, Password, Wanted, certificate::public_key_of, identity};
 use jeton_tool::object::public_key_info;
 use jeton_tool::register::{Entry, Register};
 use jeton_tool::{Cause, Error};
@@ -96,7 +96,9 @@ impl Authority {
             Some(path) => read_certificate(path)?,
             None => certificate_of(&session, &info)?,
         };
-        let issuer = Issuer::new(&certificate)?;
+        let mut issuer = Issuer::new(&certificate)?;
+        // The certificate does not say that the key is for RSASSA-PSS only.
+        issuer.signer = Signer::of(&info)?;
         let name = id_of(&certificate)?;
         Ok(Ready { name, certificate, session, issuer, info, opened, key })
     }
@@ -111,7 +113,7 @@ impl Authority {
 impl Ready {
     /// Fails unless the key is that of the CA.
     pub fn expect_own_key(&self) -> Result<(), Error> {
-        if self.issuer.public_key()? == self.info {
+        if identity(&self.issuer.public_key()?) == identity(&self.info) {
             return Ok(());
         }
         Err(Error::Failed(format!("the key is not that of the certificate of {}", self.issuer.subject())))
@@ -177,7 +179,8 @@ pub fn split(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
 pub fn certificate_of(session: &Session, info: &[u8]) -> Result<Vec<u8>, Error> {
     let all = Objects::named(None, None).find(session, &["cert"])?;
     let values = all.into_iter().map(|object| session.bytes(object, CKA_VALUE));
-    let mut fitting: Vec<_> = values.filter(|der| public_key_of(der).is_ok_and(|own| own == info)).collect();
+    let mut fitting: Vec<_> =
+        values.filter(|der| public_key_of(der).is_ok_and(|own| identity(&own) == identity(info))).collect();
     match fitting.len() {
         1 => Ok(fitting.remove(0)),
         0 => Err(Error::Caused(

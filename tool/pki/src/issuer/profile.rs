@@ -190,7 +190,7 @@ impl CertificateProfile {
 /// Returns the bits of an RSA key, and whether its exponent is strong.
 pub(super) fn rsa(info: &SubjectPublicKeyInfoOwned) -> Result<Option<(u32, bool)>, Error> {
     use der::Decode;
-    if info.algorithm.oid.to_der()? != key_types::RSA {
+    if ![key_types::RSA, key_types::RSA_PSS].contains(&info.algorithm.oid.to_der()?.as_slice()) {
         return Ok(None);
     }
     let key = RsaPublicKey::from_der(info.subject_public_key.raw_bytes())?;

@@ -11,7 +11,7 @@ use jeton_pki::key_type::Usage;
 use jeton_tool::client::{Access, Attribute, ObjectHandle, Session};
 use jeton_tool::formats::{self, Item, Password, Wanted};
 use jeton_tool::import::{self, Duplicates, Naming, Protection};
-use jeton_tool::object::describe;
+use jeton_tool::object::{PSS, describe};
 use jeton_tool::{Error, token_file};
 use zeroize::Zeroizing;
 
@@ -21,16 +21,6 @@ use crate::commands::object::show;
 use crate::commands::out;
 use crate::commands::pin::{self, FilePin, UserPin};
 use crate::commands::target::{Need, Target, id_of};
-
-/// The mechanisms of an RSA key for RSASSA-PSS.
-const PSS: [CK_MECHANISM_TYPE; 6] = [
-    CKM_RSA_PKCS_PSS,
-    CKM_SHA1_RSA_PKCS_PSS,
-    CKM_SHA224_RSA_PKCS_PSS,
-    CKM_SHA256_RSA_PKCS_PSS,
-    CKM_SHA384_RSA_PKCS_PSS,
-    CKM_SHA512_RSA_PKCS_PSS,
-];
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -142,13 +132,17 @@ impl Import {
             (Err(_), Some(error)) => return Err(error),
             (entries, _) => entries.map_err(|source| Error::KeyFile { path: self.file.clone(), source })?,
         };
-        // A certificate that is in the file twice is imported once.
+        let is_wanted =
+            |entry: &formats::Entry| kind != ImportType::Cert || matches!(entry.item, Item::Certificate(_));
+        let found = entries.into_iter().filter(is_wanted).map(Found::of).collect::<Result<Vec<_>, _>>()?;
+        // A key or a certificate that is in the file twice is imported once.
         let mut seen = HashSet::new();
-        let wanted = entries.into_iter().filter(|entry| match &entry.item {
-            Item::Certificate(der) => seen.insert(der.clone()),
-            _ => kind != ImportType::Cert,
+        let found = found.into_iter().filter(|one| match &one.contents {
+            Contents::Certificate(der) => seen.insert((der.clone(), false)),
+            Contents::Pair(pair) => seen.insert((one.identity.clone(), is_for_pss(pair))),
+            Contents::PublicKey => true,
         });
-        let found = wanted.map(Found::of).collect::<Result<Vec<_>, _>>()?;
+        let found = found.collect();
         named(found, self)
     }
 
@@ -182,7 +176,7 @@ impl Import {
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
         let id = self.id.as_deref().filter(|_| found.is_first).map(id_of).transpose()?;
         let duplicates = self.duplicates();
-        let of_key = ids.get(&found.info).filter(|_| found.is_certificate());
+        let of_key = ids.get(&found.identity).filter(|_| found.is_certificate());
         let id = id.or(of_key.cloned()).unwrap_or_else(|| found.key_id.clone());
         Ok(Naming { label, id, duplicates })
     }
@@ -239,7 +233,13 @@ fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
     if import.id.is_some() && found.iter().any(|other| other.key_id != leader && !other.is_certificate()) {
         return Err(Error::Usage("the file has several keys, which cannot share one --id".to_owned()));
     }
+    // The encoding of the key in a certificate may be another one.
+    let pairs = found.iter().filter(|one| !one.is_certificate());
+    let of_pairs: HashMap<_, _> = pairs.map(|one| (one.identity.clone(), one.key_id.clone())).collect();
     for one in &mut found {
+        if let Some(id) = of_pairs.get(&one.identity) {
+            one.key_id.clone_from(id);
+        }
         one.is_first = one.key_id == leader;
     }
     Ok(found)
@@ -257,8 +257,8 @@ enum Contents {
 struct Found {
     contents: Contents,
     name: Option<String>,
-    /// The public key as SubjectPublicKeyInfo.
-    info: Vec<u8>,
+    /// What all encodings of the public key have in common.
+    identity: Vec<u8>,
     key_id: Vec<u8>,
     /// Whether the options --label and --id apply to this item.
     is_first: bool,
@@ -271,7 +271,9 @@ impl Found {
                 let mut pair = token_file::read_private_key(&der)?;
                 if entry.is_pss {
                     let mechanisms = PSS.iter().flat_map(|one| one.to_ne_bytes()).collect::<Vec<_>>();
-                    pair.private.0.push(Attribute::bytes(CKA_ALLOWED_MECHANISMS, mechanisms));
+                    let allowed = Attribute::bytes(CKA_ALLOWED_MECHANISMS, mechanisms);
+                    pair.private.0.push(allowed.clone());
+                    pair.public.push(allowed);
                 }
                 let info = pair.public_key_info.clone();
                 (Contents::Pair(Box::new(pair)), info, None)
@@ -285,7 +287,8 @@ impl Found {
         };
         // A certificate may have a public key of any form.
         let key_id = key_id(&info).unwrap_or_default();
-        Ok(Self { contents, key_id, info, name: entry.name.or(title), is_first: true })
+        let identity = formats::identity(&info);
+        Ok(Self { contents, key_id, identity, name: entry.name.or(title), is_first: true })
     }
 
     fn is_certificate(&self) -> bool {
@@ -293,13 +296,16 @@ impl Found {
     }
 }
 
+fn is_for_pss(pair: &token_file::KeyPair) -> bool {
+    pair.private.0.iter().any(|one| one.kind == CKA_ALLOWED_MECHANISMS)
+}
+
 /// Returns the default usages of an imported pair.
 fn pair_kind(pair: &token_file::KeyPair) -> &'static [Usage] {
     let kind = pair.public.iter().find(|one| one.kind == CKA_KEY_TYPE);
     let kind = kind.and_then(|one| Some(CK_ULONG::from_ne_bytes(one.value.clone().try_into().ok()?)));
-    let is_pss = pair.private.0.iter().any(|one| one.kind == CKA_ALLOWED_MECHANISMS);
     match kind {
-        Some(CKK_RSA) if is_pss => &[Usage::Sign],
+        Some(CKK_RSA) if is_for_pss(pair) => &[Usage::Sign],
         Some(CKK_RSA) => &[Usage::Sign, Usage::Decrypt],
         Some(CKK_EC_MONTGOMERY | CKK_DH) => &[Usage::Derive],
         Some(CKK_ML_KEM) => &[Usage::Decapsulate],
