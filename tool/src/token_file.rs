@@ -188,18 +188,20 @@ impl Drop for PrivateTemplate {
 pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
     use jeton::error::Error as Core;
     let pair = jeton::admin::keys::read_private_key(der).map_err(|error| {
-        let what = jeton_formats::algorithm(der);
+        let (what, is_known) = jeton_formats::algorithm(der);
         let (cause, text) = match error {
             Core::KeySizeRange => (
                 Cause::Refused,
-                format!("{what} with a key of this size is not supported; RSA has at least 1024 bits"),
+                format!("a key with {what} of this size is not supported: RSA and DH have at least 1024 bits, DSA 1024 to 3072"),
             ),
             Core::CurveNotSupported => (Cause::Refused, format!("a key with {what} is not supported")),
             Core::TemplateInconsistent => {
                 (Cause::Damaged, "the file has the public key of another private key".to_owned())
             }
-            Core::WrappedKeyInvalid => {
-                (Cause::Damaged, format!("a private key with {what} is not supported, or it is damaged"))
+            Core::WrappedKeyInvalid if is_known => (Cause::Damaged, format!("damaged private key with {what}")),
+            Core::WrappedKeyInvalid => (Cause::Refused, format!("a key with {what} is not supported")),
+            Core::AttributeValueInvalid => {
+                (Cause::Damaged, format!("the numbers of the private key with {what} do not fit each other"))
             }
             error => (Cause::Damaged, format!("the private key with {what} is not valid: {error:?}")),
         };

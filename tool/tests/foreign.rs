@@ -9,7 +9,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 43] = [
+const TABLE: [(&str, &str, &str, i32, &str); 47] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
@@ -47,6 +47,10 @@ const TABLE: [(&str, &str, &str, i32, &str); 43] = [
     ("key", "ssh-ed25519-other-seed", "", 8, "the public key of another private key"),
     ("key", "p12-null-after-wrong-mac.p12", "abcd", 8, "damaged PKCS#12 file"),
     ("key", "key-ec-two-curves.pem", "", 8, "names two curves"),
+    ("key", "key-der-cut.der", "", 8, "it is cut off"),
+    ("key", "key-rsa-altered.der", "", 8, "do not fit each other"),
+    ("key", "key-unknown-algorithm.der", "", 7, "1.2.840.10046.2.1 is not supported"),
+    ("key", "p8-iterations-not-integer.der", "abcd", 8, "parameters of the encryption"),
     ("key", "key-rsa-768.pem", "", 7, "at least 1024 bits"),
     ("key", "p12-java-secret-key.p12", "changeit", 7, "secret keys only"),
     ("key", "p8-pbe-md5-des.pem", "", 7, "PBES1 with MD5 and DES"),

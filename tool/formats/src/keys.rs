@@ -2,6 +2,7 @@
 
 use der::Decode;
 use der::asn1::ObjectIdentifier;
+use jeton_client::key_types;
 use jeton_client::text::hex;
 use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
@@ -14,6 +15,7 @@ pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 pub(crate) const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
+const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
 const NULL: &[u8] = &[5, 0];
 /// The constructed and the primitive tag \[1\].
 const CONTEXT_1: u8 = 0xa1;
@@ -131,17 +133,23 @@ fn rsa(key: &[u8], public: Option<&[u8]>) -> Result<PrivateKey, Error> {
     }
 }
 
-/// Names the curve of an EC key in PKCS #8, or the algorithm of another key, for a message.
-pub fn algorithm(der: &[u8]) -> String {
+/// Names the curve of an EC key in PKCS #8, or the algorithm of another key, for a message. Also
+/// returns whether the token has keys of this type.
+pub fn algorithm(der: &[u8]) -> (String, bool) {
     let algorithm = ber::members(der, SEQUENCE).and_then(|parts| ber::elements(parts.get(1)?.content));
     let name = |oid: Element<'_>| ObjectIdentifier::from_bytes(oid.content).map(|oid| oid.to_string());
     match algorithm.unwrap_or_default()[..] {
-        [oid, ..] if oid.content == RSA.as_bytes() => "RSA".to_owned(),
+        [oid, ..] if oid.content == RSA.as_bytes() => ("RSA".to_owned(), true),
+        [oid, ..] if oid.content == DSA.as_bytes() => ("DSA".to_owned(), true),
+        [oid, ..] if oid.content == DH.as_bytes() => ("DH".to_owned(), true),
         [oid, curve] if oid.content == EC.as_bytes() => {
-            format!("the curve {}", name(curve).unwrap_or_default())
+            (format!("the curve {}", name(curve).unwrap_or_default()), true)
         }
-        [oid, ..] => format!("the algorithm {}", name(oid).unwrap_or_default()),
-        [] => "an unknown algorithm".to_owned(),
+        [oid, ..] => {
+            let text = format!("the algorithm {}", name(oid).unwrap_or_default());
+            (text, key_types::of_oid(oid.whole).is_some())
+        }
+        [] => ("an unknown algorithm".to_owned(), false),
     }
 }
 

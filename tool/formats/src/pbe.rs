@@ -46,6 +46,21 @@ const NAMES: [(&str, &str); 11] = [
     ("1.2.410.200046.1.1.", "ARIA"),
 ];
 
+/// The parts of PBES2 that are supported: the scheme, PBKDF2, scrypt, HMAC, AES and triple DES.
+const PARTS: [&str; 11] = [
+    "1.2.840.113549.1.5.13",
+    "1.2.840.113549.1.5.12",
+    "1.3.6.1.4.1.11591.4.11",
+    "1.2.840.113549.2.7",
+    "1.2.840.113549.2.8",
+    "1.2.840.113549.2.9",
+    "1.2.840.113549.2.10",
+    "1.2.840.113549.2.11",
+    "2.16.840.1.101.3.4.1.2",
+    "2.16.840.1.101.3.4.1.42",
+    "1.2.840.113549.3.7",
+];
+
 /// The block ciphers of PKCS #12 by the last number of their identifiers, with the length of the
 /// key.
 const PKCS12: [(u8, Cipher, usize); 4] = [
@@ -125,9 +140,13 @@ fn limit(
     }
 }
 
-/// Names an algorithm that is not supported: the first part that has a name here, or the whole.
+/// Names an algorithm that is not supported: the first part that has a name here, or the whole. If
+/// each part is supported, the parameters are damaged.
 fn unsupported(algorithm: &Element<'_>) -> Error {
     let oids = identifiers(algorithm.content);
+    if !oids.is_empty() && oids.iter().all(|oid| PARTS.contains(&oid.as_str())) {
+        return Error::Damaged("parameters of the encryption");
+    }
     let fits = |known: &str, oid: &str| oid == known || known.ends_with('.') && oid.starts_with(known);
     let name =
         |oid: &String| NAMES.iter().find(|(known, _)| fits(known, oid)).map(|(_, name)| (*name).to_owned());

@@ -90,7 +90,13 @@ fn private(der: &[u8], password: &mut Password<'_>) -> Result<Entry, Error> {
 }
 
 fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<Vec<Entry>, Error> {
-    let der = ber::to_der(file).ok_or(Error::Unknown)?;
+    let other = match file {
+        [0x30, length, ..] if *length >= 0x80 => {
+            Error::Damaged("file in DER: it is cut off, or has more bytes")
+        }
+        _ => Error::Unknown,
+    };
+    let der = ber::to_der(file).ok_or(other)?;
     if pkcs12::is(&der) {
         return pkcs12::read(&der, wanted, password);
     }

@@ -100,8 +100,8 @@ impl Signer {
         }
     }
 
-    /// Returns how an RSA key signs with RSASSA-PSS. The hash is that of a row of [`PSS_HASHES`], and
-    /// the salt has this length.
+    /// Returns how an RSA key signs with RSASSA-PSS. The hash is that of a row of [`PSS_HASHES`],
+    /// and the salt has this length.
     fn pss(hash: usize, salt: u16) -> Result<Self, Error> {
         let (oid, mechanism, digest, mask) = PSS_HASHES[hash];
         let null = Some(Any::from(der::asn1::Null));
