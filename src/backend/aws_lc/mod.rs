@@ -114,9 +114,10 @@ impl Keys for KeyPairs {
     }
 }
 
-/// Returns the backend for everything that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
-/// curves, BLAKE2b, domain parameters of DSA with a subprime of 224 bits, and new RSA keys whose
-/// size is not a multiple of 128 bits. It also finds safe primes.
+/// Returns the backend for everything that AWS-LC lacks: Ed448, X448, SLH-DSA, the twisted
+/// brainpool curves, BLAKE2b, domain parameters of DSA with a subprime of 224 bits, and new RSA
+/// keys whose size is not a multiple of 128 bits. It also has the other brainpool curves, and finds
+/// safe primes.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)

@@ -271,7 +271,7 @@ const fn nid(curve: Curve) -> c_int {
         Curve::P384 => aws::NID_secp384r1,
         Curve::P521 => aws::NID_secp521r1,
         Curve::Secp256k1 => aws::NID_secp256k1,
-        // AWS-LC knows only their names and has no groups for them.
+        // The backend takes the brainpool curves from RustCrypto: AWS-LC has no groups for `t1`.
         Curve::BrainpoolP256r1 => aws::NID_brainpoolP256r1,
         Curve::BrainpoolP256t1 => aws::NID_brainpoolP256t1,
         Curve::BrainpoolP384r1 => aws::NID_brainpoolP384r1,
