@@ -260,6 +260,17 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
         assert_eq!(unwrap(&scalar), Ok(()));
         let last = |der: &mut Vec<u8>| *der.last_mut().expect("a point") ^= 1;
         assert_eq!(unwrap(&last), Err(Error::WrappedKeyInvalid));
+        // The key names its curve outside and inside.
+        const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+        let with_curve = |own: &[u8]| {
+            let key = [b"\x02\x01\x01\x04\x20", &[7; 32][..], &[0xa0, own.len() as u8], own].concat();
+            let key = [&[4, key.len() as u8 + 2, 0x30, key.len() as u8], &key[..]].concat();
+            let algorithm = [b"\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01", P256].concat();
+            [&[0x30, (algorithm.len() + key.len()) as u8], &algorithm[..], &key].concat()
+        };
+        assert_eq!(unwrap(&|der| *der = with_curve(P256)), Ok(()));
+        let other = b"\x06\x05\x2b\x81\x04\x00\x0a";
+        assert_eq!(unwrap(&|der| *der = with_curve(other)), Err(Error::WrappedKeyInvalid));
     });
 }
 
