@@ -147,11 +147,13 @@ pub fn certificate(session: &Session, der: &[u8], naming: &Naming) -> Result<Obj
     Ok(session.create_object(&template)?)
 }
 
-/// Returns the identities of the private keys in the token, each with the `CKA_ID` of its key. A
-/// certificate gets the ID of its key: other programs find a key by the ID of its certificate.
-pub fn ids_of_keys(session: &Session) -> Result<HashMap<Vec<u8>, Vec<u8>>, Error> {
-    let keys = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)])?.into_iter();
-    let ids = keys.map(|key| (public_key_info(session, key), session.bytes(key, CKA_ID)));
+/// Returns the identities of the certificates and the private keys in the token, each with its
+/// `CKA_ID`. A key and its certificate have the same ID, because other programs find one by the ID
+/// of the other. If they differ, the ID is that of the key.
+pub fn ids_in_token(session: &Session) -> Result<HashMap<Vec<u8>, Vec<u8>>, Error> {
+    let of = |class| session.find(&[Attribute::number(CKA_CLASS, class)]);
+    let objects = of(CKO_CERTIFICATE)?.into_iter().chain(of(CKO_PRIVATE_KEY)?);
+    let ids = objects.map(|object| (public_key_info(session, object), session.bytes(object, CKA_ID)));
     Ok(ids
         .filter_map(|(info, id)| Some((identity(&info.ok()?), id)))
         .filter(|(_, id)| !id.is_empty())

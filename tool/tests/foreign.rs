@@ -124,6 +124,16 @@ fn a_certificate_has_the_id_of_its_key_whatever_the_encoding_of_the_key() {
     tool.ok("key import both.pem");
     let rows = tool.rows("object list --json");
     assert!(rows.len() == 3 && rows.iter().all(|row| row["id"] == rows[0]["id"]), "{rows:?}");
+    // The certificate is in the token before its key, and the key is imported once.
+    for id in ["", "--id 07"] {
+        let Some(tool) = Tool::new() else { return };
+        tool.ok(&format!("cert import {FILES}cert-ec-compressed.pem {id}"));
+        tool.ok(&format!("key import {FILES}key-ec-explicit-p256.pem"));
+        tool.fails(4, &format!("key import {FILES}key-ec-explicit-p256.pem"));
+        tool.ok(&format!("key import {FILES}key-ec-explicit-p256.pem --if-absent"));
+        let rows = tool.rows("object list --json");
+        assert!(rows.len() == 3 && rows.iter().all(|row| row["id"] == rows[0]["id"]), "{rows:?}");
+    }
 }
 
 #[test]

@@ -56,8 +56,8 @@ pub struct Import {
     /// The label. The default is the name in the file.
     #[arg(long)]
     label: Option<String>,
-    /// The ID in hexadecimal digits. The default is the SHA-1 digest of the public key, or 8 random
-    /// bytes for a secret key.
+    /// The ID in hexadecimal digits. The default is that of the same key or of its certificate in
+    /// the token, or the SHA-1 digest of the public key, or 8 random bytes for a secret key.
     #[arg(long, value_name = "HEX")]
     id: Option<String>,
     /// What the file holds.
@@ -89,7 +89,7 @@ impl Import {
         let target = self.target.open(None)?;
         let session = target.session(&self.pin, Access::ReadWrite, Need::Login)?;
         let before: HashSet<_> = session.find(&[])?.into_iter().collect();
-        let ids = import::ids_of_keys(&session)?;
+        let ids = import::ids_in_token(&session)?;
         let mut made = Vec::new();
         for found in &opened {
             match self.import(&session, found, &ids) {
@@ -169,15 +169,14 @@ impl Import {
 
     /// Returns the label and the ID of an item. The options --label and --id apply only to the
     /// items that `named` chose. Without an option, the label is the name in the file, and the ID
-    /// is that of the key in the token that a certificate belongs to, or the SHA-1 digest of the
+    /// is that of the same key or of its certificate in the token, or the SHA-1 digest of the
     /// public key.
     fn naming(&self, found: &Found, ids: &HashMap<Vec<u8>, Vec<u8>>) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
         let id = self.id.as_deref().filter(|_| found.is_first).map(id_of).transpose()?;
         let duplicates = self.duplicates();
-        let of_key = ids.get(&found.identity).filter(|_| found.is_certificate());
-        let id = id.or(of_key.cloned()).unwrap_or_else(|| found.key_id.clone());
+        let id = id.or(ids.get(&found.identity).cloned()).unwrap_or_else(|| found.key_id.clone());
         Ok(Naming { label, id, duplicates })
     }
 
@@ -217,7 +216,8 @@ impl Import {
 /// has no key, chooses the first certificate.
 fn named(mut found: Vec<Found>, import: &Import) -> Result<Vec<Found>, Error> {
     let is_alone = |public: &Found| {
-        let of_it = |one: &Found| matches!(one.contents, Contents::Pair(_)) && one.key_id == public.key_id;
+        let of_it =
+            |one: &Found| matches!(one.contents, Contents::Pair(_)) && one.identity == public.identity;
         matches!(public.contents, Contents::PublicKey) && !found.iter().any(of_it)
     };
     if found.iter().any(is_alone) {
