@@ -9,7 +9,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 47] = [
+const TABLE: [(&str, &str, &str, i32, &str); 49] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
@@ -49,6 +49,8 @@ const TABLE: [(&str, &str, &str, i32, &str); 47] = [
     ("key", "key-ec-two-curves.pem", "", 8, "names two curves"),
     ("key", "key-der-cut.der", "", 8, "it is cut off"),
     ("key", "key-rsa-altered.der", "", 8, "do not fit each other"),
+    ("key", "bind-two-keys.private", "", 8, "a file has one key"),
+    ("key", "p8-salt-64-bytes.der", "abcd", 8, "longer than 32 bytes"),
     ("key", "key-unknown-algorithm.der", "", 7, "1.2.840.10046.2.1 is not supported"),
     ("key", "p8-iterations-not-integer.der", "abcd", 8, "parameters of the encryption"),
     ("key", "key-rsa-768.pem", "", 7, "at least 1024 bits"),
@@ -149,6 +151,8 @@ fn keys_for_pss_sign_by_default_and_requests_get_certificates_or_the_reason() {
     let issue = "cert issue --label ca --profile tls-server --san dns:a.example";
     tool.ok(&format!("{issue} own.csr --out own.pem"));
     tool.ok(&format!("{issue} {FILES}csr-rsa-pss.csr --out pss.pem"));
+    tool.write("two.csr", [tool.read("own.csr"), tool.read("own.csr")].concat());
+    assert!(tool.fails(7, &format!("{issue} two.csr --out c.pem")).contains("several requests"));
     for (request, reason) in [("explicit", "explicit parameters"), ("compressed", "point is compressed")] {
         let refused = tool.fails(7, &format!("{issue} {FILES}csr-ec-{request}.csr --out c.pem"));
         assert!(refused.contains(reason), "{refused}");

@@ -30,10 +30,9 @@ const RSA: [&str; 8] = [
 ];
 
 pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
-    let field = |name: &str| {
-        let fits = |line: &&str| line.split_once(':').is_some_and(|(found, _)| found.trim() == name);
-        text.lines().find(fits).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
-    };
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let fields: Vec<_> = fields.map(|(name, value)| (name.trim(), value.trim())).collect();
+    let field = |name: &str| fields.iter().find(|field| field.0 == name).map(|field| field.1);
     let bytes = |name: &str| {
         let value = field(name).ok_or(Error::Damaged("BIND key: a number is missing"))?;
         let decoded = Base64Unpadded::decode_vec(value.trim_end_matches('='));
@@ -41,6 +40,10 @@ pub(crate) fn read(text: &str) -> Result<PrivateKey, Error> {
     };
     if field("Label").is_some() {
         return Err(Error::Refused("the BIND file names a key in another token, and has no private numbers"));
+    }
+    let is_twice = |name: &&str| fields.iter().filter(|field| field.0 == *name).count() > 1;
+    if RSA.iter().chain(&["Algorithm", "PrivateKey"]).any(is_twice) {
+        return Err(Error::Damaged("BIND key: a field is there twice; a file has one key"));
     }
     let algorithm = field("Algorithm").and_then(|value| value.split_whitespace().next());
     match algorithm {

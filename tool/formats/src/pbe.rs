@@ -146,7 +146,8 @@ fn limit(
 fn unsupported(algorithm: &Element<'_>) -> Error {
     let oids = identifiers(algorithm.content);
     if !oids.is_empty() && oids.iter().all(|oid| PARTS.contains(&oid.as_str())) {
-        return Error::Damaged("parameters of the encryption");
+        // The salt has at most 32 bytes in the crate pkcs5.
+        return Error::Damaged("parameters of the encryption, or the salt is longer than 32 bytes");
     }
     let fits = |known: &str, oid: &str| oid == known || known.ends_with('.') && oid.starts_with(known);
     let name =

@@ -34,7 +34,7 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Error> {
     Ok(found)
 }
 
-/// Returns the content of the first block with one of these labels, or the structure in a file that
+/// Returns the content of the only block with one of these labels, or the structure in a file that
 /// has no blocks. `None` if there is neither.
 pub fn block(file: &[u8], labels: &[&str]) -> Result<Option<Vec<u8>>, Error> {
     let text = String::from_utf8_lossy(file);
@@ -42,8 +42,11 @@ pub fn block(file: &[u8], labels: &[&str]) -> Result<Option<Vec<u8>>, Error> {
     if blocks.is_empty() {
         return Ok(ber::to_der(file).map(|der| der.to_vec()));
     }
-    let wanted = blocks.iter().find(|block| labels.contains(&block.label));
-    wanted.map(|block| block.der().map(|der| der.to_vec())).transpose()
+    let mut wanted = blocks.iter().filter(|block| labels.contains(&block.label));
+    match (wanted.next(), wanted.next()) {
+        (_, Some(_)) => Err(Error::Refused("the file has several requests, of which only one is read")),
+        (wanted, None) => wanted.map(|block| block.der().map(|der| der.to_vec())).transpose(),
+    }
 }
 
 impl Block<'_> {

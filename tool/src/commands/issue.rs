@@ -139,7 +139,7 @@ fn request(path: &Path, ready: &Ready) -> Result<Request, Error> {
     let file = out::input(path, formats::MAX_FILE)?;
     let refused = |source| Error::KeyFile { path: path.to_owned(), source };
     let der = formats::block(&file, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]).map_err(refused)?;
-    let none = || Error::Failed(format!("{} has no certificate request", path.display()));
+    let none = || Error::Failed(format!("{} has no certificate request, or a damaged one", path.display()));
     let request = Request::parse(&der.ok_or_else(none)?)?;
     if !request.is_signed_by_its_key(&ready.session)? {
         let text = "the signature of the request is not valid";
