@@ -9,7 +9,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 49] = [
+const TABLE: [(&str, &str, &str, i32, &str); 59] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
@@ -49,7 +49,17 @@ const TABLE: [(&str, &str, &str, i32, &str); 49] = [
     ("key", "key-ec-two-curves.pem", "", 8, "names two curves"),
     ("key", "key-der-cut.der", "", 8, "it is cut off"),
     ("key", "key-rsa-altered.der", "", 8, "do not fit each other"),
+    ("key", "key-rsa-and-pkcs1-public-key.pem", "", 0, "RSA 2048"),
+    ("key", "key-ec-and-compressed-public-key.pem", "", 0, "EC P-256"),
+    ("key", "key-rsa-and-foreign-pkcs1-public-key.pem", "", 1, "without its private key"),
+    ("key", "rsa-public-key-pkcs1.der", "", 1, "without its private key"),
+    ("key", "key-ec-two-curves-in-one-tag.der", "", 8, "damaged EC key"),
     ("key", "bind-two-keys.private", "", 8, "a file has one key"),
+    ("key", "p12-two-keys-in-one-bag.p12", "", 8, "damaged PKCS#12 file"),
+    ("key", "p12-damaged-certificate.p12", "", 8, "damaged certificate"),
+    ("key", "p12-bytes-after-certificate.p12", "", 8, "damaged certificate"),
+    ("cert", "p7-damaged-certificate.p7b", "", 8, "damaged certificate"),
+    ("cert", "pem-two-certificates-in-one-block.pem", "", 8, "damaged certificate"),
     ("key", "p8-salt-64-bytes.der", "abcd", 8, "longer than 32 bytes"),
     ("key", "key-unknown-algorithm.der", "", 7, "1.2.840.10046.2.1 is not supported"),
     ("key", "p8-iterations-not-integer.der", "abcd", 8, "parameters of the encryption"),

@@ -57,10 +57,14 @@ pub(crate) fn elements(mut content: &[u8]) -> Option<Vec<Element<'_>>> {
     Some(all)
 }
 
+/// Returns the only element in these bytes. An explicit tag has one element.
+pub(crate) fn only(bytes: &[u8]) -> Option<Element<'_>> {
+    first(bytes).filter(|(_, rest)| rest.is_empty()).map(|(element, _)| element)
+}
+
 /// Returns the elements of the only element in these bytes, if it has this tag.
 pub(crate) fn members(bytes: &[u8], tag: u8) -> Option<Vec<Element<'_>>> {
-    let (outer, rest) = first(bytes)?;
-    (outer.tag == tag && rest.is_empty()).then(|| elements(outer.content))?
+    elements(only(bytes).filter(|outer| outer.tag == tag)?.content)
 }
 
 /// Returns a small number that is not negative.

@@ -7,8 +7,8 @@ use x509_cert::der::Decode;
 use x509_cert::name::Name;
 use x509_cert::time::Time;
 
-use crate::Error;
 use crate::ber::{self, BIT_STRING, CONTEXT_0, Element, INTEGER, OID, SEQUENCE, SET};
+use crate::{Entry, Error, Item};
 
 /// The common name, 2.5.4.3.
 const COMMON_NAME: &[u8] = b"\x55\x04\x03";
@@ -70,6 +70,16 @@ pub fn public_key_of(der: &[u8]) -> Result<Vec<u8>, Error> {
 pub(crate) fn is(der: &[u8]) -> bool {
     let tags = ber::members(der, SEQUENCE).map(|all| all.iter().map(|one| one.tag).collect::<Vec<_>>());
     tags.as_deref() == Some(&[SEQUENCE, SEQUENCE, BIT_STRING]) && Fields::read(der).is_ok()
+}
+
+/// Returns a certificate with nothing after it.
+pub(crate) fn entry(der: &[u8]) -> Result<Entry, Error> {
+    Fields::read(der)?;
+    if is(der) {
+        Ok(Entry::of(Item::Certificate(der.to_vec())))
+    } else {
+        Err(Error::Damaged("certificate: its signature, or what follows it"))
+    }
 }
 
 /// The fields of RFC 5280, 4.1.

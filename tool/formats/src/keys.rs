@@ -8,7 +8,7 @@ use pkcs1::RsaPrivateKeyRef;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::ber::{self, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
+use crate::ber::{self, BIT_STRING, CONTEXT_0, Element, INTEGER, OCTET_STRING, OID, SEQUENCE};
 use crate::{Entry, Error, Item, Password, pbe};
 
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -85,8 +85,8 @@ fn plain(algorithm: &Element<'_>, key: &[u8], rest: &[Element<'_>]) -> Result<En
         [PUBLIC_KEY] | [CONTEXT_0, PUBLIC_KEY] => rest.last().map(|last| last.content),
         // The form of some libraries for Ed25519.
         [CONTEXT_1] | [CONTEXT_0, CONTEXT_1] => {
-            let inner = rest.last().and_then(|last| ber::first(last.content));
-            Some(inner.ok_or_else(after)?.0.content)
+            let inner = rest.last().and_then(|last| ber::only(last.content));
+            Some(inner.ok_or_else(after)?.content)
         }
         _ => return Err(after()),
     };
@@ -165,7 +165,7 @@ fn ec(outer: Option<Element<'_>>, key: &[u8], public: Option<&[u8]>) -> Result<P
         return Err(damaged());
     }
     let tagged = |tag| rest.iter().find(|part| part.tag == tag);
-    let inner = tagged(CONTEXT_0).and_then(|part| ber::first(part.content)).map(|(curve, _)| curve);
+    let inner = tagged(CONTEXT_0).map(|part| ber::only(part.content).ok_or_else(damaged)).transpose()?;
     let curves = [outer, inner].into_iter().flatten().filter(|curve| curve.whole != NULL);
     let curves = curves.map(curve_of).collect::<Result<Vec<_>, _>>()?;
     let curve = curves.first().ok_or(Error::Refused("the EC key does not name its curve"))?;
@@ -195,6 +195,12 @@ pub fn identity(info: &[u8]) -> Vec<u8> {
     common().unwrap_or_else(|| info.to_vec())
 }
 
+/// Encodes an RSA public key that is in PKCS #1.
+pub(crate) fn rsa_public(key: &[u8]) -> Vec<u8> {
+    let algorithm = ber::encode(SEQUENCE, &[&ber::encode(OID, &[RSA.as_bytes()]), NULL]);
+    ber::encode(SEQUENCE, &[&algorithm, &ber::encode(BIT_STRING, &[&bits(key)])]).to_vec()
+}
+
 /// Returns the encoding of an RSA public key for RSASSA-PSS only.
 pub fn for_pss(info: &[u8]) -> Option<Vec<u8>> {
     let [_, key] = ber::members(info, SEQUENCE)?[..] else { return None };
@@ -205,7 +211,7 @@ pub fn for_pss(info: &[u8]) -> Option<Vec<u8>> {
 /// Returns a point in its compressed form (SEC 1, 2.3.3).
 fn compressed(point: &[u8]) -> Vec<u8> {
     match point {
-        [4, point @ ..] if point.len() % 2 == 0 && !point.is_empty() => {
+        [4 | 6 | 7, point @ ..] if point.len() % 2 == 0 && !point.is_empty() => {
             [&[2 | point[point.len() - 1] & 1], &point[..point.len() / 2]].concat()
         }
         other => other.to_vec(),

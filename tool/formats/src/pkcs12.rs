@@ -15,6 +15,8 @@ const SIGNED_DATA: u8 = 2;
 const ENCRYPTED_DATA: u8 = 6;
 /// 1.2.840.113549.1.12.10.1 and the number of a type of bag.
 const BAG: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x0a\x01";
+/// 1.2.840.113549.1.9.22.1: a certificate of X.509.
+const X509: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x16\x01";
 /// 1.2.840.113549.1.9.20: the attribute with the name of a bag.
 const FRIENDLY_NAME: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x14";
 
@@ -65,7 +67,7 @@ pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> R
 fn content_of<'a>(info: &Element<'a>) -> Option<(u8, Element<'a>)> {
     let [oid, content] = ber::elements(info.content)?[..] else { return None };
     let (number, _) = oid.content.split_last().filter(|(_, rest)| *rest == CONTENT)?;
-    (content.tag == CONTEXT_0).then(|| Some((*number, ber::first(content.content)?.0)))?
+    (content.tag == CONTEXT_0).then(|| Some((*number, ber::only(content.content)?)))?
 }
 
 /// Decrypts EncryptedData (RFC 5652, 8).
@@ -99,14 +101,14 @@ impl Bags {
     fn bag(&mut self, bag: &Element<'_>, password: &mut Password<'_>) -> Result<(), Error> {
         let parts = ber::elements(bag.content).ok_or(DAMAGED)?;
         let [oid, value, ref attributes @ ..] = parts[..] else { return Err(DAMAGED) };
-        let (value, _) = ber::first(value.content).ok_or(DAMAGED)?;
+        let value = ber::only(value.content).ok_or(DAMAGED)?;
         let number = oid.content.split_last().filter(|(_, rest)| *rest == BAG).map(|(number, _)| *number);
         let mut entry = match number {
             Some(1 | 2) if self.wanted == Wanted::Public => return Ok(()),
             Some(1) => keys::private(value.whole)?,
             Some(2) => password.tried(|password| keys::decrypt(value.whole, password))?,
-            Some(3) => match certificate_of(&value) {
-                Some(der) => Entry::of(Item::Certificate(der.to_vec())),
+            Some(3) => match certificate_of(&value).ok_or(DAMAGED)? {
+                Some(der) => certificate::entry(der)?,
                 None => return Ok(()),
             },
             // SafeContents. The depth of the file is limited.
@@ -123,10 +125,11 @@ impl Bags {
     }
 }
 
-/// Returns the certificate of a CertBag. `None` for certificates that are not of X.509.
-fn certificate_of<'a>(bag: &Element<'a>) -> Option<&'a [u8]> {
-    let [_, value] = ber::elements(bag.content)?[..] else { return None };
-    ber::first(value.content).map(|(octets, _)| octets.content).filter(|der| certificate::is(der))
+/// Returns the certificate of a CertBag. `Some(None)` for a certificate that is not of X.509.
+fn certificate_of<'a>(bag: &Element<'a>) -> Option<Option<&'a [u8]>> {
+    let [oid, value] = ber::elements(bag.content)?[..] else { return None };
+    let octets = ber::only(value.content)?;
+    Some((oid.content == X509).then_some(octets.content))
 }
 
 /// Returns the friendly name of a bag.
@@ -141,13 +144,15 @@ fn name(attributes: &Element<'_>) -> Option<String> {
     .next()
 }
 
-/// Returns the certificates of a PKCS #7 file (SignedData, RFC 5652, 5.1). `None` for other files.
-pub(crate) fn signed_data(der: &[u8]) -> Option<Vec<Entry>> {
+/// Returns the certificates of X.509 in a PKCS #7 file (SignedData, RFC 5652, 5.1). `None` for
+/// other files.
+pub(crate) fn signed_data(der: &[u8]) -> Option<Result<Vec<Entry>, Error>> {
     let (info, _) = ber::first(der).filter(|(info, _)| info.tag == SEQUENCE)?;
     let (SIGNED_DATA, data) = content_of(&info)? else { return None };
     let parts = ber::elements(data.content)?;
     let certificates = parts.iter().find(|part| part.tag == CONTEXT_0);
     let certificates = certificates.map_or(Some(Vec::new()), |all| ber::elements(all.content))?;
-    let der = certificates.into_iter().map(|one| one.whole).filter(|der| certificate::is(der));
-    Some(der.map(|der| Entry::of(Item::Certificate(der.to_vec()))).collect())
+    // Certificates of other kinds have other tags.
+    let der = certificates.into_iter().filter(|one| one.tag == SEQUENCE).map(|one| one.whole);
+    Some(der.map(certificate::entry).collect())
 }

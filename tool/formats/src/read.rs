@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use der::Decode;
+use pkcs1::RsaPublicKeyRef;
 use pkcs8::SubjectPublicKeyInfoRef;
 
 use crate::ber::{self, INTEGER, SEQUENCE};
@@ -64,16 +65,16 @@ fn from_block(block: &Block<'_>, wanted: Wanted, password: &mut Password<'_>) ->
             let name = Some(name).filter(|name| !name.is_empty());
             Ok(vec![Entry { name, ..Entry::of(Item::PrivateKey(key)) }])
         }
-        "PUBLIC KEY" => {
+        "PUBLIC KEY" | "RSA PUBLIC KEY" => {
             let item = public(&block.der()?).ok_or(Error::Damaged("public key"))?;
             Ok(vec![Entry::of(item)])
         }
         "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE" => {
             let der = block.der()?;
-            // OpenSSL writes the trust after the certificate.
-            let (certificate, _) = ber::first(&der).ok_or(Error::Damaged("certificate"))?;
-            certificate::names(certificate.whole)?;
-            Ok(vec![Entry::of(Item::Certificate(certificate.whole.to_vec()))])
+            // OpenSSL writes the trust after a trusted certificate.
+            let (first, _) = ber::first(&der).ok_or(Error::Damaged("certificate"))?;
+            let is_trusted = block.label.starts_with("TRUSTED");
+            Ok(vec![certificate::entry(if is_trusted { first.whole } else { &der })?])
         }
         "PKCS7" | "CMS" | "PKCS12" => from_der(&block.der()?, wanted, password),
         _ if is_private => {
@@ -101,10 +102,10 @@ fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
         return pkcs12::read(&der, wanted, password);
     }
     if let Some(certificates) = pkcs12::signed_data(&der) {
-        return Ok(certificates);
+        return certificates;
     }
     if certificate::is(&der) {
-        return Ok(vec![Entry::of(Item::Certificate(der.to_vec()))]);
+        return Ok(vec![certificate::entry(&der)?]);
     }
     if let Some(item) = public(&der) {
         return Ok(vec![Entry::of(item)]);
@@ -118,6 +119,11 @@ fn from_der(file: &[u8], wanted: Wanted, password: &mut Password<'_>) -> Result<
     }
 }
 
+/// Reads a public key as SubjectPublicKeyInfo, or an RSA key in PKCS #1.
 fn public(der: &[u8]) -> Option<Item> {
-    SubjectPublicKeyInfoRef::from_der(der).ok().map(|_| Item::PublicKey(der.to_vec()))
+    let info = match RsaPublicKeyRef::from_der(der) {
+        Ok(_) => keys::rsa_public(der),
+        Err(_) => SubjectPublicKeyInfoRef::from_der(der).ok().map(|_| der.to_vec())?,
+    };
+    Some(Item::PublicKey(info))
 }
