@@ -9,7 +9,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/");
 
 /// Each file: the verb that imports it, the password if one is needed, the exit status, and a part
 /// of the output.
-const TABLE: [(&str, &str, &str, i32, &str); 59] = [
+const TABLE: [(&str, &str, &str, i32, &str); 60] = [
     ("cert", "ca-oid-2.25-uuid.pem", "", 0, "Odd CA"),
     ("cert", "cert-cn-comma.pem", "", 0, "Doe, Jane"),
     ("cert", "cert-cn-quotes.pem", "", 0, "\"quoted\" <x>;#"),
@@ -60,6 +60,7 @@ const TABLE: [(&str, &str, &str, i32, &str); 59] = [
     ("key", "p12-bytes-after-certificate.p12", "", 8, "damaged certificate"),
     ("cert", "p7-damaged-certificate.p7b", "", 8, "damaged certificate"),
     ("cert", "pem-two-certificates-in-one-block.pem", "", 8, "damaged certificate"),
+    ("key", "p12-secret-key-and-private-key.p12", "", 0, "secret keys of the file are not imported"),
     ("key", "p8-salt-64-bytes.der", "abcd", 8, "longer than 32 bytes"),
     ("key", "key-unknown-algorithm.der", "", 7, "1.2.840.10046.2.1 is not supported"),
     ("key", "p8-iterations-not-integer.der", "abcd", 8, "parameters of the encryption"),

@@ -10,6 +10,8 @@ pub enum Item {
     PublicKey(Vec<u8>),
     /// An X.509 certificate.
     Certificate(Vec<u8>),
+    /// A secret key of a PKCS #12 file, which is not read.
+    SecretKey,
 }
 
 /// An item, and what the file says of it.

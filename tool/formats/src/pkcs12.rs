@@ -42,7 +42,7 @@ pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> R
         _ => return Err(DAMAGED),
     }
     let safe = ber::to_der(safe).ok_or(DAMAGED)?;
-    let mut bags = Bags { wanted, entries: Vec::new(), has_secrets: false };
+    let mut bags = Bags { wanted, entries: Vec::new() };
     for part in ber::members(&safe, SEQUENCE).ok_or(DAMAGED)? {
         match content_of(&part).ok_or(DAMAGED)? {
             (DATA, data) => bags.read(data.content, password)?,
@@ -53,7 +53,8 @@ pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> R
             _ => return Err(Error::Refused("a PKCS#12 file that is encrypted with a key is not supported")),
         }
     }
-    if bags.entries.is_empty() && bags.has_secrets {
+    let is_secret = |entry: &Entry| matches!(entry.item, Item::SecretKey);
+    if !bags.entries.is_empty() && bags.entries.iter().all(is_secret) {
         return Err(Error::Refused(
             "the PKCS#12 file has secret keys only; import the bytes of a key with --type aes or generic",
         ));
@@ -84,7 +85,6 @@ fn decrypted(data: &Element<'_>, password: &mut Password<'_>) -> Result<Zeroizin
 struct Bags {
     wanted: Wanted,
     entries: Vec<Entry>,
-    has_secrets: bool,
 }
 
 impl Bags {
@@ -113,11 +113,9 @@ impl Bags {
             },
             // SafeContents. The depth of the file is limited.
             Some(6) => return self.read(value.whole, password),
-            // CRLs, secret keys and other contents.
-            _ => {
-                self.has_secrets |= number == Some(5);
-                return Ok(());
-            }
+            Some(5) => Entry::of(Item::SecretKey),
+            // CRLs and other contents.
+            _ => return Ok(()),
         };
         entry.name = attributes.first().and_then(name);
         self.entries.push(entry);

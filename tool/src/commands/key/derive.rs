@@ -113,7 +113,7 @@ impl Derive {
         let info = entries.into_iter().find_map(|entry| match entry.item {
             Item::PublicKey(info) => Some(Ok(info)),
             Item::Certificate(der) => Some(public_key_of(&der)),
-            Item::PrivateKey(_) => None,
+            Item::PrivateKey(_) | Item::SecretKey => None,
         });
         let none = || Error::Failed(format!("{} has no public key", self.peer.display()));
         let info = info.ok_or_else(none)??;

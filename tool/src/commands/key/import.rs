@@ -132,8 +132,14 @@ impl Import {
             (Err(_), Some(error)) => return Err(error),
             (entries, _) => entries.map_err(|source| Error::KeyFile { path: self.file.clone(), source })?,
         };
-        let is_wanted =
-            |entry: &formats::Entry| kind != ImportType::Cert || matches!(entry.item, Item::Certificate(_));
+        if wanted == Wanted::All && entries.iter().any(|entry| matches!(entry.item, Item::SecretKey)) {
+            pin::warn("the secret keys of the file are not imported");
+        }
+        let is_wanted = |entry: &formats::Entry| match entry.item {
+            Item::Certificate(_) => true,
+            Item::SecretKey => false,
+            _ => wanted == Wanted::All,
+        };
         let found = entries.into_iter().filter(is_wanted).map(Found::of).collect::<Result<Vec<_>, _>>()?;
         // A key or a certificate that is in the file twice is imported once.
         let mut seen = HashSet::new();
@@ -284,6 +290,7 @@ impl Found {
                 (Contents::Certificate(der), info, Some(title))
             }
             Item::PublicKey(info) => (Contents::PublicKey, info, None),
+            Item::SecretKey => return Err(Error::Failed("a secret key is not imported".to_owned())),
         };
         // A certificate may have a public key of any form.
         let key_id = key_id(&info).unwrap_or_default();
