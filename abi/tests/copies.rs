@@ -10,6 +10,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or POSIX")]
 
+#[macro_use]
 mod common;
 
 use std::collections::BTreeSet;
@@ -20,17 +21,8 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{attribute, mutable, nothing};
+use common::{attribute, nothing, open, slots, user};
 use cryptoki_sys::*;
-
-const PIN: &[u8] = b"a pin of a test";
-
-/// Calls a function of a list, which must succeed.
-macro_rules! call {
-    ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
-        assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))
-    };
-}
 
 fn main() {
     match jeton_child::role::<String>().transpose().expect("a role").as_deref() {
@@ -48,7 +40,7 @@ fn main() {
                 test();
             }
         }
-        Some("token") => make_token(load(&built())),
+        Some("token") => common::prepare_token(load(&built())),
         Some("labels") => labels(load(&built())).iter().for_each(|label| println!("{label}")),
         Some("copies") => {
             let copies = ["one", "other"].map(|name| {
@@ -186,24 +178,15 @@ fn load(path: &Path) -> &'static CK_FUNCTION_LIST {
     }
 }
 
-fn make_token(list: &CK_FUNCTION_LIST) {
-    let (pin, len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
-    call!(list.C_Initialize(nothing()));
-    call!(list.C_InitToken(slot(list), pin, len, mutable(&[b' '; 32]).cast()));
-    let session = open(list);
-    call!(list.C_Login(session, CKU_SO, pin, len));
-    call!(list.C_InitPIN(session, pin, len));
-    call!(list.C_Finalize(nothing()));
-}
-
 /// Two threads create objects, and print the label of each when it is acknowledged.
 fn create_objects(list: &'static CK_FUNCTION_LIST, name: &str) {
     call!(list.C_Initialize(nothing()));
-    log_in(list);
+    user(list);
+    let slot = slots(list)[0];
     std::thread::scope(|scope| {
         for thread in 0..2 {
             scope.spawn(move || {
-                let session = open(list);
+                let session = open(list, slot, 0);
                 for number in 0..objects_per_thread() {
                     let label = format!("{name}, thread {thread}, object {number}");
                     let mut template = [
@@ -223,7 +206,7 @@ fn create_objects(list: &'static CK_FUNCTION_LIST, name: &str) {
 
 fn labels(list: &CK_FUNCTION_LIST) -> Vec<String> {
     call!(list.C_Initialize(nothing()));
-    let session = log_in(list);
+    let session = user(list);
     call!(list.C_FindObjectsInit(session, nothing(), 0));
     let mut labels = Vec::new();
     loop {
@@ -240,23 +223,4 @@ fn labels(list: &CK_FUNCTION_LIST) -> Vec<String> {
     }
     call!(list.C_Finalize(nothing()));
     labels
-}
-
-fn log_in(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
-    let session = open(list);
-    call!(list.C_Login(session, CKU_USER, mutable(PIN).cast(), PIN.len() as CK_ULONG));
-    session
-}
-
-fn open(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
-    let mut session = 0;
-    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
-    call!(list.C_OpenSession(slot(list), flags, nothing(), None, &raw mut session));
-    session
-}
-
-fn slot(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {
-    let (mut slots, mut count) = ([0; 9], 9);
-    call!(list.C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-    slots[0]
 }

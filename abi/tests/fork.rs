@@ -9,7 +9,8 @@ mod common;
 use std::ptr::null_mut;
 
 use common::{
-    attribute, functions, has_database, mechanism, mutable, nothing, sockets, threads, wait_for_disconnection,
+    attribute, functions, has_database, list, mechanism, mutable, nothing, sockets, threads,
+    wait_for_disconnection,
 };
 use cryptoki_sys::*;
 
@@ -65,18 +66,9 @@ fn main() {
 /// gets its pair. (The generating thread holds only the allocator's lock, which the C library
 /// releases in a child.)
 fn a_thread_of_the_module_stays_in_the_parent(cycle: &dyn Fn() -> CK_RV) {
-    let (mut slots, mut count) = ([0; 9], 9);
-    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-    let slot = slots[count as usize - 1];
-    let (pin, pin_len) = (mutable(b"a pin of a test").cast(), 15);
-    ok!(C_InitToken(slot, pin, pin_len, mutable(&[b' '; 32]).cast()));
-    let mut session = 0;
-    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION | CKF_ASYNC_SESSION;
-    ok!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
-    ok!(C_Login(session, CKU_SO, pin, pin_len));
-    ok!(C_InitPIN(session, pin, pin_len));
-    ok!(C_Logout(session));
-    ok!(C_Login(session, CKU_USER, pin, pin_len));
+    let slot = common::make_token(list());
+    let session = common::open(list(), slot, CKF_ASYNC_SESSION);
+    common::log_in(list(), session, CKU_USER);
 
     let mut with = mechanism(CKM_RSA_PKCS_KEY_PAIR_GEN);
     let mut public = [attribute(CKA_MODULUS_BITS, &(3072 as CK_ULONG))];
@@ -299,13 +291,7 @@ fn locked() -> [bool; 2] {
 const DIGEST: [u8; 32] = [7; 32];
 
 fn user() -> CK_SESSION_HANDLE {
-    let (mut slots, mut count) = ([0; 9], 9);
-    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-    let mut session = 0;
-    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
-    ok!(C_OpenSession(slots[0], flags, nothing(), None, &raw mut session));
-    ok!(C_Login(session, CKU_USER, mutable(b"a pin of a test").cast(), 15));
-    session
+    common::user(list())
 }
 
 fn create(session: CK_SESSION_HANDLE, label: &[u8]) {

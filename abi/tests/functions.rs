@@ -10,10 +10,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{attribute, mechanism, mutable, nothing};
+use common::{PIN, attribute, list, make_token, mechanism, mutable, nothing};
 use cryptoki_sys::*;
 
-const PIN: &[u8] = b"a pin of a test";
 /// DER of the object identifier of P-256.
 const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const PAIR: &std::ffi::CStr = c"C_GenerateKeyPair";
@@ -26,7 +25,7 @@ fn users_asynchronous_sessions_and_slot_events() {
     unsafe { common::use_tokens(&directory, "") };
     threads_may_be_forbidden();
     ok!(C_Initialize(nothing()));
-    let slot = token();
+    let slot = make_token(list());
     let session = open(slot, 0);
     a_null_pin_counts_no_failure(session, slot);
     named_users_are_refused(session);
@@ -45,7 +44,7 @@ fn threads_may_be_forbidden() {
         pReserved: nothing(),
     };
     ok!(C_Initialize(mutable(&arguments).cast()));
-    let slot = token();
+    let slot = make_token(list());
     let mut session = 0;
     let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION | CKF_ASYNC_SESSION;
     let refused = rv!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
@@ -53,24 +52,8 @@ fn threads_may_be_forbidden() {
     ok!(C_Finalize(nothing()));
 }
 
-/// Creates a token with a user PIN.
-fn token() -> CK_SLOT_ID {
-    let mut slots = [0; 9];
-    let mut count = 9;
-    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-    let slot = slots[count as usize - 1];
-    let (pin, pin_len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
-    ok!(C_InitToken(slot, pin, pin_len, mutable(&[b' '; 32]).cast()));
-    let session = open(slot, 0);
-    ok!(C_Login(session, CKU_SO, pin, pin_len));
-    ok!(C_InitPIN(session, pin, pin_len));
-    ok!(C_CloseSession(session));
-    slot
-}
-
 fn open(slot: CK_SLOT_ID, more: CK_FLAGS) -> CK_SESSION_HANDLE {
-    let (mut session, flags) = (0, CKF_SERIAL_SESSION | CKF_RW_SESSION | more);
-    ok!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
+    let (session, flags) = (common::open(list(), slot, more), CKF_SERIAL_SESSION | CKF_RW_SESSION | more);
     let mut info = CK_SESSION_INFO::default();
     ok!(C_GetSessionInfo(session, &raw mut info));
     assert_eq!(info.flags, flags);

@@ -12,6 +12,7 @@
 )]
 #![allow(non_snake_case, reason = "functions have the names of OpenSSL")]
 
+#[macro_use]
 mod common;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -25,7 +26,6 @@ use common::{
 };
 use cryptoki_sys::*;
 
-const PIN: &[u8] = b"a pin of a test";
 const OPENSSL: &CStr = c"libcrypto.so.3";
 /// The number of orders. The bits of an order's number are its choices.
 const ORDERS: u32 = 128;
@@ -34,7 +34,7 @@ fn main() {
     if let Some(role) = jeton_child::role::<Option<u32>>() {
         return match role.expect("a role") {
             Some(order) => Order(order).run(),
-            None => make_token(Library::jeton().functions()),
+            None => common::prepare_token(Library::jeton().functions()),
         };
     }
     if Library::load(OPENSSL).is_none() {
@@ -227,42 +227,11 @@ impl OpenSsl {
     }
 }
 
-/// Calls a function of a list, which must succeed.
-macro_rules! call {
-    ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
-        assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))
-    };
-}
-
-fn slot(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {
-    let (mut slots, mut count) = ([0; 9], 9);
-    call!(list.C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-    slots[0]
-}
-
-fn open(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
-    let mut session = 0;
-    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
-    call!(list.C_OpenSession(slot(list), flags, nothing(), None, &raw mut session));
-    session
-}
-
-fn make_token(list: &CK_FUNCTION_LIST) {
-    let (pin, len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
-    call!(list.C_Initialize(nothing()));
-    call!(list.C_InitToken(slot(list), pin, len, mutable(&[b' '; 32]).cast()));
-    let session = open(list);
-    call!(list.C_Login(session, CKU_SO, pin, len));
-    call!(list.C_InitPIN(session, pin, len));
-    call!(list.C_Finalize(nothing()));
-}
-
 /// Initialises the module, logs in, and generates a key pair. Returns the session and the private
 /// key.
 fn begin(list: &CK_FUNCTION_LIST) -> (CK_SESSION_HANDLE, CK_OBJECT_HANDLE) {
     call!(list.C_Initialize(nothing()));
-    let session = open(list);
-    call!(list.C_Login(session, CKU_USER, mutable(PIN).cast(), PIN.len() as CK_ULONG));
+    let session = common::user(list);
     let curve = [0x06u8, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
     let mut public = [attribute(CKA_EC_PARAMS, &curve)];
     let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);

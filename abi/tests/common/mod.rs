@@ -32,6 +32,59 @@ macro_rules! ok {
     };
 }
 
+/// Calls a function of a list, which must succeed.
+macro_rules! call {
+    ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))
+    };
+}
+
+/// The PIN of the SO and of the user of each token.
+pub const PIN: &[u8] = b"a pin of a test";
+
+/// Makes a token in the free slot, which is the last one.
+pub fn make_token(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {
+    let (pin, len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
+    let slot = *slots(list).last().expect("a free slot");
+    call!(list.C_InitToken(slot, pin, len, mutable(&[b' '; 32]).cast()));
+    let session = open(list, slot, 0);
+    log_in(list, session, CKU_SO);
+    call!(list.C_InitPIN(session, pin, len));
+    call!(list.C_CloseSession(session));
+    slot
+}
+
+/// Makes a token, for other processes.
+pub fn prepare_token(list: &CK_FUNCTION_LIST) {
+    call!(list.C_Initialize(nothing()));
+    make_token(list);
+    call!(list.C_Finalize(nothing()));
+}
+
+/// Opens a session of the first token, and logs the user in.
+pub fn user(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
+    let session = open(list, slots(list)[0], 0);
+    log_in(list, session, CKU_USER);
+    session
+}
+
+pub fn open(list: &CK_FUNCTION_LIST, slot: CK_SLOT_ID, more: CK_FLAGS) -> CK_SESSION_HANDLE {
+    let (mut session, flags) = (0, CKF_SERIAL_SESSION | CKF_RW_SESSION | more);
+    call!(list.C_OpenSession(slot, flags, nothing(), None, &raw mut session));
+    session
+}
+
+pub fn log_in(list: &CK_FUNCTION_LIST, session: CK_SESSION_HANDLE, user: CK_USER_TYPE) {
+    call!(list.C_Login(session, user, mutable(PIN).cast(), PIN.len() as CK_ULONG));
+}
+
+pub fn slots(list: &CK_FUNCTION_LIST) -> Vec<CK_SLOT_ID> {
+    let (mut slots, mut count) = (vec![0; 9], 9);
+    call!(list.C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+    slots.truncate(count as usize);
+    slots
+}
+
 pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
     let mut version = CK_VERSION { major, minor };
     let mut found = null_mut();
@@ -47,6 +100,12 @@ pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
 pub fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
     // SAFETY: the list of an interface of version 3.2 has that type and is constant.
     unsafe { &*interface(3, 2).pFunctionList.cast() }
+}
+
+/// The functions of PKCS#11 2.40.
+pub fn list() -> &'static CK_FUNCTION_LIST {
+    // SAFETY: the list of an interface of version 2.40 has that type and is constant.
+    unsafe { &*interface(2, 40).pFunctionList.cast() }
 }
 
 /// The entries of a function list, as addresses, in order.

@@ -15,7 +15,6 @@ use std::sync::OnceLock;
 use common::{attribute, mechanism, mechanism_with, mutable, nothing, two_calls};
 use cryptoki_sys::*;
 
-const PIN: &[u8] = b"pin of a test";
 /// Longer than one block. Its length is not a multiple of the block length.
 const MESSAGE: &[u8] = b"a message that is longer than two blocks of the cipher";
 const IV: [u8; 16] = [7; 16];
@@ -27,13 +26,7 @@ type Object = CK_OBJECT_HANDLE;
 fn session() -> Session {
     static SLOT: OnceLock<CK_SLOT_ID> = OnceLock::new();
     let slot = *SLOT.get_or_init(token);
-    open(slot)
-}
-
-fn open(slot: CK_SLOT_ID) -> Session {
-    let mut session = 0;
-    ok!(C_OpenSession(slot, CKF_SERIAL_SESSION | CKF_RW_SESSION, nothing(), None, &raw mut session));
-    session
+    common::open(common::list(), slot, 0)
 }
 
 /// A fresh token whose user is logged in.
@@ -45,23 +38,9 @@ fn token() -> CK_SLOT_ID {
     // SAFETY: every test waits for its first session, so no other thread reads the environment.
     unsafe { common::use_tokens(&directory, "") };
     ok!(C_Initialize(nothing()));
-    let (pin, pin_len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
-    ok!(C_InitToken(slot(), pin, pin_len, mutable(&[b' '; 32]).cast()));
-    let slot = slot();
-    let session = open(slot);
-    ok!(C_Login(session, CKU_SO, pin, pin_len));
-    ok!(C_InitPIN(session, pin, pin_len));
-    ok!(C_Logout(session));
-    ok!(C_Login(session, CKU_USER, pin, pin_len));
+    let slot = common::make_token(common::list());
+    common::user(common::list());
     slot
-}
-
-/// Returns the first slot. After `C_InitToken` it has the token, because the free slot is the last
-/// one.
-fn slot() -> CK_SLOT_ID {
-    let (mut slots, mut count) = ([0; 4], 4);
-    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
-    slots[0]
 }
 
 fn len(bytes: &[u8]) -> CK_ULONG {
