@@ -63,9 +63,8 @@ fn secret_key_generation_is_pending_and_errors_return_at_once() {
     one_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, session(&client));
-        let make = |request: &crate::support::Attributes| {
-            module.generate_key(session, &plain(M::AES_KEY_GEN), &request.template())
-        };
+        let make =
+            |request: &crate::support::Attributes| client.generate_key(session, M::AES_KEY_GEN, request);
         assert_eq!(make(&none()), Err(Error::TemplateIncomplete));
         assert_eq!(make(&Kind::Aes.request()), Err(Error::Pending));
         let done = complete(&client, session, GenerateKey).expect("a key");

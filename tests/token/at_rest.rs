@@ -12,7 +12,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::module::{Access, User};
 use rusqlite::Connection;
 
-use crate::keys::{Kind, key_object, pair};
+use crate::keys::{Kind, key_object, pair, secret};
 use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one_backend, one_user, plain};
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
@@ -47,7 +47,7 @@ fn wrapped_key(directory: &Path, pin: &str) -> Vec<u8> {
 }
 
 fn generic(label: &str) -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, SECRET).label(label).stored()
+    secret(KeyType::GENERIC_SECRET, SECRET).label(label).stored()
 }
 
 /// Returns the template of a secret key with `CKA_PRIVATE` false that can be extracted.

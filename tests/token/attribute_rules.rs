@@ -11,9 +11,9 @@ use jeton::object::attribute::{self, Change, Default, Need, Rule};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::keys::{Kind, key_object, pair};
-use crate::samples::{Sample, shown, with_samples, wrapping_key};
-use crate::support::{Attributes, Client, none, one_user, plain};
+use crate::keys::{Kind, key_object, pair, secret};
+use crate::samples::{Sample, with_samples, wrapping_key};
+use crate::support::{Attributes, Client, none, one_user, plain, shown};
 
 /// Returns values of all attributes that the template may have and does not have yet, except secret
 /// ones.
@@ -85,7 +85,7 @@ fn generation_follows_the_table() {
         let own = if sample.object_type.is_private() { none() } else { request.clone() };
         let generate = |half: &Attributes| -> Result<()> {
             if !sample.is_half() {
-                return client.module.generate_key(session, &plain(generator), &half.template()).map(drop);
+                return client.generate_key(session, generator, half).map(drop);
             }
             let (public, private) =
                 if sample.object_type.is_public() { (half, &none()) } else { (&request, half) };
@@ -124,7 +124,7 @@ struct Receivers {
 
 impl Receivers {
     fn new(client: &Client, session: SessionHandle) -> Self {
-        let base = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 64]);
+        let base = secret(KeyType::GENERIC_SECRET, &[9; 64]);
         Self {
             by: wrapping_key(client, session),
             base: client.create(session, &base.flag(A::DERIVE, true)).expect("a key"),
@@ -140,7 +140,7 @@ impl Receivers {
         template: &Attributes,
     ) -> Result<()> {
         let kwp = plain(M::AES_KEY_WRAP_KWP);
-        client.module.unwrap_key(session, &kwp, self.by, wrapped, &template.template()).map(drop)
+        client.unwrap(session, &kwp, self.by, wrapped, template).map(drop)
     }
 
     /// Wraps a sample with KWP, which keeps the exact length of a secret key. A key type may allow
@@ -328,7 +328,7 @@ fn the_log_names_the_attribute_of_a_refused_template_or_change() {
         let key = || key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let valued = || key().bytes(A::VALUE, &[1; 16]);
         let kept = client.create(session, &valued().flag(A::SENSITIVE, true)).expect("a key");
-        let base = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[1; 32]);
+        let base = secret(KeyType::GENERIC_SECRET, &[1; 32]);
         let base = base.flag(A::DERIVE, true);
         let base = client.create_with(session, &base, A::DERIVE_TEMPLATE, &none().label("forced"));
         let base = base.expect("a key");

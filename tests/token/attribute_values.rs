@@ -9,7 +9,7 @@ use jeton::object::attribute::{self, Change, Need, Rule};
 use jeton::object::value::Kind as Form;
 
 use crate::samples::{samples, with_samples};
-use crate::support::{Client, SO_PIN, none, plain};
+use crate::support::{Client, SO_PIN, none};
 
 /// Returns an invalid value of the attribute, or `None` if every value is valid.
 fn malformed(rule: &Rule) -> Option<&'static [u8]> {
@@ -42,7 +42,7 @@ fn a_malformed_value_is_refused_by_every_function() {
             };
             let (request, own) = (sample.request(), sample.request().without(id).bytes(id, wrong));
             let made = if !sample.is_half() {
-                client.module.generate_key(session, &plain(generator), &own.template()).map(drop)
+                client.generate_key(session, generator, &own).map(drop)
             } else if sample.object_type.is_public() {
                 client.generate(session, generator, &own, &none()).map(drop)
             } else {

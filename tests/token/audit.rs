@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use jeton::audit::{Audit, Record, Threads};
 use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
 use jeton::module::{Access, Output, User};
 use jeton::object::AttributeView;
 use serde_json::{Value, json};
 
-use crate::keys::{Kind, RSA, key_object, pair};
+use crate::keys::{Kind, RSA, pair, secret};
 use crate::support::{
-    Attributes, Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, one_backend, plain,
-    release_later,
+    Attributes, Client, Directory, Functions, LABEL, PIN, SO_PIN, data, one_backend, plain, release_later,
+    shown,
 };
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
@@ -190,7 +190,7 @@ fn a_read_of_a_secret_value_is_recorded() {
     one_backend(|provider| {
         let (client, file) = audited(provider);
         let session = user(&client);
-        let shown = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        let shown = shown();
         let secret = client.create(session, &aes().and(&shown)).expect("a key");
         let private = client.create(session, &RSA.private.clone().and(&shown)).expect("a key");
         let hidden = client.create(session, &aes().flag(A::SENSITIVE, true)).expect("a key");
@@ -220,7 +220,7 @@ fn a_read_of_a_secret_value_is_recorded() {
 }
 
 fn aes() -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32])
+    secret(KeyType::AES, &[7; 32])
 }
 
 #[test]

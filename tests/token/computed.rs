@@ -3,7 +3,7 @@
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
 
-use crate::keys::{Kind, P256, RSA, key_object, pair};
+use crate::keys::{Kind, P256, RSA, key_object, pair, secret};
 use crate::support::{Attributes, each_user, hex, none, plain};
 
 /// A P-256 key from `openssl ecparam -genkey`, its public half from `openssl ec -pubout`, its
@@ -21,10 +21,6 @@ const CERTIFICATE: &str = "308201783082011fa003020102021412dd8e0142b9bc8380ba817
     040530030101ff300a06082a8648ce3d040302034700304402202c3b0c24475775e60499b3797b1861c435de07b1b05b\
     b3f4c50eb5bebe1de31f0220477eda1cf4da4947caec4ccd26511978ebc267131911b0ff94602fb71f83aa0b";
 const CERTIFICATE_CHECK: &str = "bd694b";
-
-fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
-}
 
 fn certificate() -> Attributes {
     Attributes::of(ObjectClass::CERTIFICATE)

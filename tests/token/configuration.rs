@@ -31,7 +31,7 @@ fn a_denied_mechanism_is_neither_listed_nor_accepted() {
         let pair = client.generate(session, kind.generator(), &kind.request(), &none());
         assert_eq!(pair, Err(Error::MechanismInvalid));
         let length = none().number(jeton::id::AttributeType::VALUE_LEN, 32);
-        let key = module.generate_key(session, &plain(M::AES_KEY_GEN), &length.template());
+        let key = client.generate_key(session, M::AES_KEY_GEN, &length);
         assert_eq!(key, Err(Error::MechanismInvalid));
         client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
     });

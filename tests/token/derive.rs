@@ -4,13 +4,13 @@
 
 use jeton::backend::Hash;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::sp800_108::{Field, Number};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use jeton::module::Output;
 
-use crate::keys::{Kind, key_object, pair};
-use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain};
+use crate::keys::{Kind, pair, secret};
+use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain, shown};
 
 /// Derivations by hashing with BLAKE2b, each with its hash.
 pub const BLAKE2B: [(M, M); 4] = [
@@ -31,12 +31,8 @@ pub const SHAKES: [(M, &str); 2] = [
     ),
 ];
 
-pub fn shown() -> Attributes {
-    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
-
 pub fn base(client: &Client, session: SessionHandle, key_type: KeyType, value: &[u8]) -> ObjectHandle {
-    let template = key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value).flag(A::DERIVE, true);
+    let template = secret(key_type, value).flag(A::DERIVE, true);
     client.create(session, &template.and(&shown())).expect("a key")
 }
 

@@ -5,9 +5,8 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
 
-use crate::derive::shown;
 use crate::keys::{BASE, PRIME, group, key_object};
-use crate::support::{Attributes, Client, each_backend, each_user, hex, none, plain};
+use crate::support::{Attributes, Client, each_backend, each_user, hex, none, plain, shown};
 
 /// A private value, and `pow(2, PRIVATE, PRIME)` in Python.
 const PRIVATE: &str = "b9a3b3ae8fefc1a2930496507086f8455d48943e";
@@ -137,9 +136,7 @@ fn imported_keys_and_groups_are_checked() {
         assert_eq!(client.create(session, &wrong), Err(Error::DomainParamsInvalid));
         let sized = parameters.and(&group()).number(A::PRIME_BITS, 1024);
         assert_eq!(client.create(session, &sized), Err(Error::AttributeReadOnly));
-        let make = |template: &Attributes| {
-            client.module.generate_key(session, &plain(M::DH_PKCS_PARAMETER_GEN), &template.template())
-        };
+        let make = |template: &Attributes| client.generate_key(session, M::DH_PKCS_PARAMETER_GEN, template);
         for bits in [0, 512, 1023, 4097, u64::MAX] {
             assert_eq!(make(&none().number(A::PRIME_BITS, bits)), Err(Error::KeySizeRange));
         }
@@ -158,13 +155,11 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
         let template = key(ObjectClass::PRIVATE_KEY, PRIVATE).and(&shown());
         let private = client.create(session, &template).expect("a key");
         let by = none().number(A::VALUE_LEN, 32);
-        let by = client.module.generate_key(session, &plain(M::AES_KEY_GEN), &by.template()).expect("a key");
+        let by = client.generate_key(session, M::AES_KEY_GEN, &by).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let wrapped = client.wrap(session, &kwp, by, private).expect("a wrapped key");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::DH);
-        let unwrap = |template: &Attributes| {
-            client.module.unwrap_key(session, &kwp, by, &wrapped, &template.template())
-        };
+        let unwrap = |template: &Attributes| client.unwrap(session, &kwp, by, &wrapped, template);
         let back = unwrap(&template.clone().and(&shown())).expect("a key");
         assert_eq!(client.number(session, back, A::VALUE_BITS), 160);
         assert_eq!(client.read(session, back, A::VALUE), Ok(hex(PRIVATE)));

@@ -3,9 +3,8 @@
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 
-use crate::derive::shown;
 use crate::keys::{DSA_BASE, DSA_PRIME, DSA_SUBPRIME, Kind, dsa_group, key_object, pair};
-use crate::support::{Attributes, each_user, hex, none, plain};
+use crate::support::{Attributes, each_user, hex, none, plain, shown};
 
 /// RFC 6979, A.2.1: the key pair in the group of `keys.rs`.
 const PRIVATE: &str = "411602cb19a6ccc34494d79d98ef1e7ed5af25f7";
@@ -71,9 +70,7 @@ fn key_pairs_are_generated_in_the_group_of_the_template() {
 #[test]
 fn domain_parameters_are_generated_and_imported() {
     each_user(|client, session| {
-        let make = |template: &Attributes| {
-            client.module.generate_key(session, &plain(M::DSA_PARAMETER_GEN), &template.template())
-        };
+        let make = |template: &Attributes| client.generate_key(session, M::DSA_PARAMETER_GEN, template);
         let made = make(&none().number(A::PRIME_BITS, 1024)).expect("domain parameters");
         assert_eq!(client.number(session, made, A::CLASS), ObjectClass::DOMAIN_PARAMETERS.0);
         assert_eq!(client.number(session, made, A::KEY_TYPE), KeyType::DSA.0);
@@ -160,13 +157,11 @@ fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
     each_user(|client, session| {
         let private = client.create(session, &key(ObjectClass::PRIVATE_KEY).and(&shown())).expect("a key");
         let by = none().number(A::VALUE_LEN, 32);
-        let by = client.module.generate_key(session, &plain(M::AES_KEY_GEN), &by.template()).expect("a key");
+        let by = client.generate_key(session, M::AES_KEY_GEN, &by).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let wrapped = client.wrap(session, &kwp, by, private).expect("a wrapped key");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA);
-        let unwrap = |template: &Attributes| {
-            client.module.unwrap_key(session, &kwp, by, &wrapped, &template.template())
-        };
+        let unwrap = |template: &Attributes| client.unwrap(session, &kwp, by, &wrapped, template);
         let back = unwrap(&template.clone().and(&shown())).expect("a key");
         assert_eq!(client.read(session, back, A::VALUE), Ok(hex(PRIVATE)));
         let other = template.clone().bytes(A::BASE, &[2]);

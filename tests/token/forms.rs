@@ -8,10 +8,11 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::flow::Wrapping;
 use jeton::mechanism::{self, Mechanism, Params, Shape};
 
-use crate::derive::shown;
-use crate::keys::{P256, key_object};
+use crate::keys::{P256, key_object, secret};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, aead_params, each_user, hex, none, one_user, plain, with_iv};
+use crate::support::{
+    Attributes, Client, aead_params, each_user, hex, none, one_user, plain, shown, with_iv,
+};
 
 /// The wrapped key. Its end is zeros, so that a wrong length can cut it.
 const KEY: [u8; 32] = {
@@ -70,7 +71,7 @@ fn name(mechanism: &Mechanism) -> String {
 }
 
 fn key(usages: &[A], more: &Attributes) -> Attributes {
-    let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[3; 32]).and(more);
+    let key = secret(KeyType::AES, &[3; 32]).and(more);
     [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY, A::DERIVE]
         .iter()
         .fold(key, |key, id| key.flag(*id, usages.contains(id)))
@@ -105,9 +106,8 @@ fn a_protected_key_is_opened_as_a_whole_by_its_own_form_alone() {
             let Ok(wrapped) = client.wrap(session, &by, wraps, victim) else { continue };
             let is_dedicated = client.wrap(session, &by, trusted, victim).is_ok();
             for with in aes_ways() {
-                let unwrap = |key, template: &Attributes| {
-                    client.module.unwrap_key(session, &with, key, &wrapped, &template.template())
-                };
+                let unwrap =
+                    |key, template: &Attributes| client.unwrap(session, &with, key, &wrapped, template);
                 let Ok(key) = unwrap(opens, &generic().and(&shown())) else { continue };
                 let found = client.read(session, key, A::VALUE).expect("a value");
                 let is_own = found == KEY && with.info.id == by.info.id;
@@ -180,7 +180,7 @@ fn the_head_of_a_hybrid_form_is_not_opened_apart() {
             let mechanism = if is_rsa { rsa.clone() } else { ecdh(row.id) };
             let wrapped = client.wrap(session, &mechanism, public, victim).expect("a wrapped key");
             let unwrap = |with: &Mechanism, key, bytes: &[u8], template: &Attributes| {
-                client.module.unwrap_key(session, with, key, bytes, &template.template())
+                client.unwrap(session, with, key, bytes, template)
             };
             unwrap(&mechanism, private, &wrapped, &generic()).expect("a key");
             let head = oaep(hash, hash, b"");
@@ -218,7 +218,7 @@ fn the_head_of_a_hybrid_form_is_not_opened_apart() {
         let (public, private) = pair(client, session, M::RSA_PKCS_KEY_PAIR_GEN, Some(M::RSA_PKCS_OAEP));
         let head = oaep(hash, hash, b"");
         let wrapped = client.wrap(session, &head, public, victim).expect("a wrapped key");
-        client.module.unwrap_key(session, &head, private, &wrapped, &generic().template()).expect("a key");
+        client.unwrap(session, &head, private, &wrapped, &generic()).expect("a key");
     });
 }
 
@@ -254,9 +254,7 @@ fn a_private_key_that_softhsm_wrapped_is_unwrapped() {
         let by: Vec<u8> = (0..32).collect();
         let by = client.create(session, &aes().bytes(A::VALUE, &by).flag(A::UNWRAP, true)).expect("a key");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-        let unwrap = |id, wrapped: &[u8]| {
-            client.module.unwrap_key(session, &plain(id), by, wrapped, &template.template())
-        };
+        let unwrap = |id, wrapped: &[u8]| client.unwrap(session, &plain(id), by, wrapped, &template);
         let key = unwrap(M::AES_KEY_WRAP, &wrapped).expect("the key");
         assert_eq!(client.read(session, key, A::EC_PARAMS), Ok(P256.to_vec()));
         assert!(unwrap(M::AES_KEY_WRAP, &wrapped[..72]).is_err());

@@ -7,7 +7,7 @@ use jeton::mechanism::{self, Action};
 use jeton::module::Access;
 
 use crate::keys::{Kind, P256, P384};
-use crate::support::{Attributes, Client, each_user, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, each_user, none, one_backend, one_user, plain, shown};
 
 /// Lengths of secret keys that a mechanism generates, and lengths that it refuses.
 fn lengths(key_type: KeyType) -> (&'static [u64], &'static [u64]) {
@@ -89,15 +89,14 @@ fn pairs_from_extra_random_bits_have_their_mechanism_and_work_on_every_curve() {
 #[test]
 fn generated_secret_keys_have_the_requested_length_and_differ() {
     each_user(|client, session| {
-        let shown = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         // The keys of HOTP have other attributes. Their test is in `otp.rs`.
         let rows = mechanism::all().filter(|row| row.action == Action::Generate && row.id != M::HOTP_KEY_GEN);
         for row in rows {
             let (mechanism, key_type) = (row.id, row.key_type.expect("a key type"));
             let (lengths, refused) = lengths(key_type);
             let make = |len| {
-                let template = shown.clone().number(A::VALUE_LEN, len);
-                client.module.generate_key(session, &plain(mechanism), &template.template())
+                let template = shown().number(A::VALUE_LEN, len);
+                client.generate_key(session, mechanism, &template)
             };
             for len in lengths {
                 let keys = [make(*len), make(*len)].map(|key| key.expect("a key"));
@@ -121,7 +120,7 @@ fn local_always_sensitive_and_never_extractable_are_recorded() {
                 .number(A::VALUE_LEN, 32)
                 .flag(A::SENSITIVE, sensitive)
                 .flag(A::EXTRACTABLE, extractable);
-            let key = client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template());
+            let key = client.generate_key(session, M::AES_KEY_GEN, &template);
             let key = key.expect("a key");
             let history =
                 |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
@@ -177,9 +176,7 @@ fn impossible_generation_templates_are_refused() {
         // A failed generation leaves no key.
         assert_eq!(client.find(session, &none()), []);
 
-        let key = |mechanism, template: Attributes| {
-            client.module.generate_key(session, &plain(mechanism), &template.template())
-        };
+        let key = |mechanism, template: Attributes| client.generate_key(session, mechanism, &template);
         assert_eq!(key(M::AES_KEY_GEN, none()), Err(Error::TemplateIncomplete));
         assert_eq!(key(M::EC_KEY_PAIR_GEN, none()), Err(Error::MechanismInvalid));
         assert_eq!(key(M::SHA256, none()), Err(Error::MechanismInvalid));

@@ -8,13 +8,12 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::sp800_108::Field;
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
-use jeton::module::Output;
 use jeton::object::template::{Given, Raw, Template};
 
 use crate::ciphers::Way;
-use crate::derive::{derive, shown, value};
+use crate::derive::{derive, value};
 use crate::keys::{Kind, key_object};
-use crate::support::{Attributes, Client, each_backend, none, plain, with_iv};
+use crate::support::{Attributes, Client, each_backend, none, plain, shown, with_iv};
 
 const POLICIES: [(bool, &str); 2] = [(false, ""), (true, ", policy = { name = 'strict' }")];
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
@@ -94,19 +93,6 @@ fn digests(client: &Client, session: SessionHandle, key: ObjectHandle) -> Result
     let answer = client.module.digest_key(session, key);
     client.module.digest_cancel(session).expect("a session");
     answer
-}
-
-fn wrap(
-    client: &Client,
-    session: SessionHandle,
-    with: &Mechanism,
-    by: ObjectHandle,
-    key: ObjectHandle,
-) -> Result<Vec<u8>> {
-    let mut out = vec![0; 512];
-    let len = client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out))?;
-    out.truncate(len);
-    Ok(out)
 }
 
 fn only_with_trusted() -> Attributes {
@@ -240,7 +226,7 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
         let (public, private) =
             client.generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &shown()).expect("a pair");
         let cbc = with_iv(M::AES_CBC_PAD, &[3; 16]);
-        let wrapped = wrap(client, session, &cbc, by, private).expect("a wrapped key");
+        let wrapped = client.wrap(session, &cbc, by, private).expect("a wrapped key");
         let mut der = Way::Decrypt.whole(client, session, &cbc, by, &wrapped).expect("DER");
         let point = client.read(session, public, A::EC_POINT).expect("a point");
         assert!(der.windows(65).any(|window| window == &point[2..]), "the DER has the point");
@@ -248,7 +234,7 @@ fn an_unwrapped_private_key_belongs_to_its_public_key() {
         let mut unwrap = |change: &dyn Fn(&mut Vec<u8>)| {
             change(&mut der);
             let wrapped = Way::Encrypt.whole(client, session, &cbc, by, &der).expect("a ciphertext");
-            client.module.unwrap_key(session, &cbc, by, &wrapped, &template.template()).map(drop)
+            client.unwrap(session, &cbc, by, &wrapped, &template).map(drop)
         };
         assert_eq!(unwrap(&|_| {}), Ok(()));
         // A bit of the scalar, and then a bit of the point.

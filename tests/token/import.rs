@@ -5,7 +5,9 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 
 use crate::keys::{ED25519, Kind, P256, RSA, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, each_user, none, one_backend, one_user, plain};
+use crate::support::{
+    Attributes, Client, each_backend, each_user, none, one_backend, one_user, plain, shown,
+};
 
 /// RFC 8032, 7.1, test 2.
 const ED25519_SEED: [u8; 32] = [
@@ -17,11 +19,6 @@ const ED25519_POINT: [u8; 32] = [
     0x98, 0x2c, 0xcf, 0x2e, 0xc4, 0x96, 0x8c, 0xc0, 0xcd, 0x55, 0xf1, 0x2a, 0xf4, 0x66, 0x0c,
 ];
 const ED25519_SIGNATURE_START: [u8; 8] = [0x92, 0xa0, 0x09, 0xa9, 0xf0, 0xd4, 0xca, 0xb8];
-
-/// Returns the attributes of a key whose value can be read.
-fn shown() -> Attributes {
-    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
 
 fn private(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::PRIVATE_KEY, key_type)

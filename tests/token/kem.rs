@@ -7,10 +7,9 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::{AgreementKdf, Mechanism, Params};
 use jeton::module::Output;
 
-use crate::derive::shown;
 use crate::keys::{Kind, group, pair};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, each_user, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, each_user, none, one_backend, one_user, plain, shown};
 
 fn ecdh(id: M, kdf: Option<AgreementKdf>) -> Mechanism {
     Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: Box::default() }, ..plain(id) }
@@ -93,7 +92,7 @@ fn unwrap_or_derive(
         Params::Data(_) => client.module.derive_key(session, &dh(sealed), private, &template.template()),
         _ => {
             let template = template.clone().without(A::VALUE_LEN).number(A::CLASS, ObjectClass::SECRET_KEY.0);
-            client.module.unwrap_key(session, mechanism, private, sealed, &template.template())
+            client.unwrap(session, mechanism, private, sealed, &template)
         }
     }
 }

@@ -5,13 +5,9 @@ use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 use jeton::module::{Access, User};
 
-use crate::keys::{Kind, RSA, key_object, pair};
+use crate::keys::{Kind, RSA, key_object, pair, secret};
 use crate::protection::certificate;
-use crate::support::{Attributes, Client, SO_PIN, none, one_backend, one_user, plain};
-
-fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
-}
+use crate::support::{Client, SO_PIN, none, one_backend, one_user, plain};
 
 /// The SO may set `CKA_TRUSTED` in a template attribute. The file of an older version may contain
 /// such a template that the user set.
@@ -48,7 +44,7 @@ fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
         for template in [received.clone(), received.clone().and(&trusted)] {
             let refused: Result<ObjectHandle> = Err(Error::AttributeReadOnly);
             let template = template.without(A::VALUE_LEN);
-            let unwrapped = module.unwrap_key(session, &kwp, named("wraps"), &wrapped, &template.template());
+            let unwrapped = client.unwrap(session, &kwp, named("wraps"), &wrapped, &template);
             assert_eq!(unwrapped, refused);
         }
         let mechanism = plain(M::SHA256_KEY_DERIVATION);
@@ -96,7 +92,7 @@ fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
         let session = module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
         module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         let template = none().number(A::VALUE_LEN, 16).flag(A::PRIVATE, false).flag(A::TRUSTED, true);
-        let pending = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template());
+        let pending = client.generate_key(session, M::AES_KEY_GEN, &template);
         assert_eq!(pending, Err(Error::Pending));
         module.logout(session).expect("the SO");
         client.login(session);

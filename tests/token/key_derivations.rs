@@ -7,9 +7,9 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use serde_json::Value;
 
-use crate::derive::{derive, shown};
+use crate::derive::derive;
 use crate::keys::key_object;
-use crate::support::{Attributes, Client, Directory, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, Directory, none, one_backend, one_user, plain, shown};
 
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
@@ -272,7 +272,7 @@ fn the_template_attributes_of_a_key_apply_to_its_derived_copies() {
         let key = client.create(session, &secret(KeyType::AES, 16).and(&shown())).expect("a key");
         let wrapped = client.wrap(session, &kwp, by, key).expect("a wrapped key");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES).flag(A::SENSITIVE, false);
-        let refused = client.module.unwrap_key(session, &kwp, copy, &wrapped, &template.template());
+        let refused = client.unwrap(session, &kwp, copy, &wrapped, &template);
         assert_eq!(refused, Err(Error::TemplateInconsistent));
     });
 }

@@ -10,7 +10,7 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, PIN, each_user, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, PIN, each_user, none, one_backend, one_user, plain, shown};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -31,7 +31,7 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
         let params = Params::RsaAesWrap { aes_bits, hash, mgf: hash, label };
         let aes_wrap = Mechanism { params, ..plain(M::RSA_AES_KEY_WRAP) };
         let template = generic().number(A::VALUE_LEN, 32);
-        let unwrapped = module.unwrap_key(session, &aes_wrap, rsa, &[1; 296], &template.template());
+        let unwrapped = client.unwrap(session, &aes_wrap, rsa, &[1; 296], &template);
         assert_eq!(unwrapped, Err(refused));
         let kind = Kind::Dh;
         let (public, private) = pair(client, session, kind, &none());
@@ -43,7 +43,7 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
         assert!(derive(private).is_ok());
         assert_eq!(derive(locked), Err(refused));
         // Such a key cannot be wrapped, because unwrapping could create it without the attribute.
-        let open = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        let open = shown();
         let (_, leaving) = client
             .generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &always().and(&open))
             .expect("a pair");
@@ -205,7 +205,7 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
 
         let aes = [A::DECRYPT, A::UNWRAP, A::ENCRYPT];
         let template = none().number(A::VALUE_LEN, 16).and(&no(A::DECRYPT));
-        let made = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
+        let made = client.generate_key(session, M::AES_KEY_GEN, &template).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
         let base = generic().bytes(A::VALUE, &[7; 32]).flag(A::DERIVE, true);
         let base = client.create(session, &base).expect("a key");
@@ -217,7 +217,7 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
         let (by, _) = pair(client, session, Kind::Aes, &none());
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let wrapped = client.wrap(session, &kwp, by, base).expect("a wrapped key");
-        let made = module.unwrap_key(session, &kwp, by, &wrapped, &received.template()).expect("a key");
+        let made = client.unwrap(session, &kwp, by, &wrapped, &received).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
         let (public, private) = pair(client, session, Kind::MlKem512, &none());
         let (sealed, made) = client.encapsulate(session, public, &received.template()).expect("a key");
@@ -250,7 +250,7 @@ fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {
             let out = module.wrap_key(session, &raw, public, key, Output::Buffer(&mut wrapped));
             assert_eq!(out, if allowed { Ok(256) } else { Err(Error::MechanismInvalid) });
             let template = generic().number(A::VALUE_LEN, 32);
-            let back = module.unwrap_key(session, &raw, private, &wrapped, &template.template());
+            let back = client.unwrap(session, &raw, private, &wrapped, &template);
             assert_eq!(back.map(drop), if allowed { Ok(()) } else { Err(Error::MechanismInvalid) });
         }
     });

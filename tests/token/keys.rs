@@ -188,6 +188,10 @@ pub fn key_object(class: ObjectClass, key_type: KeyType) -> Attributes {
     Attributes::of(class).number(A::KEY_TYPE, key_type.0)
 }
 
+pub fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
+}
+
 /// Creates a key pair of this kind, and returns the public key first. For a secret key, returns the
 /// handle of one key twice. Every key gets the attributes `both`.
 pub fn pair(

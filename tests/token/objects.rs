@@ -4,11 +4,11 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, ObjectClass, value};
 use jeton::module::Access;
 
-use crate::keys::{RSA, key_object};
+use crate::keys::{RSA, key_object, secret};
 use crate::support::{Attributes, Client, data, none, one_backend, one_user};
 
 fn aes() -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32])
+    secret(KeyType::AES, &[7; 32])
 }
 
 /// `attribute_rules.rs` has the rules of each attribute.

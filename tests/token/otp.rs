@@ -8,7 +8,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Access, Output};
 
-use crate::keys::key_object;
+use crate::keys::{key_object, secret};
 use crate::support::{Attributes, Client, none, one_backend, one_user, plain};
 
 /// RFC 4226, appendix D: the secret, and the passwords of the counters 0 to 3.
@@ -212,7 +212,7 @@ fn hotp_key_attributes_restrict_the_parameter() {
         assert_eq!(client.create(session, &wrong), Err(Error::AttributeValueInvalid));
         let refused = client.module.sign_init(session, &plain(M::SHA_1_HMAC), key);
         assert_eq!(refused, Err(Error::KeyTypeInconsistent));
-        let generic = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, SECRET);
+        let generic = secret(KeyType::GENERIC_SECRET, SECRET);
         let generic = client.create(session, &generic).expect("a key");
         assert_eq!(client.module.sign_init(session, &own(), generic), Err(Error::KeyTypeInconsistent));
     });
@@ -221,9 +221,7 @@ fn hotp_key_attributes_restrict_the_parameter() {
 #[test]
 fn hotp_keys_are_generated_with_a_counter() {
     one_user(|client, session| {
-        let make = |template: Attributes| {
-            client.module.generate_key(session, &plain(M::HOTP_KEY_GEN), &template.template())
-        };
+        let make = |template: Attributes| client.generate_key(session, M::HOTP_KEY_GEN, &template);
         let key = make(none().number(A::VALUE_LEN, 20)).expect("a key");
         assert_eq!(client.number(session, key, A::CLASS), ObjectClass::OTP_KEY.0);
         assert_eq!(client.number(session, key, A::KEY_TYPE), KeyType::HOTP.0);

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use jeton::backend::{AeadScheme, Direction, Provider};
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
 use jeton::module::{Access, Output, User};
 use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
-use crate::keys::{Kind, key_object, pair};
+use crate::keys::{Kind, pair, secret};
 use crate::support::{
     Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, one_user, plain, two_users,
 };
@@ -75,7 +75,7 @@ fn private_objects_of_another_process_need_a_login() {
 #[test]
 fn a_change_keeps_the_changes_of_another_process() {
     two_users(|(one, mine), (two, yours)| {
-        let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32]);
+        let key = secret(KeyType::AES, &[7; 32]);
         let shown = key.flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let made = one.create(mine, &shown.stored()).expect("a key");
         let seen = two.find_one(yours, &none());

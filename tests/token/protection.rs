@@ -6,13 +6,9 @@ use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
 
-use crate::keys::{Kind, RSA, key_object, pair};
-use crate::samples::{shown, wrapping_key};
-use crate::support::{Attributes, Client, none, one_user, plain};
-
-fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
-}
+use crate::keys::{Kind, RSA, key_object, pair, secret};
+use crate::samples::wrapping_key;
+use crate::support::{Attributes, Client, none, one_user, plain, shown};
 
 pub fn certificate() -> Attributes {
     Attributes::of(ObjectClass::CERTIFICATE)
@@ -41,7 +37,7 @@ fn default_protection_of_keys_follows_the_standard() {
         let wrapped = wrap(client, session, by, open.expect("a key")).expect("a wrapped key");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let unwrapped = module.unwrap_key(session, &kwp, by, &wrapped, &template.template());
+        let unwrapped = client.unwrap(session, &kwp, by, &wrapped, &template);
         check(unwrapped.expect("a key"), false, true, "C_UnwrapKey");
 
         let (public, private) = pair(client, session, Kind::MlKem768, &none());
@@ -123,7 +119,7 @@ fn a_template_attribute_may_set_the_key_type_but_no_read_only_attribute() {
             let own = secret(KeyType::AES, &[7; 16]);
             let by = client.create_with(session, &own, A::UNWRAP_TEMPLATE, forced).expect("a key");
             let wrapped = wrap(client, session, by, open).expect("a wrapped key");
-            client.module.unwrap_key(session, &kwp, by, &wrapped, &none().template())
+            client.unwrap(session, &kwp, by, &wrapped, &none())
         };
         assert_eq!(unwrap(&none()), Err(Error::TemplateIncomplete));
         let aes = none().number(A::KEY_TYPE, KeyType::AES.0);

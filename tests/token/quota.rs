@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jeton::backend::{AeadScheme, Direction, Hash, Provider};
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::password::Password;
 use jeton::mechanism::{Mechanism, Params};
@@ -14,7 +14,7 @@ use jeton::quota::Quota;
 use jeton::secret::Secret;
 use jeton::token::Identity;
 
-use crate::keys::{Kind, key_object, pair};
+use crate::keys::{Kind, pair, secret};
 use crate::support::{Attributes, Client, aead_params, data, none, one_backend, plain, with_iv};
 
 const MIB: usize = 1 << 20;
@@ -44,7 +44,7 @@ fn large(label: &str, bytes: usize) -> Attributes {
 }
 
 fn aes(client: &Client, session: SessionHandle) -> ObjectHandle {
-    let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[1; 16]);
+    let template = secret(KeyType::AES, &[1; 16]);
     client.create(session, &template).expect("a key")
 }
 
@@ -271,7 +271,7 @@ fn pending_functions_are_taken_from_the_quota_after_their_session_is_closed() {
         let template = none().number(A::VALUE_LEN, 16);
         let abandon = || {
             let session = module.open_async_session(client.slot, Access::ReadWrite)?;
-            let outcome = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template());
+            let outcome = client.generate_key(session, M::AES_KEY_GEN, &template);
             let named = module.async_id(session, generate);
             module.close_session(session)?;
             match outcome {

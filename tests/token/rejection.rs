@@ -10,7 +10,6 @@ use jeton::mechanism::Mechanism;
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{Attributes, Client, each_user, hex, none, plain, with_iv};
-use crate::wrap::unwrap;
 
 const VECTORS: &str = include_str!("rejection.txt");
 
@@ -149,7 +148,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
             let ciphertext = sealed(client, session, public, &em);
             for (template, lengths) in &wanted {
                 let open = || {
-                    let key = unwrap(client, session, &mechanism, private, &ciphertext, template);
+                    let key = client.unwrap(session, &mechanism, private, &ciphertext, template);
                     let key = key.unwrap_or_else(|error| panic!("{wrong}: {error:?}"));
                     client.read(session, key, A::VALUE).expect("a value")
                 };
@@ -160,7 +159,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
             }
             // The unwrapping of a private key always fails with the same error.
             let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-            let refused = unwrap(client, session, &mechanism, private, &ciphertext, &template);
+            let refused = client.unwrap(session, &mechanism, private, &ciphertext, &template);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{wrong}");
         }
         if of_first.borrow().is_empty() {
@@ -172,12 +171,12 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
             // Each byte has odd parity, as DES needs.
             let value = vec![7; lengths[0]];
             let ciphertext = sealed(client, session, public, &padded(&value));
-            let key = unwrap(client, session, &mechanism, private, &ciphertext, template).expect("a key");
+            let key = client.unwrap(session, &mechanism, private, &ciphertext, template).expect("a key");
             assert_eq!(client.read(session, key, A::VALUE), Ok(value));
         }
         let ciphertext = sealed(client, session, public, &padded(&[7; 32]));
         let long = shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 246);
-        let refused = unwrap(client, session, &mechanism, private, &ciphertext, &long);
+        let refused = client.unwrap(session, &mechanism, private, &ciphertext, &long);
         assert_eq!(refused, Err(Error::KeySizeRange), "no message has this length");
     });
 }
@@ -190,7 +189,7 @@ fn cbc_pad(id: M, block: usize) -> Mechanism {
 fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
     each_user(|client, session| {
         let oaep = crate::rsa::oaep(jeton::backend::Hash::Sha256, jeton::backend::Hash::Sha256, b"");
-        let des3 = client.module.generate_key(session, &plain(M::DES3_KEY_GEN), &none().template());
+        let des3 = client.generate_key(session, M::DES3_KEY_GEN, &none());
         let des3 = des3.expect("a key");
         for (mechanism, block, (by, back)) in [
             (cbc_pad(M::AES_CBC_PAD, 16), 16, pair(client, session, Kind::Aes, &none())),
@@ -207,7 +206,7 @@ fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
                     shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 21),
                     key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA),
                 ] {
-                    let refused = unwrap(client, session, &mechanism, back, &wrapped, &template);
+                    let refused = client.unwrap(session, &mechanism, back, &wrapped, &template);
                     assert_eq!(refused, Err(Error::WrappedKeyInvalid));
                 }
                 // Vaudenay's attack gives the last byte of the padding each value.
@@ -216,7 +215,7 @@ fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
                     let at = forged.len() - block - 1;
                     forged[at] ^= flip;
                     let template = shown(KeyType::AES).number(A::VALUE_LEN, 24);
-                    let refused = unwrap(client, session, &mechanism, back, &forged, &template);
+                    let refused = client.unwrap(session, &mechanism, back, &forged, &template);
                     assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{flip}");
                 }
             }
@@ -228,7 +227,7 @@ fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
             let key = client.create(session, &private).expect("a key");
             let wrapped = client.wrap(session, &mechanism, by, key).expect("a wrapped key");
             let other = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-            let refused = unwrap(client, session, &mechanism, back, &wrapped, &other);
+            let refused = client.unwrap(session, &mechanism, back, &wrapped, &other);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid));
         }
     });

@@ -58,9 +58,8 @@ fn an_unwrapped_key_has_the_role_of_the_unwrap_template_or_none() {
     strict(|client, session| {
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let roles: [&[A]; 4] = [&[A::ENCRYPT, A::DECRYPT], &[A::WRAP, A::UNWRAP], &[A::SIGN], &[A::DERIVE]];
-        let unwrap = |by, bytes: &[u8], template: Attributes| {
-            client.module.unwrap_key(session, &kwp, by, bytes, &template.template())
-        };
+        let unwrap =
+            |by, bytes: &[u8], template: Attributes| client.unwrap(session, &kwp, by, bytes, &template);
         let signs = usages(&[A::SIGN]);
         let (open, signing) = (backup_key(client, session, None), backup_key(client, session, Some(&signs)));
         for role in roles {
@@ -215,7 +214,7 @@ fn the_value_of_a_key_that_derives_never_enciphers() {
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let bytes = client.wrap(session, &kwp, backup, base).expect("a wrapped key");
         let generic = typed(KeyType::GENERIC_SECRET);
-        let unwrapped = client.module.unwrap_key(session, &kwp, backup, &bytes, &generic.template());
+        let unwrapped = client.unwrap(session, &kwp, backup, &bytes, &generic);
         let prf = MacFunction::Hmac(Hash::Sha256);
         let params = Params::Ike1Extended { prf, shared: None, extra: Box::default() };
         let cut = Mechanism { params, ..plain(M::IKE1_EXTENDED_DERIVE) };
@@ -238,8 +237,7 @@ fn a_private_key_is_not_unwrapped_as_a_secret_key() {
         let made = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private);
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let bytes = client.wrap(session, &kwp, backup, made.expect("a pair").1).expect("a wrapped key");
-        let unwrap =
-            |key: Attributes| client.module.unwrap_key(session, &kwp, backup, &bytes, &key.template());
+        let unwrap = |key: Attributes| client.unwrap(session, &kwp, backup, &bytes, &key);
         assert_eq!(unwrap(typed(KeyType::GENERIC_SECRET)), Err(Error::WrappedKeyInvalid));
         unwrap(key_object(ObjectClass::PRIVATE_KEY, KeyType::EC)).expect("a private key");
     });

@@ -9,7 +9,7 @@ use jeton::object::value::Kind as Form;
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::keys::{dsa_group, group};
-use crate::support::{Attributes, Client, none};
+use crate::support::{Attributes, Client, none, shown};
 
 /// An object type with the template that `C_CreateObject` needs.
 pub struct Sample {
@@ -48,11 +48,6 @@ pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
         out.push(Sample { class, kind, object_type, whole });
     }
     out
-}
-
-/// Returns the attributes of a key whose value can be read.
-pub fn shown() -> Attributes {
-    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
 impl Sample {

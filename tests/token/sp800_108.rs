@@ -10,8 +10,8 @@ use jeton::mechanism::sp800_108::{Field, Number};
 use jeton::mechanism::{MacFunction, Mechanism, Params};
 use jeton::module::{Additional, Derived};
 
-use crate::derive::{base, shown, value};
-use crate::support::{Attributes, each_user, hex, none, one_user, plain};
+use crate::derive::{base, value};
+use crate::support::{Attributes, each_user, hex, none, one_user, plain, shown};
 
 fn number(len: usize) -> Number {
     Number { little_endian: false, len }

@@ -12,7 +12,7 @@ use jeton::mechanism::{HkdfSalt, Mechanism, Params};
 use jeton::module::{Authenticated, Output};
 
 use crate::ciphers::Way;
-use crate::keys::{P256, key_object};
+use crate::keys::{P256, key_object, secret};
 use crate::rsa::oaep;
 use crate::support::{Attributes, Client, Directory, aead_params, none, one_backend, plain, with_iv};
 
@@ -41,12 +41,12 @@ fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: 
 }
 
 fn aes(usages: &[A]) -> Attributes {
-    let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32]);
+    let key = secret(KeyType::AES, &[7; 32]);
     usages.iter().fold(key, |key, id| key.flag(*id, true))
 }
 
 fn generic(usages: &[A]) -> Attributes {
-    let key = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 32]);
+    let key = secret(KeyType::GENERIC_SECRET, &[9; 32]);
     usages.iter().fold(key, |key, id| key.flag(*id, true))
 }
 
@@ -87,7 +87,7 @@ fn a_secret_key_has_one_role() {
     each_policy(|client, session, strict| {
         let generate = |usages: &[A]| {
             let template = usages.iter().fold(none().number(A::VALUE_LEN, 32), |all, id| all.flag(*id, true));
-            client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template())
+            client.generate_key(session, M::AES_KEY_GEN, &template)
         };
         for usages in conflicts() {
             println!("{usages:?}");
@@ -132,8 +132,7 @@ fn a_key_has_only_the_usages_of_its_template() {
     each_policy(|client, session, strict| {
         let usages = [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY, A::DERIVE];
         let template = none().number(A::VALUE_LEN, 32);
-        let generated =
-            client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
+        let generated = client.generate_key(session, M::AES_KEY_GEN, &template).expect("a key");
         let created = client.create(session, &aes(&[])).expect("a key");
         for key in [generated, created] {
             let found = usages.iter().filter(|id| client.flag(session, key, **id)).count();
@@ -188,9 +187,7 @@ fn an_unwrapped_key_is_sensitive_and_has_one_role() {
         let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
         let mechanism = plain(M::AES_KEY_WRAP_KWP);
         let bytes = client.wrap(session, &mechanism, trusted, key).expect("a wrapped key");
-        let unwrap = |template: &Attributes| {
-            client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &template.template())
-        };
+        let unwrap = |template: &Attributes| client.unwrap(session, &mechanism, unwraps, &bytes, template);
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let made = unwrap(&template).expect("a key");
         assert_eq!(client.flag(session, made, A::SENSITIVE), strict);
@@ -218,7 +215,7 @@ fn an_unwrap_template_may_alone_name_the_class_of_a_private_key() {
         let unwraps = client.create_with(session, &aes(&[A::UNWRAP]), A::UNWRAP_TEMPLATE, &forced);
         let unwraps = unwraps.expect("a key");
         let made = none().number(A::KEY_TYPE, KeyType::EC.0);
-        let made = client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &made.template());
+        let made = client.unwrap(session, &mechanism, unwraps, &bytes, &made);
         assert!(client.flag(session, made.expect("a key"), A::SIGN));
     });
 }
@@ -333,11 +330,10 @@ fn rsa_needs_2048_bits_and_a_large_exponent() {
 #[test]
 fn a_secret_key_needs_112_bits() {
     each_policy(|client, session, strict| {
-        let short = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 13]);
+        let short = secret(KeyType::GENERIC_SECRET, &[9; 13]);
         expect(client.create(session, &short.flag(A::SIGN, true)), strict, Error::KeySizeRange);
         let template = none().number(A::VALUE_LEN, 13);
-        let made =
-            client.module.generate_key(session, &plain(M::GENERIC_SECRET_KEY_GEN), &template.template());
+        let made = client.generate_key(session, M::GENERIC_SECRET_KEY_GEN, &template);
         expect(made, strict, Error::KeySizeRange);
     });
 }

@@ -257,6 +257,15 @@ impl Client {
         self.module.generate_key_pair(session, &mechanism, &public.template(), &private.template())
     }
 
+    pub fn generate_key(
+        &self,
+        session: SessionHandle,
+        mechanism: MechanismType,
+        template: &Attributes,
+    ) -> Result<ObjectHandle> {
+        self.module.generate_key(session, &plain(mechanism), &template.template())
+    }
+
     /// Runs `work` as the SO. The user is logged in before and after.
     pub fn as_so<T>(&self, session: SessionHandle, work: impl FnOnce() -> T) -> T {
         self.module.logout(session).expect("the user");
@@ -288,6 +297,17 @@ impl Client {
         let len = self.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
         out.truncate(len);
         Ok(out)
+    }
+
+    pub fn unwrap(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        by: ObjectHandle,
+        wrapped: &[u8],
+        template: &Attributes,
+    ) -> Result<ObjectHandle> {
+        self.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
     }
 
     /// Encapsulates a key with ML-KEM. Returns the ciphertext and the key.
@@ -452,6 +472,11 @@ impl Attributes {
 
 pub fn none() -> Attributes {
     Attributes::default()
+}
+
+/// Returns the attributes of a key whose value can be read.
+pub fn shown() -> Attributes {
+    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
 pub fn data(label: &str) -> Attributes {

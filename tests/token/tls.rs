@@ -9,9 +9,9 @@ use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Derived, Output};
 
-use crate::derive::{base, derive, shown, value};
+use crate::derive::{base, derive, value};
 use crate::keys::key_object;
-use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain};
+use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain, shown};
 
 /// The mechanisms with a test here that the conformance suite does not have.
 pub const COVERED: [M; 3] = [M::TLS_PRF, M::SSL3_PRE_MASTER_KEY_GEN, M::TLS_PRE_MASTER_KEY_GEN];

@@ -4,47 +4,14 @@
 
 use jeton::backend::AeadScheme;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::Mechanism;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
 use jeton::mechanism::message::{Generator, MessageParams};
 use jeton::module::{Authenticated, Output};
 use jeton::object::template::{Given, Raw};
 
 use crate::ciphers::Way;
-use crate::keys::{Kind, P256, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, each_user, none, one_user, plain, with_iv};
-
-fn shown() -> Attributes {
-    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
-
-fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
-    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
-}
-
-fn wrap(
-    client: &Client,
-    session: SessionHandle,
-    mechanism: &Mechanism,
-    by: ObjectHandle,
-    key: ObjectHandle,
-) -> Result<Vec<u8>, Error> {
-    let mut out = vec![0; client.module.wrap_key(session, mechanism, by, key, Output::Length)?];
-    let len = client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
-    out.truncate(len);
-    Ok(out)
-}
-
-pub fn unwrap(
-    client: &Client,
-    session: SessionHandle,
-    mechanism: &Mechanism,
-    by: ObjectHandle,
-    wrapped: &[u8],
-    template: &Attributes,
-) -> Result<ObjectHandle, Error> {
-    client.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
-}
+use crate::keys::{Kind, P256, key_object, pair, secret};
+use crate::support::{Client, each_backend, each_user, none, one_user, plain, shown, with_iv};
 
 /// RFC 5915: the wrapped scalar has the length of the order, even if a shorter one was imported.
 #[test]
@@ -55,11 +22,11 @@ fn a_short_scalar_is_wrapped_at_full_length() {
         let key =
             key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::VALUE, &[5]);
         let key = client.create(session, &key.and(&shown())).expect("a key");
-        let wrapped = wrap(client, session, &iv, by, key).expect("a wrapped key");
+        let wrapped = client.wrap(session, &iv, by, key).expect("a wrapped key");
         let der = Way::Decrypt.whole(client, session, &iv, by, &wrapped).expect("DER");
         let scalar = [&[4, 32][..], &[0; 31], &[5]].concat();
         assert!(der.windows(34).any(|window| window == scalar));
-        assert_eq!(wrap(client, session, &plain(M::AES_ECB), by, key), Err(Error::KeyNotWrappable));
+        assert_eq!(client.wrap(session, &plain(M::AES_ECB), by, key), Err(Error::KeyNotWrappable));
     });
 }
 
@@ -73,10 +40,10 @@ fn rsa_wraps_secret_keys_if_the_policy_allows_it() {
         for (id, sized) in [(M::RSA_PKCS, none()), (M::RSA_X_509, none().number(A::VALUE_LEN, 21))] {
             let key = secret(KeyType::GENERIC_SECRET, &[7; 21]).and(&shown());
             let key = client.create(session, &key).expect("a key");
-            let wrapped = wrap(&client, session, &plain(id), by, key).expect("a wrapped key");
+            let wrapped = client.wrap(session, &plain(id), by, key).expect("a wrapped key");
             let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
             let template = template.flag(A::SENSITIVE, false).and(&sized);
-            let key = unwrap(&client, session, &plain(id), back, &wrapped, &template).expect("a key");
+            let key = client.unwrap(session, &plain(id), back, &wrapped, &template).expect("a key");
             assert_eq!(client.read(session, key, A::VALUE), Ok(vec![7; 21]));
         }
     });
@@ -98,11 +65,11 @@ fn wrap_and_unwrap_templates_are_enforced() {
         let refused = client.module.wrap_key(session, &kwp, by, open, Output::Length);
         assert_eq!(refused, Err(Error::KeyHandleInvalid));
         let bound = client.create(session, &key.and(&forced)).expect("a key");
-        let wrapped = wrap(client, session, &kwp, by, bound).expect("a wrapped key");
+        let wrapped = client.wrap(session, &kwp, by, bound).expect("a wrapped key");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
-        let key = unwrap(client, session, &kwp, by, &wrapped, &template).expect("a key");
+        let key = client.unwrap(session, &kwp, by, &wrapped, &template).expect("a key");
         assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::WRAP));
-        let refused = unwrap(client, session, &kwp, by, &wrapped, &template.flag(A::WRAP, true));
+        let refused = client.unwrap(session, &kwp, by, &wrapped, &template.flag(A::WRAP, true));
         assert_eq!(refused, Err(Error::TemplateInconsistent));
     });
 }
