@@ -209,9 +209,13 @@ const PROOFS: [&str; 5] = [
 /// `tls`.
 fn is_covered(id: M) -> bool {
     let name = format!("\"{}\"", id.to_string().trim_start_matches("CKM_"));
+    // The suite writes `#` for each of these hashes.
+    let hashes = ["SHA224", "SHA256", "SHA384", "SHA512", "SHA3_224", "SHA3_256", "SHA3_384", "SHA3_512"];
+    let names = hashes.map(|hash| name.replace(hash, "#"));
     let here =
         crate::derive::BLAKE2B.map(|case| case.0).into_iter().chain(crate::derive::SHAKES.map(|case| case.0));
-    here.chain(crate::tls::COVERED).any(|known| known == id) || PROOFS.iter().any(|text| text.contains(&name))
+    here.chain(crate::tls::COVERED).any(|known| known == id)
+        || PROOFS.iter().any(|text| names.iter().any(|name| text.contains(name)))
 }
 
 #[test]
