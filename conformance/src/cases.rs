@@ -70,13 +70,20 @@ const CHAPTERS: &[&[Case]] = &[
 
 /// Returns every case. The cases that apply to many functions come first.
 pub fn tasks() -> Vec<Task> {
-    let rows = CHAPTERS.iter().copied().flatten().map(|case| {
-        let run = |fixture: &Fixture<'_>| judge_at(fixture, case.expected, (case.run)(fixture));
-        task(case.function, case.name.to_owned(), Work::LoggedIn(Box::new(run)))
-    });
-    let each =
-        [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks()].into_iter().flatten();
-    arguments::tasks().into_iter().chain(rows).chain(each).collect()
+    let rows = CHAPTERS.iter().copied().flatten();
+    let rows = rows.map(|case| row(case.function, case.name.to_owned(), case.expected, case.run));
+    let each = [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks(), kem::tasks()];
+    arguments::tasks().into_iter().chain(rows).chain(each.into_iter().flatten()).collect()
+}
+
+fn row(
+    function: &str,
+    name: String,
+    expected: &'static [CK_RV],
+    run: impl Fn(&Fixture<'_>) -> Result<(), Failure> + 'static,
+) -> Task {
+    let work = move |fixture: &Fixture<'_>| judge_at(fixture, expected, run(fixture));
+    task(function, name, Work::LoggedIn(Box::new(work)))
 }
 
 fn task(function: &str, name: String, work: Work) -> Task {

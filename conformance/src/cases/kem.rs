@@ -1,10 +1,11 @@
 //! Key encapsulation.
 
 use cryptoki_sys::*;
-use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure, names};
 
-use super::{Case, SHA256, case};
+use super::{Case, SHA256, case, row};
 use crate::fixture::{FFDHE2048, Fixture, Key, NO_OBJECT, P256, Pair, ensure, hex, open_key, with};
+use crate::task::Task;
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
 /// The length of an ML-KEM-768 ciphertext in bytes (FIPS 203, table 3).
@@ -171,88 +172,28 @@ const OF_ANOTHER_TYPE: &[CK_RV] =
     &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
 const NOT_PERMITTED: &[CK_RV] = &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED];
 
+/// The function under test, the situation of a mechanism that also wraps or derives, the allowed
+/// codes, and the calls.
+type Check = (&'static str, &'static str, &'static [CK_RV], fn(&Fixture<'_>, Also) -> Result<(), Failure>);
+
+const CHECKS: [Check; 4] = [
+    ("C_EncapsulateKey", "is reversed by C_DecapsulateKey", REVERSED, reversed),
+    ("C_DecapsulateKey", "of a ciphertext that is too long", OF_ANOTHER_LENGTH, lengthened),
+    ("C_EncapsulateKey", "and a key of another type", OF_ANOTHER_TYPE, of_another_type),
+    ("C_EncapsulateKey", "and a key without CKA_ENCAPSULATE", NOT_PERMITTED, not_permitted),
+];
+
+pub fn tasks() -> Vec<Task> {
+    let mechanisms = [Also::Oaep, Also::Pkcs1, Also::Ecdh, Also::Dh];
+    let pairs = CHECKS.into_iter().flat_map(|check| mechanisms.map(|also| (check, also)));
+    let tasks = pairs.map(|((function, situation, codes, run), also)| {
+        let name = format!("with {} {situation}", names::mechanism(also.mechanism().kind));
+        row(function, name, codes, move |fixture| run(fixture, also))
+    });
+    tasks.collect()
+}
+
 pub const CASES: &[Case] = &[
-    case("C_EncapsulateKey", "with CKM_RSA_PKCS_OAEP is reversed by C_DecapsulateKey", REVERSED, |fixture| {
-        reversed(fixture, Also::Oaep)
-    }),
-    case("C_EncapsulateKey", "with CKM_RSA_PKCS is reversed by C_DecapsulateKey", REVERSED, |fixture| {
-        reversed(fixture, Also::Pkcs1)
-    }),
-    case("C_EncapsulateKey", "with CKM_ECDH1_DERIVE is reversed by C_DecapsulateKey", REVERSED, |fixture| {
-        reversed(fixture, Also::Ecdh)
-    }),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_DH_PKCS_DERIVE is reversed by C_DecapsulateKey",
-        REVERSED,
-        |fixture| reversed(fixture, Also::Dh),
-    ),
-    case(
-        "C_DecapsulateKey",
-        "with CKM_RSA_PKCS_OAEP of a ciphertext that is too long",
-        OF_ANOTHER_LENGTH,
-        |fixture| lengthened(fixture, Also::Oaep),
-    ),
-    case(
-        "C_DecapsulateKey",
-        "with CKM_RSA_PKCS of a ciphertext that is too long",
-        OF_ANOTHER_LENGTH,
-        |fixture| lengthened(fixture, Also::Pkcs1),
-    ),
-    case(
-        "C_DecapsulateKey",
-        "with CKM_ECDH1_DERIVE of a ciphertext that is too long",
-        OF_ANOTHER_LENGTH,
-        |fixture| lengthened(fixture, Also::Ecdh),
-    ),
-    case(
-        "C_DecapsulateKey",
-        "with CKM_DH_PKCS_DERIVE of a ciphertext that is too long",
-        OF_ANOTHER_LENGTH,
-        |fixture| lengthened(fixture, Also::Dh),
-    ),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_RSA_PKCS_OAEP and a key of another type",
-        OF_ANOTHER_TYPE,
-        |fixture| of_another_type(fixture, Also::Oaep),
-    ),
-    case("C_EncapsulateKey", "with CKM_RSA_PKCS and a key of another type", OF_ANOTHER_TYPE, |fixture| {
-        of_another_type(fixture, Also::Pkcs1)
-    }),
-    case("C_EncapsulateKey", "with CKM_ECDH1_DERIVE and a key of another type", OF_ANOTHER_TYPE, |fixture| {
-        of_another_type(fixture, Also::Ecdh)
-    }),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_DH_PKCS_DERIVE and a key of another type",
-        OF_ANOTHER_TYPE,
-        |fixture| of_another_type(fixture, Also::Dh),
-    ),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_RSA_PKCS_OAEP and a key without CKA_ENCAPSULATE",
-        NOT_PERMITTED,
-        |fixture| not_permitted(fixture, Also::Oaep),
-    ),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_RSA_PKCS and a key without CKA_ENCAPSULATE",
-        NOT_PERMITTED,
-        |fixture| not_permitted(fixture, Also::Pkcs1),
-    ),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_ECDH1_DERIVE and a key without CKA_ENCAPSULATE",
-        NOT_PERMITTED,
-        |fixture| not_permitted(fixture, Also::Ecdh),
-    ),
-    case(
-        "C_EncapsulateKey",
-        "with CKM_DH_PKCS_DERIVE and a key without CKA_ENCAPSULATE",
-        NOT_PERMITTED,
-        |fixture| not_permitted(fixture, Also::Dh),
-    ),
     case(
         "C_EncapsulateKey",
         "is reversed by C_DecapsulateKey",
