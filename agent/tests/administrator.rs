@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use common::peer::Peer;
-use common::{Agent, make_token, parameters, socket, until};
+use common::{Agent, make_token, parameters, socket, token, until};
 use cryptoki_sys::*;
 use jeton_agent_wire::Function;
 use jeton_agent_wire::argument::{Argument, Content, Input};
 use jeton_agent_wire::status::{PinState, applications, lock, status};
-use jeton_client::{Access, Attribute, Module, User};
-use jeton_peers::{Known, PIN};
+use jeton_client::{Access, Attribute, User};
+use jeton_peers::PIN;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_bytes::Bytes;
 
@@ -119,8 +119,7 @@ fn a_locked_client_needs_its_pin_again() {
     let directory = directory.path();
     let mut agent = Agent::start(directory);
     let slot = make_token(directory);
-    let mut peer = Peer::started(directory);
-    let session = peer.open(slot);
+    let (mut peer, session) = Peer::opened(directory, slot);
     let login = peer.login(session, CKU_USER, PIN);
     let ticket = login.kept.expect("a ticket");
     let listed = applications(&socket(directory)).expect("applications");
@@ -135,20 +134,17 @@ fn a_locked_client_needs_its_pin_again() {
     assert!(ended.is_some_and(|connections| connections >= 1));
     assert!(!peer.is_served());
     for _ in 0..2 {
-        let mut peer = Peer::started(directory);
-        let session = peer.open(slot);
+        let (mut peer, session) = Peer::opened(directory, slot);
         assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
         agent.replace();
     }
-    let mut peer = Peer::started(directory);
-    let session = peer.open(slot);
+    let (mut peer, session) = Peer::opened(directory, slot);
     let ticket = peer.login(session, CKU_USER, PIN).kept.expect("a ticket");
     // The client is locked too if the list cannot be written.
     fs::create_dir(directory.join("ticket.new")).expect("a directory");
     assert!(lock(&socket(directory), Some(&listed[0].client)).is_err());
     assert!(!peer.is_served());
-    let mut peer = Peer::started(directory);
-    let session = peer.open(slot);
+    let (mut peer, session) = Peer::opened(directory, slot);
     assert_eq!(peer.resume(session, &ticket), CKR_USER_NOT_LOGGED_IN);
 }
 
@@ -204,8 +200,7 @@ fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
     let more = format!("[audit]\nfile = '{}'\n", audit.display());
     let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
     make_token(directory);
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let module = token::load(&parameters(directory));
     let slot = module.slots(true).expect("slots")[0];
     let login = module.open_session(slot, Access::ReadWrite).expect("a session");
     login.login(User::User, Some(PIN)).expect("a login");

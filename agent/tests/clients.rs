@@ -15,19 +15,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters, socket};
+use common::{Agent, parameters, socket, token};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_peers::{PIN, SO_PIN, initialise};
 use serde::{Deserialize, Serialize};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PIN_LENGTH: usize = 16;
 /// The shortest part of a secret that must not be found.
 const PART: usize = 16;
-const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 /// What the test must find in the memory of the client.
 const MARK: &[u8] = b"what a search of memory must find";
 
@@ -51,26 +50,20 @@ fn client() {
     }
 }
 
-fn module(directory: &Path) -> Module {
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    module.initialize(Some(&parameters(directory))).expect("an agent");
-    module
-}
-
 fn session(module: &Module) -> Session {
     let slot = module.slots(true).expect("slots")[0];
     module.open_session(slot, Access::ReadWrite).expect("a session")
 }
 
 fn make_token(directory: &Path, pin: &str) -> Module {
-    let module = module(directory);
+    let module = token::load(&parameters(directory));
     let slot = module.slots(true).expect("slots")[0];
     initialise(&module, slot, "t", SO_PIN, pin).expect("a token");
     module
 }
 
 fn leave(directory: &Path) {
-    let module = module(directory);
+    let module = token::load(&parameters(directory));
     let sessions: Vec<_> = (0..3).map(|_| session(&module)).collect();
     sessions[0].login(User::User, Some(PIN)).expect("a login");
     let data = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_VALUE, vec![7; 100_000])];
@@ -147,7 +140,7 @@ fn import(session: &Session, secrets: &Secrets) {
     let flags = |kinds: &[CK_ATTRIBUTE_TYPE]| -> Vec<_> {
         kinds.iter().map(|kind| Attribute::flag(*kind, true)).collect()
     };
-    let ec = [Attribute::bytes(CKA_EC_PARAMS, CURVE), Attribute::bytes(CKA_VALUE, secrets.ec)];
+    let ec = [Attribute::bytes(CKA_EC_PARAMS, token::CURVE), Attribute::bytes(CKA_VALUE, secrets.ec)];
     key(CKO_PRIVATE_KEY, CKK_EC, "ec", &[&ec[..], &flags(&[CKA_SIGN, CKA_DERIVE])].concat());
     let aes = [Attribute::bytes(CKA_VALUE, secrets.aes)];
     key(CKO_SECRET_KEY, CKK_AES, "aes", &[&aes[..], &flags(&[CKA_ENCRYPT, CKA_DECRYPT])].concat());
@@ -192,7 +185,7 @@ impl Secrets {
 /// The client: uses the keys. The test reads its memory then.
 fn use_keys(directory: &Path) {
     let mark = MARK.to_vec();
-    let module = module(directory);
+    let module = token::load(&parameters(directory));
     let session = session(&module);
     jeton_child::say(&"started");
     // Without a buffer that would keep the PIN.
@@ -297,8 +290,7 @@ fn a_client_in_another_container_is_served() {
     let Some(mut agent) = Agent::try_start_with(command, directory.path(), "agent.socket", "") else {
         return jeton_programs::skip("only root can make namespaces on this system");
     };
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    let module = token::load(&parameters(directory.path()));
     let slot = module.slots(true).expect("slots")[0];
     initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
     module.finalize().expect("a module");
@@ -352,8 +344,7 @@ fn another_user_of_the_group_reads_and_signals_nothing() {
         assert!(start.elapsed() < LIMIT, "the agent does not answer");
         thread::sleep(Duration::from_millis(2));
     }
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    module.initialize(Some(&common::parameters_of(std::slice::from_ref(&socket)))).expect("an agent");
+    let module = token::load(&common::parameters_of(std::slice::from_ref(&socket)));
     let slot = module.slots(true).expect("slots")[0];
     initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
     module.finalize().expect("a module");

@@ -1,8 +1,6 @@
 //! The client module neither waits for ever for its agent, nor ends its application.
 
 mod common;
-#[path = "common/token.rs"]
-mod token;
 
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -11,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters, socket};
+use common::{Agent, parameters, socket, token};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_child::Child;

@@ -1,8 +1,6 @@
 //! Answers that are lost while the agent goes on, and calls of many threads while it is stopped.
 
 mod common;
-#[path = "common/token.rs"]
-mod token;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -14,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters, parameters_of, until};
+use common::{Agent, parameters, parameters_of, token, until};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::{applications, status};
 use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session};

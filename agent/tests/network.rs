@@ -7,8 +7,6 @@ mod common;
 #[path = "../../tests/crash/database/namespaces.rs"]
 #[allow(dead_code, reason = "the tests of PostgreSQL use the address of the bridge")]
 mod namespaces;
-#[path = "common/token.rs"]
-mod token;
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -17,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use authority::{Authority, serial};
-use common::{Agent, parameters_of};
+use common::{Agent, parameters_of, token};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_child::{Child, say};

@@ -36,8 +36,7 @@ fn an_old_ticket_is_refused_without_a_try() {
     let more = format!("[audit]\nfile = '{}'\n", audit.display());
     let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
     let slot = make_token(directory);
-    let mut user = Peer::started(directory);
-    let session = user.open(slot);
+    let (mut user, session) = Peer::opened(directory, slot);
     let old = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
     // A login whose answer was lost is made again for its ticket.
     let again = user.login(session, CKU_USER, PIN);
@@ -47,12 +46,10 @@ fn an_old_ticket_is_refused_without_a_try() {
     assert_eq!(changed.code, CKR_OK);
     agent.replace();
     // The application that changed the PIN stays logged in.
-    let mut user = Peer::started(directory);
-    let session = user.open(slot);
+    let (mut user, session) = Peer::opened(directory, slot);
     assert_eq!(user.resume(session, &changed.kept.expect("a ticket")), CKR_OK);
     for _ in 0..MANY {
-        let mut peer = Peer::started(directory);
-        let session = peer.open(slot);
+        let (mut peer, session) = Peer::opened(directory, slot);
         assert_eq!(peer.resume(session, &old), CKR_USER_NOT_LOGGED_IN);
     }
     assert_eq!(flags(directory, slot) & (CKF_USER_PIN_COUNT_LOW | CKF_USER_PIN_LOCKED), 0);
@@ -61,13 +58,11 @@ fn an_old_ticket_is_refused_without_a_try() {
     assert_eq!(clients[0].refused, MANY as u64);
     let recorded = || fs::read_to_string(&audit).expect("the audit log").matches("ticket refused").count();
     common::until("the audit log lacks a refused ticket", || recorded() == MANY);
-    let mut peer = Peer::started(directory);
-    let session = peer.open(slot);
+    let (mut peer, session) = Peer::opened(directory, slot);
     let login = peer.login(session, CKU_USER, NEW_PIN);
     assert_eq!(login.code, CKR_OK);
     agent.replace();
-    let mut peer = Peer::started(directory);
-    let session = peer.open(slot);
+    let (mut peer, session) = Peer::opened(directory, slot);
     let ticket = login.kept.expect("a ticket");
     assert_eq!(peer.resume(session, &ticket), CKR_OK);
     // A ticket that arrives after the logout does not log in.
@@ -82,16 +77,14 @@ fn a_rule_that_refuses_logins_refuses_older_tickets() {
     let directory = directory.path();
     let agent = Agent::start(directory);
     let slot = make_token(directory);
-    let mut user = Peer::started(directory);
-    let session = user.open(slot);
+    let (mut user, session) = Peer::opened(directory, slot);
     let ticket = user.login(session, CKU_USER, PIN).kept.expect("a ticket");
     drop(agent);
     for (refuse, outcome) in [("C_Login*", CKR_USER_NOT_LOGGED_IN), ("C_InitToken", CKR_OK)] {
         fs::write(directory.join("rules.toml"), format!("[[client]]\nrefuse = ['{refuse}']\n"))
             .expect("a file");
         let _agent = Agent::start(directory);
-        let mut user = Peer::started(directory);
-        let session = user.open(slot);
+        let (mut user, session) = Peer::opened(directory, slot);
         assert_eq!(user.resume(session, &ticket), outcome, "{refuse}");
     }
 }
@@ -112,8 +105,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
     command.stderr(File::create(&log).expect("a file"));
     let _agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     let is_logged_in = || {
-        let mut peer = Peer::started(directory);
-        let session = peer.open(slot);
+        let (mut peer, session) = Peer::opened(directory, slot);
         let returned = peer.returned(session, Function::C_GetSessionInfo, vec![Argument::Pointer(true)]);
         let info = &returned.expect("an answer").outputs[0];
         info[SESSION_STATE..][..8] == CKS_RW_USER_FUNCTIONS.to_ne_bytes()
@@ -145,15 +137,13 @@ fn one_client_does_not_lock_the_pins_of_a_token() {
     let slot = make_token(directory);
     let wrong = |user, count| -> Vec<CK_RV> {
         let one = |_| {
-            let mut peer = Peer::started(directory);
-            let session = peer.open(slot);
+            let (mut peer, session) = Peer::opened(directory, slot);
             peer.login(session, user, "99999999").code
         };
         (0..count).map(one).collect()
     };
     let login = |user, pin| {
-        let mut peer = Peer::started(directory);
-        let session = peer.open(slot);
+        let (mut peer, session) = Peer::opened(directory, slot);
         peer.login(session, user, pin).code
     };
     // The right PIN gives all tries back.
@@ -168,8 +158,7 @@ fn one_client_does_not_lock_the_pins_of_a_token() {
         assert!(others.iter().all(|code| *code == CKR_PIN_LOCKED), "{others:x?}");
     }
     let change = vec![text("99999999"), text(NEW_PIN)];
-    let mut peer = Peer::started(directory);
-    let session = peer.open(slot);
+    let (mut peer, session) = Peer::opened(directory, slot);
     assert_eq!(peer.call(session, Function::C_SetPIN, change), Some(CKR_PIN_LOCKED));
     let label = " ".repeat(32);
     let init = vec![Argument::Number(slot), text("99999999"), text(&label)];

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters_of};
+use common::{Agent, parameters_of, token};
 use cryptoki_sys::*;
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_peers::PIN;
 use serde::{Deserialize, Serialize};
 
 const CLIENTS: usize = 8;
@@ -51,7 +51,7 @@ fn client() {
 }
 
 fn work(parameters: &str, number: usize) {
-    let module = load(parameters);
+    let module = token::load(parameters);
     let slot = module.slots(true).expect("slots")[0];
     let quiet = module.open_session(slot, Access::ReadOnly).expect("a session");
     quiet.login(User::User, Some(PIN)).expect("a login");
@@ -80,12 +80,6 @@ fn work(parameters: &str, number: usize) {
     let private = quiet.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search");
     jeton_child::say(&Said::Ended(private == [key]));
     process::exit(0);
-}
-
-fn load(parameters: &str) -> Module {
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    module.initialize(Some(parameters)).expect("an agent");
-    module
 }
 
 struct Worker<'a> {
@@ -124,27 +118,12 @@ impl Worker<'_> {
     }
 }
 
-/// Makes a token with a key pair.
-fn prepare(parameters: &str) {
-    let module = load(parameters);
-    let slot = module.slots(true).expect("slots")[0];
-    let slot = initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
-    let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    let public = [Attribute::bytes(CKA_EC_PARAMS, curve), Attribute::flag(CKA_TOKEN, true)];
-    let private = [Attribute::flag(CKA_TOKEN, true)];
-    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private).expect("a key");
-    session.close().expect("a session");
-    module.finalize().expect("a module");
-}
-
 /// Kills the agents in turn. The agents have the same tokens.
 fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
     let _alone = common::alone();
     let sockets: Vec<PathBuf> = agents.iter().map(|agent| agent.socket().to_owned()).collect();
     let parameters = parameters_of(&sockets);
-    prepare(&parameters);
+    token::make(&parameters);
     let start = |number| {
         let mut command = jeton_child::of_test("client", &Role(parameters.clone(), number));
         Child::start(command.current_dir(directory)).expect("a client")
@@ -192,7 +171,7 @@ fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
         }
     }
     println!("{rounds} kills: {} acknowledged objects, {failed} failures", acknowledged.len());
-    let module = load(&parameters);
+    let module = token::load(&parameters);
     let slot = module.slots(true).expect("slots")[0];
     let session = module.open_session(slot, Access::ReadOnly).expect("a session");
     session.login(User::User, Some(PIN)).expect("a login");
@@ -329,8 +308,8 @@ fn a_copy_of_a_key_keeps_its_handle() {
 /// Starts an agent with a token that has a key. Returns it with the client module and the slot.
 fn prepared(directory: &Path) -> (Agent, Module, SlotId) {
     let agent = Agent::start(directory);
-    prepare(&common::parameters(directory));
-    let module = load(&common::parameters(directory));
+    token::make(&common::parameters(directory));
+    let module = token::load(&common::parameters(directory));
     let slot = module.slots(true).expect("slots")[0];
     (agent, module, slot)
 }
@@ -372,7 +351,7 @@ fn another_c_initialize_waits_for_the_agent() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let mut agent = Agent::start(directory.path());
-    let module = load(&common::parameters(directory.path()));
+    let module = token::load(&common::parameters(directory.path()));
     module.finalize().expect("a module");
     agent.kill();
     std::thread::scope(|scope| {
@@ -390,9 +369,9 @@ fn an_error_of_the_device_ends_the_operations_of_a_session() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let mut agent = Agent::start(directory.path());
-    prepare(&common::parameters(directory.path()));
+    token::make(&common::parameters(directory.path()));
     let address = agent.socket().display();
-    let module = load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
+    let module = token::load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
     let slot = module.slots(true).expect("slots")[0];
     let session = module.open_session(slot, Access::ReadOnly).expect("a session");
     session.login(User::User, Some(PIN)).expect("a login");

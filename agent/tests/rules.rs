@@ -3,27 +3,24 @@
 mod common;
 
 use agent_client as _;
-use common::{Agent, parameters};
+use common::{Agent, parameters, token};
 use cryptoki_sys::*;
-use jeton_client::{Access, Attribute, Mechanism, Module, User};
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_client::{Access, Attribute, Mechanism, User};
+use jeton_peers::{PIN, SO_PIN, initialise};
 
 #[test]
 fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     let directory = tempfile::tempdir().expect("a directory");
     let agent = Agent::start(directory.path());
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
     let parameters = parameters(directory.path());
-    module.initialize(Some(&parameters)).expect("an agent");
+    let module = token::load(&parameters);
     for label in ["mine", "other"] {
         let free = module.slots(true).expect("slots").pop().expect("a free slot");
         initialise(&module, free, label, SO_PIN, PIN).expect("a token");
     }
     let slot = module.slots(true).expect("slots")[0];
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
-    let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    let public = [Attribute::bytes(CKA_EC_PARAMS, curve), Attribute::flag(CKA_TOKEN, true)];
+    let session = token::log_in(&module);
+    let public = [Attribute::bytes(CKA_EC_PARAMS, token::CURVE), Attribute::flag(CKA_TOKEN, true)];
     let private = [Attribute::flag(CKA_TOKEN, true)];
     let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
     session.generate_key_pair(&generate, &public, &private).expect("a key");

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use authority::{Authority, serial};
-use common::Agent;
+use common::{Agent, token};
 use cryptoki_sys::*;
 use jeton_child::Child;
-use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_client::{Attribute, Mechanism, Module, ObjectHandle, Session};
+use jeton_peers::Known;
 
 /// How long the agent waits for a handshake, and a margin.
 const SILENT: Duration = Duration::from_secs(15);
@@ -57,10 +57,6 @@ fn rules(directory: &Path, port: u16, clients: &str) {
     std::fs::write(directory.join("rules.toml"), text).expect("a file");
 }
 
-fn key(session: &Session) -> ObjectHandle {
-    session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0]
-}
-
 fn sign(session: &Session, key: ObjectHandle) -> Result<usize, CK_RV> {
     session.sign_init(&Mechanism::new(CKM_ECDSA), key).map_err(|failure| failure.code)?;
     session.sign(&[7; 32], &mut [0; 64]).map_err(|failure| failure.code)
@@ -84,19 +80,14 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
         format!("[[client]]\nuid = {uid}\n[[client]]\ncertificate = 'web.example'\nobjects = ['web-*']");
     rules(directory, port, &clients);
     let mut agent = Agent::start(directory);
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
+    common::make_token(directory);
     // Over the Unix socket, this user makes a key that the client of the other host must not see.
-    module.initialize(Some(&common::parameters(directory))).expect("rules that accept this user");
-    let free = module.slots(true).expect("slots").pop().expect("a free slot");
-    initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
-    let slot = module.slots(true).expect("slots")[0];
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
+    let module = token::load(&common::parameters(directory));
+    let session = token::log_in(&module);
     let generate = |session: &Session, label: &str| {
-        let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
         let label = Attribute::bytes(CKA_LABEL, label.as_bytes());
         let token = || Attribute::flag(CKA_TOKEN, true);
-        let public = [Attribute::bytes(CKA_EC_PARAMS, curve), token(), label.clone()];
+        let public = [Attribute::bytes(CKA_EC_PARAMS, token::CURVE), token(), label.clone()];
         let pair =
             session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &[token(), label]);
         pair.map(|(_, private)| private).map_err(|failure| failure.code)
@@ -107,8 +98,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
 
     let addresses = [format!("tls://localhost:{port}")];
     module.initialize(Some(&parameters(directory, &addresses, "web.example"))).expect("an agent");
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
+    let session = token::log_in(&module);
     assert_eq!(session.find(&[]).expect("a search"), [], "objects of others");
     assert_eq!(sign(&session, hidden), Err(CKR_KEY_HANDLE_INVALID));
     assert_eq!(generate(&session, "root-ca"), Err(CKR_ACTION_PROHIBITED));
@@ -190,19 +180,12 @@ fn an_application_changes_to_the_other_agent_when_one_fails() {
         rules(directory, port, "[[client]]");
         Some(Agent::start_beside(directory, &format!("agent-{port}.socket")))
     });
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
     let addresses = ports.map(|port| format!("tls://localhost:{port}"));
-    module.initialize(Some(&parameters(directory, &addresses, "web.example"))).expect("an agent");
-    let free = module.slots(true).expect("slots").pop().expect("a free slot");
-    initialise(&module, free, "shared", SO_PIN, PIN).expect("a token");
-    let slot = module.slots(true).expect("slots")[0];
-    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-    session.login(User::User, Some(PIN)).expect("a login");
-    let curve = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    let token = || Attribute::flag(CKA_TOKEN, true);
-    let public = [Attribute::bytes(CKA_EC_PARAMS, curve), token()];
-    session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &[token()]).expect("a key");
-    let key = key(&session);
+    let parameters = parameters(directory, &addresses, "web.example");
+    token::make(&parameters);
+    let module = token::load(&parameters);
+    let session = token::log_in(&module);
+    let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
     for round in 0..6 {
         let at = round % 2;
         agents[at] = None;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod peer;
+pub mod token;
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jeton_client::Module;
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_peers::{PIN, SO_PIN, initialise};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
@@ -146,8 +146,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Makes a token through the agent in this directory. Returns its slot.
 pub fn make_token(directory: &Path) -> u64 {
-    let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-    module.initialize(Some(&parameters(directory))).expect("an agent");
+    let module = token::load(&parameters(directory));
     let free = module.slots(true).expect("slots").pop().expect("a free slot");
     let slot = initialise(&module, free, "t", SO_PIN, PIN).expect("a token");
     module.finalize().expect("a module");

@@ -38,6 +38,13 @@ impl Peer {
         peer
     }
 
+    /// Starts an application with a session that can write.
+    pub fn opened(directory: &Path, slot: u64) -> (Self, u64) {
+        let mut peer = Self::started(directory);
+        let session = peer.open(slot);
+        (peer, session)
+    }
+
     /// Sends a message. Returns the answer, or `None` if the agent closes the connection.
     pub fn ask(&mut self, message: &[u8]) -> Option<Vec<u8>> {
         self.0.write_all(&frame(message)).ok()?;

@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
 use jeton_peers::{Known, PIN, SO_PIN, initialise};
 
-const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+pub const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 /// Loads the client module, and connects to an agent.
 pub fn load(parameters: &str) -> Module {

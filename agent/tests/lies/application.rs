@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use cryptoki_sys::*;
 use jeton_agent_wire::layout::ASYNC_VALUE;
 use jeton_client::{Access, Attribute, Mechanism, Module, Session, User};
-use jeton_peers::{Known, PIN, SO_PIN, initialise};
+use jeton_peers::{PIN, SO_PIN, initialise};
 use serde::{Deserialize, Serialize};
 
+use crate::common::token;
 use crate::guarded::Guarded;
 
-const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const DATA: [u8; 8] = CKO_DATA.to_ne_bytes();
 const SECRET: [u8; 8] = CKO_SECRET_KEY.to_ne_bytes();
 const AES: [u8; 8] = CKK_AES.to_ne_bytes();
@@ -92,14 +92,12 @@ macro_rules! put {
 impl Application {
     /// Makes a token with its keys, through an honest agent.
     pub fn prepare(parameters: String) -> Self {
-        let module = Module::load(Known::JetonAgent.library().expect("the client module")).expect("a module");
-        module.initialize(Some(&parameters)).expect("an agent");
+        let module = token::load(&parameters);
         let slot = module.slots(true).expect("slots")[0];
         let slot = initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
-        let session = module.open_session(slot, Access::ReadWrite).expect("a session");
-        session.login(User::User, Some(PIN)).expect("a login");
+        let session = token::log_in(&module);
         let token = || Attribute::flag(CKA_TOKEN, true);
-        let public = [Attribute::bytes(CKA_EC_PARAMS, CURVE), token()];
+        let public = [Attribute::bytes(CKA_EC_PARAMS, token::CURVE), token()];
         let private = [token(), Attribute::bytes(CKA_LABEL, KEYS[0])];
         let pair = session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private);
         pair.expect("a key pair");
@@ -246,7 +244,7 @@ pub const CASES: &[Case] = &[
         let template = [attribute(CKA_VALUE_LEN, &SIXTEEN)];
         let mut generate = plain(CKM_AES_KEY_GEN);
         put!(a CK_OBJECT_HANDLE, C_GenerateKey(a.handle, &raw mut generate, attributes(&template), 1));
-        let template = [attribute(CKA_EC_PARAMS, &CURVE)];
+        let template = [attribute(CKA_EC_PARAMS, &token::CURVE)];
         let (public, mut generate) = (Guarded::of(&[PATTERN; 8]), plain(CKM_EC_KEY_PAIR_GEN));
         let private = Guarded::of(&[PATTERN; 8]);
         call!(a [(&public, When::Success), (&private, When::Success)] C_GenerateKeyPair(

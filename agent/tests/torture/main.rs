@@ -13,8 +13,6 @@ mod client;
 mod disk;
 mod fault;
 mod proxy;
-#[path = "../common/token.rs"]
-mod token;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use client::{LIMIT, MARGIN, Said};
-use common::{Agent, parameters_of};
+use common::{Agent, parameters_of, token};
 use cryptoki_sys::*;
 use disk::Disk;
 use fault::{Chosen, Fault};
