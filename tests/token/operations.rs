@@ -6,7 +6,7 @@ use jeton::id::{AttributeType as A, MechanismType as M};
 use jeton::mechanism::{Mechanism, Params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, data, each_user, none, one_backend, one_user, plain};
+use crate::support::{Client, each_user, none, one_backend, one_user, plain};
 
 #[test]
 fn allowed_mechanisms_restrict_a_key() {
@@ -26,19 +26,6 @@ fn allowed_mechanisms_restrict_a_key() {
             client.read(session, private, A::ALLOWED_MECHANISMS).expect("a list").len(),
             size_of::<usize>()
         );
-    });
-}
-
-#[test]
-fn an_unrestricted_key_has_an_empty_list_of_allowed_mechanisms() {
-    one_user(|client, session| {
-        let (public, private) = pair(client, session, Kind::P256, &none());
-        for key in [public, private] {
-            assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(Vec::new()));
-        }
-        client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
-        let other = client.create(session, &data("not a key")).expect("data");
-        assert_eq!(client.read(session, other, A::ALLOWED_MECHANISMS), Err(Error::AttributeTypeInvalid));
     });
 }
 
