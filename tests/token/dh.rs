@@ -149,28 +149,6 @@ fn imported_keys_and_groups_are_checked() {
     });
 }
 
-#[test]
-fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
-    each_user(|client, session| {
-        let template = key(ObjectClass::PRIVATE_KEY, PRIVATE).and(&shown());
-        let private = client.create(session, &template).expect("a key");
-        let by = none().number(A::VALUE_LEN, 32);
-        let by = client.generate_key(session, M::AES_KEY_GEN, &by).expect("a key");
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let wrapped = client.wrap(session, &kwp, by, private).expect("a wrapped key");
-        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::DH);
-        let unwrap = |template: &Attributes| client.unwrap(session, &kwp, by, &wrapped, template);
-        let back = unwrap(&template.clone().and(&shown())).expect("a key");
-        assert_eq!(client.number(session, back, A::VALUE_BITS), 160);
-        assert_eq!(client.read(session, back, A::VALUE), Ok(hex(PRIVATE)));
-        let sized = |bits| template.clone().number(A::VALUE_BITS, bits);
-        assert!(unwrap(&sized(160)).is_ok());
-        assert_eq!(unwrap(&sized(161)), Err(Error::TemplateInconsistent));
-        let other = template.clone().bytes(A::BASE, &[3]);
-        assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
-    });
-}
-
 /// In a group with small subgroups, peers of a small order show the private value modulo their
 /// order.
 #[test]

@@ -1,4 +1,4 @@
-//! DSA: key pairs and domain parameters, import, wrapping, and invalid numbers.
+//! DSA: key pairs and domain parameters, import, and invalid numbers.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
@@ -148,25 +148,5 @@ fn imported_numbers_are_checked() {
         let padded = key(public).without(A::PRIME).bytes(A::PRIME, &padded);
         let padded = client.create(session, &padded).expect("a key");
         assert_eq!(client.read(session, padded, A::PRIME), Ok(hex(DSA_PRIME)));
-    });
-}
-
-/// The wrapped bytes are PKCS #8 with `Dss-Parms` (RFC 3279, 2.3.2), which `openssl pkey` reads.
-#[test]
-fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
-    each_user(|client, session| {
-        let private = client.create(session, &key(ObjectClass::PRIVATE_KEY).and(&shown())).expect("a key");
-        let by = none().number(A::VALUE_LEN, 32);
-        let by = client.generate_key(session, M::AES_KEY_GEN, &by).expect("a key");
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let wrapped = client.wrap(session, &kwp, by, private).expect("a wrapped key");
-        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA);
-        let unwrap = |template: &Attributes| client.unwrap(session, &kwp, by, &wrapped, template);
-        let back = unwrap(&template.clone().and(&shown())).expect("a key");
-        assert_eq!(client.read(session, back, A::VALUE), Ok(hex(PRIVATE)));
-        let other = template.clone().bytes(A::BASE, &[2]);
-        assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
-        let dh = key_object(ObjectClass::PRIVATE_KEY, KeyType::DH);
-        assert!(unwrap(&dh).is_err());
     });
 }
