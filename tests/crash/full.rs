@@ -148,7 +148,7 @@ pub fn full_child() {
     client.module.finalize().expect("a module");
 
     // A process that starts on the full disk, after another file used the reserve.
-    let reserve = file(&directory, "jeton-lock");
+    let reserve = directory.file("jeton-lock");
     File::options().write(true).open(reserve).expect("the reserve").set_len(0).expect("the reserve");
     fill(&directory);
     let client = slow(&directory);
@@ -194,7 +194,7 @@ pub fn full_small_blocks_child() {
             let file = File::options().write(true).open(path).expect("a file");
             file.set_len(file.metadata().expect("a length").len().saturating_sub(less)).expect("room");
         };
-        truncated(file(&directory, "jeton-lock"), u64::MAX);
+        truncated(directory.file("jeton-lock"), u64::MAX);
         let filler = fill(&directory);
         truncated(filler.clone(), blocks << 10);
         let client = slow(&directory);
@@ -220,12 +220,6 @@ fn lock_in_memory(client: &Client, session: SessionHandle, reason: Error) {
     assert_eq!(wrong, LIMIT as usize, "{outcomes:?} with {reason:?}");
     assert!(time >= Duration::from_secs(DELAY * u64::from(LIMIT + 1)), "{time:?}");
     assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinLocked));
-}
-
-fn file(directory: &Directory, extension: &str) -> PathBuf {
-    let mut files = std::fs::read_dir(directory.path()).expect("the directory");
-    let fits = |path: &PathBuf| path.extension().is_some_and(|known| known == extension);
-    files.find_map(|entry| Some(entry.expect("an entry").path()).filter(fits)).expect("a file")
 }
 
 pub fn read_only_child() {

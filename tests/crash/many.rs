@@ -10,7 +10,7 @@ use jeton::module::{Access, User};
 
 use crate::model::Model;
 use crate::process::{self, Process, Random, argument, directory, number};
-use crate::support::{Client, Directory, Functions, LABEL, SO_PIN};
+use crate::support::{Client, Directory, Functions};
 use crate::worker::{Task, Worker, pin, try_log_in};
 
 pub fn count() -> usize {
@@ -39,11 +39,7 @@ pub fn tokens_of(count: usize, user_pin: &[u8]) -> Arc<Directory> {
     let (client, _) = client(&directory, count);
     for _ in 0..count {
         let slot = *client.module.slots().expect("slots").last().expect("a free slot");
-        client.module.init_token(slot, SO_PIN, LABEL).expect("a token");
-        let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.module.init_pin(session, user_pin).expect("the user's PIN");
-        client.module.close_session(session).expect("a session");
+        client.make_token(slot, user_pin);
     }
     client.module.finalize().expect("a module");
     directory

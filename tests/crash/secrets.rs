@@ -136,12 +136,8 @@ fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, 
 
 /// Computes the key of a PIN record in the store's file, and unwraps the token key. Returns both.
 fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let file = std::fs::read_dir(directory.path()).expect("a directory").find_map(|entry| {
-        let path = entry.expect("an entry").path();
-        path.extension().is_some_and(|extension| extension == "jeton").then_some(path)
-    });
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let store = Connection::open_with_flags(file.expect("a token"), flags).expect("a store");
+    let store = Connection::open_with_flags(directory.file("jeton"), flags).expect("a store");
     let (serial, record): (String, Vec<u8>) = store
         .query_row(&format!("SELECT serial, {column} FROM token"), [], |row| Ok((row.get(0)?, row.get(1)?)))
         .expect("a token");

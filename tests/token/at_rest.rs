@@ -18,15 +18,9 @@ use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
 
-fn file(directory: &Path) -> PathBuf {
-    let mut files =
-        fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("an entry").path());
-    files.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file")
-}
-
 /// Returns the bytes of the main file and of the write-ahead log.
-fn bytes_on_disk(directory: &Path) -> Vec<u8> {
-    let main = file(directory);
+fn bytes_on_disk(directory: &Directory) -> Vec<u8> {
+    let main = directory.file("jeton");
     let log = main.with_extension("jeton-wal");
     [fs::read(main).expect("the token file"), fs::read(log).unwrap_or_default()].concat()
 }
@@ -35,13 +29,13 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-fn column(directory: &Path, sql: &str) -> Vec<u8> {
-    let connection = Connection::open(file(directory)).expect("the token file");
+fn column(directory: &Directory, sql: &str) -> Vec<u8> {
+    let connection = Connection::open(directory.file("jeton")).expect("the token file");
     connection.query_row(sql, [], |row| row.get(0)).expect("a row")
 }
 
 /// Returns the part of a PIN record that holds the wrapped token key.
-fn wrapped_key(directory: &Path, pin: &str) -> Vec<u8> {
+fn wrapped_key(directory: &Directory, pin: &str) -> Vec<u8> {
     let record = column(directory, &format!("SELECT {pin} FROM token"));
     record[record.len() - 64..].to_vec()
 }
@@ -61,9 +55,9 @@ fn a_key_with_cka_private_false_is_never_stored_in_clear() {
         let key = client.create(session, &public_key("made")).expect("a key");
         client.copy(session, key, &none().label("copied")).expect("a copy");
         client.create(session, &data("not secret").stored()).expect("data");
-        let mut bytes = bytes_on_disk(client.directory.path());
+        let mut bytes = bytes_on_disk(&client.directory);
         client.module.finalize().expect("a module");
-        bytes.extend(bytes_on_disk(client.directory.path()));
+        bytes.extend(bytes_on_disk(&client.directory));
         assert!(contains(&bytes, b"some data") && contains(&bytes, b"copied"));
         assert!(!contains(&bytes, &SECRET[..16]));
     });
@@ -148,7 +142,7 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
             let directory = format_2();
             let client = Client::beside(&directory, provider, "");
             let session = client.open();
-            assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(directory.path()), secret)));
+            assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(&directory), secret)));
             let key = client.find_one(session, &none().label("public ec"));
             let ecdsa = plain(M::ECDSA);
             assert_eq!(client.module.sign_init(session, &ecdsa, key), Err(Error::UserNotLoggedIn));
@@ -157,10 +151,10 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
             let pin = if user == User::User { PIN } else { SO_PIN };
             client.module.login(session, user, pin).expect("a login");
             for secret in secrets {
-                assert!(!contains(&bytes_on_disk(directory.path()), secret), "{secret:?}");
+                assert!(!contains(&bytes_on_disk(&directory), secret), "{secret:?}");
             }
             assert_eq!(
-                column(directory.path(), "SELECT CAST(user_version AS BLOB) FROM pragma_user_version"),
+                column(&directory, "SELECT CAST(user_version AS BLOB) FROM pragma_user_version"),
                 b"3"
             );
             assert_eq!(client.read(session, open, A::VALUE).expect("a value"), secrets[1]);
@@ -179,7 +173,7 @@ fn a_file_of_a_newer_format_is_not_changed() {
     let provider = Provider::ALL[0];
     let client = Client::new(provider);
     client.module.finalize().expect("a module");
-    let path = file(client.directory.path());
+    let path = client.directory.file("jeton");
     Connection::open(&path).expect("the file").pragma_update(None, "user_version", 4).expect("a change");
     let other = Client::beside(&client.directory, provider, "");
     assert_eq!(other.module.open_session(other.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
@@ -194,17 +188,17 @@ fn a_pin_change_erases_the_old_pin_record() {
             let other = Client::beside(&client.directory, provider, "");
             let _others = other.user();
             let session = client.open();
-            let old = wrapped_key(client.directory.path(), "user_pin");
-            assert!(contains(&bytes_on_disk(client.directory.path()), &old));
+            let old = wrapped_key(&client.directory, "user_pin");
+            assert!(contains(&bytes_on_disk(&client.directory), &old));
             if initialised_by_so {
                 client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
                 client.module.init_pin(session, NEW_PIN).expect("a PIN");
             } else {
                 client.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
             }
-            let bytes = bytes_on_disk(client.directory.path());
+            let bytes = bytes_on_disk(&client.directory);
             assert!(!contains(&bytes, &old));
-            assert!(contains(&bytes, &wrapped_key(client.directory.path(), "user_pin")));
+            assert!(contains(&bytes, &wrapped_key(&client.directory, "user_pin")));
         }
     });
 }
@@ -214,7 +208,7 @@ fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
     one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
-        let old = wrapped_key(client.directory.path(), "user_pin");
+        let old = wrapped_key(&client.directory, "user_pin");
         let parameters = format!(
             "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 64, passes = 2 }}",
             client.directory.path().display(),
@@ -222,7 +216,7 @@ fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
         );
         client.module.initialize(Some(&parameters)).expect("a module");
         let session = client.user();
-        assert!(!contains(&bytes_on_disk(client.directory.path()), &old));
+        assert!(!contains(&bytes_on_disk(&client.directory), &old));
         client.module.close_session(session).expect("a session");
     });
 }
@@ -233,10 +227,10 @@ fn a_destroyed_key_leaves_no_byte_of_its_record() {
         let other = Client::beside(&client.directory, Provider::ALL[0], "");
         let _others = other.user();
         let key = client.create(session, &generic("gone")).expect("a key");
-        let record = column(client.directory.path(), "SELECT body FROM record");
-        assert!(contains(&bytes_on_disk(client.directory.path()), &record[26..]));
+        let record = column(&client.directory, "SELECT body FROM record");
+        assert!(contains(&bytes_on_disk(&client.directory), &record[26..]));
         client.module.destroy_object(session, key).expect("a key");
-        let bytes = bytes_on_disk(client.directory.path());
+        let bytes = bytes_on_disk(&client.directory);
         assert!(record.windows(16).skip(2).all(|part| !contains(&bytes, part)));
     });
 }
@@ -252,7 +246,7 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
             client.create(session, &key.bytes(A::VALUE, &vec![7; len * 37])).expect("a key")
         })
         .collect();
-    let connection = Connection::open(file(client.directory.path())).expect("the token file");
+    let connection = Connection::open(client.directory.file("jeton")).expect("the token file");
     let mut statement = connection.prepare("SELECT body FROM record").expect("a table");
     let records: Vec<Vec<u8>> =
         statement.query_map([], |row| row.get(0)).expect("rows").map(|row| row.expect("a row")).collect();
@@ -264,7 +258,7 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
     for (_, key) in even.into_iter().chain(odd) {
         client.module.destroy_object(session, *key).expect("a key");
     }
-    let bytes = bytes_on_disk(client.directory.path());
+    let bytes = bytes_on_disk(&client.directory);
     // A record has its nonce in the first bytes and its tag in the last ones.
     let parts = records.iter().flat_map(|record| [&record[2..26], &record[record.len() - 16..]]);
     let left = parts.filter(|part| contains(&bytes, part)).count();
@@ -275,11 +269,11 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
 fn initialisation_erases_all_bytes_of_the_previous_token() {
     one_user(|client, session| {
         client.create(session, &generic("gone")).expect("a key");
-        let record = column(client.directory.path(), "SELECT body FROM record");
-        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(client.directory.path(), pin));
+        let record = column(&client.directory, "SELECT body FROM record");
+        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
         client.module.close_session(session).expect("a session");
         client.module.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
-        let bytes = bytes_on_disk(client.directory.path());
+        let bytes = bytes_on_disk(&client.directory);
         assert!(!contains(&bytes, &record[2..26]));
         assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
     });
@@ -291,18 +285,18 @@ fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
     let client = Client::new(provider);
     let session = client.user();
     let key = client.create(session, &generic("gone")).expect("a key");
-    let record = column(client.directory.path(), "SELECT body FROM record");
-    let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
+    let record = column(&client.directory, "SELECT body FROM record");
+    let mut reader = Connection::open(client.directory.file("jeton")).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
     // The call succeeds, although the old bytes must stay while the reader needs them.
     client.module.destroy_object(session, key).expect("a key");
-    assert!(contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
+    assert!(contains(&bytes_on_disk(&client.directory), &record[2..26]));
     drop(reading);
     // After a failed erasure, the module waits for one second before it tries again.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     client.create(session, &data("next").stored()).expect("data");
-    assert!(!contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
+    assert!(!contains(&bytes_on_disk(&client.directory), &record[2..26]));
 }
 
 #[test]
@@ -311,23 +305,23 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     let client = Client::new(provider);
     let session = client.user();
     let key = client.create(session, &generic("gone")).expect("a key");
-    let record = column(client.directory.path(), "SELECT body FROM record");
+    let record = column(&client.directory, "SELECT body FROM record");
     // Simulates a process that was killed after its commit: copies the files while they contain old
     // bytes.
-    let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
+    let mut reader = Connection::open(client.directory.file("jeton")).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
     client.module.destroy_object(session, key).expect("a key");
     let copy = Directory::new();
-    for path in [file(client.directory.path()), file(client.directory.path()).with_extension("jeton-wal")] {
+    for path in [client.directory.file("jeton"), client.directory.file("jeton").with_extension("jeton-wal")] {
         fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
     }
     drop(reading);
-    assert!(contains(&bytes_on_disk(copy.path()), &record[2..26]));
+    assert!(contains(&bytes_on_disk(&copy), &record[2..26]));
     let other = Client::beside(&copy, provider, "");
     let session = other.user();
     assert_eq!(other.find(session, &none()), []);
-    assert!(!contains(&bytes_on_disk(copy.path()), &record[2..26]));
+    assert!(!contains(&bytes_on_disk(&copy), &record[2..26]));
 }
 
 /// Opens the token's file as the tool `jeton` does.
@@ -344,10 +338,10 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
         client.create(session, &generic("private")).expect("a key");
         client.create(session, &public_key("public")).expect("a key");
         client.create(session, &data("data").stored()).expect("data");
-        let record = column(client.directory.path(), "SELECT body FROM record LIMIT 1");
-        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(client.directory.path(), pin));
+        let record = column(&client.directory, "SELECT body FROM record LIMIT 1");
+        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
         administered(client, Provider::ALL[0], "").rekey(&PINS).expect("a new key");
-        let bytes = bytes_on_disk(client.directory.path());
+        let bytes = bytes_on_disk(&client.directory);
         assert!(!contains(&bytes, &record[2..26]));
         assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
         // A session that was logged in gets the same error as after an initialisation.
@@ -373,11 +367,11 @@ fn a_new_token_key_needs_both_pins() {
             Pins { so: SO_PIN, user: Some(b"wrong") },
             Pins { so: SO_PIN, user: None },
         ];
-        let before = column(client.directory.path(), "SELECT so_pin FROM token");
+        let before = column(&client.directory, "SELECT so_pin FROM token");
         for pins in &wrong {
             assert_eq!(token.rekey(pins), Err(Error::PinIncorrect));
         }
-        assert_eq!(column(client.directory.path(), "SELECT so_pin FROM token"), before);
+        assert_eq!(column(&client.directory, "SELECT so_pin FROM token"), before);
     });
 }
 
@@ -388,7 +382,7 @@ fn rekey_refuses_a_token_that_was_altered() {
         let client = Client::new(provider);
         let session = client.user();
         client.create(session, &generic("altered")).expect("a key");
-        Connection::open(file(client.directory.path()))
+        Connection::open(client.directory.file("jeton"))
             .expect("the file")
             .execute_batch(statement)
             .expect("done");

@@ -17,12 +17,6 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{Client, Directory, PIN, data, none, one_backend, one_user};
 
-fn file(directory: &Directory) -> PathBuf {
-    let mut files = fs::read_dir(directory.path()).expect("the directory");
-    let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
-    files.find_map(|entry| Some(entry.expect("an entry").path()).filter(token)).expect("a token file")
-}
-
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -33,13 +27,6 @@ fn tokens(module: &Module) -> Vec<SlotId> {
     let has_token =
         |slot: &SlotId| module.token(*slot).expect("a slot").flags & token_flag::TOKEN_INITIALIZED != 0;
     module.slots().expect("slots").into_iter().filter(has_token).collect()
-}
-
-/// Returns the number of descriptors of this process for files of a directory.
-fn descriptors(directory: &Directory) -> usize {
-    let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
-    let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());
-    targets.filter(|target| target.starts_with(directory.path())).count()
 }
 
 #[test]
@@ -56,15 +43,15 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
             one_backend(|provider| {
                 let client = Client::new(provider);
                 client.user();
-                let path = file(&client.directory);
+                let path = client.directory.file("jeton");
                 plant(&path, &path.with_file_name(name));
                 let slots = client.module.slots().expect("slots");
-                let open = descriptors(&client.directory);
+                let open = client.directory.descriptors();
                 for _ in 0..1500 {
                     assert_eq!(client.module.slots().expect("slots"), slots);
                 }
                 assert_eq!(slots.len(), 2, "the token's slot and the free one");
-                assert_eq!(descriptors(&client.directory), open);
+                assert_eq!(client.directory.descriptors(), open);
             });
         }
     }
@@ -74,7 +61,7 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
 fn only_the_file_named_after_its_serial_number_is_the_token() {
     one_backend(|provider| {
         let client = Client::new(provider);
-        let path = file(&client.directory);
+        let path = client.directory.file("jeton");
         client.module.finalize().expect("a module");
         fs::copy(&path, path.with_file_name("0 an older copy.jeton")).expect("a copy");
         let client = Client::beside(&client.directory, provider, "");
@@ -96,7 +83,7 @@ fn a_renamed_token_file_is_a_token_at_the_next_start() {
     one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
-        let path = file(&client.directory);
+        let path = client.directory.file("jeton");
         fs::rename(&path, path.with_file_name("ca.jeton")).expect("another name");
         let client = Client::beside(&client.directory, provider, "");
         let session = client.user();
@@ -126,7 +113,7 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
     for harm in harms {
         one_user(|client, session| {
             let object = client.create(session, &data("before").stored()).expect("data");
-            harm(&file(&client.directory));
+            harm(&client.directory.file("jeton"));
             let removed = Err(Error::DeviceRemoved);
             assert_eq!(client.create(session, &data("after").stored()).map(drop), removed);
             assert_eq!(client.set(session, object, &none().label("after")), removed);
@@ -139,7 +126,7 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
 fn other_files_are_ignored() {
     one_backend(|provider| {
         let client = Client::new(provider);
-        let path = file(&client.directory);
+        let path = client.directory.file("jeton");
         fs::write(path.with_file_name("text.jeton"), "no token").expect("a file");
         fs::write(path.with_file_name("empty.jeton"), "").expect("a file");
         fs::create_dir(path.with_file_name("directory.jeton")).expect("a directory");
@@ -157,7 +144,7 @@ fn a_world_writable_file_or_directory_is_refused() {
         let mode = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
         };
-        let path = file(&client.directory);
+        let path = client.directory.file("jeton");
         client.module.finalize().expect("a module");
         mode(&path, 0o602);
         assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module), []);
@@ -272,7 +259,7 @@ fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
     one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
-        let (directory, token) = (Arc::clone(&client.directory), file(&client.directory));
+        let (directory, token) = (Arc::clone(&client.directory), client.directory.file("jeton"));
         for suffix in ["-lock", "-wal", "-shm"] {
             let shared = Arc::clone(&directory);
             let results = with_plants(&beside(&token, suffix), move || start_and_store(&shared, ""));
@@ -293,7 +280,7 @@ fn a_planted_file_of_a_counter_is_neither_written_nor_waited_for() {
         let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
         Client::initialise(&directory, provider, &more).module.finalize().expect("a module");
         start_and_store(&directory, &more).expect("a counter");
-        let serial = file(&directory).file_stem().expect("a name").to_owned();
+        let serial = directory.file("jeton").file_stem().expect("a name").to_owned();
         let counter = counters.path().join(serial).with_extension("counter");
         let number = fs::read(&counter).expect("the counter");
         // The new file is replaced. A change that is on disk does not fail because of the lock; the

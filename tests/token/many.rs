@@ -36,11 +36,7 @@ fn with_tokens(provider: &Provider, count: usize) -> (Client, Vec<SlotId>) {
 
 fn add_token(client: &Client) -> SlotId {
     let slot = *client.module.slots().expect("slots").last().expect("a free slot");
-    client.module.init_token(slot, SO_PIN, LABEL).expect("a token");
-    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
-    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.init_pin(session, PIN).expect("the user's PIN");
-    client.module.close_session(session).expect("a session");
+    client.make_token(slot, PIN);
     slot
 }
 
@@ -48,13 +44,6 @@ fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
     let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
     client.module.login(session, User::User, PIN).expect("the user");
     session
-}
-
-/// Returns the number of descriptors with which this process has files of a directory open.
-fn descriptors(directory: &Directory) -> usize {
-    let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
-    let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());
-    targets.filter(|target| target.starts_with(directory.path())).count()
 }
 
 fn path_of(client: &Client, slot: SlotId) -> PathBuf {
@@ -121,12 +110,12 @@ impl Scene {
 fn open_files_stay_within_the_limit() {
     one_backend(|provider| {
         let (client, slots) = with_tokens(provider, 4 * OPEN);
-        assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
+        assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
         let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
         for _ in 0..3 {
             for session in &sessions {
                 client.create(*session, &data("an object").stored()).expect("an object");
-                assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
+                assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
             }
         }
         let other = Client::beside(&client.directory, provider, &limited());
@@ -152,7 +141,7 @@ fn no_file_is_open_before_a_token_is_used() {
             let set = token_flag::TOKEN_INITIALIZED | token_flag::USER_PIN_INITIALIZED;
             assert_eq!(info.flags & (set | token_flag::WRITE_PROTECTED), set);
         }
-        assert_eq!(descriptors(&client.directory), 0);
+        assert_eq!(client.directory.descriptors(), 0);
     });
 }
 
@@ -391,7 +380,7 @@ fn threads_use_more_tokens_than_may_be_open() {
         });
         let found: usize = sessions.iter().map(|session| client.find(*session, &none()).len()).sum();
         assert_eq!(found, THREADS * 2 * TOKENS);
-        assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
+        assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
     });
 }
 

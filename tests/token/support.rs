@@ -103,6 +103,20 @@ impl Directory {
         directory
     }
 
+    /// Returns the path of the token file, whose extension is `jeton`, or of a file beside it.
+    pub fn file(&self, extension: &str) -> PathBuf {
+        let mut files = std::fs::read_dir(&self.path).expect("the directory");
+        let fits = |path: &PathBuf| path.extension().is_some_and(|known| known == extension);
+        files.find_map(|entry| Some(entry.expect("an entry").path()).filter(fits)).expect("a file")
+    }
+
+    /// Returns the number of descriptors of this process for files of this directory.
+    pub fn descriptors(&self) -> usize {
+        let links = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+        let targets = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter(|target| target.starts_with(&self.path)).count()
+    }
+
     /// Makes the modules of this directory store their tokens on a server.
     pub fn use_server(&self, server: &Server) {
         self.use_url(&server.url());
@@ -184,12 +198,17 @@ impl Client {
     /// Creates a token with an SO PIN and a user PIN in an existing directory.
     pub fn initialise(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
         let client = Self::beside(directory, provider, configuration);
-        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-        let session = client.open();
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.module.init_pin(session, PIN).expect("the user's PIN");
-        client.module.close_session(session).expect("a session");
+        client.make_token(client.slot, PIN);
         client
+    }
+
+    /// Initialises the token of a slot, and sets the user's PIN.
+    pub fn make_token(&self, slot: SlotId, pin: &[u8]) {
+        self.module.init_token(slot, SO_PIN, LABEL).expect("a token");
+        let session = self.module.open_session(slot, Access::ReadWrite).expect("a session");
+        self.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        self.module.init_pin(session, pin).expect("the user's PIN");
+        self.module.close_session(session).expect("a session");
     }
 
     /// Starts a module with the tokens of an existing directory.

@@ -16,14 +16,8 @@ use rusqlite::{Connection, params};
 use crate::keys::{Kind, pair};
 use crate::support::{Client, Directory, Functions, PIN, data, none, one_backend, one_user, plain};
 
-fn file(directory: &Directory) -> PathBuf {
-    let mut files = std::fs::read_dir(directory.path()).expect("the directory");
-    let token = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jeton");
-    files.find_map(|entry| Some(entry.expect("an entry").path()).filter(token)).expect("a token file")
-}
-
 fn connect(client: &Client) -> Connection {
-    let connection = Connection::open(file(&client.directory)).expect("the token file");
+    let connection = Connection::open(client.directory.file("jeton")).expect("the token file");
     connection.busy_timeout(Duration::from_secs(20)).expect("a connection");
     connection
 }
@@ -195,7 +189,7 @@ fn a_file_with_a_rollback_journal_beside_it_is_refused() {
     one_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
-        let path = file(&client.directory);
+        let path = client.directory.file("jeton");
         std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
         let other = Client::beside(&client.directory, provider, "");
         let refused = other.module.open_session(other.slot, Access::ReadWrite);
@@ -283,7 +277,7 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
         let counters = Directory::new();
         let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
         let directory = Arc::clone(&client.directory);
-        let path = file(&directory);
+        let path = directory.file("jeton");
         let counted = |label: &str| {
             let client = Client::beside(&directory, provider, &configuration);
             let session = client.user();
@@ -311,7 +305,7 @@ fn a_counter_refuses_a_copy_with_an_older_pin() {
         let counters = Directory::new();
         let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
         let directory = Arc::clone(&client.directory);
-        let path = file(&directory);
+        let path = directory.file("jeton");
         client.module.finalize().expect("a module");
         let copy = std::fs::read(&path).expect("the token file");
         let client = Client::beside(&directory, provider, &configuration);
@@ -434,7 +428,7 @@ fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
         let counters = Directory::new();
         let client = Client::beside(&client.directory, provider, &with_counter(&counters));
         let session = client.user();
-        let path = file(&client.directory);
+        let path = client.directory.file("jeton");
         let journal = path.with_extension("jeton-wal");
         stored(&client, session, &["one"]);
         let copies = [&path, &journal].map(|path| (path, std::fs::read(path).expect("a file")));
@@ -529,7 +523,7 @@ fn killed(provider: &'static Provider) -> (Client, Files) {
     let client = Client::beside(&client.directory, provider, "");
     let session = client.user();
     pair(&client, session, Kind::P256, &none().stored().label("pair"));
-    let path = file(&client.directory);
+    let path = client.directory.file("jeton");
     let read = |suffix| (suffix, std::fs::read(named(&path, suffix)).expect("a file of the token"));
     let files = ["", "-wal", "-shm"].map(read).to_vec();
     client.module.finalize().expect("a module");
@@ -599,7 +593,7 @@ impl Tally {
 fn a_flipped_byte_never_changes_a_result() {
     let provider = &Provider::ALL[0];
     let (client, files) = killed(provider);
-    let path = file(&client.directory);
+    let path = client.directory.file("jeton");
     let parameters = client.directory.parameters(provider, "");
     let open = || {
         let module = Functions::new();
@@ -635,7 +629,7 @@ fn a_flipped_byte_never_changes_a_result() {
 fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
     let provider = &Provider::ALL[0];
     let (client, files) = killed(provider);
-    let path = file(&client.directory);
+    let path = client.directory.file("jeton");
     let parameters = client.directory.parameters(provider, "");
     restore(&path, &files);
     let len = files[2].1.len();
