@@ -36,6 +36,8 @@ pub struct Case {
     pub function: &'static str,
     pub name: &'static str,
     pub expected: &'static [CK_RV],
+    /// The codes of a module that lacks the function.
+    pub absent: &'static [CK_RV],
     /// Makes the calls. The failure is that of the function under test, or of a call before it.
     pub run: fn(&Fixture<'_>) -> Result<(), Failure>,
 }
@@ -46,7 +48,17 @@ const fn case(
     expected: &'static [CK_RV],
     run: fn(&Fixture<'_>) -> Result<(), Failure>,
 ) -> Case {
-    Case { function, name, expected, run }
+    Case { function, name, expected, absent: &[], run }
+}
+
+/// Returns a case of a function that a module may lack.
+const fn optional(
+    function: &'static str,
+    name: &'static str,
+    expected: &'static [CK_RV],
+    run: fn(&Fixture<'_>) -> Result<(), Failure>,
+) -> Case {
+    Case { absent: &[CKR_FUNCTION_NOT_SUPPORTED], ..case(function, name, expected, run) }
 }
 
 const CHAPTERS: &[&[Case]] = &[
@@ -71,7 +83,10 @@ const CHAPTERS: &[&[Case]] = &[
 /// Returns every case. The cases that apply to many functions come first.
 pub fn tasks() -> Vec<Task> {
     let rows = CHAPTERS.iter().copied().flatten();
-    let rows = rows.map(|case| row(case.function, case.name.to_owned(), case.expected, case.run));
+    let rows = rows.map(|case| {
+        let expected = [case.expected, case.absent].concat();
+        row(case.function, case.name.to_owned(), expected, case.run)
+    });
     let each = [ciphers::tasks(), schemes::tasks(), messages::tasks(), wrapping::tasks(), kem::tasks()];
     arguments::tasks().into_iter().chain(rows).chain(each.into_iter().flatten()).collect()
 }
@@ -79,10 +94,10 @@ pub fn tasks() -> Vec<Task> {
 fn row(
     function: &str,
     name: String,
-    expected: &'static [CK_RV],
+    expected: Vec<CK_RV>,
     run: impl Fn(&Fixture<'_>) -> Result<(), Failure> + 'static,
 ) -> Task {
-    let work = move |fixture: &Fixture<'_>| judge_at(fixture, expected, run(fixture));
+    let work = move |fixture: &Fixture<'_>| judge_at(fixture, &expected, run(fixture));
     task(function, name, Work::LoggedIn(Box::new(work)))
 }
 

@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::Arg;
 
-use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc};
+use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, optional};
 use crate::fixture::{Key, NO_OBJECT, SECRET, ensure};
 
 pub const CASES: &[Case] = &[
@@ -66,27 +66,17 @@ pub const CASES: &[Case] = &[
         let _short = session.digest_final(&mut [0; 31]);
         session.digest_final(&mut [0; 32]).map(drop)
     }),
-    case(
-        "C_DigestKey",
-        "with an invalid key handle",
-        &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.digest_init(&SHA256)?;
-            fixture.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
-        },
-    ),
-    case(
-        "C_DigestKey",
-        "with a private key",
-        &[CKR_KEY_INDIGESTIBLE, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let (session, key) = (fixture.fresh()?, fixture.key(Key::Ec)?);
-            session.digest_init(&SHA256)?;
-            fixture.call("C_DigestKey", &session, vec![Arg::Number(key.0)])
-        },
-    ),
-    case("C_DigestKey", "digests the value of the key", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    optional("C_DigestKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+        let session = fixture.fresh()?;
+        session.digest_init(&SHA256)?;
+        fixture.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
+    }),
+    optional("C_DigestKey", "with a private key", &[CKR_KEY_INDIGESTIBLE], |fixture| {
+        let (session, key) = (fixture.fresh()?, fixture.key(Key::Ec)?);
+        session.digest_init(&SHA256)?;
+        fixture.call("C_DigestKey", &session, vec![Arg::Number(key.0)])
+    }),
+    optional("C_DigestKey", "digests the value of the key", &[CKR_OK], |fixture| {
         let (session, other, key) = (fixture.fresh()?, fixture.fresh()?, fixture.key(Key::Generic)?);
         let (mut one, mut two) = ([0; 32], [0; 32]);
         session.digest_init(&SHA256)?;

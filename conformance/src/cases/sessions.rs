@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton_client::{Access, Arg, SlotId};
 
-use super::{Case, DIGEST, ECDSA, SHA256, case};
+use super::{Case, DIGEST, ECDSA, SHA256, case, optional};
 use crate::fixture::{Key, NO_SESSION, ensure};
 
 pub const CASES: &[Case] = &[
@@ -44,51 +44,38 @@ pub const CASES: &[Case] = &[
         fixture
             .logged_out(|session| ensure("C_GetSessionInfo", session.info()?.state == CKS_RW_PUBLIC_SESSION))
     }),
-    case("C_SessionCancel", "with no active operation", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    optional("C_SessionCancel", "with no active operation", &[CKR_OK], |fixture| {
         fixture.call("C_SessionCancel", &fixture.fresh()?, vec![Arg::Number(CKF_SIGN | CKF_DIGEST)])
     }),
-    case(
-        "C_SessionCancel",
-        "ends a signature",
-        &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
-            fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
-            session.sign(&DIGEST, &mut [0; 64]).map(drop)
-        },
-    ),
-    case(
-        "C_SessionCancel",
-        "does not end other operations",
-        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.digest_init(&SHA256)?;
-            fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
-            session.digest(b"abc", &mut [0; 32]).map(drop)
-        },
-    ),
-    case(
-        "C_GetOperationState",
-        "without an operation",
-        &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| fixture.call("C_GetOperationState", &fixture.fresh()?, vec![Arg::NoBuffer(&mut 0)]),
-    ),
-    case(
+    optional("C_SessionCancel", "ends a signature", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
+        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
+        fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
+        session.sign(&DIGEST, &mut [0; 64]).map(drop)
+    }),
+    optional("C_SessionCancel", "does not end other operations", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
+        session.digest_init(&SHA256)?;
+        fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
+        session.digest(b"abc", &mut [0; 32]).map(drop)
+    }),
+    optional("C_GetOperationState", "without an operation", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.call("C_GetOperationState", &fixture.fresh()?, vec![Arg::NoBuffer(&mut 0)])
+    }),
+    optional(
         "C_GetOperationState",
         "into a short buffer",
-        &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE],
         |fixture| {
             let session = fixture.fresh()?;
             session.digest_init(&SHA256)?;
             fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
         },
     ),
-    case(
+    optional(
         "C_GetOperationState",
         "a saved digest allows the next C_DigestInit",
-        &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE],
         |fixture| {
             let (session, mut state, mut length) = (fixture.fresh()?, vec![0; 65536], 65536);
             session.digest_init(&SHA256)?;
@@ -104,10 +91,10 @@ pub const CASES: &[Case] = &[
             ensure("C_SetOperationState", one == two)
         },
     ),
-    case(
+    optional(
         "C_SetOperationState",
         "moves a digest to another session",
-        &[CKR_OK, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        &[CKR_OK, CKR_STATE_UNSAVEABLE],
         |fixture| {
             let (session, other, mut state, mut length) =
                 (fixture.fresh()?, fixture.fresh()?, vec![0; 65536], 65536);
@@ -124,38 +111,23 @@ pub const CASES: &[Case] = &[
             ensure("C_SetOperationState", one == two)
         },
     ),
-    case(
-        "C_SetOperationState",
-        "of an invalid state",
-        &[CKR_SAVED_STATE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
-            fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
-        },
-    ),
-    case(
-        "C_GetSessionValidationFlags",
-        "of the last operation",
-        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let output = Arg::zeroed();
-            let arguments = vec![Arg::Number(CKS_LAST_VALIDATION_OK), Arg::Output(&output)];
-            fixture.call("C_GetSessionValidationFlags", &fixture.session, arguments)
-        },
-    ),
-    case(
-        "C_GetSessionValidationFlags",
-        "of an unknown type",
-        &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED],
-        |fixture| {
-            let output = Arg::zeroed();
-            fixture.call(
-                "C_GetSessionValidationFlags",
-                &fixture.session,
-                vec![Arg::Number(77), Arg::Output(&output)],
-            )
-        },
-    ),
+    optional("C_SetOperationState", "of an invalid state", &[CKR_SAVED_STATE_INVALID], |fixture| {
+        let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
+        fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
+    }),
+    optional("C_GetSessionValidationFlags", "of the last operation", &[CKR_OK], |fixture| {
+        let output = Arg::zeroed();
+        let arguments = vec![Arg::Number(CKS_LAST_VALIDATION_OK), Arg::Output(&output)];
+        fixture.call("C_GetSessionValidationFlags", &fixture.session, arguments)
+    }),
+    optional("C_GetSessionValidationFlags", "of an unknown type", &[CKR_ARGUMENTS_BAD], |fixture| {
+        let output = Arg::zeroed();
+        fixture.call(
+            "C_GetSessionValidationFlags",
+            &fixture.session,
+            vec![Arg::Number(77), Arg::Output(&output)],
+        )
+    }),
     case("C_AsyncComplete", "in a session that is not asynchronous", ASYNC, |fixture| {
         let (name, output) = (name_of("C_Sign"), Arg::zeroed());
         fixture.call("C_AsyncComplete", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
@@ -164,11 +136,11 @@ pub const CASES: &[Case] = &[
         let (name, output) = (name_of("C_Sign"), Arg::zeroed());
         fixture.call("C_AsyncGetID", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
-    case(
+    optional(
         "C_AsyncJoin",
         "of an unknown operation",
         // PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
-        &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_FUNCTION_NOT_SUPPORTED],
+        &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED],
         |fixture| {
             let name = name_of("C_Sign");
             let arguments = vec![Arg::Output(&name), Arg::Number(1), Arg::Bytes(&[0; 64])];
