@@ -62,31 +62,32 @@ impl<'a> Transform<'a> {
         room: usize,
     ) -> Answer<Self> {
         let functions = session.module().functions();
-        Ok(Self {
-            session,
-            names: ("C_SignInit", "C_Sign"),
-            init: Start::Keyed(entry("C_SignInit", functions.C_SignInit)?),
-            act: entry("C_Sign", functions.C_Sign)?,
-            mechanism: MechanismMemory::new(mechanism),
-            key: key.0,
-            input: input.to_vec(),
-            out: vec![0; room],
-        })
+        let names = ("C_SignInit", "C_Sign");
+        let init = Start::Keyed(entry(names.0, functions.C_SignInit)?);
+        let mechanism = MechanismMemory::new(mechanism);
+        Self::new(session, names, (init, functions.C_Sign), mechanism, key.0, (input, room))
+    }
+
+    /// Prepares two functions, with an input and a buffer of this length.
+    fn new(
+        session: &'a Session,
+        names: (&'static str, &'static str),
+        (init, act): (Start, CK_C_Sign),
+        mechanism: MechanismMemory,
+        key: CK_OBJECT_HANDLE,
+        (input, room): (&[u8], usize),
+    ) -> Answer<Self> {
+        let act = entry(names.1, act)?;
+        Ok(Self { session, names, init, act, mechanism, key, input: input.to_vec(), out: vec![0; room] })
     }
 
     /// Prepares to encrypt `input`. Each call has a new nonce of 12 bytes.
     pub fn seal(session: &'a Session, cipher: Aead, key: ObjectHandle, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions();
-        Ok(Self {
-            session,
-            names: ("C_EncryptInit", "C_Encrypt"),
-            init: Start::Keyed(entry("C_EncryptInit", functions.C_EncryptInit)?),
-            act: entry("C_Encrypt", functions.C_Encrypt)?,
-            mechanism: MechanismMemory::aead(cipher),
-            key: key.0,
-            input: input.to_vec(),
-            out: vec![0; input.len() + 16],
-        })
+        let names = ("C_EncryptInit", "C_Encrypt");
+        let init = Start::Keyed(entry(names.0, functions.C_EncryptInit)?);
+        let sized = (input, input.len() + 16);
+        Self::new(session, names, (init, functions.C_Encrypt), MechanismMemory::aead(cipher), key.0, sized)
     }
 
     /// Prepares to decrypt `ciphertext`, the output of the last call of `seal`, with the same key
@@ -95,31 +96,19 @@ impl<'a> Transform<'a> {
         let functions = seal.session.module().functions();
         let mut mechanism = seal.mechanism;
         mechanism.keep_nonce();
-        Ok(Self {
-            session: seal.session,
-            names: ("C_DecryptInit", "C_Decrypt"),
-            init: Start::Keyed(entry("C_DecryptInit", functions.C_DecryptInit)?),
-            act: entry("C_Decrypt", functions.C_Decrypt)?,
-            mechanism,
-            key: seal.key,
-            input: ciphertext.to_vec(),
-            // Some modules require room for the tag, too.
-            out: vec![0; ciphertext.len()],
-        })
+        let names = ("C_DecryptInit", "C_Decrypt");
+        let init = Start::Keyed(entry(names.0, functions.C_DecryptInit)?);
+        // Some modules require room for the tag, too.
+        let sized = (ciphertext, ciphertext.len());
+        Self::new(seal.session, names, (init, functions.C_Decrypt), mechanism, seal.key, sized)
     }
 
     pub fn digest(session: &'a Session, mechanism: &Mechanism, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions();
-        Ok(Self {
-            session,
-            names: ("C_DigestInit", "C_Digest"),
-            init: Start::Keyless(entry("C_DigestInit", functions.C_DigestInit)?),
-            act: entry("C_Digest", functions.C_Digest)?,
-            mechanism: MechanismMemory::new(mechanism),
-            key: 0,
-            input: input.to_vec(),
-            out: vec![0; 64],
-        })
+        let names = ("C_DigestInit", "C_Digest");
+        let init = Start::Keyless(entry(names.0, functions.C_DigestInit)?);
+        let mechanism = MechanismMemory::new(mechanism);
+        Self::new(session, names, (init, functions.C_Digest), mechanism, 0, (input, 64))
     }
 
     #[inline]
