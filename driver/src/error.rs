@@ -1,6 +1,5 @@
 //! The errors of the driver and of the modules that it calls.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use jeton_client::{Failure, LoadError};
@@ -33,23 +32,6 @@ pub enum Error {
         stage: &'static str,
         source: Box<Error>,
     },
-    /// A stored signature is not from the CA.
-    #[error("{document} with serial {serial}: the signature does not verify")]
-    BadSignature {
-        /// The kind of document that was verified.
-        document: Document,
-        /// The serial number in the database row.
-        serial: u64,
-    },
-    /// Stored bytes cannot be decoded as a document of this kind.
-    #[error("{document} with serial {serial}: {reason}")]
-    Malformed {
-        /// The kind of document that was read.
-        document: Document,
-        /// The serial number in the database row.
-        serial: u64,
-        reason: String,
-    },
     /// A structure could not be encoded or decoded.
     #[error("DER: {0}")]
     Der(#[from] der::Error),
@@ -74,26 +56,5 @@ impl Error {
     /// Returns whether the command line is wrong.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Usage(_) | Self::Pki(jeton_pki::Error::Usage(_)))
-    }
-}
-
-/// A kind of stored document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Document {
-    /// A subscriber's certificate. An error names its serial number.
-    Certificate,
-    /// A CRL. An error names its CRL number.
-    Crl,
-    /// An OCSP response. An error names the serial number of its certificate.
-    OcspResponse,
-}
-
-impl fmt::Display for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Certificate => "certificate",
-            Self::Crl => "CRL",
-            Self::OcspResponse => "OCSP response",
-        })
     }
 }

@@ -14,10 +14,9 @@ use super::engine::Engine;
 use super::keep::Sample;
 use super::parts::{InParts, in_parts};
 use super::stage::{Clock, STAGES, Stage, Times};
-use super::verify::verify_all;
+use super::verify::{Document, verify_all};
 use crate::Error;
 use crate::algorithm::{Key, Profile};
-use crate::error::Document;
 
 /// The validity of the CA's certificate in days.
 const CA_DAYS: u32 = 30;

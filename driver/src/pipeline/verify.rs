@@ -10,7 +10,15 @@ use super::database::Row;
 use super::engine::Engine;
 use super::parts::{InParts, in_parts};
 use crate::Error;
-use crate::error::Document;
+
+/// A kind of stored document. A message names the serial number of a certificate, the CRL number of
+/// a CRL, and the serial number of the certificate of an OCSP response.
+#[derive(Clone, Copy)]
+pub(super) enum Document {
+    Certificate,
+    Crl,
+    OcspResponse,
+}
 
 /// Verifies all documents of a stage in parallel. Reports the failure with the lowest serial
 /// number. `expected` is the algorithm of their signatures in DER.
@@ -30,23 +38,27 @@ fn verify_one(
     document: Document,
     (serial, der): &Row,
 ) -> Result<(), Error> {
-    let serial = *serial;
-    let malformed = |reason: String| Error::Malformed { document, serial, reason };
+    let name = match document {
+        Document::Certificate => "certificate",
+        Document::Crl => "CRL",
+        Document::OcspResponse => "OCSP response",
+    };
+    let refused = |reason: String| Error::Failed(format!("{name} with serial {serial}: {reason}"));
     let der = match document {
         Document::Certificate | Document::Crl => der,
-        Document::OcspResponse => &ocsp_payload(der).map_err(|error| malformed(error.to_string()))?,
+        Document::OcspResponse => &ocsp_payload(der).map_err(|error| refused(error.to_string()))?,
     };
-    let signed = Signed::parse(der).map_err(|error| malformed(error.to_string()))?;
+    let signed = Signed::parse(der).map_err(|error| refused(error.to_string()))?;
     if signed.algorithm != expected {
         let reason = match AlgorithmIdentifierRef::from_der(signed.algorithm) {
             Ok(other) => format!("signed with algorithm {}", other.oid),
             Err(error) => format!("the signature's algorithm: {error}"),
         };
-        return Err(malformed(reason));
+        return Err(refused(reason));
     }
     if engine.verify(signed.tbs, signed.signature)? {
         Ok(())
     } else {
-        Err(Error::BadSignature { document, serial })
+        Err(refused("the signature does not verify".to_owned()))
     }
 }
