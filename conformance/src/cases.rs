@@ -132,6 +132,11 @@ static SHA256: Mechanism = Mechanism::new(CKM_SHA256);
 static HMAC: Mechanism = Mechanism::new(CKM_SHA256_HMAC);
 /// A mechanism that no module has.
 static NO_MECHANISM: Mechanism = Mechanism::new(0x7fff_fff0);
+/// The codes for a key of another class.
+const WRONG_KEY: &[CK_RV] =
+    &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID];
+/// The codes for a parameter that a token may refuse, or a function of it that a token may lack.
+const MAY_REFUSE: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_PARAM_INVALID];
 /// Data with the length of a SHA-256 digest.
 const DIGEST: [u8; 32] = [7; 32];
 /// Data with the length of two AES blocks.

@@ -11,7 +11,7 @@ use jeton_names::structs::Parameter;
 use jeton_vectors::hex;
 
 use super::programs::RSA_SIZE;
-use super::{Case, DIGEST, ECDSA, HMAC, SHA256, case, optional};
+use super::{Case, DIGEST, ECDSA, HMAC, MAY_REFUSE, SHA256, case, optional};
 use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, hss_levels, open_key, with};
 
 /// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
@@ -252,24 +252,19 @@ pub const CASES: &[Case] = &[
     case("C_DeriveKey", "with CKM_AES_CBC_ENCRYPT_DATA and too little data", TOO_SHORT, |fixture| {
         derived_value(fixture, &cbc_data(&SECRET[..16]), sensitive(fixture, CKK_AES)?)
     }),
-    case(
-        "C_DeriveKey",
-        "with ECDH and each KDF of SP 800-56A",
-        &[CKR_OK, CKR_MECHANISM_PARAM_INVALID],
-        |fixture| {
-            let private = with(open_key(CKO_PRIVATE_KEY, CKK_EC), Attribute::bytes(CKA_EC_PARAMS, P256));
-            let private = able(with(private, Attribute::bytes(CKA_VALUE, hex(OWN))), &[CKA_DERIVE]);
-            let private = fixture.session.create_object(&private)?;
-            let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-            let template = with(template, Attribute::number(CKA_VALUE_LEN, 24));
-            STRETCHED.iter().try_for_each(|(kdf, known)| {
-                let parameter = Structure::new().number(*kdf).counted(b"info").counted(&hex(PEER));
-                let mechanism = parameter.mechanism(CKM_ECDH1_DERIVE);
-                let made = fixture.session.derive_key(&mechanism, private, &template)?;
-                ensure("C_DeriveKey", fixture.session.attribute(made, CKA_VALUE)? == hex(known))
-            })
-        },
-    ),
+    case("C_DeriveKey", "with ECDH and each KDF of SP 800-56A", MAY_REFUSE, |fixture| {
+        let private = with(open_key(CKO_PRIVATE_KEY, CKK_EC), Attribute::bytes(CKA_EC_PARAMS, P256));
+        let private = able(with(private, Attribute::bytes(CKA_VALUE, hex(OWN))), &[CKA_DERIVE]);
+        let private = fixture.session.create_object(&private)?;
+        let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+        let template = with(template, Attribute::number(CKA_VALUE_LEN, 24));
+        STRETCHED.iter().try_for_each(|(kdf, known)| {
+            let parameter = Structure::new().number(*kdf).counted(b"info").counted(&hex(PEER));
+            let mechanism = parameter.mechanism(CKM_ECDH1_DERIVE);
+            let made = fixture.session.derive_key(&mechanism, private, &template)?;
+            ensure("C_DeriveKey", fixture.session.attribute(made, CKA_VALUE)? == hex(known))
+        })
+    }),
     case("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", DES3, |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&Mechanism::with_bytes(CKM_DES3_CBC, &[1; 8]), des3(fixture)?)?;

@@ -22,8 +22,12 @@ fn secret() -> Vec<Attribute> {
 
 /// The code for an attribute that cannot change.
 const FIXED: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY];
+/// The codes for an attribute that no template may have.
+const FORBIDDEN: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID];
+/// The codes for an attribute that a copy must not change.
+const KEPT: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT];
 /// The codes for a template with an invalid attribute, or with attributes that do not fit together.
-const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
+pub const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 
 pub const CASES: &[Case] = &[
     case("C_CreateObject", "without CKA_CLASS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
@@ -107,17 +111,9 @@ pub const CASES: &[Case] = &[
     case("C_CreateObject", "with an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
         fixture.session.create_object(&with(data(false), Attribute::bytes(0x7fff_fff0, [1; 8]))).map(drop)
     }),
-    case(
-        "C_CreateObject",
-        "with an attribute twice, with different values",
-        &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        |fixture| {
-            fixture
-                .session
-                .create_object(&with(data(false), Attribute::bytes(CKA_LABEL, *b"another")))
-                .map(drop)
-        },
-    ),
+    case("C_CreateObject", "with an attribute twice, with different values", WRONG, |fixture| {
+        fixture.session.create_object(&with(data(false), Attribute::bytes(CKA_LABEL, *b"another"))).map(drop)
+    }),
     case("C_CreateObject", "with a CK_BBOOL of two bytes", &[CKR_ATTRIBUTE_VALUE_INVALID], |fixture| {
         let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_TOKEN, [0, 0])];
         fixture.session.create_object(&template).map(drop)
@@ -125,18 +121,12 @@ pub const CASES: &[Case] = &[
     case("C_CreateObject", "with a class of one byte", &[CKR_ATTRIBUTE_VALUE_INVALID], |fixture| {
         fixture.session.create_object(&[Attribute::bytes(CKA_CLASS, [0])]).map(drop)
     }),
-    case(
-        "C_CreateObject",
-        "with CKA_LOCAL",
-        &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| fixture.session.create_object(&able(secret(), &[CKA_LOCAL])).map(drop),
-    ),
-    case(
-        "C_CreateObject",
-        "with CKA_ALWAYS_SENSITIVE",
-        &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| fixture.session.create_object(&able(secret(), &[CKA_ALWAYS_SENSITIVE])).map(drop),
-    ),
+    case("C_CreateObject", "with CKA_LOCAL", FORBIDDEN, |fixture| {
+        fixture.session.create_object(&able(secret(), &[CKA_LOCAL])).map(drop)
+    }),
+    case("C_CreateObject", "with CKA_ALWAYS_SENSITIVE", FORBIDDEN, |fixture| {
+        fixture.session.create_object(&able(secret(), &[CKA_ALWAYS_SENSITIVE])).map(drop)
+    }),
     case("C_CreateObject", "of a token object in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::flag(CKA_TOKEN, true)];
         fixture.reader()?.create_object(&template).map(drop)
@@ -175,26 +165,16 @@ pub const CASES: &[Case] = &[
                 && fixture.session.attribute(copy, CKA_VALUE)? == b"value",
         )
     }),
-    case(
-        "C_CopyObject",
-        "with another class",
-        &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| {
-            let object = fixture.session.create_object(&data(false))?;
-            fixture.session.copy_object(object, &[Attribute::number(CKA_CLASS, CKO_SECRET_KEY)]).map(drop)
-        },
-    ),
-    case(
-        "C_CopyObject",
-        "of a sensitive key, with CKA_SENSITIVE false",
-        &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT],
-        |fixture| {
-            fixture
-                .session
-                .copy_object(fixture.key(Key::Sealed)?, &[Attribute::flag(CKA_SENSITIVE, false)])
-                .map(drop)
-        },
-    ),
+    case("C_CopyObject", "with another class", KEPT, |fixture| {
+        let object = fixture.session.create_object(&data(false))?;
+        fixture.session.copy_object(object, &[Attribute::number(CKA_CLASS, CKO_SECRET_KEY)]).map(drop)
+    }),
+    case("C_CopyObject", "of a sensitive key, with CKA_SENSITIVE false", KEPT, |fixture| {
+        fixture
+            .session
+            .copy_object(fixture.key(Key::Sealed)?, &[Attribute::flag(CKA_SENSITIVE, false)])
+            .map(drop)
+    }),
     case("C_CopyObject", "of an object with CKA_COPYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
         let object =
             fixture.session.create_object(&with(data(false), Attribute::flag(CKA_COPYABLE, false)))?;
