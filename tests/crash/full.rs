@@ -18,7 +18,7 @@ use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHan
 use jeton::module::User;
 
 use crate::faults::failures;
-use crate::keys::Kind;
+use crate::keys::{Kind, pair};
 use crate::process::{Process, client, directory, role_of, token, unlock};
 use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 
@@ -102,9 +102,7 @@ fn made(directory: &Arc<Directory>) {
     client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     unlock(&client, PIN);
     let session = client.user();
-    let both = none().stored().label("pair");
-    let request = Kind::P256.request().and(&both);
-    client.generate(session, Kind::P256.generator(), &request, &both).expect("a pair");
+    pair(&client, session, Kind::P256, &none().stored().label("pair"));
     stored(&client, session, 20);
     client.module.finalize().expect("a module");
 }
@@ -280,9 +278,7 @@ pub fn unwritable() {
     {
         let client = client(&directory, LIMIT);
         let session = client.user();
-        let both = none().stored().label("pair");
-        let request = Kind::P256.request().and(&both);
-        client.generate(session, Kind::P256.generator(), &request, &both).expect("a pair");
+        pair(&client, session, Kind::P256, &none().stored().label("pair"));
         stored(&client, session, 1);
         client.module.finalize().expect("a module");
     }

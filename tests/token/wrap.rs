@@ -30,7 +30,7 @@ fn a_short_scalar_is_wrapped_at_full_length() {
     });
 }
 
-/// PKCS #8 has the group: `Dss-Parms` (RFC 3279, 2.3.2) or `DHParameter`, which `openssl pkey` reads.
+/// PKCS #8 has the group, as `openssl pkey` reads it: `Dss-Parms` (RFC 3279, 2.3.2), `DHParameter`.
 #[test]
 fn a_private_key_of_a_group_is_wrapped_as_pkcs_8_and_unwrapped() {
     each_user(|client, session| {
