@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jeton::id::SlotId;
 use jeton::module::{Module, TokenInfo};
 use jeton_agent_wire::{Function, file};
+use nix::errno::Errno;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -203,6 +204,18 @@ fn names(text: &str, token: &TokenInfo) -> bool {
     }
 }
 
+/// Returns the user or group of a name. getpwnam(3): some sources of names report a name that they
+/// do not have as one of these errors, such as that of sssd while it does not run.
+fn named<T>(kind: &str, name: &str, found: nix::Result<Option<T>>) -> Result<T, String> {
+    match found {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) | Err(Errno::ENOENT | Errno::ESRCH | Errno::EBADF | Errno::EPERM) => {
+            Err(format!("no {kind} {name}"))
+        }
+        Err(error) => Err(format!("{kind} {name}: {error}")),
+    }
+}
+
 impl Rule {
     /// Checks the names of the rule, and finds the numbers of its user and group.
     fn resolve(&mut self) -> Result<(), String> {
@@ -217,16 +230,13 @@ impl Rule {
             }
         }
         if let Some(name) = &self.user {
-            let user = nix::unistd::User::from_name(name).map_err(|error| format!("user {name}: {error}"))?;
-            let uid = user.ok_or_else(|| format!("no user {name}"))?.uid.as_raw();
+            let uid = named("user", name, nix::unistd::User::from_name(name))?.uid.as_raw();
             if self.uid.replace(uid).is_some_and(|given| given != uid) {
                 return Err(format!("the user {name} has the number {uid}"));
             }
         }
         if let Some(name) = &self.group {
-            let group =
-                nix::unistd::Group::from_name(name).map_err(|error| format!("group {name}: {error}"))?;
-            let gid = group.ok_or_else(|| format!("no group {name}"))?.gid.as_raw();
+            let gid = named("group", name, nix::unistd::Group::from_name(name))?.gid.as_raw();
             if self.gid.replace(gid).is_some_and(|given| given != gid) {
                 return Err(format!("the group {name} has the number {gid}"));
             }
