@@ -43,6 +43,7 @@ fn file(content: &[u8]) {
             Item::PrivateKey(key) => drop(jeton::admin::keys::read_private_key(&key)),
             Item::PublicKey(key) => public(&key),
             Item::Certificate(der) => read_certificate(&der),
+            Item::SecretKey => {}
         }
     }
 }
