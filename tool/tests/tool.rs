@@ -440,6 +440,8 @@ fn certificates_and_requests_of_every_algorithm_are_accepted_by_openssl() {
     }
     assert_eq!(tool.rows("cert list --json").len(), 6);
     assert!(tool.fails(2, "csr --label ed25519 --subject nothing").contains("is not a subject"));
+    // Not UTF-8.
+    assert!(tool.fails(7, r"csr --label ed25519 --subject CN=\e4").contains("is not a valid subject"));
 }
 
 #[test]

@@ -18,7 +18,8 @@ use x509_cert::request::CertReqInfo;
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
 
-use super::{ecdsa, extension, name::general_name};
+use super::name::{self, general_name};
+use super::{ecdsa, extension};
 use crate::Error;
 
 const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
@@ -250,7 +251,9 @@ impl Holder {
         if subject.0.is_empty() && names.is_empty() {
             return Err(Error::Usage("the subject is empty".to_owned()));
         }
-        Ok(Self { subject, names: names.iter().map(|name| general_name(name)).collect::<Result<_, _>>()? })
+        let names = names.iter().map(|name| general_name(name)).collect::<Result<Vec<_>, _>>()?;
+        name::check(&subject, &names)?;
+        Ok(Self { subject, names })
     }
 
     pub(crate) fn extension(&self) -> Result<Option<Extension>, Error> {
