@@ -61,7 +61,7 @@ impl NewFile {
         } else {
             match path.symlink_metadata() {
                 Ok(_) if existing == Existing::Keep => return Err(exists(path)),
-                Ok(_) if is_list(path) => {
+                Ok(data) if data.is_file() && is_list(path) => {
                     let text = format!("{} is a list, which no output replaces", path.display());
                     return Err(Error::Caused(Cause::Refused, text));
                 }
@@ -213,6 +213,11 @@ mod tests {
             assert!(write(path, b"1", Existing::Replace).is_err());
             assert_eq!(before(path), number);
         }
+        // A link to it is replaced, and the FIFO stays.
+        let link = folder.path().join("link");
+        symlink(&fifo, &link).expect("a link");
+        write(&link, b"1", Existing::Replace).expect("it replaces the link");
+        assert_eq!(fs::read(&link).expect("a file"), b"1");
         let reader =
             rustix::fs::open(&fifo, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).expect("a reader");
         write(&fifo, b"1", Existing::Keep).expect("it has a reader");
