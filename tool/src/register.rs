@@ -128,6 +128,11 @@ impl Register {
         Ok(())
     }
 
+    /// Until the end of this transaction, all that is read is of one moment.
+    pub fn moment(&self) -> Result<Transaction<'_>, Error> {
+        self.done(self.connection.unchecked_transaction())
+    }
+
     /// Fails if the CA may have revoked certificates that the list does not know.
     pub fn expect_sure(&self, id: &str) -> Result<(), Error> {
         const SURE: &str = "SELECT unsure FROM authority WHERE id = ?1";

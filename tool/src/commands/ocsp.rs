@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -233,21 +233,23 @@ impl Service<'_> {
     }
 
     fn find(&self, serial: &[u8]) -> Result<Option<Entry>, Error> {
-        self.list()?.find(&self.name, &hex(serial))
+        self.read(|list| list.find(&self.name, &hex(serial)))
     }
 
-    /// Returns the list, if it knows all revocations and revokes neither the signer nor a CA above.
-    fn list(&self) -> Result<MutexGuard<'_, Register>, Error> {
+    /// Reads the list, if it knows all revocations and revokes neither the signer nor a CA above.
+    fn read<T>(&self, work: impl FnOnce(&Register) -> Result<T, Error>) -> Result<T, Error> {
         let mut register = lock(&self.register);
         register.refresh()?;
+        // One lock of the file for all that is read.
+        let _moment = register.moment()?;
         register.expect_sure(&self.name)?;
         self.signers.iter().try_for_each(|(ca, serial)| register.expect_good(ca, serial))?;
-        Ok(register)
+        work(&register)
     }
 
     fn sign(&self, query: &Query) -> Result<Signed, Error> {
         // A request for certificates of other CAs looks nothing up.
-        drop(self.list()?);
+        self.read(|_| Ok(()))?;
         let mut found = None;
         let Unsigned { tbs, valid } = self.responder.response_tbs(query, self.options.days, |serial| {
             let entry = self.find(serial).map_err(|error| jeton_pki::Error::Failed(error.to_string()))?;
