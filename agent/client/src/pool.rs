@@ -51,6 +51,8 @@ struct Link {
     name: Option<Name>,
     /// Counts the agents. A session belongs to one of them.
     epoch: u64,
+    /// When `C_Initialize` was called.
+    since: Option<Instant>,
     single: bool,
     /// Since when no agent answers.
     lost: Option<Instant>,
@@ -109,7 +111,7 @@ impl Pool {
         let (addresses, patience) = Address::all(parameters).map_err(|error| refuse(&error))?;
         let mut link = lock(&self.link);
         let (addresses, epoch) = (addresses.into(), link.epoch);
-        *link = Link { addresses, patience, single, epoch, ..Link::default() };
+        *link = Link { addresses, patience, single, epoch, since: Some(Instant::now()), ..Link::default() };
         drop(link);
         // The first `C_Initialize` does not wait, so that a missing agent shows at once.
         let time = if is_again || epoch > 0 { patience } else { Duration::ZERO };
@@ -145,9 +147,17 @@ impl Pool {
     }
 
     /// Returns a connection that no other call uses, within the time that a call waits. `start` is
-    /// the start of the call.
+    /// the start of the call. A call of before `C_Finalize` does not go on after the next
+    /// `C_Initialize`.
     pub fn take(&self, start: Instant) -> Result<Linked<'_>, Refusal> {
-        let left = self.patience().saturating_sub(start.elapsed());
+        let (since, patience) = {
+            let link = lock(&self.link);
+            (link.since, link.patience)
+        };
+        if since.is_some_and(|since| start < since) {
+            return Err(CKR_CRYPTOKI_NOT_INITIALIZED);
+        }
+        let left = patience.saturating_sub(start.elapsed());
         self.take_within(left, left)
     }
 
