@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use agent_client as _;
 use common::{Agent, parameters, parameters_of, token, until};
 use cryptoki_sys::*;
-use jeton_agent_wire::status::{applications, status};
+use jeton_agent_wire::status::status;
 use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session};
 use rustix::process::Signal;
 
@@ -29,6 +29,8 @@ struct Proxy {
     loses: Arc<AtomicBool>,
     delays: Arc<AtomicBool>,
     is_late: Arc<AtomicBool>,
+    /// The connections of delayed requests that the agent has ended.
+    ended: Arc<AtomicUsize>,
     is_frozen: Arc<AtomicBool>,
 }
 
@@ -61,10 +63,10 @@ impl Proxy {
     }
 
     /// Sends the delayed request, and waits until the agent has carried it out.
-    fn send_late_request(&self, agent: &Agent) {
-        let before = connections(agent);
+    fn send_late_request(&self) {
+        let before = self.ended.load(Ordering::Acquire);
         self.is_late.store(false, Ordering::Release);
-        until("the late request does not end", || connections(agent) < before);
+        until("the late request does not end", || self.ended.load(Ordering::Acquire) > before);
     }
 
     fn freeze(&self, is_frozen: bool) {
@@ -74,8 +76,10 @@ impl Proxy {
     fn connect(&self, client: &UnixStream, agent: &Path) {
         // Without an agent, the client sees that its connection is closed.
         let Ok(agent) = UnixStream::connect(agent) else { return };
+        let was_late = AtomicBool::new(false);
         let delays = || {
             if self.delays.swap(false, Ordering::AcqRel) {
+                was_late.store(true, Ordering::Release);
                 client.shutdown(Shutdown::Both).expect("a socket");
                 while self.is_late.load(Ordering::Acquire) {
                     thread::sleep(Duration::from_millis(5));
@@ -87,41 +91,37 @@ impl Proxy {
             scope.spawn(|| self.forward(client, &agent, delays));
             self.forward(&agent, client, || self.loses.swap(false, Ordering::AcqRel));
         });
+        self.ended.fetch_add(was_late.into_inner().into(), Ordering::AcqRel);
     }
 
+    /// Forwards until `from` ends. What arrives for a socket that has ended is lost.
     fn forward(&self, mut from: &UnixStream, mut to: &UnixStream, loses: impl Fn() -> bool) {
         let mut buffer = [0; 1 << 14];
         while let Ok(len @ 1..) = from.read(&mut buffer) {
             while self.is_frozen.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(5));
             }
-            if loses() || to.write_all(&buffer[..len]).is_err() {
-                break;
+            if loses() {
+                // The other side may have closed them.
+                for socket in [from, to] {
+                    let _ = socket.shutdown(Shutdown::Both);
+                }
             }
+            let _ = to.write_all(&buffer[..len]);
         }
-        for socket in [from, to] {
-            // The other side may have closed it.
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        let _ = to.shutdown(Shutdown::Write);
     }
-}
-
-/// Returns the number of connections of the application.
-fn connections(agent: &Agent) -> u64 {
-    applications(agent.socket()).expect("an agent").first().map_or(0, |application| application.connections)
 }
 
 /// Keeps a connection of the application in use until it ends, so that the agent keeps the
 /// application when it loses another connection.
 fn hold(module: &Module, agent: &Agent) {
-    let before = connections(agent);
+    let calls = || status(agent.socket()).expect("an agent").clients.iter().map(|client| client.calls).sum();
+    let before: u64 = calls();
     let wait = module.functions().C_WaitForSlotEvent.expect("a function");
-    thread::spawn(move || {
-        // SAFETY: a place for a slot.
-        unsafe { wait(0, &mut 0, std::ptr::null_mut()) };
-    });
-    // Then the module opens another one for other calls.
-    until("no further connection", || module.slots(true).is_ok() && connections(agent) > before);
+    // SAFETY: a place for a slot.
+    thread::spawn(move || unsafe { wait(0, &mut 0, std::ptr::null_mut()) });
+    until("no thread waits", || calls() > before);
 }
 
 fn key(session: &Session) -> Result<Option<ObjectHandle>, CK_RV> {
@@ -137,6 +137,8 @@ fn start(directory: &Path) -> (Agent, Proxy, Module, Session) {
     let module = token::load(&parameters);
     let session = token::log_in(&module);
     hold(&module, &agent);
+    // This opens a connection for other calls.
+    module.slots(true).expect("slots");
     (agent, proxy, module, session)
 }
 
@@ -173,7 +175,7 @@ fn an_operation_that_lacks_a_part_does_not_go_on() {
 fn a_late_request_does_not_meet_the_next_operation() {
     let _alone = common::alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let (agent, proxy, module, session) = start(directory.path());
+    let (_agent, proxy, module, session) = start(directory.path());
     let key = key(&session).expect("a search").expect("a key");
     let public = session.find(&[Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)]).expect("a search")[0];
     let ecdsa = Mechanism::new(CKM_ECDSA_SHA256);
@@ -184,7 +186,7 @@ fn a_late_request_does_not_meet_the_next_operation() {
     assert_eq!(session.sign_update(b"two").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     session.sign_init(&ecdsa, key).expect("an operation");
     session.sign_update(b"three").expect("an operation");
-    proxy.send_late_request(&agent);
+    proxy.send_late_request();
     let mut signature = [0; 64];
     session.sign_final(&mut signature).expect("a signature");
     session.verify_init(&ecdsa, public).expect("an operation");
@@ -194,14 +196,14 @@ fn a_late_request_does_not_meet_the_next_operation() {
     proxy.delay_next_request();
     assert_eq!(session.find_next(1).map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     session.find_init(&[]).expect("an operation");
-    proxy.send_late_request(&agent);
+    proxy.send_late_request();
     assert_eq!(session.find_next(3).expect("a search").len(), 2);
     session.find_final().expect("a search");
     // The start of an operation, which the module sends again.
     proxy.delay_next_request();
     session.verify_init(&Mechanism::new(CKM_ECDSA_SHA384), public).expect("an operation");
     assert_eq!(session.verify(b"three", &signature).map_err(|failure| failure.code), Ok(false));
-    proxy.send_late_request(&agent);
+    proxy.send_late_request();
     let code = session.verify(b"three", &signature).map_err(|failure| failure.code);
     assert_eq!(code, Err(CKR_OPERATION_NOT_INITIALIZED));
     // A change of an object, which may not come after the next one.
@@ -209,7 +211,7 @@ fn a_late_request_does_not_meet_the_next_operation() {
     proxy.delay_next_request();
     assert_eq!(label("one").map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     label("two").expect("an object");
-    proxy.send_late_request(&agent);
+    proxy.send_late_request();
     assert_eq!(session.bytes(key, CKA_LABEL), b"two");
     module.finalize().expect("a module");
 }
@@ -252,12 +254,9 @@ fn a_logout_during_a_failure_of_the_network_is_one() {
     let parameters = parameters_of(&[directory.path().join("proxy.socket")]);
     module.initialize(Some(&parameters)).expect("an agent");
     let session = token::log_in(&module);
-    let wait = module.functions().C_WaitForSlotEvent.expect("a function");
-    // SAFETY: a place for a slot.
-    thread::spawn(move || unsafe { wait(0, &mut 0, std::ptr::null_mut()) });
+    hold(&module, &agent);
     let sessions = || status(agent.socket()).expect("an agent").sessions;
     assert_eq!(sessions(), 1);
-    thread::sleep(Duration::from_millis(200));
     proxy.lose_next_answer();
     session.logout().expect("a logout");
     assert_eq!(key(&session), Ok(None));
