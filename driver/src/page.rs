@@ -7,6 +7,8 @@ mod contents;
 mod html;
 mod tls;
 
+use std::path::Path;
+
 pub use html::html;
 
 use jeton_laboratory::{Machine, Table};
@@ -71,10 +73,18 @@ fn facts<'a>(
     let mut facts = vec![("Machine".to_owned(), machine), ("System".to_owned(), system.clone())];
     facts.push(("Date".to_owned(), started.to_owned()));
     facts.push(("Tool".to_owned(), format!("jeton {}", about.version)));
-    facts.push(("Command".to_owned(), about.command.join(" ")));
+    let words = about.command.iter().map(|word| short(Path::new(word)));
+    facts.push(("Command".to_owned(), words.collect::<Vec<_>>().join(" ")));
     facts.extend(modules.map(|(name, module)| {
-        let file = module.library.as_ref().map(|path| format!(", {}", path.display())).unwrap_or_default();
+        let file = module.library.as_ref().map(|path| format!(", {}", short(path))).unwrap_or_default();
         (format!("Module {}", shown(name)), format!("{}{file}", module_text(module)))
     }));
     facts
+}
+
+/// Returns the last part of an absolute path, and other words as they are: others need not know the
+/// directories of this machine.
+fn short(word: &Path) -> String {
+    let last = word.file_name().filter(|_| word.is_absolute());
+    last.unwrap_or(word.as_os_str()).to_string_lossy().into_owned()
 }

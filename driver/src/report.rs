@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 pub use table::{Settings, print};
-pub(crate) use table::{has_rsa_subscribers, ratio_cells, rsa_keys};
+pub(crate) use table::{has_rsa_subscribers, rsa_keys};
 
 use crate::about::{About, module_text};
 use crate::pipeline::Outcome;

@@ -80,6 +80,8 @@ pub enum Mark {
     Rings,
     /// A black line without circles.
     Rule,
+    /// Bars from zero.
+    Bars,
 }
 
 /// An axis of a plot.
@@ -134,16 +136,26 @@ pub fn lines(
 pub fn points(title: &str, names: [&str; 2], labels: &[&str], series: &[Series]) -> Result<String, String> {
     let shown = if labels.len() <= NAMED { labels } else { &[] };
     let name = name_at(shown);
-    let x = Axis {
-        name: names[0],
-        range: Places(labels.len()),
-        label: &name,
-        labels: None,
-        grid: false,
-        room: 48,
-    };
+    let x = named(names[0], labels.len(), &name);
     let y = logarithmic(names[1], series, |point| point.1, 2.5);
     draw(Plot { title, caption: false, size: SIZE }, x, y, series)
+}
+
+/// Draws series of [`Mark::Bars`] over the `labels` of the x axis. The y axis begins at zero.
+pub fn bars(title: &str, names: [&str; 2], labels: &[&str], series: &[Series]) -> Result<String, String> {
+    let name = name_at(labels);
+    let x = named(names[0], labels.len(), &name);
+    let top = series.iter().flat_map(|one| &one.points).fold(0.0_f64, |top, point| top.max(point.1));
+    // The sum of steps is not a round number.
+    let label =
+        |value: &f64| if *value < 1e3 { format!("{}", (value * 1e9).round() / 1e9) } else { number(value) };
+    let y =
+        Axis { name: names[1], range: 0.0..1.05 * top, label: &label, labels: None, grid: true, room: 80 };
+    draw(Plot { title, caption: false, size: SIZE }, x, y, series)
+}
+
+fn named<'a>(name: &'a str, count: usize, label: &'a dyn Fn(&f64) -> String) -> Axis<'a, Places> {
+    Axis { name, range: Places(count), label, labels: None, grid: false, room: 48 }
 }
 
 /// A scale with this number of places for names. The first is at 0.
@@ -283,10 +295,14 @@ where
                 Mark::Rule => {
                     chart.draw_series(LineSeries::new(points(), BLACK))?;
                 }
+                Mark::Bars => {
+                    let bar = |(x, y)| Rectangle::new([(x - 0.3, 0.0), (x + 0.3, y)], one.colour.filled());
+                    chart.draw_series(points().map(bar))?;
+                }
                 Mark::Dots | Mark::Rings => {}
             }
             let style = one.circle();
-            let circles = points().filter(|_| mark != Mark::Rule);
+            let circles = points().filter(|_| !matches!(mark, Mark::Rule | Mark::Bars));
             chart.draw_series(circles.map(|point| Circle::new(point, 4, style)))?;
         }
         root.present()?;
@@ -317,7 +333,7 @@ fn legend<'a>(
         let dashes: &[(i32, i32)] = match one.mark {
             Mark::Line | Mark::Rule => &[(0, 26)],
             Mark::Dashes => &[(0, 6), (10, 16), (20, 26)],
-            Mark::Dots | Mark::Rings => &[],
+            Mark::Dots | Mark::Rings | Mark::Bars => &[],
         };
         for (from, to) in dashes {
             own.draw(&PathElement::new(vec![(x + from, y), (x + to, y)], one.colour.stroke_width(2)))?;

@@ -1,13 +1,13 @@
 //! The tables and plots of the page about a measurement of `jeton-driver pipeline`.
 
-use jeton_laboratory::figure::{UNUSABLE, WIDE, rate, time};
+use jeton_laboratory::figure::{UNUSABLE, WIDE, rate, ratio_text, time};
 use jeton_laboratory::plots::{self, Mark, Series};
 use jeton_laboratory::{Interval, Ratio, Table, distinct};
 
 use super::{Block, Page, Section, facts};
 use crate::Error;
 use crate::pipeline::{Items, MeasuredBatch, STAGES, Turn};
-use crate::report::{has_rsa_subscribers, ratio_cells, rsa_keys};
+use crate::report::{has_rsa_subscribers, rsa_keys};
 use crate::results::Measurement;
 use crate::selection::{IN_PROCESS, shown};
 
@@ -19,15 +19,16 @@ const SIGNING: [&str; 7] =
 /// Further stages in the comparison of algorithms: two whose time depends on the length of a
 /// signature, and one whose time does not.
 const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
-/// The columns of a module, as [`View::cells`] fills them.
-const COLUMNS: [&str; 5] = ["time", "per second", "undisturbed", "AWS-LC undisturbed", "ratio"];
 
 pub(super) fn page(measurement: &Measurement<Turn>) -> Result<Page, Error> {
     if !measurement.modules.iter().flat_map(|(_, batches)| batches).any(|batch| can_be_drawn(&batch.total)) {
         return Err(Error::Failed("the store has no measurement with a run".to_owned()));
     }
     let view = View::of(measurement);
-    let mut sections = vec![modules(&view)?, signing(&view), algorithms(&view)?, throughput(&view)?];
+    let mut sections = vec![modules(&view)?, signing(&view), algorithms(&view)?];
+    if view.sizes.len() > 1 {
+        sections.push(throughput(&view)?);
+    }
     sections.extend(documents(measurement)?);
     sections.extend(view.algorithms.iter().map(|algorithm| stages(&view, algorithm)));
     Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: pipeline_facts(measurement), sections })
@@ -81,30 +82,33 @@ impl<'a> View<'a> {
         ratio.filter(|ratio| can_be_drawn(&ratio.quotient))
     }
 
-    /// Returns the cells below [`COLUMNS`], or `None` if the module was not measured.
-    fn cells(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Vec<String>> {
-        let seconds = time(self.seconds(module, algorithm, size, stage)?.value);
-        let rate = self.per_second(module, algorithm, size, stage).map(rate).unwrap_or_default();
-        let ratio = ratio_cells(self.ratio(module, algorithm, size, stage));
-        Some([seconds, rate].into_iter().chain(ratio).collect())
+    /// Returns a time, with the ratio or why there is none.
+    fn cell(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> String {
+        let Some(seconds) = self.seconds(module, algorithm, size, stage) else { return missing() };
+        let baseline = self.batch(IN_PROCESS, algorithm, size);
+        let ratio = match (self.ratio(module, algorithm, size, stage), baseline) {
+            _ if module == IN_PROCESS => return time(seconds.value),
+            (Some(ratio), _) => ratio_text(ratio.quotient),
+            (None, None) => "no baseline".to_owned(),
+            (None, Some(baseline)) if baseline.spread > UNUSABLE => "disturbed".to_owned(),
+            (None, Some(_)) => "no call".to_owned(),
+        };
+        format!("{} ({ratio})", time(seconds.value))
     }
 
-    /// Returns a table with a row for each module and each of `rows`: the cells below `names`, the
-    /// algorithm and the stage.
+    /// Returns a table with a column for each module and a row for each of `rows`: the cells below
+    /// `names`, the algorithm and the stage.
     fn compared<'b>(
         &self,
         names: &[&str],
         size: u64,
         rows: impl Iterator<Item = (Vec<&'b str>, &'b str, &'b str)>,
     ) -> Block {
-        let header = names.iter().copied().chain(["module"]).chain(COLUMNS);
-        let mut table = Table::new(names.len() + 1, header);
+        let header = names.iter().copied().chain(self.modules.iter().map(|module| shown(module)));
+        let mut table = Table::new(names.len(), header);
         for (label, algorithm, stage) in rows {
-            for module in &self.modules {
-                let Some(cells) = self.cells(module, algorithm, size, stage) else { continue };
-                let label = label.iter().copied().chain([shown(module)]);
-                table.add(label.map(str::to_owned).chain(cells));
-            }
+            let cells = self.modules.iter().map(|module| self.cell(module, algorithm, size, stage));
+            table.add(label.into_iter().map(str::to_owned).chain(cells));
         }
         Block::Table(table)
     }
@@ -146,21 +150,20 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
     let size = view.largest();
     let rows = view.algorithms.iter().map(|algorithm| (vec![*algorithm], *algorithm, TOTAL));
     let table = view.compared(&["algorithm"], size, rows);
-    let series = view.modules.iter().map(|module| {
-        let points =
-            over(&view.algorithms, |algorithm| Some(view.seconds(module, algorithm, size, TOTAL)?.value));
-        dots(shown(module), plots::colour(module, &view.modules), points)
-    });
-    let series: Vec<_> = series.collect();
-    let plot = Block::plot(format!("Time of all stages, batch of {size}"), |title| {
-        plots::points(title, ["algorithm of the CA", "seconds"], &view.algorithms, &series)
-    })?;
+    let modules = view.modules.iter().map(|module| (shown(module), plots::colour(module, &view.modules)));
+    let plot = chart(
+        format!("Time of all stages, batch of {size}"),
+        ["algorithm of the CA", "seconds"],
+        &view.algorithms,
+        &modules.collect::<Vec<_>>(),
+        |algorithm, at| Some(view.seconds(view.modules[at], algorithm, size, TOTAL)?.value),
+    )?;
     let text = format!(
-        "The time of the fifteen stages together for a batch of {size} certificates: the median of whole runs, and \
-         the undisturbed time, for which only those parts of a stage count that no other program slowed. The \
-         ratio is the undisturbed time divided by that of the baseline (AWS-LC called directly) in the same \
-         rounds. A ~ marks a ratio whose 95 % interval is wider than {:.0} % of it. There is no ratio if the \
-         baseline's runs differ by more than {:.0} %, because of other work.",
+        "The time of the fifteen stages together for a batch of {size} certificates: the median of whole runs. In \
+         parentheses: the ratio of the undisturbed times of the module and of the baseline (AWS-LC called \
+         directly) in the same rounds; of the parts of a stage, those count that no other program slowed. A ~ \
+         marks a ratio whose 95 % interval is wider than {:.0} % of it. Disturbed: the baseline's runs differ by \
+         more than {:.0} %, because of other work. No call: the stage never calls the module.",
         WIDE * 100.0,
         UNUSABLE * 100.0
     );
@@ -191,13 +194,14 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
         ((*algorithm).to_owned(), cells)
     });
     let rates = Table::new(1, std::iter::once("algorithm".to_owned()).chain(headers)).with(rates);
-    let series = SHOWN.iter().enumerate().map(|(index, stage)| {
-        dots(stage, plots::other_colour(index), over(&view.algorithms, |one| per_second(one, stage)))
-    });
-    let series: Vec<_> = series.collect();
-    let plot = Block::plot(format!("Items per second with {module}, batch of {size}"), |title| {
-        plots::points(title, ["algorithm of the CA", "items per second"], &view.algorithms, &series)
-    })?;
+    let colours = SHOWN.iter().enumerate().map(|(at, stage)| (*stage, plots::other_colour(at)));
+    let plot = chart(
+        format!("Items per second with {module}, batch of {size}"),
+        ["algorithm of the CA", "items per second"],
+        &view.algorithms,
+        &colours.collect::<Vec<_>>(),
+        |algorithm, at| per_second(algorithm, SHOWN[at]),
+    )?;
     let stages = [&SIGNING[..], &SIZED].concat();
     let times = grid("stage", &stages, &view.algorithms, |stage, algorithm| {
         Some(time(view.seconds(module, algorithm, size, stage)?.value))
@@ -253,11 +257,13 @@ fn documents(measurement: &Measurement<Turn>) -> Result<Option<Section>, Error> 
             _ => one.bytes.to_string(),
         })
     });
-    let points = over(&algorithms, |algorithm| Some(largest(algorithm, KIND)?.bytes as f64));
-    let series = [dots(KIND, plots::other_colour(1), points)];
-    let plot = Block::plot("Size of a certificate".to_owned(), |title| {
-        plots::points(title, ["algorithm of the CA", "bytes"], &algorithms, &series)
-    })?;
+    let plot = chart(
+        "Size of a certificate".to_owned(),
+        ["algorithm of the CA", "bytes"],
+        &algorithms,
+        &[(KIND, plots::other_colour(1))],
+        |algorithm, _| Some(largest(algorithm, KIND)?.bytes as f64),
+    )?;
     let text = "Bytes of the longest document in DER, in the largest batch. The key of a certificate has the \
                 algorithm of its CA, or the algorithm after the slash.";
     let blocks = vec![Block::Text(text.to_owned()), plot, table];
@@ -296,12 +302,33 @@ fn grid(first: &str, rows: &[&str], columns: &[&str], cell: impl Fn(&str, &str) 
     Block::Table(Table::new(1, header).with(rows.iter().map(row)))
 }
 
-fn over(names: &[&str], value: impl Fn(&str) -> Option<f64>) -> Vec<(f64, f64)> {
-    names.iter().enumerate().filter_map(|(at, name)| Some((at as f64, value(name)?))).collect()
-}
-
-fn dots(name: &str, colour: plots::RGBColor, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.to_owned(), colour, mark: Mark::Dots, points }
+/// Draws a set of points for each name of `all`, or a bar for each if there is one place only.
+fn chart(
+    title: String,
+    axes: [&str; 2],
+    places: &[&str],
+    all: &[(&str, plots::RGBColor)],
+    value: impl Fn(&str, usize) -> Option<f64>,
+) -> Result<Block, Error> {
+    let is_single = places.len() == 1;
+    let series = |(at, (name, colour)): (usize, &(&str, plots::RGBColor))| {
+        let x = |place: usize| (if is_single { at } else { place }) as f64;
+        let point = |(place, name): (usize, &&str)| Some((x(place), value(name, at)?));
+        let points = places.iter().enumerate().filter_map(point).collect();
+        let mark = if is_single { Mark::Bars } else { Mark::Dots };
+        // A bar has its name below it.
+        let name = if is_single { String::new() } else { (*name).to_owned() };
+        Series { name, colour: *colour, mark, points }
+    };
+    let series: Vec<_> = all.iter().enumerate().map(series).collect();
+    Block::plot(title, |title| {
+        if is_single {
+            let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+            plots::bars(title, [places[0], axes[1]], &names, &series)
+        } else {
+            plots::points(title, axes, places, &series)
+        }
+    })
 }
 
 fn missing() -> String {

@@ -141,7 +141,7 @@ fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Rat
 }
 
 /// Returns a ratio after the two times whose quotient it is.
-pub(crate) fn ratio_cells(ratio: Option<Ratio>) -> [String; 3] {
+fn ratio_cells(ratio: Option<Ratio>) -> [String; 3] {
     ratio
         .map_or_else(Default::default, |one| [time(one.figure), time(one.baseline), ratio_text(one.quotient)])
 }
