@@ -340,9 +340,10 @@ impl Progress {
         let total = plan.len() as u64;
         let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
         // The template is a constant that parses. Without it the bar would only look plainer.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}") {
             bar.set_style(style);
         }
+        bar.set_message("the modules start");
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, results }
     }

@@ -18,7 +18,7 @@ pub struct Report {
     /// The store.
     store: PathBuf,
     /// Write the page to this file as HTML.
-    #[arg(long)]
+    #[arg(long, visible_alias = "out")]
     html: PathBuf,
 }
 
