@@ -13,7 +13,7 @@ use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::{Kind, key_object, pair, secret};
-use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one_user, plain};
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
@@ -137,35 +137,31 @@ fn format_2() -> Arc<Directory> {
 fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
     let scalar: Vec<u8> = (1..=32).collect();
     let secrets = [&b"a public secret!"[..], b"an extractable secret value", &scalar];
-    one_backend(|provider| {
-        for user in [User::User, User::SecurityOfficer] {
-            let directory = format_2();
-            let client = Client::beside(&directory, provider, "");
-            let session = client.open();
-            assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(&directory), secret)));
-            let key = client.find_one(session, &none().label("public ec"));
-            let ecdsa = plain(M::ECDSA);
-            assert_eq!(client.module.sign_init(session, &ecdsa, key), Err(Error::UserNotLoggedIn));
-            let open = client.find_one(session, &none().label("open generic"));
-            assert_eq!(client.read(session, open, A::VALUE), Err(Error::AttributeSensitive));
-            let pin = if user == User::User { PIN } else { SO_PIN };
-            client.module.login(session, user, pin).expect("a login");
-            for secret in secrets {
-                assert!(!contains(&bytes_on_disk(&directory), secret), "{secret:?}");
-            }
-            assert_eq!(
-                column(&directory, "SELECT CAST(user_version AS BLOB) FROM pragma_user_version"),
-                b"3"
-            );
-            assert_eq!(client.read(session, open, A::VALUE).expect("a value"), secrets[1]);
-            client.sign(session, &ecdsa, key, &[7; 32]).expect("a signature");
-            assert_eq!(client.find(session, &none()).len(), if user == User::User { 5 } else { 4 });
-            // Another process finds the same objects.
-            let other = Client::beside(&directory, provider, "");
-            let others = other.user();
-            assert_eq!(other.find(others, &none()).len(), 5);
+    let provider = Provider::ALL[0];
+    for user in [User::User, User::SecurityOfficer] {
+        let directory = format_2();
+        let client = Client::beside(&directory, provider, "");
+        let session = client.open();
+        assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(&directory), secret)));
+        let key = client.find_one(session, &none().label("public ec"));
+        let ecdsa = plain(M::ECDSA);
+        assert_eq!(client.module.sign_init(session, &ecdsa, key), Err(Error::UserNotLoggedIn));
+        let open = client.find_one(session, &none().label("open generic"));
+        assert_eq!(client.read(session, open, A::VALUE), Err(Error::AttributeSensitive));
+        let pin = if user == User::User { PIN } else { SO_PIN };
+        client.module.login(session, user, pin).expect("a login");
+        for secret in secrets {
+            assert!(!contains(&bytes_on_disk(&directory), secret), "{secret:?}");
         }
-    });
+        assert_eq!(column(&directory, "SELECT CAST(user_version AS BLOB) FROM pragma_user_version"), b"3");
+        assert_eq!(client.read(session, open, A::VALUE).expect("a value"), secrets[1]);
+        client.sign(session, &ecdsa, key, &[7; 32]).expect("a signature");
+        assert_eq!(client.find(session, &none()).len(), if user == User::User { 5 } else { 4 });
+        // Another process finds the same objects.
+        let other = Client::beside(&directory, provider, "");
+        let others = other.user();
+        assert_eq!(other.find(others, &none()).len(), 5);
+    }
 }
 
 #[test]
@@ -181,44 +177,42 @@ fn a_file_of_a_newer_format_is_not_changed() {
 
 #[test]
 fn a_pin_change_erases_the_old_pin_record() {
-    one_backend(|provider| {
-        for initialised_by_so in [false, true] {
-            let client = Client::new(provider);
-            // Another process has the token open and is logged in.
-            let other = Client::beside(&client.directory, provider, "");
-            let _others = other.user();
-            let session = client.open();
-            let old = wrapped_key(&client.directory, "user_pin");
-            assert!(contains(&bytes_on_disk(&client.directory), &old));
-            if initialised_by_so {
-                client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-                client.module.init_pin(session, NEW_PIN).expect("a PIN");
-            } else {
-                client.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
-            }
-            let bytes = bytes_on_disk(&client.directory);
-            assert!(!contains(&bytes, &old));
-            assert!(contains(&bytes, &wrapped_key(&client.directory, "user_pin")));
+    let provider = Provider::ALL[0];
+    for initialised_by_so in [false, true] {
+        let client = Client::new(provider);
+        // Another process has the token open and is logged in.
+        let other = Client::beside(&client.directory, provider, "");
+        let _others = other.user();
+        let session = client.open();
+        let old = wrapped_key(&client.directory, "user_pin");
+        assert!(contains(&bytes_on_disk(&client.directory), &old));
+        if initialised_by_so {
+            client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+            client.module.init_pin(session, NEW_PIN).expect("a PIN");
+        } else {
+            client.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
         }
-    });
+        let bytes = bytes_on_disk(&client.directory);
+        assert!(!contains(&bytes, &old));
+        assert!(contains(&bytes, &wrapped_key(&client.directory, "user_pin")));
+    }
 }
 
 #[test]
 fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        client.module.finalize().expect("a module");
-        let old = wrapped_key(&client.directory, "user_pin");
-        let parameters = format!(
-            "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 64, passes = 2 }}",
-            client.directory.path().display(),
-            provider.name
-        );
-        client.module.initialize(Some(&parameters)).expect("a module");
-        let session = client.user();
-        assert!(!contains(&bytes_on_disk(&client.directory), &old));
-        client.module.close_session(session).expect("a session");
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    client.module.finalize().expect("a module");
+    let old = wrapped_key(&client.directory, "user_pin");
+    let parameters = format!(
+        "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 64, passes = 2 }}",
+        client.directory.path().display(),
+        provider.name
+    );
+    client.module.initialize(Some(&parameters)).expect("a module");
+    let session = client.user();
+    assert!(!contains(&bytes_on_disk(&client.directory), &old));
+    client.module.close_session(session).expect("a session");
 }
 
 #[test]
@@ -359,20 +353,19 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
 
 #[test]
 fn a_new_token_key_needs_both_pins() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let token = administered(&client, provider, "");
-        let wrong: [Pins<'_>; 3] = [
-            Pins { so: b"wrong", user: Some(PIN) },
-            Pins { so: SO_PIN, user: Some(b"wrong") },
-            Pins { so: SO_PIN, user: None },
-        ];
-        let before = column(&client.directory, "SELECT so_pin FROM token");
-        for pins in &wrong {
-            assert_eq!(token.rekey(pins), Err(Error::PinIncorrect));
-        }
-        assert_eq!(column(&client.directory, "SELECT so_pin FROM token"), before);
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let token = administered(&client, provider, "");
+    let wrong: [Pins<'_>; 3] = [
+        Pins { so: b"wrong", user: Some(PIN) },
+        Pins { so: SO_PIN, user: Some(b"wrong") },
+        Pins { so: SO_PIN, user: None },
+    ];
+    let before = column(&client.directory, "SELECT so_pin FROM token");
+    for pins in &wrong {
+        assert_eq!(token.rekey(pins), Err(Error::PinIncorrect));
+    }
+    assert_eq!(column(&client.directory, "SELECT so_pin FROM token"), before);
 }
 
 #[test]

@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 
 use crate::keys::{Kind, RSA, pair, secret};
 use crate::support::{
-    Attributes, Client, Directory, Functions, LABEL, PIN, SO_PIN, data, one_backend, plain, release_later,
-    shown,
+    Attributes, Client, Directory, Functions, LABEL, PIN, SO_PIN, data, plain, release_later, shown,
 };
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
@@ -66,61 +65,60 @@ fn unique_id(client: &Client, session: SessionHandle, object: ObjectHandle) -> S
 
 #[test]
 fn logins_objects_and_uses_of_keys_are_recorded() {
-    one_backend(|provider| {
-        let (client, file) = audited(provider);
-        let session = client.open();
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.module.init_pin(session, PIN).expect("a PIN");
-        client.module.logout(session).expect("the SO");
-        let wrong = client.module.login(session, User::User, b"a wrong one");
-        assert_eq!(wrong, Err(Error::PinIncorrect));
-        let named = client.module.login_user(session, User::User, PIN, b"a name");
-        assert_eq!(named, Err(Error::PinIncorrect));
-        client.module.login_user(session, User::User, PIN, b"").expect("the user");
-        client.module.logout(session).expect("the user");
-        client.login(session);
-        let names = Attributes::default().label("signer").bytes(A::ID, b"\x0a\x1b");
-        let (public, private) = pair(&client, session, Kind::P256, &names);
-        let named = unique_id(&client, session, private);
-        client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
-        client.module.verify_init(session, &plain(M::ECDSA_SHA256), public).expect("an operation");
-        let refused = client.module.decrypt_init(session, &plain(M::AES_ECB), private);
-        assert_eq!(refused, Err(Error::KeyTypeInconsistent));
-        client.module.destroy_object(session, private).expect("an object");
-        client.module.set_pin(session, PIN, b"another").expect("a PIN");
-        client.module.finalize().expect("a module");
+    let provider = Provider::ALL[0];
+    let (client, file) = audited(provider);
+    let session = client.open();
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.init_pin(session, PIN).expect("a PIN");
+    client.module.logout(session).expect("the SO");
+    let wrong = client.module.login(session, User::User, b"a wrong one");
+    assert_eq!(wrong, Err(Error::PinIncorrect));
+    let named = client.module.login_user(session, User::User, PIN, b"a name");
+    assert_eq!(named, Err(Error::PinIncorrect));
+    client.module.login_user(session, User::User, PIN, b"").expect("the user");
+    client.module.logout(session).expect("the user");
+    client.login(session);
+    let names = Attributes::default().label("signer").bytes(A::ID, b"\x0a\x1b");
+    let (public, private) = pair(&client, session, Kind::P256, &names);
+    let named = unique_id(&client, session, private);
+    client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
+    client.module.verify_init(session, &plain(M::ECDSA_SHA256), public).expect("an operation");
+    let refused = client.module.decrypt_init(session, &plain(M::AES_ECB), private);
+    assert_eq!(refused, Err(Error::KeyTypeInconsistent));
+    client.module.destroy_object(session, private).expect("an object");
+    client.module.set_pin(session, PIN, b"another").expect("a PIN");
+    client.module.finalize().expect("a module");
 
-        let all = records(&file, provider);
-        let short: Vec<_> = all.iter().map(said).collect();
-        let expected = [
-            "C_InitToken - - 0 Ok",
-            "C_Login CKU_SO - 0 Ok",
-            "C_InitPIN - - 0 Ok",
-            "C_Logout - - 0 Ok",
-            "C_Login CKU_USER - 0 PinIncorrect",
-            "C_LoginUser CKU_USER - 0 PinIncorrect",
-            "C_LoginUser CKU_USER - 0 Ok",
-            "C_Logout - - 0 Ok",
-            "C_Login CKU_USER - 0 Ok",
-            "C_GenerateKeyPair - CKM_EC_KEY_PAIR_GEN 2 Ok",
-            // `C_VerifyInit` is not recorded, because its key is public.
-            "C_SignInit - CKM_ECDSA_SHA256 1 Ok",
-            "C_DecryptInit - CKM_AES_ECB 1 KeyTypeInconsistent",
-            "C_DestroyObject - - 1 Ok",
-            "C_SetPIN - - 0 Ok",
-        ];
-        assert_eq!(short, expected);
-        let signature = &all[10];
-        assert_eq!(signature["objects"][0], named);
-        assert_eq!(signature["names"][0], json!({ "label": "signer", "id": "0a1b" }));
-        assert_eq!(signature["uid"], rustix::process::getuid().as_raw());
-        assert_eq!(signature["process"], std::process::id());
-        let program = std::env::current_exe().expect("a program");
-        assert_eq!(signature["program"], program.file_name().expect("a name").to_string_lossy().as_ref());
-        assert_eq!(signature["session"], session.0);
-        let text = std::fs::read_to_string(&file).expect("an audit log");
-        assert!(!text.contains("a wrong one") && !text.contains("another"), "a PIN in the log");
-    });
+    let all = records(&file, provider);
+    let short: Vec<_> = all.iter().map(said).collect();
+    let expected = [
+        "C_InitToken - - 0 Ok",
+        "C_Login CKU_SO - 0 Ok",
+        "C_InitPIN - - 0 Ok",
+        "C_Logout - - 0 Ok",
+        "C_Login CKU_USER - 0 PinIncorrect",
+        "C_LoginUser CKU_USER - 0 PinIncorrect",
+        "C_LoginUser CKU_USER - 0 Ok",
+        "C_Logout - - 0 Ok",
+        "C_Login CKU_USER - 0 Ok",
+        "C_GenerateKeyPair - CKM_EC_KEY_PAIR_GEN 2 Ok",
+        // `C_VerifyInit` is not recorded, because its key is public.
+        "C_SignInit - CKM_ECDSA_SHA256 1 Ok",
+        "C_DecryptInit - CKM_AES_ECB 1 KeyTypeInconsistent",
+        "C_DestroyObject - - 1 Ok",
+        "C_SetPIN - - 0 Ok",
+    ];
+    assert_eq!(short, expected);
+    let signature = &all[10];
+    assert_eq!(signature["objects"][0], named);
+    assert_eq!(signature["names"][0], json!({ "label": "signer", "id": "0a1b" }));
+    assert_eq!(signature["uid"], rustix::process::getuid().as_raw());
+    assert_eq!(signature["process"], std::process::id());
+    let program = std::env::current_exe().expect("a program");
+    assert_eq!(signature["program"], program.file_name().expect("a name").to_string_lossy().as_ref());
+    assert_eq!(signature["session"], session.0);
+    let text = std::fs::read_to_string(&file).expect("an audit log");
+    assert!(!text.contains("a wrong one") && !text.contains("another"), "a PIN in the log");
 }
 
 fn user(client: &Client) -> SessionHandle {
@@ -141,82 +139,80 @@ fn records_of(client: &Client, file: &PathBuf, provider: &Provider, word: &str) 
 
 #[test]
 fn each_message_of_a_message_based_operation_is_recorded() {
-    one_backend(|provider| {
-        let (client, file) = audited(provider);
-        let (module, session) = (&client.module, user(&client));
-        let (_, private) = pair(&client, session, Kind::P256, &Attributes::default());
-        let (secret, _) = pair(&client, session, Kind::Aes, &Attributes::default());
-        let mut out = [0; 64];
+    let provider = Provider::ALL[0];
+    let (client, file) = audited(provider);
+    let (module, session) = (&client.module, user(&client));
+    let (_, private) = pair(&client, session, Kind::P256, &Attributes::default());
+    let (secret, _) = pair(&client, session, Kind::Aes, &Attributes::default());
+    let mut out = [0; 64];
 
-        module.message_sign_init(session, &plain(M::ECDSA_SHA256), private).expect("an operation");
-        assert_eq!(module.sign_message(session, b"data", Output::Length), Ok(64));
-        let short = module.sign_message(session, b"data", Output::Buffer(&mut out[..63]));
-        assert_eq!(short, Err(Error::BufferTooSmall { needed: 64 }));
-        for _ in 0..3 {
-            assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), Ok(64));
-        }
-        module.sign_message_begin(session).expect("a message");
-        module.sign_message_part(session, b"da").expect("a part");
-        assert_eq!(module.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(64));
-        module.message_sign_final(session).expect("an operation");
+    module.message_sign_init(session, &plain(M::ECDSA_SHA256), private).expect("an operation");
+    assert_eq!(module.sign_message(session, b"data", Output::Length), Ok(64));
+    let short = module.sign_message(session, b"data", Output::Buffer(&mut out[..63]));
+    assert_eq!(short, Err(Error::BufferTooSmall { needed: 64 }));
+    for _ in 0..3 {
+        assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), Ok(64));
+    }
+    module.sign_message_begin(session).expect("a message");
+    module.sign_message_part(session, b"da").expect("a part");
+    assert_eq!(module.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(64));
+    module.message_sign_final(session).expect("an operation");
 
-        for direction in [Direction::Encrypt, Direction::Decrypt] {
-            module.message_crypt_init(session, direction, &plain(M::AES_GCM), secret).expect("an operation");
-            let mut params = MessageParams::new(AeadScheme::AesGcm, &[7; 12], 16).expect("a parameter");
-            let whole = Output::Buffer(&mut out[..4]);
-            let _ = module.crypt_message(session, direction, &mut params, b"", b"data", whole);
-            module.crypt_message_begin(session, direction, &mut params, b"").expect("a message");
-            module.crypt_message_part(session, direction, b"data", Output::Buffer(&mut out)).expect("a part");
-        }
-        let expected = [
-            "C_MessageSignInit - CKM_ECDSA_SHA256 1 Ok",
-            "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
-            "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
-            "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
-            "C_SignMessageBegin - CKM_ECDSA_SHA256 1 Ok",
-            "C_MessageEncryptInit - CKM_AES_GCM 1 Ok",
-            "C_EncryptMessage - CKM_AES_GCM 1 Ok",
-            "C_EncryptMessageBegin - CKM_AES_GCM 1 Ok",
-            "C_MessageDecryptInit - CKM_AES_GCM 1 Ok",
-            "C_DecryptMessage - CKM_AES_GCM 1 AeadDecryptFailed",
-            "C_DecryptMessageBegin - CKM_AES_GCM 1 Ok",
-        ];
-        assert_eq!(records_of(&client, &file, provider, "Message"), expected);
-    });
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        module.message_crypt_init(session, direction, &plain(M::AES_GCM), secret).expect("an operation");
+        let mut params = MessageParams::new(AeadScheme::AesGcm, &[7; 12], 16).expect("a parameter");
+        let whole = Output::Buffer(&mut out[..4]);
+        let _ = module.crypt_message(session, direction, &mut params, b"", b"data", whole);
+        module.crypt_message_begin(session, direction, &mut params, b"").expect("a message");
+        module.crypt_message_part(session, direction, b"data", Output::Buffer(&mut out)).expect("a part");
+    }
+    let expected = [
+        "C_MessageSignInit - CKM_ECDSA_SHA256 1 Ok",
+        "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
+        "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
+        "C_SignMessage - CKM_ECDSA_SHA256 1 Ok",
+        "C_SignMessageBegin - CKM_ECDSA_SHA256 1 Ok",
+        "C_MessageEncryptInit - CKM_AES_GCM 1 Ok",
+        "C_EncryptMessage - CKM_AES_GCM 1 Ok",
+        "C_EncryptMessageBegin - CKM_AES_GCM 1 Ok",
+        "C_MessageDecryptInit - CKM_AES_GCM 1 Ok",
+        "C_DecryptMessage - CKM_AES_GCM 1 AeadDecryptFailed",
+        "C_DecryptMessageBegin - CKM_AES_GCM 1 Ok",
+    ];
+    assert_eq!(records_of(&client, &file, provider, "Message"), expected);
 }
 
 #[test]
 fn a_read_of_a_secret_value_is_recorded() {
-    one_backend(|provider| {
-        let (client, file) = audited(provider);
-        let session = user(&client);
-        let shown = shown();
-        let secret = client.create(session, &aes().and(&shown)).expect("a key");
-        let private = client.create(session, &RSA.private.clone().and(&shown)).expect("a key");
-        let hidden = client.create(session, &aes().flag(A::SENSITIVE, true)).expect("a key");
-        let certificate = client.create(session, &data("public")).expect("data");
-        let named = [secret, private].map(|key| unique_id(&client, session, key));
-        // As the C interface reads attributes.
-        let read = |object, ids: &[A]| {
-            client.module.read_attributes(session, object, |object, secret| {
-                secret.expect("an audit log").extend(ids.iter().filter(|id| object.shows_secret(**id)));
-                ids.iter().try_for_each(|id| object.attribute(*id).map(drop))
-            })
-        };
-        assert_eq!(read(secret, &[A::LABEL, A::VALUE]), Ok(()));
-        assert_eq!(read(private, &[A::PRIME_1, A::MODULUS, A::PRIVATE_EXPONENT]), Ok(()));
-        assert_eq!(read(hidden, &[A::VALUE]), Err(Error::AttributeSensitive));
-        assert_eq!(read(certificate, &[A::VALUE]), Ok(()));
-        client.module.finalize().expect("a module");
-        let all = records(&file, provider);
-        let reads = all.iter().filter(|record| record["function"] == "C_GetAttributeValue");
-        let reads: Vec<_> = reads.map(|record| (&record["objects"][0], &record["attributes"])).collect();
-        let attributes = [json!(["CKA_VALUE"]), json!(["CKA_PRIME_1", "CKA_PRIVATE_EXPONENT"])];
-        let named = named.map(Value::from);
-        assert_eq!(reads, [(&named[0], &attributes[0]), (&named[1], &attributes[1])]);
-        let others = all.iter().filter(|record| record["function"] != "C_GetAttributeValue");
-        assert!(others.into_iter().all(|record| record.get("attributes").is_none()));
-    });
+    let provider = Provider::ALL[0];
+    let (client, file) = audited(provider);
+    let session = user(&client);
+    let shown = shown();
+    let secret = client.create(session, &aes().and(&shown)).expect("a key");
+    let private = client.create(session, &RSA.private.clone().and(&shown)).expect("a key");
+    let hidden = client.create(session, &aes().flag(A::SENSITIVE, true)).expect("a key");
+    let certificate = client.create(session, &data("public")).expect("data");
+    let named = [secret, private].map(|key| unique_id(&client, session, key));
+    // As the C interface reads attributes.
+    let read = |object, ids: &[A]| {
+        client.module.read_attributes(session, object, |object, secret| {
+            secret.expect("an audit log").extend(ids.iter().filter(|id| object.shows_secret(**id)));
+            ids.iter().try_for_each(|id| object.attribute(*id).map(drop))
+        })
+    };
+    assert_eq!(read(secret, &[A::LABEL, A::VALUE]), Ok(()));
+    assert_eq!(read(private, &[A::PRIME_1, A::MODULUS, A::PRIVATE_EXPONENT]), Ok(()));
+    assert_eq!(read(hidden, &[A::VALUE]), Err(Error::AttributeSensitive));
+    assert_eq!(read(certificate, &[A::VALUE]), Ok(()));
+    client.module.finalize().expect("a module");
+    let all = records(&file, provider);
+    let reads = all.iter().filter(|record| record["function"] == "C_GetAttributeValue");
+    let reads: Vec<_> = reads.map(|record| (&record["objects"][0], &record["attributes"])).collect();
+    let attributes = [json!(["CKA_VALUE"]), json!(["CKA_PRIME_1", "CKA_PRIVATE_EXPONENT"])];
+    let named = named.map(Value::from);
+    assert_eq!(reads, [(&named[0], &attributes[0]), (&named[1], &attributes[1])]);
+    let others = all.iter().filter(|record| record["function"] != "C_GetAttributeValue");
+    assert!(others.into_iter().all(|record| record.get("attributes").is_none()));
 }
 
 fn aes() -> Attributes {
@@ -225,54 +221,52 @@ fn aes() -> Attributes {
 
 #[test]
 fn processes_and_restarts_of_a_module_share_a_chain() {
-    one_backend(|provider| {
-        let (client, file) = audited(provider);
-        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-        let others: Vec<_> =
-            (0..4).map(|_| Client::beside(&client.directory, provider, &configuration)).collect();
-        std::thread::scope(|scope| {
-            for other in &others {
-                scope.spawn(move || {
-                    let session = other.open();
-                    for _ in 0..50 {
-                        let created = other.module.create_object(session, &data("a").template());
-                        created.expect("an object");
-                    }
-                    other.module.finalize().expect("a module");
-                });
-            }
-        });
-        // Without threads the records are written at once, so no `C_Finalize` is needed.
-        let single = jeton::module::Module::new();
-        single.set_threads(Threads::Forbidden);
-        let parameters = client.directory.parameters(provider, &configuration);
-        single.initialize(Some(&parameters)).expect("a module");
-        let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
-        single.create_object(session, &data("a").template()).expect("an object");
-        client.module.finalize().expect("a module");
-        assert_eq!(records(&file, provider).len(), 1 + 4 * 50 + 1);
+    let provider = Provider::ALL[0];
+    let (client, file) = audited(provider);
+    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+    let others: Vec<_> =
+        (0..4).map(|_| Client::beside(&client.directory, provider, &configuration)).collect();
+    std::thread::scope(|scope| {
+        for other in &others {
+            scope.spawn(move || {
+                let session = other.open();
+                for _ in 0..50 {
+                    let created = other.module.create_object(session, &data("a").template());
+                    created.expect("an object");
+                }
+                other.module.finalize().expect("a module");
+            });
+        }
     });
+    // Without threads the records are written at once, so no `C_Finalize` is needed.
+    let single = jeton::module::Module::new();
+    single.set_threads(Threads::Forbidden);
+    let parameters = client.directory.parameters(provider, &configuration);
+    single.initialize(Some(&parameters)).expect("a module");
+    let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
+    single.create_object(session, &data("a").template()).expect("an object");
+    client.module.finalize().expect("a module");
+    assert_eq!(records(&file, provider).len(), 1 + 4 * 50 + 1);
 }
 
 #[test]
 fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
-    one_backend(|provider| {
-        let (client, file) = audited(provider);
-        let create = |client: &Client| {
-            let session = client.open();
-            client.module.create_object(session, &data("a").template()).expect("an object");
-            client.module.finalize().expect("a module");
-        };
-        create(&client);
-        let whole = std::fs::read_to_string(&file).expect("an audit log");
-        std::fs::write(&file, format!("{whole}{{\"number\":3,")).expect("a log");
-        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-        create(&Client::beside(&client.directory, provider, &configuration));
-        let text = std::fs::read_to_string(&file).expect("an audit log");
-        let rest = text.strip_prefix(&whole).and_then(|rest| rest.strip_prefix("{\"number\":3,\n"));
-        std::fs::write(&file, whole + rest.expect("a line of its own")).expect("a log");
-        assert_eq!(records(&file, provider).len(), 3);
-    });
+    let provider = Provider::ALL[0];
+    let (client, file) = audited(provider);
+    let create = |client: &Client| {
+        let session = client.open();
+        client.module.create_object(session, &data("a").template()).expect("an object");
+        client.module.finalize().expect("a module");
+    };
+    create(&client);
+    let whole = std::fs::read_to_string(&file).expect("an audit log");
+    std::fs::write(&file, format!("{whole}{{\"number\":3,")).expect("a log");
+    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+    create(&Client::beside(&client.directory, provider, &configuration));
+    let text = std::fs::read_to_string(&file).expect("an audit log");
+    let rest = text.strip_prefix(&whole).and_then(|rest| rest.strip_prefix("{\"number\":3,\n"));
+    std::fs::write(&file, whole + rest.expect("a line of its own")).expect("a log");
+    assert_eq!(records(&file, provider).len(), 3);
 }
 
 #[test]
@@ -286,50 +280,48 @@ fn initialize_refuses_a_log_that_cannot_be_written() {
 
 #[test]
 fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
-    one_backend(|provider| {
-        let (client, file) = audited(provider);
-        let holder = File::open(&file).expect("the log");
-        let session = client.open();
-        // A thread writes the line about the new token.
-        while holder.metadata().expect("the log").len() == 0 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        holder.lock().expect("the lock");
-        release_later(&holder);
-        let start = Instant::now();
-        let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
-        assert_eq!(login, Ok(()));
-        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-        assert_eq!(client.module.finalize(), Ok(()));
-        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
-        holder.unlock().expect("the lock");
-        // The record of the first login is lost, and the chain continues.
-        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-        let client = Client::beside(&client.directory, provider, &configuration);
-        let session = client.open();
-        let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
-        assert_eq!(login, Ok(()));
-        client.module.finalize().expect("a module");
-        let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
-        assert_eq!(functions.len(), 2, "{functions:?}");
-    });
+    let provider = Provider::ALL[0];
+    let (client, file) = audited(provider);
+    let holder = File::open(&file).expect("the log");
+    let session = client.open();
+    // A thread writes the line about the new token.
+    while holder.metadata().expect("the log").len() == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    holder.lock().expect("the lock");
+    release_later(&holder);
+    let start = Instant::now();
+    let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
+    assert_eq!(login, Ok(()));
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert_eq!(client.module.finalize(), Ok(()));
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    holder.unlock().expect("the lock");
+    // The record of the first login is lost, and the chain continues.
+    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+    let client = Client::beside(&client.directory, provider, &configuration);
+    let session = client.open();
+    let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
+    assert_eq!(login, Ok(()));
+    client.module.finalize().expect("a module");
+    let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
+    assert_eq!(functions.len(), 2, "{functions:?}");
 }
 
 /// A call that passed the check of its session before `C_Finalize` ends after the thread of the
 /// log.
 #[test]
 fn a_record_after_the_end_of_the_thread_is_written() {
-    one_backend(|provider| {
-        let directory = Directory::new();
-        let file = directory.path().join("audit.jsonl");
-        let audit = Audit::open(&file, None, provider, Threads::Allowed).expect("an audit log");
-        audit.note(Record { function: "C_Login", ..Record::default() });
-        audit.close();
-        audit.note(Record { function: "C_CreateObject", ..Record::default() });
-        let functions: Vec<_> =
-            records(&file, provider).iter().map(|record| record["function"].clone()).collect();
-        assert_eq!(functions, ["C_Login", "C_CreateObject"]);
-    });
+    let provider = Provider::ALL[0];
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let audit = Audit::open(&file, None, provider, Threads::Allowed).expect("an audit log");
+    audit.note(Record { function: "C_Login", ..Record::default() });
+    audit.close();
+    audit.note(Record { function: "C_CreateObject", ..Record::default() });
+    let functions: Vec<_> =
+        records(&file, provider).iter().map(|record| record["function"].clone()).collect();
+    assert_eq!(functions, ["C_Login", "C_CreateObject"]);
 }
 
 /// Opens an audit log that also goes to a syslog socket in the same directory.
@@ -354,62 +346,57 @@ fn messages(socket: &UnixDatagram) -> Vec<String> {
 
 #[test]
 fn the_syslog_socket_gets_each_line_of_the_file() {
-    one_backend(|provider| {
-        let directory = Directory::new();
-        let (file, socket) = (directory.path().join("audit.jsonl"), directory.path().join("syslog"));
-        let daemon = UnixDatagram::bind(&socket).expect("a socket");
-        let configuration =
-            format!(", audit = {{ file = '{}', syslog = '{}' }}", file.display(), socket.display());
-        let client = Client::beside(&directory, provider, &configuration);
-        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-        let session = client.open();
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.module.finalize().expect("a module");
-        let text = std::fs::read_to_string(&file).expect("an audit log");
-        let expected: Vec<_> =
-            text.lines().map(|line| format!("<85>jeton[{}]: {line}", std::process::id())).collect();
-        assert_eq!(expected.len(), 2);
-        assert_eq!(messages(&daemon), expected);
-    });
+    let directory = Directory::new();
+    let (file, socket) = (directory.path().join("audit.jsonl"), directory.path().join("syslog"));
+    let daemon = UnixDatagram::bind(&socket).expect("a socket");
+    let configuration =
+        format!(", audit = {{ file = '{}', syslog = '{}' }}", file.display(), socket.display());
+    let client = Client::beside(&directory, Provider::ALL[0], &configuration);
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    let session = client.open();
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.finalize().expect("a module");
+    let text = std::fs::read_to_string(&file).expect("an audit log");
+    let expected: Vec<_> =
+        text.lines().map(|line| format!("<85>jeton[{}]: {line}", std::process::id())).collect();
+    assert_eq!(expected.len(), 2);
+    assert_eq!(messages(&daemon), expected);
 }
 
 #[test]
 fn syslog_without_a_file_is_refused() {
-    one_backend(|provider| {
-        let directory = Directory::new();
-        let parameters = directory.parameters(provider, ", audit = { syslog = '/dev/log' }");
-        assert_eq!(Functions::new().initialize(Some(&parameters)), Err(Error::GeneralError));
-    });
+    let directory = Directory::new();
+    let parameters = directory.parameters(Provider::ALL[0], ", audit = { syslog = '/dev/log' }");
+    assert_eq!(Functions::new().initialize(Some(&parameters)), Err(Error::GeneralError));
 }
 
 /// Calls do not wait for a daemon that does not listen or does not read. It gets lines again when
 /// it reads again.
 #[test]
 fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
-    one_backend(|provider| {
-        for threads in [Threads::Allowed, Threads::Forbidden] {
-            println!("{threads:?}");
-            let directory = Directory::new();
-            let (audit, file, socket) = open_both(&directory, provider, threads);
-            let note = || audit.note(Record { function: "C_Login", ..Record::default() });
+    let provider = Provider::ALL[0];
+    for threads in [Threads::Allowed, Threads::Forbidden] {
+        println!("{threads:?}");
+        let directory = Directory::new();
+        let (audit, file, socket) = open_both(&directory, provider, threads);
+        let note = || audit.note(Record { function: "C_Login", ..Record::default() });
+        note();
+        let daemon = UnixDatagram::bind(&socket).expect("a socket");
+        let start = Instant::now();
+        (0..1000).for_each(|_| note());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        // Lines are in the file first, and the queue of a socket is short.
+        let (mut count, mut taken) = (1001, messages(&daemon));
+        while !taken.iter().any(|message| message.contains(&format!("{{\"number\":{count},"))) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{count} lines");
             note();
-            let daemon = UnixDatagram::bind(&socket).expect("a socket");
-            let start = Instant::now();
-            (0..1000).for_each(|_| note());
-            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-            // Lines are in the file first, and the queue of a socket is short.
-            let (mut count, mut taken) = (1001, messages(&daemon));
-            while !taken.iter().any(|message| message.contains(&format!("{{\"number\":{count},"))) {
-                assert!(start.elapsed() < Duration::from_secs(60), "{count} lines");
-                note();
-                count += 1;
-                std::thread::sleep(Duration::from_millis(10));
-                taken.extend(messages(&daemon));
-            }
-            // A slow thread may send all lines after the daemon reads again.
-            assert!(threads == Threads::Allowed || taken.len() < count, "the daemon was never stuck");
-            audit.close();
-            assert_eq!(records(&file, provider).len(), count);
+            count += 1;
+            std::thread::sleep(Duration::from_millis(10));
+            taken.extend(messages(&daemon));
         }
-    });
+        // A slow thread may send all lines after the daemon reads again.
+        assert!(threads == Threads::Allowed || taken.len() < count, "the daemon was never stuck");
+        audit.close();
+        assert_eq!(records(&file, provider).len(), count);
+    }
 }

@@ -1,60 +1,57 @@
 //! The built-in objects: profiles, mechanisms, the clock.
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, value};
 use jeton::module::User;
 
-use crate::support::{Attributes, Client, SO_PIN, data, none, one_backend, one_user};
+use crate::support::{Attributes, Client, SO_PIN, data, none, one_user};
 
 const CLASSES: [ObjectClass; 3] = [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE];
 
 #[test]
 fn profiles_are_found_by_class_without_a_login() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let profiles = Attributes::of(ObjectClass::PROFILE);
-        let found = client.find(session, &profiles);
-        let ids: Vec<_> = found.iter().map(|one| client.number(session, *one, A::PROFILE_ID)).collect();
-        let wanted = [
-            value::BASELINE_PROVIDER,
-            value::EXTENDED_PROVIDER,
-            value::AUTHENTICATION_TOKEN,
-            value::PUBLIC_CERTIFICATES_TOKEN,
-        ];
-        assert_eq!(ids, wanted);
-        let one = client.find_one(session, &profiles.clone().number(A::PROFILE_ID, value::EXTENDED_PROVIDER));
-        assert_eq!(one, found[1]);
-        assert_eq!(client.find(session, &profiles.clone().number(A::PROFILE_ID, 0)), []);
-        // Profiles are not storage objects.
-        assert_eq!(client.read(session, one, A::TOKEN), Err(Error::AttributeTypeInvalid));
-        assert_eq!(client.find(session, &profiles.flag(A::TOKEN, true)), []);
-        assert!(client.module.object_size(session, one).expect("a size") > 0);
-        // The user and the SO get the same handles.
-        client.login(session);
-        assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
-        client.module.logout(session).expect("the user");
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.open();
+    let profiles = Attributes::of(ObjectClass::PROFILE);
+    let found = client.find(session, &profiles);
+    let ids: Vec<_> = found.iter().map(|one| client.number(session, *one, A::PROFILE_ID)).collect();
+    let wanted = [
+        value::BASELINE_PROVIDER,
+        value::EXTENDED_PROVIDER,
+        value::AUTHENTICATION_TOKEN,
+        value::PUBLIC_CERTIFICATES_TOKEN,
+    ];
+    assert_eq!(ids, wanted);
+    let one = client.find_one(session, &profiles.clone().number(A::PROFILE_ID, value::EXTENDED_PROVIDER));
+    assert_eq!(one, found[1]);
+    assert_eq!(client.find(session, &profiles.clone().number(A::PROFILE_ID, 0)), []);
+    // Profiles are not storage objects.
+    assert_eq!(client.read(session, one, A::TOKEN), Err(Error::AttributeTypeInvalid));
+    assert_eq!(client.find(session, &profiles.flag(A::TOKEN, true)), []);
+    assert!(client.module.object_size(session, one).expect("a size") > 0);
+    // The user and the SO get the same handles.
+    client.login(session);
+    assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
+    client.module.logout(session).expect("the user");
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
 }
 
 #[test]
 fn each_mechanism_has_an_object() {
-    one_backend(|provider| {
-        let client = Client::with(provider, ", mechanisms = { deny = ['CKM_SHA_1'] }");
-        let session = client.open();
-        let found = client.find(session, &Attributes::of(ObjectClass::MECHANISM));
-        let mut ids: Vec<_> =
-            found.iter().map(|one| M(client.number(session, *one, A::MECHANISM_TYPE))).collect();
-        let mut listed = client.module.mechanisms(client.slot).expect("mechanisms");
-        ids.sort();
-        listed.sort();
-        assert!(!listed.is_empty() && !listed.contains(&M::SHA_1));
-        assert_eq!(ids, listed);
-        let one = Attributes::of(ObjectClass::MECHANISM).number(A::MECHANISM_TYPE, M::AES_GCM.0);
-        client.find_one(session, &one);
-    });
+    let client = Client::with(Provider::ALL[0], ", mechanisms = { deny = ['CKM_SHA_1'] }");
+    let session = client.open();
+    let found = client.find(session, &Attributes::of(ObjectClass::MECHANISM));
+    let mut ids: Vec<_> =
+        found.iter().map(|one| M(client.number(session, *one, A::MECHANISM_TYPE))).collect();
+    let mut listed = client.module.mechanisms(client.slot).expect("mechanisms");
+    ids.sort();
+    listed.sort();
+    assert!(!listed.is_empty() && !listed.contains(&M::SHA_1));
+    assert_eq!(ids, listed);
+    let one = Attributes::of(ObjectClass::MECHANISM).number(A::MECHANISM_TYPE, M::AES_GCM.0);
+    client.find_one(session, &one);
 }
 
 #[test]
@@ -104,17 +101,15 @@ fn built_in_objects_cannot_be_created_changed_copied_or_destroyed() {
 
 #[test]
 fn built_in_objects_have_unique_identifiers() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let mut ids: Vec<_> = CLASSES
-            .into_iter()
-            .flat_map(|class| client.find(session, &Attributes::of(class)))
-            .map(|one| client.read(session, one, A::UNIQUE_ID).expect("an identifier"))
-            .collect();
-        let count = ids.len();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids.len(), count);
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.open();
+    let mut ids: Vec<_> = CLASSES
+        .into_iter()
+        .flat_map(|class| client.find(session, &Attributes::of(class)))
+        .map(|one| client.read(session, one, A::UNIQUE_ID).expect("an identifier"))
+        .collect();
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
 }

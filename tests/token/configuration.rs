@@ -1,49 +1,46 @@
 //! The library parameters: their effects, and the refusal of invalid ones.
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::MechanismType as M;
 use jeton::mechanism;
 use jeton::module::Module;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, none, one_backend, plain};
+use crate::support::{Client, Directory, none, plain};
 
 #[test]
 fn a_denied_mechanism_is_neither_listed_nor_accepted() {
-    one_backend(|provider| {
-        let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
-                    'CKM_AES_KEY_GEN'], legacy = true }";
-        let client = Client::with(provider, deny);
-        let (session, module) = (client.user(), &client.module);
-        let denied = [M::ECDSA, M::EC_EDWARDS_KEY_PAIR_GEN, M::SHA_1, M::AES_KEY_GEN];
-        let listed = module.mechanisms(client.slot).expect("mechanisms");
-        assert_eq!(listed.len() + denied.len(), mechanism::all().count());
-        for id in denied {
-            assert!(!listed.contains(&id));
-            assert_eq!(module.mechanism(client.slot, id).err(), Some(Error::MechanismInvalid), "{id}");
-        }
-        let (public, private) = pair(&client, session, Kind::P256, &none());
-        let refused = Err(Error::MechanismInvalid);
-        assert_eq!(module.sign_init(session, &plain(M::ECDSA), private), refused);
-        assert_eq!(module.verify_init(session, &plain(M::ECDSA), public), refused);
-        assert_eq!(module.digest_init(session, &plain(M::SHA_1)), refused);
-        let kind = Kind::Ed25519;
-        let pair = client.generate(session, kind.generator(), &kind.request(), &none());
-        assert_eq!(pair, Err(Error::MechanismInvalid));
-        let length = none().number(jeton::id::AttributeType::VALUE_LEN, 32);
-        let key = client.generate_key(session, M::AES_KEY_GEN, &length);
-        assert_eq!(key, Err(Error::MechanismInvalid));
-        client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
-    });
+    let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
+                'CKM_AES_KEY_GEN'], legacy = true }";
+    let client = Client::with(Provider::ALL[0], deny);
+    let (session, module) = (client.user(), &client.module);
+    let denied = [M::ECDSA, M::EC_EDWARDS_KEY_PAIR_GEN, M::SHA_1, M::AES_KEY_GEN];
+    let listed = module.mechanisms(client.slot).expect("mechanisms");
+    assert_eq!(listed.len() + denied.len(), mechanism::all().count());
+    for id in denied {
+        assert!(!listed.contains(&id));
+        assert_eq!(module.mechanism(client.slot, id).err(), Some(Error::MechanismInvalid), "{id}");
+    }
+    let (public, private) = pair(&client, session, Kind::P256, &none());
+    let refused = Err(Error::MechanismInvalid);
+    assert_eq!(module.sign_init(session, &plain(M::ECDSA), private), refused);
+    assert_eq!(module.verify_init(session, &plain(M::ECDSA), public), refused);
+    assert_eq!(module.digest_init(session, &plain(M::SHA_1)), refused);
+    let kind = Kind::Ed25519;
+    let pair = client.generate(session, kind.generator(), &kind.request(), &none());
+    assert_eq!(pair, Err(Error::MechanismInvalid));
+    let length = none().number(jeton::id::AttributeType::VALUE_LEN, 32);
+    let key = client.generate_key(session, M::AES_KEY_GEN, &length);
+    assert_eq!(key, Err(Error::MechanismInvalid));
+    client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
 }
 
 #[test]
 fn only_allowed_mechanisms_are_listed() {
-    one_backend(|provider| {
-        let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
-        let client = Client::with(provider, allow);
-        assert_eq!(client.module.mechanisms(client.slot), Ok(vec![M::EDDSA]));
-    });
+    let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
+    let client = Client::with(Provider::ALL[0], allow);
+    assert_eq!(client.module.mechanisms(client.slot), Ok(vec![M::EDDSA]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Defaults of attributes that depend on the login or on the function.
 
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::mechanism::{Mechanism, Params};
@@ -8,9 +8,7 @@ use jeton::module::User;
 
 use crate::derive::derive;
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{
-    Attributes, Client, PIN, SO_PIN, each_backend, each_user, hex, none, one_backend, one_user, plain,
-};
+use crate::support::{Attributes, Client, PIN, SO_PIN, each_backend, each_user, hex, none, one_user, plain};
 
 fn secret(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &[7; 32])
@@ -22,41 +20,37 @@ fn secret(key_type: KeyType) -> Attributes {
 /// depend on the values of other attributes of the object".
 #[test]
 fn a_session_object_that_is_made_without_a_login_is_public() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.open());
-        let check = |key, what: &str| {
-            let flags = [A::PRIVATE, A::TOKEN].map(|id| client.flag(session, key, id));
-            assert_eq!(flags, [false, false], "{what}");
-        };
-        let (public, private) = pair(&client, session, Kind::MlKem512, &none());
-        let (sealed, sent) = client.encapsulate(session, public, &none().template()).expect("a key");
-        check(sent, "C_EncapsulateKey");
-        let kem = plain(M::ML_KEM);
-        let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
-        check(received.expect("a key"), "C_DecapsulateKey");
+    let client = Client::new(Provider::ALL[0]);
+    let (module, session) = (&client.module, client.open());
+    let check = |key, what: &str| {
+        let flags = [A::PRIVATE, A::TOKEN].map(|id| client.flag(session, key, id));
+        assert_eq!(flags, [false, false], "{what}");
+    };
+    let (public, private) = pair(&client, session, Kind::MlKem512, &none());
+    let (sealed, sent) = client.encapsulate(session, public, &none().template()).expect("a key");
+    check(sent, "C_EncapsulateKey");
+    let kem = plain(M::ML_KEM);
+    let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
+    check(received.expect("a key"), "C_DecapsulateKey");
 
-        // A private key is still sensitive and not extractable. A token object, a private object
-        // and a key with CKA_ALWAYS_AUTHENTICATE are still refused without a login.
-        assert!(
-            client.flag(session, private, A::SENSITIVE) && !client.flag(session, private, A::EXTRACTABLE)
-        );
-        let aes = secret(KeyType::AES);
-        for refused in [
-            aes.clone().stored(),
-            aes.clone().flag(A::PRIVATE, true),
-            key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).flag(A::ALWAYS_AUTHENTICATE, true),
-        ] {
-            let made = client.create(session, &refused).map(drop);
-            assert!(matches!(made, Err(Error::UserNotLoggedIn | Error::TemplateIncomplete)), "{made:?}");
-        }
-        module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        assert_eq!(client.create(session, &aes), Err(Error::UserNotLoggedIn));
-        module.logout(session).expect("the SO");
-        module.login(session, User::User, PIN).expect("the user");
-        let key = client.create(session, &aes).expect("a key");
-        assert!(client.flag(session, key, A::PRIVATE));
-    });
+    // A private key is still sensitive and not extractable. A token object, a private object
+    // and a key with CKA_ALWAYS_AUTHENTICATE are still refused without a login.
+    assert!(client.flag(session, private, A::SENSITIVE) && !client.flag(session, private, A::EXTRACTABLE));
+    let aes = secret(KeyType::AES);
+    for refused in [
+        aes.clone().stored(),
+        aes.clone().flag(A::PRIVATE, true),
+        key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).flag(A::ALWAYS_AUTHENTICATE, true),
+    ] {
+        let made = client.create(session, &refused).map(drop);
+        assert!(matches!(made, Err(Error::UserNotLoggedIn | Error::TemplateIncomplete)), "{made:?}");
+    }
+    module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    assert_eq!(client.create(session, &aes), Err(Error::UserNotLoggedIn));
+    module.logout(session).expect("the SO");
+    module.login(session, User::User, PIN).expect("the user");
+    let key = client.create(session, &aes).expect("a key");
+    assert!(client.flag(session, key, A::PRIVATE));
 }
 
 /// PKCS#11 3.2, "Common key attributes": `CKA_DERIVE` has the default `CK_FALSE`.
@@ -109,33 +103,32 @@ fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
 /// `[mechanisms] min-rsa-bits` refuses shorter keys that are generated, imported or used.
 #[test]
 fn a_configured_minimum_refuses_short_rsa_keys() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let request = none().number(A::MODULUS_BITS, 1024);
-        let short = none().stored().label("short");
-        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request.clone().and(&short), &short);
-        let (public, _) = made.expect("a pair");
-        let modulus = client.read(session, public, A::MODULUS).expect("a modulus");
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    let request = none().number(A::MODULUS_BITS, 1024);
+    let short = none().stored().label("short");
+    let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request.clone().and(&short), &short);
+    let (public, _) = made.expect("a pair");
+    let modulus = client.read(session, public, A::MODULUS).expect("a modulus");
 
-        let configuration = ", mechanisms = { min-rsa-bits = 2048 }";
-        let other = Client::beside(&client.directory, provider, configuration);
-        let session = other.user();
-        let generator = other.module.mechanism(other.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
-        assert_eq!((generator.min, generator.max), (2048, 8192));
-        let refused = other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).map(drop);
-        assert_eq!(refused, Err(Error::KeySizeRange));
-        let import = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA)
-            .bytes(A::MODULUS, &modulus)
-            .bytes(A::PUBLIC_EXPONENT, &[1, 0, 1]);
-        assert_eq!(other.create(session, &import), Err(Error::KeySizeRange));
-        let wanted = Attributes::of(ObjectClass::PRIVATE_KEY).label("short");
-        let private = other.find_one(session, &wanted);
-        let used = other.module.sign_init(session, &plain(M::SHA256_RSA_PKCS), private);
-        assert_eq!(used, Err(Error::KeySizeRange));
-        let request = none().number(A::MODULUS_BITS, 2048);
-        assert!(other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).is_ok());
-    });
+    let configuration = ", mechanisms = { min-rsa-bits = 2048 }";
+    let other = Client::beside(&client.directory, provider, configuration);
+    let session = other.user();
+    let generator = other.module.mechanism(other.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
+    assert_eq!((generator.min, generator.max), (2048, 8192));
+    let refused = other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).map(drop);
+    assert_eq!(refused, Err(Error::KeySizeRange));
+    let import = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA)
+        .bytes(A::MODULUS, &modulus)
+        .bytes(A::PUBLIC_EXPONENT, &[1, 0, 1]);
+    assert_eq!(other.create(session, &import), Err(Error::KeySizeRange));
+    let wanted = Attributes::of(ObjectClass::PRIVATE_KEY).label("short");
+    let private = other.find_one(session, &wanted);
+    let used = other.module.sign_init(session, &plain(M::SHA256_RSA_PKCS), private);
+    assert_eq!(used, Err(Error::KeySizeRange));
+    let request = none().number(A::MODULUS_BITS, 2048);
+    assert!(other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).is_ok());
 }
 
 /// A key of 512 bits, and a signature of "data" with SHA-256, made with OpenSSL 3.0.
@@ -194,59 +187,55 @@ fn configured_curves_refuse_keys_on_the_others() {
         (Kind::Ed25519, Kind::Ed448, M::EDDSA),
         (Kind::X25519, Kind::X448, M::ECDH1_DERIVE),
     ];
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        for (kind, _, _) in kinds {
-            pair(&client, session, kind, &none().stored().label(&format!("{kind:?}")));
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    for (kind, _, _) in kinds {
+        pair(&client, session, kind, &none().stored().label(&format!("{kind:?}")));
+    }
+    for (configuration, error) in rules {
+        let other = Client::beside(&client.directory, provider, configuration);
+        let session = other.user();
+        for (refused, allowed, uses) in kinds {
+            println!("{configuration} {refused:?}");
+            let made = other.generate(session, refused.generator(), &refused.request(), &none());
+            assert_eq!(made, Err(error));
+            let find = |class| other.find_one(session, &Attributes::of(class).label(&format!("{refused:?}")));
+            let (public, private) = (find(ObjectClass::PUBLIC_KEY), find(ObjectClass::PRIVATE_KEY));
+            let point = other.read(session, public, A::EC_POINT).expect("a point");
+            let import = key_object(ObjectClass::PUBLIC_KEY, refused.key_type());
+            let import = import.and(&refused.request()).bytes(A::EC_POINT, &point);
+            assert_eq!(other.create(session, &import), Err(error));
+            let used = match uses {
+                M::ECDH1_DERIVE => {
+                    let peer = point[..].into();
+                    let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
+                    derive(&other, session, (uses, params), private, &none()).map(drop)
+                }
+                _ => other.module.sign_init(session, &plain(uses), private),
+            };
+            assert_eq!(used, Err(Error::KeySizeRange));
+            pair(&other, session, allowed, &none());
         }
-        for (configuration, error) in rules {
-            let other = Client::beside(&client.directory, provider, configuration);
-            let session = other.user();
-            for (refused, allowed, uses) in kinds {
-                println!("{configuration} {refused:?}");
-                let made = other.generate(session, refused.generator(), &refused.request(), &none());
-                assert_eq!(made, Err(error));
-                let find =
-                    |class| other.find_one(session, &Attributes::of(class).label(&format!("{refused:?}")));
-                let (public, private) = (find(ObjectClass::PUBLIC_KEY), find(ObjectClass::PRIVATE_KEY));
-                let point = other.read(session, public, A::EC_POINT).expect("a point");
-                let import = key_object(ObjectClass::PUBLIC_KEY, refused.key_type());
-                let import = import.and(&refused.request()).bytes(A::EC_POINT, &point);
-                assert_eq!(other.create(session, &import), Err(error));
-                let used = match uses {
-                    M::ECDH1_DERIVE => {
-                        let peer = point[..].into();
-                        let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
-                        derive(&other, session, (uses, params), private, &none()).map(drop)
-                    }
-                    _ => other.module.sign_init(session, &plain(uses), private),
-                };
-                assert_eq!(used, Err(Error::KeySizeRange));
-                pair(&other, session, allowed, &none());
-            }
-        }
-    });
+    }
 }
 
 /// A mechanism without a curve is not offered. Key sizes are those of the remaining curves.
 #[test]
 fn configured_curves_limit_the_mechanisms() {
-    one_backend(|provider| {
-        let sizes = |rules: &str, id: M| {
-            let client = Client::with(provider, &format!(", mechanisms = {{ {rules} }}"));
-            client.module.mechanism(client.slot, id).map(|info| (info.min, info.max))
-        };
-        let nist = "curves = ['secp256r1', 'secp384r1', 'curve448']";
-        assert_eq!(sizes(nist, M::ECDSA), Ok((256, 384)));
-        assert_eq!(sizes(nist, M::ECDH1_DERIVE), Ok((256, 448)));
-        assert_eq!(sizes(nist, M::ECDH_AES_KEY_WRAP), Ok((256, 448)));
-        assert_eq!(sizes(nist, M::ECDH_X_AES_KEY_WRAP), Ok((448, 448)));
-        assert_eq!(sizes(nist, M::EDDSA), Err(Error::MechanismInvalid));
-        assert_eq!(sizes("curves = []", M::EC_KEY_PAIR_GEN), Err(Error::MechanismInvalid));
-        assert_eq!(sizes("min-ec-bits = 256", M::EDDSA), Ok((255, 448)));
-        assert_eq!(sizes("min-ec-bits = 256", M::EC_KEY_PAIR_GEN), Ok((256, 521)));
-        assert_eq!(sizes("min-ec-bits = 257", M::EDDSA), Ok((448, 448)));
-        assert_eq!(sizes("min-ec-bits = 224", M::RSA_PKCS), sizes("curves = []", M::RSA_PKCS));
-    });
+    let sizes = |rules: &str, id: M| {
+        let client = Client::with(Provider::ALL[0], &format!(", mechanisms = {{ {rules} }}"));
+        client.module.mechanism(client.slot, id).map(|info| (info.min, info.max))
+    };
+    let nist = "curves = ['secp256r1', 'secp384r1', 'curve448']";
+    assert_eq!(sizes(nist, M::ECDSA), Ok((256, 384)));
+    assert_eq!(sizes(nist, M::ECDH1_DERIVE), Ok((256, 448)));
+    assert_eq!(sizes(nist, M::ECDH_AES_KEY_WRAP), Ok((256, 448)));
+    assert_eq!(sizes(nist, M::ECDH_X_AES_KEY_WRAP), Ok((448, 448)));
+    assert_eq!(sizes(nist, M::EDDSA), Err(Error::MechanismInvalid));
+    assert_eq!(sizes("curves = []", M::EC_KEY_PAIR_GEN), Err(Error::MechanismInvalid));
+    assert_eq!(sizes("min-ec-bits = 256", M::EDDSA), Ok((255, 448)));
+    assert_eq!(sizes("min-ec-bits = 256", M::EC_KEY_PAIR_GEN), Ok((256, 521)));
+    assert_eq!(sizes("min-ec-bits = 257", M::EDDSA), Ok((448, 448)));
+    assert_eq!(sizes("min-ec-bits = 224", M::RSA_PKCS), sizes("curves = []", M::RSA_PKCS));
 }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{SlotId, token_flag};
 use jeton::module::{Access, Module, User};
 use rusqlite::Connection;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::{Client, Directory, PIN, data, none, one_backend, one_user};
+use crate::support::{Client, Directory, PIN, data, none, one_user};
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -40,56 +41,52 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
     ];
     for name in ["backup.jeton", "0000000000000000.jeton"] {
         for plant in plants {
-            one_backend(|provider| {
-                let client = Client::new(provider);
-                client.user();
-                let path = client.directory.file("jeton");
-                plant(&path, &path.with_file_name(name));
-                let slots = client.module.slots().expect("slots");
-                let open = client.directory.descriptors();
-                for _ in 0..1500 {
-                    assert_eq!(client.module.slots().expect("slots"), slots);
-                }
-                assert_eq!(slots.len(), 2, "the token's slot and the free one");
-                assert_eq!(client.directory.descriptors(), open);
-            });
+            let client = Client::new(Provider::ALL[0]);
+            client.user();
+            let path = client.directory.file("jeton");
+            plant(&path, &path.with_file_name(name));
+            let slots = client.module.slots().expect("slots");
+            let open = client.directory.descriptors();
+            for _ in 0..1500 {
+                assert_eq!(client.module.slots().expect("slots"), slots);
+            }
+            assert_eq!(slots.len(), 2, "the token's slot and the free one");
+            assert_eq!(client.directory.descriptors(), open);
         }
     }
 }
 
 #[test]
 fn only_the_file_named_after_its_serial_number_is_the_token() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let path = client.directory.file("jeton");
-        client.module.finalize().expect("a module");
-        fs::copy(&path, path.with_file_name("0 an older copy.jeton")).expect("a copy");
-        let client = Client::beside(&client.directory, provider, "");
-        let session = client.user();
-        client.create(session, &data("new").stored()).expect("data");
-        client.module.finalize().expect("a module");
-        assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
-        let rows = |path: &Path| -> i64 {
-            let connection = Connection::open(path).expect("a file");
-            connection.query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count")
-        };
-        assert_eq!(rows(&path), 1);
-        assert_eq!(rows(&path.with_file_name("0 an older copy.jeton")), 0);
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let path = client.directory.file("jeton");
+    client.module.finalize().expect("a module");
+    fs::copy(&path, path.with_file_name("0 an older copy.jeton")).expect("a copy");
+    let client = Client::beside(&client.directory, provider, "");
+    let session = client.user();
+    client.create(session, &data("new").stored()).expect("data");
+    client.module.finalize().expect("a module");
+    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
+    let rows = |path: &Path| -> i64 {
+        let connection = Connection::open(path).expect("a file");
+        connection.query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count")
+    };
+    assert_eq!(rows(&path), 1);
+    assert_eq!(rows(&path.with_file_name("0 an older copy.jeton")), 0);
 }
 
 #[test]
 fn a_renamed_token_file_is_a_token_at_the_next_start() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        client.module.finalize().expect("a module");
-        let path = client.directory.file("jeton");
-        fs::rename(&path, path.with_file_name("ca.jeton")).expect("another name");
-        let client = Client::beside(&client.directory, provider, "");
-        let session = client.user();
-        client.create(session, &data("new").stored()).expect("data");
-        assert_eq!(tokens(&client.module), [client.slot]);
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    client.module.finalize().expect("a module");
+    let path = client.directory.file("jeton");
+    fs::rename(&path, path.with_file_name("ca.jeton")).expect("another name");
+    let client = Client::beside(&client.directory, provider, "");
+    let session = client.user();
+    client.create(session, &data("new").stored()).expect("data");
+    assert_eq!(tokens(&client.module), [client.slot]);
 }
 
 #[test]
@@ -124,90 +121,84 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
 
 #[test]
 fn other_files_are_ignored() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let path = client.directory.file("jeton");
-        fs::write(path.with_file_name("text.jeton"), "no token").expect("a file");
-        fs::write(path.with_file_name("empty.jeton"), "").expect("a file");
-        fs::create_dir(path.with_file_name("directory.jeton")).expect("a directory");
-        let other = Connection::open(path.with_file_name("other.jeton")).expect("a file");
-        other.execute_batch("CREATE TABLE other(a)").expect("a table");
-        assert_eq!(tokens(&client.module), [client.slot]);
-        assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let path = client.directory.file("jeton");
+    fs::write(path.with_file_name("text.jeton"), "no token").expect("a file");
+    fs::write(path.with_file_name("empty.jeton"), "").expect("a file");
+    fs::create_dir(path.with_file_name("directory.jeton")).expect("a directory");
+    let other = Connection::open(path.with_file_name("other.jeton")).expect("a file");
+    other.execute_batch("CREATE TABLE other(a)").expect("a table");
+    assert_eq!(tokens(&client.module), [client.slot]);
+    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
 }
 
 #[test]
 fn a_world_writable_file_or_directory_is_refused() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let mode = |path: &Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
-        };
-        let path = client.directory.file("jeton");
-        client.module.finalize().expect("a module");
-        mode(&path, 0o602);
-        assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module), []);
-        mode(&path, 0o660);
-        assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
-        let start = || Module::new().initialize(Some(&client.directory.parameters(provider, "")));
-        for (directory, allowed) in [(0o777, false), (0o702, false), (0o1777, true), (0o770, true)] {
-            mode(client.directory.path(), directory);
-            assert_eq!(start().is_ok(), allowed, "{directory:o}");
-        }
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    let path = client.directory.file("jeton");
+    client.module.finalize().expect("a module");
+    mode(&path, 0o602);
+    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module), []);
+    mode(&path, 0o660);
+    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
+    let start = || Module::new().initialize(Some(&client.directory.parameters(provider, "")));
+    for (directory, allowed) in [(0o777, false), (0o702, false), (0o1777, true), (0o770, true)] {
+        mode(client.directory.path(), directory);
+        assert_eq!(start().is_ok(), allowed, "{directory:o}");
+    }
 }
 
 #[test]
 fn only_the_owner_can_read_a_counter_file() {
-    one_backend(|provider| {
-        let counters = Directory::new();
-        let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-        let client = Client::with(provider, &configuration);
-        let session = client.user();
-        client.create(session, &data("one").stored()).expect("data");
-        let mut count = 0;
-        for entry in fs::read_dir(counters.path()).expect("the directory") {
-            let data = entry.expect("a file").metadata().expect("a file");
-            assert_eq!(data.permissions().mode() & 0o777, 0o600);
-            count += 1;
-        }
-        assert!(count > 0);
-    });
+    let counters = Directory::new();
+    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+    let client = Client::with(Provider::ALL[0], &configuration);
+    let session = client.user();
+    client.create(session, &data("one").stored()).expect("data");
+    let mut count = 0;
+    for entry in fs::read_dir(counters.path()).expect("the directory") {
+        let data = entry.expect("a file").metadata().expect("a file");
+        assert_eq!(data.permissions().mode() & 0o777, 0o600);
+        count += 1;
+    }
+    assert!(count > 0);
 }
 
 #[test]
 fn files_of_a_shared_directory_are_open_to_its_group() {
     const SHARED: u32 = 0o2770;
-    one_backend(|provider| {
-        // Only the directories of the first case are both setgid and writable by their group.
-        for (directory_mode, file_mode) in [(SHARED, 0o660), (0o770, 0o600), (0o2750, 0o600)] {
-            let (directory, counters) = (Directory::new(), Directory::new());
-            for shared in [&directory, &counters] {
-                let mode = fs::Permissions::from_mode(directory_mode);
-                fs::set_permissions(shared.path(), mode).expect("a mode");
-            }
-            let store = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-            let client = Client::initialise(&directory, provider, &store);
-            let session = client.user();
-            client.create(session, &data("one").stored()).expect("data");
-            let modes = |directory: &Directory| -> Vec<(String, u32)> {
-                let entries = fs::read_dir(directory.path()).expect("the directory").flatten();
-                let mode = |file: fs::DirEntry| {
-                    let mode = file.metadata().expect("a file").permissions().mode() & 0o777;
-                    (file.file_name().to_string_lossy().into_owned(), mode)
-                };
-                entries.map(mode).collect()
-            };
-            let (tokens, counters) = (modes(&client.directory), modes(&counters));
-            // Four files: the token, its log, its index and its lock. Two files: the counter and
-            // its lock.
-            assert_eq!((tokens.len(), counters.len()), (4, 2), "{tokens:?} {counters:?}");
-            for (name, mode) in tokens.iter().chain(&counters) {
-                assert_eq!(*mode, file_mode, "{name} in a directory of mode {directory_mode:o}");
-            }
+    // Only the directories of the first case are both setgid and writable by their group.
+    for (directory_mode, file_mode) in [(SHARED, 0o660), (0o770, 0o600), (0o2750, 0o600)] {
+        let (directory, counters) = (Directory::new(), Directory::new());
+        for shared in [&directory, &counters] {
+            let mode = fs::Permissions::from_mode(directory_mode);
+            fs::set_permissions(shared.path(), mode).expect("a mode");
         }
-    });
+        let store = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+        let client = Client::initialise(&directory, Provider::ALL[0], &store);
+        let session = client.user();
+        client.create(session, &data("one").stored()).expect("data");
+        let modes = |directory: &Directory| -> Vec<(String, u32)> {
+            let entries = fs::read_dir(directory.path()).expect("the directory").flatten();
+            let mode = |file: fs::DirEntry| {
+                let mode = file.metadata().expect("a file").permissions().mode() & 0o777;
+                (file.file_name().to_string_lossy().into_owned(), mode)
+            };
+            entries.map(mode).collect()
+        };
+        let (tokens, counters) = (modes(&client.directory), modes(&counters));
+        // Four files: the token, its log, its index and its lock. Two files: the counter and
+        // its lock.
+        assert_eq!((tokens.len(), counters.len()), (4, 2), "{tokens:?} {counters:?}");
+        for (name, mode) in tokens.iter().chain(&counters) {
+            assert_eq!(*mode, file_mode, "{name} in a directory of mode {directory_mode:o}");
+        }
+    }
 }
 
 const PRECIOUS: &str = "another user's";
@@ -246,7 +237,7 @@ fn with_plants<T: Send + 'static>(name: &Path, work: impl Fn() -> T + Send + Syn
 
 /// Starts another module, logs the user in and stores an object.
 fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> {
-    let provider = jeton::backend::Provider::ALL[0];
+    let provider = Provider::ALL[0];
     let client = Client::beside(directory, provider, more);
     let session = client.module.open_session(client.slot, Access::ReadWrite)?;
     client.module.login(session, User::User, PIN)?;
@@ -256,60 +247,54 @@ fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> 
 /// A member of a group that shares the directory plants the file.
 #[test]
 fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        client.module.finalize().expect("a module");
-        let (directory, token) = (Arc::clone(&client.directory), client.directory.file("jeton"));
-        for suffix in ["-lock", "-wal", "-shm"] {
-            let shared = Arc::clone(&directory);
-            let results = with_plants(&beside(&token, suffix), move || start_and_store(&shared, ""));
-            assert!(results.iter().all(Result::is_err), "{suffix}: {results:?}");
-            start_and_store(&directory, "").expect("a token without the planted file");
-        }
-        fs::rename(&token, directory.path().join("aside")).expect("another name");
+    let client = Client::new(Provider::ALL[0]);
+    client.module.finalize().expect("a module");
+    let (directory, token) = (Arc::clone(&client.directory), client.directory.file("jeton"));
+    for suffix in ["-lock", "-wal", "-shm"] {
         let shared = Arc::clone(&directory);
-        let results = with_plants(&token, move || start_and_store(&shared, ""));
-        assert!(results.iter().all(Result::is_err), "{results:?}");
-    });
+        let results = with_plants(&beside(&token, suffix), move || start_and_store(&shared, ""));
+        assert!(results.iter().all(Result::is_err), "{suffix}: {results:?}");
+        start_and_store(&directory, "").expect("a token without the planted file");
+    }
+    fs::rename(&token, directory.path().join("aside")).expect("another name");
+    let shared = Arc::clone(&directory);
+    let results = with_plants(&token, move || start_and_store(&shared, ""));
+    assert!(results.iter().all(Result::is_err), "{results:?}");
 }
 
 #[test]
 fn a_planted_file_of_a_counter_is_neither_written_nor_waited_for() {
-    one_backend(|provider| {
-        let (directory, counters) = (Directory::new(), Directory::new());
-        let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-        Client::initialise(&directory, provider, &more).module.finalize().expect("a module");
-        start_and_store(&directory, &more).expect("a counter");
-        let serial = directory.file("jeton").file_stem().expect("a name").to_owned();
-        let counter = counters.path().join(serial).with_extension("counter");
-        let number = fs::read(&counter).expect("the counter");
-        // The new file is replaced. A change that is on disk does not fail because of the lock; the
-        // log says that it was not counted.
-        for (extension, works) in [("counter-new", true), ("counter-lock", true), ("counter", false)] {
-            let (shared, more) = (Arc::clone(&directory), more.clone());
-            let name = counter.with_extension(extension);
-            let results = with_plants(&name, move || start_and_store(&shared, &more));
-            assert!(results.iter().all(|result| result.is_ok() == works), "{extension}: {results:?}");
-        }
-        fs::write(&counter, number).expect("the counter");
-        start_and_store(&directory, &more).expect("a counter without planted files");
-    });
+    let (directory, counters) = (Directory::new(), Directory::new());
+    let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+    Client::initialise(&directory, Provider::ALL[0], &more).module.finalize().expect("a module");
+    start_and_store(&directory, &more).expect("a counter");
+    let serial = directory.file("jeton").file_stem().expect("a name").to_owned();
+    let counter = counters.path().join(serial).with_extension("counter");
+    let number = fs::read(&counter).expect("the counter");
+    // The new file is replaced. A change that is on disk does not fail because of the lock; the
+    // log says that it was not counted.
+    for (extension, works) in [("counter-new", true), ("counter-lock", true), ("counter", false)] {
+        let (shared, more) = (Arc::clone(&directory), more.clone());
+        let name = counter.with_extension(extension);
+        let results = with_plants(&name, move || start_and_store(&shared, &more));
+        assert!(results.iter().all(|result| result.is_ok() == works), "{extension}: {results:?}");
+    }
+    fs::write(&counter, number).expect("the counter");
+    start_and_store(&directory, &more).expect("a counter without planted files");
 }
 
 #[test]
 fn a_planted_log_is_neither_written_nor_waited_for() {
-    one_backend(|provider| {
-        let (directory, logs) = (Directory::new(), Directory::new());
-        // In a private directory, only the administrator can make a link.
-        fs::set_permissions(logs.path(), fs::Permissions::from_mode(0o2770)).expect("a mode");
-        for section in ["audit", "log"] {
-            let name = logs.path().join(section);
-            let more = format!(", {section} = {{ file = '{}' }}", name.display());
-            let parameters = directory.parameters(provider, &more);
-            let results = with_plants(&name, move || Module::new().initialize(Some(&parameters)));
-            assert!(results.iter().all(Result::is_err), "{section}: {results:?}");
-        }
-    });
+    let (directory, logs) = (Directory::new(), Directory::new());
+    // In a private directory, only the administrator can make a link.
+    fs::set_permissions(logs.path(), fs::Permissions::from_mode(0o2770)).expect("a mode");
+    for section in ["audit", "log"] {
+        let name = logs.path().join(section);
+        let more = format!(", {section} = {{ file = '{}' }}", name.display());
+        let parameters = directory.parameters(Provider::ALL[0], &more);
+        let results = with_plants(&name, move || Module::new().initialize(Some(&parameters)));
+        assert!(results.iter().all(Result::is_err), "{section}: {results:?}");
+    }
 }
 
 fn contents(directory: &Directory) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -319,55 +304,51 @@ fn contents(directory: &Directory) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn a_database_of_another_program_is_not_written() {
-    one_backend(|provider| {
-        let directory = Directory::new();
-        let path = |name: &str| directory.path().join(name);
-        let open = |name: &str, mode: &str| {
-            let other = Connection::open(path(name)).expect("a file");
-            other.pragma_update(None, "journal_mode", mode).expect("a mode");
-            other.execute_batch("CREATE TABLE other(a); INSERT INTO other VALUES(1)").expect("a table");
-            other
-        };
-        drop(open("rollback.jeton", "DELETE"));
-        drop(open("closed.jeton", "WAL"));
-        // The log has content as after a crash of the program.
-        let running = open("running.jeton", "WAL");
-        for suffix in ["", "-wal"] {
-            let from = beside(&path("running.jeton"), suffix);
-            fs::copy(from, beside(&path("killed.jeton"), suffix)).expect("a copy");
-        }
-        drop(running);
-        let before = contents(&directory);
-        assert_eq!(before.len(), 5);
-        let client = Client::beside(&directory, provider, "");
-        assert_eq!(tokens(&client.module), []);
-        client.module.finalize().expect("a module");
-        assert_eq!(contents(&directory).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
-        assert!(contents(&directory) == before);
-    });
+    let directory = Directory::new();
+    let path = |name: &str| directory.path().join(name);
+    let open = |name: &str, mode: &str| {
+        let other = Connection::open(path(name)).expect("a file");
+        other.pragma_update(None, "journal_mode", mode).expect("a mode");
+        other.execute_batch("CREATE TABLE other(a); INSERT INTO other VALUES(1)").expect("a table");
+        other
+    };
+    drop(open("rollback.jeton", "DELETE"));
+    drop(open("closed.jeton", "WAL"));
+    // The log has content as after a crash of the program.
+    let running = open("running.jeton", "WAL");
+    for suffix in ["", "-wal"] {
+        let from = beside(&path("running.jeton"), suffix);
+        fs::copy(from, beside(&path("killed.jeton"), suffix)).expect("a copy");
+    }
+    drop(running);
+    let before = contents(&directory);
+    assert_eq!(before.len(), 5);
+    let client = Client::beside(&directory, Provider::ALL[0], "");
+    assert_eq!(tokens(&client.module), []);
+    client.module.finalize().expect("a module");
+    assert_eq!(contents(&directory).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    assert!(contents(&directory) == before);
 }
 
 /// An agent ends in this order. A copy of the token's file then has all objects.
 #[test]
 fn the_last_application_that_ends_leaves_no_log_beside_the_file() {
-    one_backend(|provider| {
-        let agent = Client::new(provider);
-        let applications: Vec<_> = (0..3).map(|_| agent.module.join().expect("an application")).collect();
-        for module in &applications {
-            let session = module.open_session(agent.slot, Access::ReadWrite).expect("a session");
-            module.login(session, User::User, PIN).expect("the user");
-            module.create_object(session, &data("a").stored().template()).expect("an object");
-        }
-        agent.module.finalize().expect("the agent's own module");
-        applications.iter().for_each(|module| module.finalize().expect("an application"));
-        let names = fs::read_dir(agent.directory.path()).expect("a directory");
-        let left: Vec<_> = names
-            .map(|entry| entry.expect("an entry"))
-            .filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"))
-            .map(|entry| entry.metadata().expect("a file").len())
-            .collect();
-        assert!(left.iter().all(|len| *len == 0), "{left:?}");
-        // The modules are still there.
-        drop(applications);
-    });
+    let agent = Client::new(Provider::ALL[0]);
+    let applications: Vec<_> = (0..3).map(|_| agent.module.join().expect("an application")).collect();
+    for module in &applications {
+        let session = module.open_session(agent.slot, Access::ReadWrite).expect("a session");
+        module.login(session, User::User, PIN).expect("the user");
+        module.create_object(session, &data("a").stored().template()).expect("an object");
+    }
+    agent.module.finalize().expect("the agent's own module");
+    applications.iter().for_each(|module| module.finalize().expect("an application"));
+    let names = fs::read_dir(agent.directory.path()).expect("a directory");
+    let left: Vec<_> = names
+        .map(|entry| entry.expect("an entry"))
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with("-wal"))
+        .map(|entry| entry.metadata().expect("a file").len())
+        .collect();
+    assert!(left.iter().all(|len| *len == 0), "{left:?}");
+    // The modules are still there.
+    drop(applications);
 }

@@ -1,13 +1,14 @@
 //! Key generation: mechanisms that generate keys, their results, and the templates that they
 //! refuse.
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
 use jeton::mechanism::{self, Action};
 use jeton::module::Access;
 
 use crate::keys::{Kind, P256, P384};
-use crate::support::{Attributes, Client, each_user, none, one_backend, one_user, plain, shown};
+use crate::support::{Attributes, Client, each_user, none, one_user, plain, shown};
 
 /// Lengths of secret keys that a mechanism generates, and lengths that it refuses.
 fn lengths(key_type: KeyType) -> (&'static [u64], &'static [u64]) {
@@ -186,22 +187,20 @@ fn impossible_generation_templates_are_refused() {
 
 #[test]
 fn generation_needs_the_rights_to_store_the_key() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let make = |session, public: Attributes, private| {
-            client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private)
-        };
-        let p256 = || none().bytes(A::EC_PARAMS, P256);
-        assert_eq!(make(session, p256(), none().flag(A::PRIVATE, true)), Err(Error::UserNotLoggedIn));
-        assert_eq!(make(session, p256(), none().stored()), Err(Error::UserNotLoggedIn));
-        make(session, p256(), none().flag(A::PRIVATE, false)).expect("a pair of the session");
-        client.login(session);
-        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        assert_eq!(make(read_only, p256().stored(), none()), Err(Error::SessionReadOnly));
-        assert_eq!(make(read_only, p256(), none().stored()), Err(Error::SessionReadOnly));
-        make(read_only, p256(), none()).expect("a pair of the session");
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.open();
+    let make = |session, public: Attributes, private| {
+        client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private)
+    };
+    let p256 = || none().bytes(A::EC_PARAMS, P256);
+    assert_eq!(make(session, p256(), none().flag(A::PRIVATE, true)), Err(Error::UserNotLoggedIn));
+    assert_eq!(make(session, p256(), none().stored()), Err(Error::UserNotLoggedIn));
+    make(session, p256(), none().flag(A::PRIVATE, false)).expect("a pair of the session");
+    client.login(session);
+    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    assert_eq!(make(read_only, p256().stored(), none()), Err(Error::SessionReadOnly));
+    assert_eq!(make(read_only, p256(), none().stored()), Err(Error::SessionReadOnly));
+    make(read_only, p256(), none()).expect("a pair of the session");
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! Imported objects, and the forms of their values.
 
-use jeton::backend::{Curve, PairSpec, PublicParts};
+use jeton::backend::{Curve, PairSpec, Provider, PublicParts};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 
 use crate::keys::{ED25519, Kind, P256, RSA, key_object, pair};
-use crate::support::{
-    Attributes, Client, each_backend, each_user, none, one_backend, one_user, plain, shown,
-};
+use crate::support::{Attributes, Client, each_backend, each_user, none, one_user, plain, shown};
 
 /// RFC 8032, 7.1, test 2.
 const ED25519_SEED: [u8; 32] = [
@@ -245,40 +243,39 @@ fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
 
 #[test]
 fn certificates_and_data_are_read_back_unchanged() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let der: Vec<_> = (0..2000u32).map(|number| number as u8).collect();
-        let certificate = Attributes::of(ObjectClass::CERTIFICATE)
-            .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
-            .bytes(A::SUBJECT, b"a subject")
-            .bytes(A::ISSUER, b"an issuer")
-            .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
-            .bytes(A::ID, b"7")
-            .bytes(A::VALUE, &der)
-            .label("a certificate");
-        let data = Attributes::of(ObjectClass::DATA)
-            .bytes(A::APPLICATION, b"an application")
-            .bytes(A::OBJECT_ID, &[6, 1, 42])
-            .bytes(A::VALUE, &der);
-        for template in [certificate, data] {
-            client.create(session, &template.clone().stored()).expect("an object");
-            // Another process reads the object from the store, without a login.
-            let other = Client::beside(&client.directory, provider, "");
-            let session = other.open();
-            let found = other.find_one(session, &template);
-            for id in template.ids() {
-                assert_eq!(other.read(session, found, id).expect("a value"), template.value(id), "{id}");
-            }
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    let der: Vec<_> = (0..2000u32).map(|number| number as u8).collect();
+    let certificate = Attributes::of(ObjectClass::CERTIFICATE)
+        .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
+        .bytes(A::SUBJECT, b"a subject")
+        .bytes(A::ISSUER, b"an issuer")
+        .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
+        .bytes(A::ID, b"7")
+        .bytes(A::VALUE, &der)
+        .label("a certificate");
+    let data = Attributes::of(ObjectClass::DATA)
+        .bytes(A::APPLICATION, b"an application")
+        .bytes(A::OBJECT_ID, &[6, 1, 42])
+        .bytes(A::VALUE, &der);
+    for template in [certificate, data] {
+        client.create(session, &template.clone().stored()).expect("an object");
+        // Another process reads the object from the store, without a login.
+        let other = Client::beside(&client.directory, provider, "");
+        let session = other.open();
+        let found = other.find_one(session, &template);
+        for id in template.ids() {
+            assert_eq!(other.read(session, found, id).expect("a value"), template.value(id), "{id}");
         }
-        let linked = Attributes::of(ObjectClass::CERTIFICATE)
-            .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
-            .bytes(A::SUBJECT, b"a subject")
-            .bytes(A::URL, b"https://a.place/cert")
-            .bytes(A::HASH_OF_SUBJECT_PUBLIC_KEY, &[1; 20]);
-        // PKCS#11 3.2, "X.509 public key certificate objects": if a URL replaces the certificate,
-        // the hashes of the keys are required.
-        assert_eq!(client.create(session, &linked), Err(Error::TemplateIncomplete));
-        client.create(session, &linked.bytes(A::HASH_OF_ISSUER_PUBLIC_KEY, &[2; 20])).expect("a certificate");
-    });
+    }
+    let linked = Attributes::of(ObjectClass::CERTIFICATE)
+        .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
+        .bytes(A::SUBJECT, b"a subject")
+        .bytes(A::URL, b"https://a.place/cert")
+        .bytes(A::HASH_OF_SUBJECT_PUBLIC_KEY, &[1; 20]);
+    // PKCS#11 3.2, "X.509 public key certificate objects": if a URL replaces the certificate,
+    // the hashes of the keys are required.
+    assert_eq!(client.create(session, &linked), Err(Error::TemplateIncomplete));
+    client.create(session, &linked.bytes(A::HASH_OF_ISSUER_PUBLIC_KEY, &[2; 20])).expect("a certificate");
 }

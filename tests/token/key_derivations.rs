@@ -1,7 +1,7 @@
 //! Attacks on unreadable keys by derivation and unwrapping: keys that are short enough to guess,
 //! copies with more usages, keys without CKA_DERIVE.
 
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Provider};
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::derive::derive;
 use crate::keys::key_object;
-use crate::support::{Attributes, Client, Directory, none, one_backend, one_user, plain, shown};
+use crate::support::{Attributes, Client, Directory, none, one_user, plain, shown};
 
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
@@ -347,33 +347,31 @@ fn digest_key_checks_cka_derive_and_the_allowed_mechanisms() {
 
 #[test]
 fn the_audit_log_names_every_key_of_a_derivation() {
-    one_backend(|provider| {
-        let directory = Directory::new();
-        let file = directory.path().join("audit.jsonl");
-        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-        let client = Client::initialise(&directory, provider, &configuration);
-        let session = client.user();
-        let base = known(&client, session, 32);
-        let other = closed(&client, session, KeyType::GENERIC_SECRET, 32);
-        let idle = client.create(session, &secret(KeyType::AES, 32).flag(A::DERIVE, false)).expect("a key");
-        let name = |key| client.read(session, key, A::UNIQUE_ID).expect("an identifier");
-        let names = [other, idle].map(|key| String::from_utf8(name(key)).expect("an identifier"));
-        let mut calls = 0;
-        for key in [other, idle] {
-            for mechanism in with_other(key) {
-                let _ = derived(&client, session, mechanism, base);
-                calls += 1;
-            }
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+    let client = Client::initialise(&directory, Provider::ALL[0], &configuration);
+    let session = client.user();
+    let base = known(&client, session, 32);
+    let other = closed(&client, session, KeyType::GENERIC_SECRET, 32);
+    let idle = client.create(session, &secret(KeyType::AES, 32).flag(A::DERIVE, false)).expect("a key");
+    let name = |key| client.read(session, key, A::UNIQUE_ID).expect("an identifier");
+    let names = [other, idle].map(|key| String::from_utf8(name(key)).expect("an identifier"));
+    let mut calls = 0;
+    for key in [other, idle] {
+        for mechanism in with_other(key) {
+            let _ = derived(&client, session, mechanism, base);
+            calls += 1;
         }
-        client.module.finalize().expect("a module");
-        let text = std::fs::read_to_string(&file).expect("an audit log");
-        let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        let derivations: Vec<_> = records.filter(|record| record["function"] == "C_DeriveKey").collect();
-        assert_eq!(derivations.len(), calls);
-        for (at, record) in derivations.iter().enumerate() {
-            let wanted = &names[at / (calls / 2)];
-            let objects = record["objects"].as_array().expect("names");
-            assert!(objects.iter().any(|name| name == wanted.as_str()), "{record}");
-        }
-    });
+    }
+    client.module.finalize().expect("a module");
+    let text = std::fs::read_to_string(&file).expect("an audit log");
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let derivations: Vec<_> = records.filter(|record| record["function"] == "C_DeriveKey").collect();
+    assert_eq!(derivations.len(), calls);
+    for (at, record) in derivations.iter().enumerate() {
+        let wanted = &names[at / (calls / 2)];
+        let objects = record["objects"].as_array().expect("names");
+        assert!(objects.iter().any(|name| name == wanted.as_str()), "{record}");
+    }
 }

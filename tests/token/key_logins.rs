@@ -1,7 +1,7 @@
 //! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that have the effect of a refused usage, and raw RSA
 //! wrapping.
 
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does, token_flag,
@@ -10,7 +10,7 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, PIN, each_user, none, one_backend, one_user, plain, shown};
+use crate::support::{Attributes, Client, PIN, each_user, none, one_user, plain, shown};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -119,25 +119,24 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
 /// Another thread ends the operation while the PIN is tried, and starts one with another key.
 #[test]
 fn a_pin_unlocks_only_the_operation_that_it_was_given_for() {
-    one_backend(|provider| {
-        let client = Client::slow(&Client::new(provider).directory, provider);
-        let (module, session) = (&client.module, client.user());
-        let [harmless, root] =
-            [(); 2].map(|()| client.create(session, &RSA.private.clone().and(&always())).expect("a key"));
-        module.sign_init(session, &plain(M::RSA_PKCS), harmless).expect("an operation");
-        std::thread::scope(|scope| {
-            let login = scope.spawn(|| module.login(session, User::ContextSpecific, PIN));
-            // The attempt is counted before the PIN is tried.
-            while client.flags() & token_flag::USER_PIN_COUNT_LOW == 0 && !login.is_finished() {
-                std::thread::yield_now();
-            }
-            module.sign_cancel(session).expect("a session");
-            module.sign_init(session, &plain(M::RSA_PKCS), root).expect("an operation");
-            let outcome = login.join().expect("a thread");
-            let signature = module.sign(session, b"data", Output::Buffer(&mut [0; 256]));
-            assert_eq!(signature, Err(Error::UserNotLoggedIn));
-            assert_eq!(outcome, Err(Error::OperationNotInitialized));
-        });
+    let provider = Provider::ALL[0];
+    let client = Client::slow(&Client::new(provider).directory, provider);
+    let (module, session) = (&client.module, client.user());
+    let [harmless, root] =
+        [(); 2].map(|()| client.create(session, &RSA.private.clone().and(&always())).expect("a key"));
+    module.sign_init(session, &plain(M::RSA_PKCS), harmless).expect("an operation");
+    std::thread::scope(|scope| {
+        let login = scope.spawn(|| module.login(session, User::ContextSpecific, PIN));
+        // The attempt is counted before the PIN is tried.
+        while client.flags() & token_flag::USER_PIN_COUNT_LOW == 0 && !login.is_finished() {
+            std::thread::yield_now();
+        }
+        module.sign_cancel(session).expect("a session");
+        module.sign_init(session, &plain(M::RSA_PKCS), root).expect("an operation");
+        let outcome = login.join().expect("a thread");
+        let signature = module.sign(session, b"data", Output::Buffer(&mut [0; 256]));
+        assert_eq!(signature, Err(Error::UserNotLoggedIn));
+        assert_eq!(outcome, Err(Error::OperationNotInitialized));
     });
 }
 
@@ -232,26 +231,24 @@ fn a_usage_with_the_effect_of_a_refused_usage_is_false_by_default() {
 /// created only for signatures signed any input, without padding.
 #[test]
 fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {
-    one_backend(|provider| {
-        for (configuration, allowed) in [
-            ("", false),
-            (", policy = { raw-rsa-wrap = false }", false),
-            (", policy = { raw-rsa-wrap = true }", true),
-        ] {
-            let client = Client::with(provider, configuration);
-            let (module, session) = (&client.module, client.user());
-            let flags = module.mechanism(client.slot, M::RSA_X_509).expect("a mechanism").flags;
-            assert_eq!(flags & (does::WRAP | does::UNWRAP) != 0, allowed);
-            assert_ne!(flags & does::DECRYPT, 0);
-            let (public, private) = pair(&client, session, Kind::Rsa, &none());
-            let key = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
-            let key = client.create(session, &key).expect("a key");
-            let (raw, mut wrapped) = (plain(M::RSA_X_509), [0; 256]);
-            let out = module.wrap_key(session, &raw, public, key, Output::Buffer(&mut wrapped));
-            assert_eq!(out, if allowed { Ok(256) } else { Err(Error::MechanismInvalid) });
-            let template = generic().number(A::VALUE_LEN, 32);
-            let back = client.unwrap(session, &raw, private, &wrapped, &template);
-            assert_eq!(back.map(drop), if allowed { Ok(()) } else { Err(Error::MechanismInvalid) });
-        }
-    });
+    for (configuration, allowed) in [
+        ("", false),
+        (", policy = { raw-rsa-wrap = false }", false),
+        (", policy = { raw-rsa-wrap = true }", true),
+    ] {
+        let client = Client::with(Provider::ALL[0], configuration);
+        let (module, session) = (&client.module, client.user());
+        let flags = module.mechanism(client.slot, M::RSA_X_509).expect("a mechanism").flags;
+        assert_eq!(flags & (does::WRAP | does::UNWRAP) != 0, allowed);
+        assert_ne!(flags & does::DECRYPT, 0);
+        let (public, private) = pair(&client, session, Kind::Rsa, &none());
+        let key = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
+        let key = client.create(session, &key).expect("a key");
+        let (raw, mut wrapped) = (plain(M::RSA_X_509), [0; 256]);
+        let out = module.wrap_key(session, &raw, public, key, Output::Buffer(&mut wrapped));
+        assert_eq!(out, if allowed { Ok(256) } else { Err(Error::MechanismInvalid) });
+        let template = generic().number(A::VALUE_LEN, 32);
+        let back = client.unwrap(session, &raw, private, &wrapped, &template);
+        assert_eq!(back.map(drop), if allowed { Ok(()) } else { Err(Error::MechanismInvalid) });
+    }
 }

@@ -14,7 +14,7 @@ use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, plain};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, plain};
 
 /// The largest number of open token files.
 const OPEN: usize = 3;
@@ -108,121 +108,113 @@ impl Scene {
 
 #[test]
 fn open_files_stay_within_the_limit() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, 4 * OPEN);
-        assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
-        let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
-        for _ in 0..3 {
-            for session in &sessions {
-                client.create(*session, &data("an object").stored()).expect("an object");
-                assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
-            }
+    let provider = Provider::ALL[0];
+    let (client, slots) = with_tokens(provider, 4 * OPEN);
+    assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
+    let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
+    for _ in 0..3 {
+        for session in &sessions {
+            client.create(*session, &data("an object").stored()).expect("an object");
+            assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
         }
-        let other = Client::beside(&client.directory, provider, &limited());
-        for (slot, session) in slots.iter().zip(sessions) {
-            assert_eq!(client.find(session, &data("an object")).len(), 3);
-            let session = user_of(&other, *slot);
-            assert_eq!(other.find(session, &data("an object")).len(), 3);
-        }
-    });
+    }
+    let other = Client::beside(&client.directory, provider, &limited());
+    for (slot, session) in slots.iter().zip(sessions) {
+        assert_eq!(client.find(session, &data("an object")).len(), 3);
+        let session = user_of(&other, *slot);
+        assert_eq!(other.find(session, &data("an object")).len(), 3);
+    }
 }
 
 #[test]
 fn no_file_is_open_before_a_token_is_used() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, OPEN);
-        client.module.finalize().expect("a module");
-        std::thread::sleep(REST);
-        let client = Client::beside(&client.directory, provider, "");
-        assert_eq!(client.module.slots().expect("slots").len(), slots.len() + 1);
-        for slot in slots {
-            let info = client.module.token(slot).expect("a token");
-            assert_eq!(info.label, *LABEL);
-            let set = token_flag::TOKEN_INITIALIZED | token_flag::USER_PIN_INITIALIZED;
-            assert_eq!(info.flags & (set | token_flag::WRITE_PROTECTED), set);
-        }
-        assert_eq!(client.directory.descriptors(), 0);
-    });
+    let provider = Provider::ALL[0];
+    let (client, slots) = with_tokens(provider, OPEN);
+    client.module.finalize().expect("a module");
+    std::thread::sleep(REST);
+    let client = Client::beside(&client.directory, provider, "");
+    assert_eq!(client.module.slots().expect("slots").len(), slots.len() + 1);
+    for slot in slots {
+        let info = client.module.token(slot).expect("a token");
+        assert_eq!(info.label, *LABEL);
+        let set = token_flag::TOKEN_INITIALIZED | token_flag::USER_PIN_INITIALIZED;
+        assert_eq!(info.flags & (set | token_flag::WRITE_PROTECTED), set);
+    }
+    assert_eq!(client.directory.descriptors(), 0);
 }
 
 #[test]
 fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, 1);
-        client.module.finalize().expect("a module");
-        std::thread::sleep(REST);
-        let reader = Client::beside(&client.directory, provider, "");
-        let writer = Client::beside(&client.directory, provider, "");
+    let provider = Provider::ALL[0];
+    let (client, slots) = with_tokens(provider, 1);
+    client.module.finalize().expect("a module");
+    std::thread::sleep(REST);
+    let reader = Client::beside(&client.directory, provider, "");
+    let writer = Client::beside(&client.directory, provider, "");
+    assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
+    let session = writer.open();
+    for _ in 0..20 {
+        assert_eq!(writer.module.login(session, User::User, b"wrong"), Err(Error::PinIncorrect));
+        assert_ne!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
+        writer.module.login(session, User::User, PIN).expect("the user");
         assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
-        let session = writer.open();
-        for _ in 0..20 {
-            assert_eq!(writer.module.login(session, User::User, b"wrong"), Err(Error::PinIncorrect));
-            assert_ne!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
-            writer.module.login(session, User::User, PIN).expect("the user");
-            assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
-            writer.module.logout(session).expect("a login");
-        }
-        writer.module.close_session(session).expect("a session");
-        let label = b"another label                   ";
-        writer.module.init_token(slots[0], SO_PIN, label).expect("a token");
-        assert_eq!(reader.module.token(slots[0]).expect("a token").label, *label);
-    });
+        writer.module.logout(session).expect("a login");
+    }
+    writer.module.close_session(session).expect("a session");
+    let label = b"another label                   ";
+    writer.module.init_token(slots[0], SO_PIN, label).expect("a token");
+    assert_eq!(reader.module.token(slots[0]).expect("a token").label, *label);
 }
 
 #[test]
 fn new_tokens_of_another_process_are_in_the_next_slot_list() {
-    one_backend(|provider| {
-        let (client, _) = with_tokens(provider, 1);
-        let other = Client::beside(&client.directory, provider, "");
-        for _ in 0..30 {
-            add_token(&client);
-            let ours: HashSet<_> = client.module.slots().expect("slots").into_iter().collect();
-            let theirs: HashSet<_> = other.module.slots().expect("slots").into_iter().collect();
-            assert_eq!(ours, theirs);
-        }
-    });
+    let provider = Provider::ALL[0];
+    let (client, _) = with_tokens(provider, 1);
+    let other = Client::beside(&client.directory, provider, "");
+    for _ in 0..30 {
+        add_token(&client);
+        let ours: HashSet<_> = client.module.slots().expect("slots").into_iter().collect();
+        let theirs: HashSet<_> = other.module.slots().expect("slots").into_iter().collect();
+        assert_eq!(ours, theirs);
+    }
 }
 
 #[test]
 fn keys_work_while_their_file_is_closed() {
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        for _ in 0..3 {
-            scene.sign().expect("a signature");
-            // Longer than the time between two checks for changes.
-            std::thread::sleep(Duration::from_millis(1100));
-        }
-        assert!(!is_open(&scene.path), "an unchanged file is not opened");
-    });
+    let scene = Scene::new(Provider::ALL[0]);
+    for _ in 0..3 {
+        scene.sign().expect("a signature");
+        // Longer than the time between two checks for changes.
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    assert!(!is_open(&scene.path), "an unchanged file is not opened");
 }
 
 #[test]
 fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        let (other, session) = scene.other(provider);
-        for count in 1..=5 {
-            other.create(session, &data("new").stored()).expect("an object");
-            assert_eq!(scene.client.find(scene.session, &data("new")).len(), count);
-            close_file_of_one(&scene);
-        }
-    });
+    let provider = Provider::ALL[0];
+    let scene = Scene::new(provider);
+    let (other, session) = scene.other(provider);
+    for count in 1..=5 {
+        other.create(session, &data("new").stored()).expect("an object");
+        assert_eq!(scene.client.find(scene.session, &data("new")).len(), count);
+        close_file_of_one(&scene);
+    }
 }
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_two_seconds() {
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        scene.sign().expect("a signature");
-        let (other, session) = scene.other(provider);
-        let key = other.find_one(session, &none().label("key").flag(A::SIGN, true));
-        other.module.destroy_object(session, key).expect("a key");
-        let start = Instant::now();
-        while scene.sign().is_ok() {
-            assert!(start.elapsed() < Duration::from_secs(2));
-        }
-        assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
-    });
+    let provider = Provider::ALL[0];
+    let scene = Scene::new(provider);
+    scene.sign().expect("a signature");
+    let (other, session) = scene.other(provider);
+    let key = other.find_one(session, &none().label("key").flag(A::SIGN, true));
+    other.module.destroy_object(session, key).expect("a key");
+    let start = Instant::now();
+    while scene.sign().is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(2));
+    }
+    assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
 }
 
 #[test]
@@ -237,53 +229,47 @@ fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
         },
     ];
     for harm in harms {
-        one_backend(|provider| {
-            let scene = Scene::new(provider);
-            let slots = scene.client.module.slots().expect("slots");
-            harm(&scene.path);
-            let template = data("after").stored();
-            assert_eq!(scene.client.create(scene.session, &template).map(drop), Err(Error::DeviceRemoved));
-            let search = scene.client.module.find_init(scene.session, &none().template());
-            assert_eq!(search, Err(Error::DeviceRemoved));
-            assert!(scene.sign().is_err());
-            let login = scene.client.module.login(scene.session, User::User, PIN);
-            assert_eq!(login, Err(Error::DeviceRemoved));
-            assert_eq!(scene.client.module.slots().expect("slots"), slots);
-        });
+        let scene = Scene::new(Provider::ALL[0]);
+        let slots = scene.client.module.slots().expect("slots");
+        harm(&scene.path);
+        let template = data("after").stored();
+        assert_eq!(scene.client.create(scene.session, &template).map(drop), Err(Error::DeviceRemoved));
+        let search = scene.client.module.find_init(scene.session, &none().template());
+        assert_eq!(search, Err(Error::DeviceRemoved));
+        assert!(scene.sign().is_err());
+        let login = scene.client.module.login(scene.session, User::User, PIN);
+        assert_eq!(login, Err(Error::DeviceRemoved));
+        assert_eq!(scene.client.module.slots().expect("slots"), slots);
     }
 }
 
 #[test]
 fn an_older_copy_written_over_a_closed_file_is_refused() {
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        let older = fs::read(&scene.path).expect("a file");
-        scene.client.create(scene.session, &data("later").stored()).expect("an object");
-        scene.close();
-        fs::write(&scene.path, older).expect("an older copy");
-        let search = scene.client.module.find_init(scene.session, &none().template());
-        assert_eq!(search, Err(Error::DeviceRemoved));
-        assert_eq!(scene.sign(), Err(Error::DeviceRemoved));
-        let login = scene.client.module.login(scene.session, User::User, PIN);
-        assert_eq!(login, Err(Error::DeviceRemoved));
-    });
+    let scene = Scene::new(Provider::ALL[0]);
+    let older = fs::read(&scene.path).expect("a file");
+    scene.client.create(scene.session, &data("later").stored()).expect("an object");
+    scene.close();
+    fs::write(&scene.path, older).expect("an older copy");
+    let search = scene.client.module.find_init(scene.session, &none().template());
+    assert_eq!(search, Err(Error::DeviceRemoved));
+    assert_eq!(scene.sign(), Err(Error::DeviceRemoved));
+    let login = scene.client.module.login(scene.session, User::User, PIN);
+    assert_eq!(login, Err(Error::DeviceRemoved));
 }
 
 #[test]
 fn an_older_copy_is_refused_after_the_token_left_memory() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, OPEN + 2);
-        let path = path_of(&client, slots[0]);
-        close_file(&client, slots[0], &slots);
-        let older = fs::read(&path).expect("a file");
-        let session = user_of(&client, slots[0]);
-        client.create(session, &data("later").stored()).expect("an object");
-        client.module.close_session(session).expect("a session");
-        close_file(&client, slots[0], &slots);
-        fs::write(&path, older).expect("an older copy");
-        let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceRemoved));
-    });
+    let (client, slots) = with_tokens(Provider::ALL[0], OPEN + 2);
+    let path = path_of(&client, slots[0]);
+    close_file(&client, slots[0], &slots);
+    let older = fs::read(&path).expect("a file");
+    let session = user_of(&client, slots[0]);
+    client.create(session, &data("later").stored()).expect("an object");
+    client.module.close_session(session).expect("a session");
+    close_file(&client, slots[0], &slots);
+    fs::write(&path, older).expect("an older copy");
+    let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceRemoved));
 }
 
 #[test]
@@ -292,113 +278,104 @@ fn rows_altered_in_a_closed_file_are_found_at_the_next_search_and_write() {
         let other = Connection::open(path).expect("a file");
         other.execute("UPDATE object SET tag = zeroblob(16)", []).expect("rows");
     };
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        alter(&scene.path);
-        assert_eq!(scene.client.find(scene.session, &none().label("key")), []);
-        let scene = Scene::new(provider);
-        alter(&scene.path);
-        scene.client.create(scene.session, &data("new").stored()).expect("an object");
-        assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
-    });
+    let provider = Provider::ALL[0];
+    let scene = Scene::new(provider);
+    alter(&scene.path);
+    assert_eq!(scene.client.find(scene.session, &none().label("key")), []);
+    let scene = Scene::new(provider);
+    alter(&scene.path);
+    scene.client.create(scene.session, &data("new").stored()).expect("an object");
+    assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
 }
 
 #[test]
 fn another_schema_in_a_closed_file_is_refused() {
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        let other = Connection::open(&scene.path).expect("a file");
-        other
-            .execute_batch("CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END")
-            .expect("a trigger");
-        drop(other);
-        assert!(scene.client.create(scene.session, &data("new").stored()).is_err());
-        let (client, slots) = (scene.client, scene.slots);
-        client.module.close_session(scene.session).expect("a session");
-        for slot in &slots[1..] {
-            let session = user_of(&client, *slot);
-            client.module.close_session(session).expect("a session");
-        }
-        assert!(client.module.open_session(slots[0], Access::ReadWrite).is_err());
-        let started = Client::beside(&client.directory, provider, "");
-        assert_eq!(started.module.slots().expect("slots").len(), slots.len());
-    });
+    let provider = Provider::ALL[0];
+    let scene = Scene::new(provider);
+    let other = Connection::open(&scene.path).expect("a file");
+    other
+        .execute_batch("CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END")
+        .expect("a trigger");
+    drop(other);
+    assert!(scene.client.create(scene.session, &data("new").stored()).is_err());
+    let (client, slots) = (scene.client, scene.slots);
+    client.module.close_session(scene.session).expect("a session");
+    for slot in &slots[1..] {
+        let session = user_of(&client, *slot);
+        client.module.close_session(session).expect("a session");
+    }
+    assert!(client.module.open_session(slots[0], Access::ReadWrite).is_err());
+    let started = Client::beside(&client.directory, provider, "");
+    assert_eq!(started.module.slots().expect("slots").len(), slots.len());
 }
 
 #[test]
 fn wrong_pins_are_counted_across_closings() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, OPEN + 2);
-        let wrong = |expected| {
-            let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
-            assert_eq!(client.module.login(session, User::User, b"wrong"), Err(expected));
-            client.module.close_session(session).expect("a session");
-            close_file(&client, slots[0], &slots);
-        };
-        (0..3).for_each(|_| wrong(Error::PinIncorrect));
-        let flags = client.module.token(slots[0]).expect("a token").flags;
-        assert_ne!(flags & token_flag::USER_PIN_LOCKED, 0);
-        wrong(Error::PinLocked);
-    });
+    let (client, slots) = with_tokens(Provider::ALL[0], OPEN + 2);
+    let wrong = |expected| {
+        let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+        assert_eq!(client.module.login(session, User::User, b"wrong"), Err(expected));
+        client.module.close_session(session).expect("a session");
+        close_file(&client, slots[0], &slots);
+    };
+    (0..3).for_each(|_| wrong(Error::PinIncorrect));
+    let flags = client.module.token(slots[0]).expect("a token").flags;
+    assert_ne!(flags & token_flag::USER_PIN_LOCKED, 0);
+    wrong(Error::PinLocked);
 }
 
 #[test]
 fn a_handle_names_the_same_token_object_after_the_token_left_memory() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, OPEN + 2);
-        let session = user_of(&client, slots[0]);
-        let old = client.create(session, &data("old").stored()).expect("an object");
-        client.module.close_session(session).expect("a session");
-        close_file(&client, slots[0], &slots);
-        let session = user_of(&client, slots[0]);
-        assert_eq!(client.find_one(session, &data("old")), old);
-        assert!(client.read(session, old, A::LABEL).is_ok());
-    });
+    let (client, slots) = with_tokens(Provider::ALL[0], OPEN + 2);
+    let session = user_of(&client, slots[0]);
+    let old = client.create(session, &data("old").stored()).expect("an object");
+    client.module.close_session(session).expect("a session");
+    close_file(&client, slots[0], &slots);
+    let session = user_of(&client, slots[0]);
+    assert_eq!(client.find_one(session, &data("old")), old);
+    assert!(client.read(session, old, A::LABEL).is_ok());
 }
 
 #[test]
 fn threads_use_more_tokens_than_may_be_open() {
     const TOKENS: usize = 4 * OPEN;
     const THREADS: usize = 2 * OPEN;
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, TOKENS);
-        let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
-        let (client, slots) = (&client, &slots);
-        std::thread::scope(|scope| {
-            for thread in 0..THREADS {
-                scope.spawn(move || {
-                    for round in 0..2 * TOKENS {
-                        let slot = slots[(thread + round) % TOKENS];
-                        let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
-                        let label = format!("{thread}-{round}");
-                        let object = client.create(session, &data(&label).stored()).expect("an object");
-                        assert_eq!(client.find(session, &data(&label)), [object]);
-                        client.module.close_session(session).expect("a session");
-                    }
-                });
-            }
-        });
-        let found: usize = sessions.iter().map(|session| client.find(*session, &none()).len()).sum();
-        assert_eq!(found, THREADS * 2 * TOKENS);
-        assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
+    let (client, slots) = with_tokens(Provider::ALL[0], TOKENS);
+    let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
+    let (client, slots) = (&client, &slots);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for round in 0..2 * TOKENS {
+                    let slot = slots[(thread + round) % TOKENS];
+                    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+                    let label = format!("{thread}-{round}");
+                    let object = client.create(session, &data(&label).stored()).expect("an object");
+                    assert_eq!(client.find(session, &data(&label)), [object]);
+                    client.module.close_session(session).expect("a session");
+                }
+            });
+        }
     });
+    let found: usize = sessions.iter().map(|session| client.find(*session, &none()).len()).sum();
+    assert_eq!(found, THREADS * 2 * TOKENS);
+    assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
 }
 
 #[test]
 fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
-    one_backend(|provider| {
-        let scene = Scene::new(provider);
-        let (other, session) = scene.other(provider);
-        other.create(session, &data("theirs").stored()).expect("an object");
-        // The first module opens and closes the file that the second one has open.
-        scene.client.create(scene.session, &data("ours").stored()).expect("an object");
-        close_file_of_one(&scene);
-        // The open connection of the second module still has its lock on the file.
-        assert_eq!(locks(&scene.path), ["READ"]);
-        other.create(session, &data("theirs").stored()).expect("an object");
-        assert_eq!(other.find(session, &data("theirs")).len(), 2);
-        assert_eq!(scene.client.find(scene.session, &none().label("theirs")).len(), 2);
-    });
+    let provider = Provider::ALL[0];
+    let scene = Scene::new(provider);
+    let (other, session) = scene.other(provider);
+    other.create(session, &data("theirs").stored()).expect("an object");
+    // The first module opens and closes the file that the second one has open.
+    scene.client.create(scene.session, &data("ours").stored()).expect("an object");
+    close_file_of_one(&scene);
+    // The open connection of the second module still has its lock on the file.
+    assert_eq!(locks(&scene.path), ["READ"]);
+    other.create(session, &data("theirs").stored()).expect("an object");
+    assert_eq!(other.find(session, &data("theirs")).len(), 2);
+    assert_eq!(scene.client.find(scene.session, &none().label("theirs")).len(), 2);
 }
 
 /// Makes the first module close the file of the first token, by using its other tokens. Unlike
@@ -435,16 +412,15 @@ fn an_invalid_number_of_open_tokens_is_refused() {
 
 #[test]
 fn a_token_with_another_serial_number_in_the_same_file_is_refused() {
-    one_backend(|provider| {
-        let (client, slots) = with_tokens(provider, 1);
-        client.module.finalize().expect("a module");
-        std::thread::sleep(REST);
-        let client = Client::beside(&client.directory, provider, "");
-        let path = path_of(&client, slots[0]);
-        let other = Connection::open(&path).expect("a file");
-        other.execute("UPDATE token SET serial = '0000000000000000'", []).expect("a row");
-        drop(other);
-        let opened = client.module.open_session(slots[0], Access::ReadWrite);
-        assert_eq!(opened.map(drop), Err(Error::DeviceRemoved));
-    });
+    let provider = Provider::ALL[0];
+    let (client, slots) = with_tokens(provider, 1);
+    client.module.finalize().expect("a module");
+    std::thread::sleep(REST);
+    let client = Client::beside(&client.directory, provider, "");
+    let path = path_of(&client, slots[0]);
+    let other = Connection::open(&path).expect("a file");
+    other.execute("UPDATE token SET serial = '0000000000000000'", []).expect("a row");
+    drop(other);
+    let opened = client.module.open_session(slots[0], Access::ReadWrite);
+    assert_eq!(opened.map(drop), Err(Error::DeviceRemoved));
 }

@@ -1,11 +1,12 @@
 //! The rules of creating, copying, changing and destroying objects.
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, ObjectClass, value};
 use jeton::module::Access;
 
 use crate::keys::{RSA, key_object, secret};
-use crate::support::{Attributes, Client, data, none, one_backend, one_user};
+use crate::support::{Attributes, Client, data, none, one_user};
 
 fn aes() -> Attributes {
     secret(KeyType::AES, &[7; 32])
@@ -48,28 +49,26 @@ fn a_template_whose_attributes_do_not_fit_together_is_refused() {
 
 #[test]
 fn write_access_depends_on_session_and_login() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        let private = data("a").flag(A::PRIVATE, true);
-        for refused in [&private, &data("a").stored(), &aes().stored(), &aes().flag(A::PRIVATE, true)] {
-            assert_eq!(client.create(session, refused), Err(Error::UserNotLoggedIn));
-        }
-        client.create(session, &data("public")).expect("data");
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.open();
+    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    let private = data("a").flag(A::PRIVATE, true);
+    for refused in [&private, &data("a").stored(), &aes().stored(), &aes().flag(A::PRIVATE, true)] {
+        assert_eq!(client.create(session, refused), Err(Error::UserNotLoggedIn));
+    }
+    client.create(session, &data("public")).expect("data");
 
-        client.login(session);
-        assert_eq!(client.create(read_only, &data("a").stored()), Err(Error::SessionReadOnly));
-        client.create(read_only, &private).expect("a session object");
-        let stored = client.create(session, &private.stored().label("a")).expect("data");
-        assert_eq!(client.set(read_only, stored, &none().label("b")), Err(Error::SessionReadOnly));
-        assert_eq!(client.module.destroy_object(read_only, stored), Err(Error::SessionReadOnly));
-        assert_eq!(client.copy(read_only, stored, &none()), Err(Error::SessionReadOnly));
-        client.copy(read_only, stored, &none().flag(A::TOKEN, false)).expect("a session object");
+    client.login(session);
+    assert_eq!(client.create(read_only, &data("a").stored()), Err(Error::SessionReadOnly));
+    client.create(read_only, &private).expect("a session object");
+    let stored = client.create(session, &private.stored().label("a")).expect("data");
+    assert_eq!(client.set(read_only, stored, &none().label("b")), Err(Error::SessionReadOnly));
+    assert_eq!(client.module.destroy_object(read_only, stored), Err(Error::SessionReadOnly));
+    assert_eq!(client.copy(read_only, stored, &none()), Err(Error::SessionReadOnly));
+    client.copy(read_only, stored, &none().flag(A::TOKEN, false)).expect("a session object");
 
-        client.module.logout(session).expect("the user");
-        assert_eq!(client.set(session, stored, &none().label("b")), Err(Error::ObjectHandleInvalid));
-    });
+    client.module.logout(session).expect("the user");
+    assert_eq!(client.set(session, stored, &none().label("b")), Err(Error::ObjectHandleInvalid));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Operations: how they start, stay active and end.
 
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M};
 use jeton::mechanism::{Mechanism, Params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, each_user, none, one_backend, one_user, plain};
+use crate::support::{Client, each_user, none, one_user, plain};
 
 #[test]
 fn allowed_mechanisms_restrict_a_key() {
@@ -102,45 +102,41 @@ fn re_arming_compares_the_mechanism_parameter() {
 
 #[test]
 fn re_arming_notices_that_the_key_changed_or_was_destroyed() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, other) = (client.user(), client.open());
-        let mechanism = plain(M::ECDSA_SHA256);
-        for both in [none(), none().stored()] {
-            let (public, private) = pair(&client, other, Kind::P256, &both);
-            let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
-            let verify = || client.verify(session, &mechanism, public, b"data", &signature);
-            assert_eq!(verify(), Ok(()));
-            client.set(other, private, &none().flag(A::SIGN, false)).expect("a change");
-            client.set(other, public, &none().flag(A::VERIFY, false)).expect("a change");
-            let refused = client.sign(session, &mechanism, private, b"data");
-            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-            assert_eq!(verify(), Err(Error::KeyFunctionNotPermitted));
-            client.set(other, private, &none().flag(A::SIGN, true)).expect("a change");
-            client.set(other, public, &none().flag(A::VERIFY, true)).expect("a change");
-            client.sign(session, &mechanism, private, b"data").expect("a signature");
-            assert_eq!(verify(), Ok(()));
-            for key in [public, private] {
-                client.module.destroy_object(other, key).expect("a key");
-            }
-            assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
-            assert_eq!(verify(), Err(Error::KeyHandleInvalid));
+    let client = Client::new(Provider::ALL[0]);
+    let (session, other) = (client.user(), client.open());
+    let mechanism = plain(M::ECDSA_SHA256);
+    for both in [none(), none().stored()] {
+        let (public, private) = pair(&client, other, Kind::P256, &both);
+        let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+        let verify = || client.verify(session, &mechanism, public, b"data", &signature);
+        assert_eq!(verify(), Ok(()));
+        client.set(other, private, &none().flag(A::SIGN, false)).expect("a change");
+        client.set(other, public, &none().flag(A::VERIFY, false)).expect("a change");
+        let refused = client.sign(session, &mechanism, private, b"data");
+        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+        assert_eq!(verify(), Err(Error::KeyFunctionNotPermitted));
+        client.set(other, private, &none().flag(A::SIGN, true)).expect("a change");
+        client.set(other, public, &none().flag(A::VERIFY, true)).expect("a change");
+        client.sign(session, &mechanism, private, b"data").expect("a signature");
+        assert_eq!(verify(), Ok(()));
+        for key in [public, private] {
+            client.module.destroy_object(other, key).expect("a key");
         }
-    });
+        assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
+        assert_eq!(verify(), Err(Error::KeyHandleInvalid));
+    }
 }
 
 #[test]
 fn re_arming_notices_that_the_session_of_the_key_was_closed() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (session, other) = (client.user(), client.open());
-        let mechanism = plain(M::ECDSA_SHA256);
-        let (public, private) = pair(&client, other, Kind::P256, &none());
-        let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
-        assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
-        client.module.close_session(other).expect("a session");
-        assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
-        let verified = client.verify(session, &mechanism, public, b"data", &signature);
-        assert_eq!(verified, Err(Error::KeyHandleInvalid));
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let (session, other) = (client.user(), client.open());
+    let mechanism = plain(M::ECDSA_SHA256);
+    let (public, private) = pair(&client, other, Kind::P256, &none());
+    let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+    assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
+    client.module.close_session(other).expect("a session");
+    assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
+    let verified = client.verify(session, &mechanism, public, b"data", &signature);
+    assert_eq!(verified, Err(Error::KeyHandleInvalid));
 }

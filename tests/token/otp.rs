@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Access, Output};
 
 use crate::keys::{key_object, secret};
-use crate::support::{Attributes, Client, none, one_backend, one_user, plain};
+use crate::support::{Attributes, Client, none, one_user, plain};
 
 /// RFC 4226, appendix D: the secret, and the passwords of the counters 0 to 3.
 const SECRET: &[u8] = b"12345678901234567890";
@@ -128,32 +129,31 @@ fn hotp_verification_uses_the_given_counter() {
 
 #[test]
 fn the_hotp_counter_survives_the_process_and_never_repeats() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
-        let template = hotp().stored().label("shared");
-        let made = one.create(mine, &template).expect("a key");
-        let seen = two.find_one(yours, &none().label("shared"));
-        let mut counters = BTreeSet::new();
-        std::thread::scope(|scope| {
-            let draw = |client, session, key| {
-                move || {
-                    let draw = || password(client, session, &own(), key).expect("a password").1;
-                    (0..20).map(|_| draw()).collect::<Vec<_>>()
-                }
-            };
-            let draws = [scope.spawn(draw(&one, mine, made)), scope.spawn(draw(&two, yours, seen))];
-            counters.extend(draws.into_iter().flat_map(|draw| draw.join().expect("a thread")));
-        });
-        assert_eq!(counters, (0..40).collect());
-        let three = Client::beside(&one.directory, provider, "");
-        // The counter increases in a read-only session too.
-        let reading = three.module.open_session(three.slot, Access::ReadOnly).expect("a session");
-        three.login(reading);
-        let key = three.find_one(reading, &none().label("shared"));
-        assert_eq!(password(&three, reading, &own(), key).map(|(_, at)| at), Ok(40));
+    let provider = Provider::ALL[0];
+    let one = Client::new(provider);
+    let two = Client::beside(&one.directory, provider, "");
+    let (mine, yours) = (one.user(), two.user());
+    let template = hotp().stored().label("shared");
+    let made = one.create(mine, &template).expect("a key");
+    let seen = two.find_one(yours, &none().label("shared"));
+    let mut counters = BTreeSet::new();
+    std::thread::scope(|scope| {
+        let draw = |client, session, key| {
+            move || {
+                let draw = || password(client, session, &own(), key).expect("a password").1;
+                (0..20).map(|_| draw()).collect::<Vec<_>>()
+            }
+        };
+        let draws = [scope.spawn(draw(&one, mine, made)), scope.spawn(draw(&two, yours, seen))];
+        counters.extend(draws.into_iter().flat_map(|draw| draw.join().expect("a thread")));
     });
+    assert_eq!(counters, (0..40).collect());
+    let three = Client::beside(&one.directory, provider, "");
+    // The counter increases in a read-only session too.
+    let reading = three.module.open_session(three.slot, Access::ReadOnly).expect("a session");
+    three.login(reading);
+    let key = three.find_one(reading, &none().label("shared"));
+    assert_eq!(password(&three, reading, &own(), key).map(|(_, at)| at), Ok(40));
 }
 
 #[test]

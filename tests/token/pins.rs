@@ -13,157 +13,144 @@ use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
 
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, one_backend, one_user, release_later};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, one_user, release_later};
 
 const WRONG: &[u8] = b"a wrong one";
 
 #[test]
 fn there_is_always_a_free_slot_for_a_new_token() {
-    one_backend(|provider| {
-        let client = Client::beside(&Directory::new(), provider, "");
-        let free = client.module.token(client.slot).expect("a token to be initialised");
-        assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
-        assert_eq!(
-            client.module.open_session(client.slot, Access::ReadWrite),
-            Err(Error::TokenNotRecognized)
-        );
-        assert_eq!(client.module.init_token(client.slot, b"123", LABEL), Err(Error::PinLenRange));
+    let client = Client::beside(&Directory::new(), Provider::ALL[0], "");
+    let free = client.module.token(client.slot).expect("a token to be initialised");
+    assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
+    assert_eq!(client.module.open_session(client.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
+    assert_eq!(client.module.init_token(client.slot, b"123", LABEL), Err(Error::PinLenRange));
 
-        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-        let token = client.module.token(client.slot).expect("a token");
-        assert_eq!((token.label, token.serial.len()), (*LABEL, 16));
-        let functions =
-            flag::RNG | flag::RESTORE_KEY_NOT_NEEDED | flag::DUAL_CRYPTO_OPERATIONS | flag::CLOCK_ON_TOKEN;
-        let always = functions | flag::LOGIN_REQUIRED | flag::ASYNC_SESSION_SUPPORTED;
-        assert_eq!(client.flags(), always | flag::TOKEN_INITIALIZED);
-        let slots = client.module.slots().expect("slots");
-        assert_eq!((slots[0], slots.len()), (client.slot, 2));
-        assert_eq!(client.module.token(slots[1]).expect("a token").serial, "");
-    });
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    let token = client.module.token(client.slot).expect("a token");
+    assert_eq!((token.label, token.serial.len()), (*LABEL, 16));
+    let functions =
+        flag::RNG | flag::RESTORE_KEY_NOT_NEEDED | flag::DUAL_CRYPTO_OPERATIONS | flag::CLOCK_ON_TOKEN;
+    let always = functions | flag::LOGIN_REQUIRED | flag::ASYNC_SESSION_SUPPORTED;
+    assert_eq!(client.flags(), always | flag::TOKEN_INITIALIZED);
+    let slots = client.module.slots().expect("slots");
+    assert_eq!((slots[0], slots.len()), (client.slot, 2));
+    assert_eq!(client.module.token(slots[1]).expect("a token").serial, "");
 }
 
 #[test]
 fn the_user_can_log_in_after_the_so_set_a_pin() {
-    one_backend(|provider| {
-        let client = Client::beside(&Directory::new(), provider, "");
-        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-        let session = client.open();
-        let login = |user, pin| client.module.login(session, user, pin);
-        assert_eq!(login(User::User, PIN), Err(Error::UserPinNotInitialized));
-        assert_eq!(client.module.init_pin(session, PIN), Err(Error::UserNotLoggedIn));
-        assert_eq!(login(User::SecurityOfficer, WRONG), Err(Error::PinIncorrect));
-        assert_eq!(login(User::SecurityOfficer, SO_PIN), Ok(()));
-        assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAlreadyLoggedIn));
-        assert_eq!(login(User::User, PIN), Err(Error::UserAnotherAlreadyLoggedIn));
-        assert_eq!(client.module.init_pin(session, b"123"), Err(Error::PinLenRange));
-        assert_eq!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
-        assert_eq!(client.module.init_pin(session, PIN), Ok(()));
-        assert_ne!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
+    let client = Client::beside(&Directory::new(), Provider::ALL[0], "");
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    let session = client.open();
+    let login = |user, pin| client.module.login(session, user, pin);
+    assert_eq!(login(User::User, PIN), Err(Error::UserPinNotInitialized));
+    assert_eq!(client.module.init_pin(session, PIN), Err(Error::UserNotLoggedIn));
+    assert_eq!(login(User::SecurityOfficer, WRONG), Err(Error::PinIncorrect));
+    assert_eq!(login(User::SecurityOfficer, SO_PIN), Ok(()));
+    assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAlreadyLoggedIn));
+    assert_eq!(login(User::User, PIN), Err(Error::UserAnotherAlreadyLoggedIn));
+    assert_eq!(client.module.init_pin(session, b"123"), Err(Error::PinLenRange));
+    assert_eq!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
+    assert_eq!(client.module.init_pin(session, PIN), Ok(()));
+    assert_ne!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
 
-        assert_eq!(client.module.logout(session), Ok(()));
-        assert_eq!(client.module.logout(session), Err(Error::UserNotLoggedIn));
-        assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
-        assert_eq!(login(User::User, SO_PIN), Err(Error::PinIncorrect));
-        assert_eq!(login(User::User, PIN), Ok(()));
-        assert_eq!(login(User::User, PIN), Err(Error::UserAlreadyLoggedIn));
-        assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAnotherAlreadyLoggedIn));
-    });
+    assert_eq!(client.module.logout(session), Ok(()));
+    assert_eq!(client.module.logout(session), Err(Error::UserNotLoggedIn));
+    assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
+    assert_eq!(login(User::User, SO_PIN), Err(Error::PinIncorrect));
+    assert_eq!(login(User::User, PIN), Ok(()));
+    assert_eq!(login(User::User, PIN), Err(Error::UserAlreadyLoggedIn));
+    assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAnotherAlreadyLoggedIn));
 }
 
 #[test]
 fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let login = |pin| client.module.login(session, User::User, pin);
-        let (low, last, locked) = (flag::USER_PIN_COUNT_LOW, flag::USER_PIN_FINAL_TRY, flag::USER_PIN_LOCKED);
-        for expected in [low, low | last, locked] {
-            assert_eq!(login(WRONG), Err(Error::PinIncorrect));
-            assert_eq!(client.flags() & (low | last | locked), expected);
-        }
-        assert_eq!(login(PIN), Err(Error::PinLocked));
-        assert_eq!(client.module.set_pin(session, PIN, b"another"), Err(Error::PinLocked));
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.open();
+    let login = |pin| client.module.login(session, User::User, pin);
+    let (low, last, locked) = (flag::USER_PIN_COUNT_LOW, flag::USER_PIN_FINAL_TRY, flag::USER_PIN_LOCKED);
+    for expected in [low, low | last, locked] {
+        assert_eq!(login(WRONG), Err(Error::PinIncorrect));
+        assert_eq!(client.flags() & (low | last | locked), expected);
+    }
+    assert_eq!(login(PIN), Err(Error::PinLocked));
+    assert_eq!(client.module.set_pin(session, PIN, b"another"), Err(Error::PinLocked));
 
-        // The count is on disk: a process that starts now is locked out too.
-        let other = Client::beside(&client.directory, provider, "");
-        let others = other.open();
-        assert_eq!(other.module.login(others, User::User, PIN), Err(Error::PinLocked));
+    // The count is on disk: a process that starts now is locked out too.
+    let other = Client::beside(&client.directory, provider, "");
+    let others = other.open();
+    assert_eq!(other.module.login(others, User::User, PIN), Err(Error::PinLocked));
 
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.module.init_pin(session, b"a new one").expect("the user's PIN");
-        client.module.logout(session).expect("the SO");
-        assert_eq!(client.flags() & (low | last | locked), 0);
-        assert_eq!(login(b"a new one"), Ok(()));
-        assert_eq!(other.module.login(others, User::User, b"a new one"), Ok(()));
-    });
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.init_pin(session, b"a new one").expect("the user's PIN");
+    client.module.logout(session).expect("the SO");
+    assert_eq!(client.flags() & (low | last | locked), 0);
+    assert_eq!(login(b"a new one"), Ok(()));
+    assert_eq!(other.module.login(others, User::User, b"a new one"), Ok(()));
 }
 
 #[test]
 fn a_correct_pin_resets_the_count_of_wrong_pins() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        for _ in 0..4 {
-            assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
-            assert_ne!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
-            assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
-            assert_eq!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
-            client.module.logout(session).expect("the user");
-        }
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.open();
+    for _ in 0..4 {
+        assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
+        assert_ne!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
+        assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
+        assert_eq!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
+        client.module.logout(session).expect("the user");
+    }
 }
 
 #[test]
 fn a_login_strengthens_only_a_weak_pin_record() {
-    one_backend(|provider| {
-        // Argon2id over 8 KiB in one pass.
-        let client = Client::new(provider);
-        let made = record(&client);
-        assert_eq!(made[..2], [8, 1]);
-        let log_in = |memory_kib: u32, passes: u32, user, pin: &[u8]| {
-            let rules = format!("memory-kib = {memory_kib}, passes = {passes}");
-            let place = client.directory.path().display();
-            let name = provider.name;
-            let text = format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}");
-            let module = Module::new();
-            module.initialize(Some(&text)).expect("a module");
-            let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
-            module.login(session, user, pin)
-        };
-        assert_eq!(log_in(16, 2, User::User, WRONG), Err(Error::PinIncorrect));
-        assert_eq!(log_in(16, 2, User::SecurityOfficer, SO_PIN), Ok(()));
-        assert_eq!(record(&client), made);
-        assert_eq!(log_in(16, 2, User::User, PIN), Ok(()));
-        let stronger = record(&client);
-        assert_eq!(stronger[..2], [16, 2]);
-        // The record is as strong as the configuration, or stronger: it stays.
-        for (memory_kib, passes) in [(16, 2), (8, 2), (8, 1)] {
-            assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
-            assert_eq!(record(&client), stronger);
-        }
-        // The record is weaker in one parameter and stronger in another. The new record has the
-        // greater value of each parameter.
-        assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
-        assert_eq!(record(&client)[..2], [16, 3]);
-        client.user();
-    });
+    let provider = Provider::ALL[0];
+    // Argon2id over 8 KiB in one pass.
+    let client = Client::new(provider);
+    let made = record(&client);
+    assert_eq!(made[..2], [8, 1]);
+    let log_in = |memory_kib: u32, passes: u32, user, pin: &[u8]| {
+        let rules = format!("memory-kib = {memory_kib}, passes = {passes}");
+        let place = client.directory.path().display();
+        let name = provider.name;
+        let text = format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}");
+        let module = Module::new();
+        module.initialize(Some(&text)).expect("a module");
+        let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
+        module.login(session, user, pin)
+    };
+    assert_eq!(log_in(16, 2, User::User, WRONG), Err(Error::PinIncorrect));
+    assert_eq!(log_in(16, 2, User::SecurityOfficer, SO_PIN), Ok(()));
+    assert_eq!(record(&client), made);
+    assert_eq!(log_in(16, 2, User::User, PIN), Ok(()));
+    let stronger = record(&client);
+    assert_eq!(stronger[..2], [16, 2]);
+    // The record is as strong as the configuration, or stronger: it stays.
+    for (memory_kib, passes) in [(16, 2), (8, 2), (8, 1)] {
+        assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
+        assert_eq!(record(&client), stronger);
+    }
+    // The record is weaker in one parameter and stronger in another. The new record has the
+    // greater value of each parameter.
+    assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
+    assert_eq!(record(&client)[..2], [16, 3]);
+    client.user();
 }
 
 #[test]
 fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let made = record(&client);
-        // An altered summary is not overwritten.
-        database(&client).execute_batch("UPDATE token SET summary = x''").expect("a summary");
-        let module = Module::new();
-        let place = client.directory.path().display();
-        let text = format!("token-dir = '{place}', pin = {{ memory-kib = 16, passes = 1 }}");
-        module.initialize(Some(&text)).expect("a module");
-        let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
-        assert_eq!(module.login(session, User::User, PIN), Ok(()));
-        assert_eq!(record(&client), made);
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let made = record(&client);
+    // An altered summary is not overwritten.
+    database(&client).execute_batch("UPDATE token SET summary = x''").expect("a summary");
+    let module = Module::new();
+    let place = client.directory.path().display();
+    let text = format!("token-dir = '{place}', pin = {{ memory-kib = 16, passes = 1 }}");
+    module.initialize(Some(&text)).expect("a module");
+    let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
+    assert_eq!(module.login(session, User::User, PIN), Ok(()));
+    assert_eq!(record(&client), made);
 }
 
 fn database(client: &Client) -> Connection {
@@ -180,68 +167,62 @@ fn record(client: &Client) -> Vec<u8> {
 
 #[test]
 fn a_locked_so_pin_blocks_init_token() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        for _ in 0..3 {
-            let refused = client.module.init_token(client.slot, WRONG, LABEL);
-            assert_eq!(refused, Err(Error::PinIncorrect));
-        }
-        assert_ne!(client.flags() & flag::SO_PIN_LOCKED, 0);
-        assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
-        // The user's PIN is not affected.
-        client.user();
-    });
+    let client = Client::new(Provider::ALL[0]);
+    for _ in 0..3 {
+        let refused = client.module.init_token(client.slot, WRONG, LABEL);
+        assert_eq!(refused, Err(Error::PinIncorrect));
+    }
+    assert_ne!(client.flags() & flag::SO_PIN_LOCKED, 0);
+    assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
+    // The user's PIN is not affected.
+    client.user();
 }
 
 #[test]
 fn set_pin_changes_only_the_pin_of_the_caller() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
-        assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
-        client.module.close_session(read_only).expect("a session");
+    let client = Client::new(Provider::ALL[0]);
+    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
+    assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
+    client.module.close_session(read_only).expect("a session");
 
-        // Without a login, C_SetPIN changes the user's PIN.
-        let session = client.open();
-        assert_eq!(client.module.set_pin(session, WRONG, b"another"), Err(Error::PinIncorrect));
-        assert_eq!(client.module.set_pin(session, PIN, b"abc"), Err(Error::PinLenRange));
-        assert_eq!(client.module.set_pin(session, PIN, b"another"), Ok(()));
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinIncorrect));
-        assert_eq!(client.module.login(session, User::User, b"another"), Ok(()));
-        assert_eq!(client.module.set_pin(session, b"another", PIN), Ok(()));
-        client.module.logout(session).expect("the user");
+    // Without a login, C_SetPIN changes the user's PIN.
+    let session = client.open();
+    assert_eq!(client.module.set_pin(session, WRONG, b"another"), Err(Error::PinIncorrect));
+    assert_eq!(client.module.set_pin(session, PIN, b"abc"), Err(Error::PinLenRange));
+    assert_eq!(client.module.set_pin(session, PIN, b"another"), Ok(()));
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinIncorrect));
+    assert_eq!(client.module.login(session, User::User, b"another"), Ok(()));
+    assert_eq!(client.module.set_pin(session, b"another", PIN), Ok(()));
+    client.module.logout(session).expect("the user");
 
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        assert_eq!(client.module.set_pin(session, SO_PIN, b"the SO's new one"), Ok(()));
-        client.module.logout(session).expect("the SO");
-        let login = |pin| client.module.login(session, User::SecurityOfficer, pin);
-        assert_eq!(login(SO_PIN), Err(Error::PinIncorrect));
-        assert_eq!(login(b"the SO's new one"), Ok(()));
-        client.module.logout(session).expect("the SO");
-        client.login(session);
-    });
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    assert_eq!(client.module.set_pin(session, SO_PIN, b"the SO's new one"), Ok(()));
+    client.module.logout(session).expect("the SO");
+    let login = |pin| client.module.login(session, User::SecurityOfficer, pin);
+    assert_eq!(login(SO_PIN), Err(Error::PinIncorrect));
+    assert_eq!(login(b"the SO's new one"), Ok(()));
+    client.module.logout(session).expect("the SO");
+    client.login(session);
 }
 
 #[test]
 fn init_token_keeps_the_serial_number_and_erases_the_rest() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let serial = client.module.token(client.slot).expect("a token").serial;
-        let session = client.user();
-        client.create(session, &data("a").stored()).expect("data");
-        let label = b"another label                   ";
-        assert_eq!(client.module.init_token(client.slot, SO_PIN, label), Err(Error::SessionExists));
-        client.module.close_all_sessions(client.slot).expect("sessions");
-        client.module.init_token(client.slot, SO_PIN, label).expect("a token");
+    let client = Client::new(Provider::ALL[0]);
+    let serial = client.module.token(client.slot).expect("a token").serial;
+    let session = client.user();
+    client.create(session, &data("a").stored()).expect("data");
+    let label = b"another label                   ";
+    assert_eq!(client.module.init_token(client.slot, SO_PIN, label), Err(Error::SessionExists));
+    client.module.close_all_sessions(client.slot).expect("sessions");
+    client.module.init_token(client.slot, SO_PIN, label).expect("a token");
 
-        let token = client.module.token(client.slot).expect("a token");
-        assert_eq!((token.label, token.serial), (*label, serial));
-        assert_eq!(token.flags & flag::USER_PIN_INITIALIZED, 0);
-        let session = client.open();
-        assert_eq!(client.find(session, &data("a")), []);
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::UserPinNotInitialized));
-    });
+    let token = client.module.token(client.slot).expect("a token");
+    assert_eq!((token.label, token.serial), (*label, serial));
+    assert_eq!(token.flags & flag::USER_PIN_INITIALIZED, 0);
+    let session = client.open();
+    assert_eq!(client.find(session, &data("a")), []);
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::UserPinNotInitialized));
 }
 
 /// Opens the token without PKCS#11, as the tool does.
@@ -291,141 +272,130 @@ fn the_user_pin_replaces_a_locked_so_pin() {
 
 #[test]
 fn unlocking_without_a_pin_keeps_the_pins() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        for user in [User::User, User::SecurityOfficer] {
-            (0..3).for_each(|_| {
-                assert_eq!(client.module.login(session, user, WRONG), Err(Error::PinIncorrect))
-            });
-        }
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinLocked));
-        assert_eq!(token_file(&client, provider).reset_failures(), Ok(()));
-        assert_eq!(failures(&client), (0, 0));
-        assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
-        assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
-        client.module.logout(session).expect("the user");
-        assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.open();
+    for user in [User::User, User::SecurityOfficer] {
+        (0..3).for_each(|_| assert_eq!(client.module.login(session, user, WRONG), Err(Error::PinIncorrect)));
+    }
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinLocked));
+    assert_eq!(token_file(&client, provider).reset_failures(), Ok(()));
+    assert_eq!(failures(&client), (0, 0));
+    assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
+    assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
+    client.module.logout(session).expect("the user");
+    assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
 }
 
 #[test]
 fn a_damaged_pin_record_costs_no_attempt() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (so, user): (Vec<u8>, Vec<u8>) = database(&client)
-            .query_row("SELECT so_pin, user_pin FROM token", [], |row| Ok((row.get(0)?, row.get(1)?)))
-            .expect("the records");
-        database(&client).execute("UPDATE token SET so_pin = x'ff', user_pin = x'ff'", []).expect("damage");
-        let session = client.open();
-        for _ in 0..5 {
-            for user in [User::User, User::SecurityOfficer] {
-                assert_eq!(client.module.login(session, user, PIN), Err(Error::TokenNotRecognized));
-            }
-            assert_eq!(client.module.set_pin(session, PIN, b"a new one"), Err(Error::TokenNotRecognized));
+    let client = Client::new(Provider::ALL[0]);
+    let (so, user): (Vec<u8>, Vec<u8>) = database(&client)
+        .query_row("SELECT so_pin, user_pin FROM token", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("the records");
+    database(&client).execute("UPDATE token SET so_pin = x'ff', user_pin = x'ff'", []).expect("damage");
+    let session = client.open();
+    for _ in 0..5 {
+        for user in [User::User, User::SecurityOfficer] {
+            assert_eq!(client.module.login(session, user, PIN), Err(Error::TokenNotRecognized));
         }
-        client.module.close_session(session).expect("a session");
-        for _ in 0..5 {
-            let refused = client.module.init_token(client.slot, SO_PIN, LABEL);
-            assert_eq!(refused, Err(Error::TokenNotRecognized));
-        }
-        assert_eq!(failures(&client), (0, 0));
-        database(&client).execute("UPDATE token SET so_pin = ?1, user_pin = ?2", [so, user]).expect("repair");
-        client.user();
-    });
+        assert_eq!(client.module.set_pin(session, PIN, b"a new one"), Err(Error::TokenNotRecognized));
+    }
+    client.module.close_session(session).expect("a session");
+    for _ in 0..5 {
+        let refused = client.module.init_token(client.slot, SO_PIN, LABEL);
+        assert_eq!(refused, Err(Error::TokenNotRecognized));
+    }
+    assert_eq!(failures(&client), (0, 0));
+    database(&client).execute("UPDATE token SET so_pin = ?1, user_pin = ?2", [so, user]).expect("repair");
+    client.user();
 }
 
 #[test]
 fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.open();
-        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        for _ in 0..5 {
-            let refused = client.module.login(session, User::SecurityOfficer, SO_PIN);
-            assert_eq!(refused, Err(Error::SessionReadOnlyExists));
-            assert_eq!(failures(&client), (0, 0));
-        }
-        client.module.close_session(read_only).expect("a session");
-        assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.open();
+    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    for _ in 0..5 {
+        let refused = client.module.login(session, User::SecurityOfficer, SO_PIN);
+        assert_eq!(refused, Err(Error::SessionReadOnlyExists));
+        assert_eq!(failures(&client), (0, 0));
+    }
+    client.module.close_session(read_only).expect("a session");
+    assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
 }
 
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let serial = client.module.token(client.slot).expect("a token").serial;
-        let path = client.directory.path().join(serial).with_extension("jeton-lock");
-        let holder = File::open(path).expect("the lock");
-        holder.lock().expect("the lock");
-        release_later(&holder);
-        let session = client.open();
-        let start = Instant::now();
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
-        let time = start.elapsed();
-        assert!((15..60).contains(&time.as_secs()), "{time:?}");
-        assert_eq!(failures(&client), (0, 0));
-        holder.unlock().expect("the lock");
-        client.login(session);
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let serial = client.module.token(client.slot).expect("a token").serial;
+    let path = client.directory.path().join(serial).with_extension("jeton-lock");
+    let holder = File::open(path).expect("the lock");
+    holder.lock().expect("the lock");
+    release_later(&holder);
+    let session = client.open();
+    let start = Instant::now();
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+    let time = start.elapsed();
+    assert!((15..60).contains(&time.as_secs()), "{time:?}");
+    assert_eq!(failures(&client), (0, 0));
+    holder.unlock().expect("the lock");
+    client.login(session);
 }
 
 #[test]
 fn each_new_pin_has_another_mark() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let other = Client::beside(&client.directory, provider, "");
-        let marks = || {
-            let mark = |module: &Module, user| module.pin_mark(client.slot, user).expect("a token");
-            let marks = [User::SecurityOfficer, User::User].map(|user| mark(&client.module, user));
-            assert_eq!(marks, [User::SecurityOfficer, User::User].map(|user| mark(&other.module, user)));
-            assert_eq!(marks[1], mark(&client.module, User::ContextSpecific));
-            assert_ne!(marks[0], marks[1]);
-            marks
-        };
-        let [so, first] = marks();
-        assert!(so.is_some() && first.is_some());
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let other = Client::beside(&client.directory, provider, "");
+    let marks = || {
+        let mark = |module: &Module, user| module.pin_mark(client.slot, user).expect("a token");
+        let marks = [User::SecurityOfficer, User::User].map(|user| mark(&client.module, user));
+        assert_eq!(marks, [User::SecurityOfficer, User::User].map(|user| mark(&other.module, user)));
+        assert_eq!(marks[1], mark(&client.module, User::ContextSpecific));
+        assert_ne!(marks[0], marks[1]);
+        marks
+    };
+    let [so, first] = marks();
+    assert!(so.is_some() && first.is_some());
 
-        let session = client.open();
-        let login = |user, pin| client.module.login(session, user, pin);
-        assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
-        login(User::User, PIN).expect("the user");
-        assert_eq!(marks(), [so, first]);
-        // The same PIN again is a new one, and the mark tells nothing about it.
-        client.module.set_pin(session, PIN, PIN).expect("a PIN");
-        let [_, second] = marks();
-        assert_ne!(second, first);
-        client.module.logout(session).expect("the user");
+    let session = client.open();
+    let login = |user, pin| client.module.login(session, user, pin);
+    assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
+    login(User::User, PIN).expect("the user");
+    assert_eq!(marks(), [so, first]);
+    // The same PIN again is a new one, and the mark tells nothing about it.
+    client.module.set_pin(session, PIN, PIN).expect("a PIN");
+    let [_, second] = marks();
+    assert_ne!(second, first);
+    client.module.logout(session).expect("the user");
 
-        login(User::SecurityOfficer, SO_PIN).expect("the SO");
-        client.module.init_pin(session, PIN).expect("a PIN");
-        let [same, third] = marks();
-        assert!(same == so && third != first && third != second);
-        client.module.set_pin(session, SO_PIN, SO_PIN).expect("a PIN");
-        let [new, same] = marks();
-        assert!(new != so && same == third);
-        client.module.close_session(session).expect("a session");
+    login(User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.init_pin(session, PIN).expect("a PIN");
+    let [same, third] = marks();
+    assert!(same == so && third != first && third != second);
+    client.module.set_pin(session, SO_PIN, SO_PIN).expect("a PIN");
+    let [new, same] = marks();
+    assert!(new != so && same == third);
+    client.module.close_session(session).expect("a session");
 
-        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-        let [last, none] = marks();
-        assert!(last.is_some() && last != new && none.is_none());
-        let free = client.module.slots().expect("slots")[1];
-        assert_eq!(client.module.pin_mark(free, User::User), Ok(None));
-    });
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    let [last, none] = marks();
+    assert!(last.is_some() && last != new && none.is_none());
+    let free = client.module.slots().expect("slots")[1];
+    assert_eq!(client.module.pin_mark(free, User::User), Ok(None));
 }
 
 #[test]
 fn a_login_that_strengthens_the_record_of_a_pin_keeps_its_mark() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let mark = |client: &Client| client.module.pin_mark(client.slot, User::User).expect("a token");
-        let old = (mark(&client), record(&client));
-        let slow = Client::slow(&client.directory, provider);
-        slow.module.login(slow.open(), User::User, PIN).expect("the user");
-        assert_ne!(record(&client), old.1);
-        assert_eq!(mark(&client), old.0);
-        // The new record is one of the same PIN.
-        client.module.login(client.open(), User::User, PIN).expect("the user");
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let mark = |client: &Client| client.module.pin_mark(client.slot, User::User).expect("a token");
+    let old = (mark(&client), record(&client));
+    let slow = Client::slow(&client.directory, provider);
+    slow.module.login(slow.open(), User::User, PIN).expect("the user");
+    assert_ne!(record(&client), old.1);
+    assert_eq!(mark(&client), old.0);
+    // The new record is one of the same PIN.
+    client.module.login(client.open(), User::User, PIN).expect("the user");
 }

@@ -12,9 +12,7 @@ use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, pair, secret};
-use crate::support::{
-    Client, Directory, LABEL, PIN, SO_PIN, data, none, one_backend, one_user, plain, two_users,
-};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_user, plain, two_users};
 
 #[test]
 fn a_search_shows_the_changes_of_another_process() {
@@ -59,17 +57,16 @@ fn the_handle_of_an_object_that_another_process_made_is_valid_without_a_search()
 
 #[test]
 fn private_objects_of_another_process_need_a_login() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.open());
-        let (public, _) = pair(&one, mine, Kind::P256, &none().stored().label("pair"));
-        assert_eq!(two.find(yours, &none().label("pair")).len(), 1);
-        two.login(yours);
-        let found = two.find(yours, &none().label("pair").flag(A::PRIVATE, true));
-        let signature = two.sign(yours, &plain(M::ECDSA_SHA256), found[0], b"data").expect("a signature");
-        assert_eq!(one.verify(mine, &plain(M::ECDSA_SHA256), public, b"data", &signature), Ok(()));
-    });
+    let provider = Provider::ALL[0];
+    let one = Client::new(provider);
+    let two = Client::beside(&one.directory, provider, "");
+    let (mine, yours) = (one.user(), two.open());
+    let (public, _) = pair(&one, mine, Kind::P256, &none().stored().label("pair"));
+    assert_eq!(two.find(yours, &none().label("pair")).len(), 1);
+    two.login(yours);
+    let found = two.find(yours, &none().label("pair").flag(A::PRIVATE, true));
+    let signature = two.sign(yours, &plain(M::ECDSA_SHA256), found[0], b"data").expect("a signature");
+    assert_eq!(one.verify(mine, &plain(M::ECDSA_SHA256), public, b"data", &signature), Ok(()));
 }
 
 #[test]
@@ -202,45 +199,39 @@ fn errors_after_change(
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_search() {
-    one_backend(|provider| {
-        let errors = errors_after_change(provider, |one, mine| {
-            let key = one.find_one(mine, &none().flag(A::SIGN, true));
-            one.module.destroy_object(mine, key).expect("a key");
-        });
-        assert_eq!(errors, (Error::KeyHandleInvalid, Some(Error::KeyHandleInvalid)));
+    let errors = errors_after_change(Provider::ALL[0], |one, mine| {
+        let key = one.find_one(mine, &none().flag(A::SIGN, true));
+        one.module.destroy_object(mine, key).expect("a key");
     });
+    assert_eq!(errors, (Error::KeyHandleInvalid, Some(Error::KeyHandleInvalid)));
 }
 
 #[test]
 fn a_login_ends_within_seconds_after_init_token_by_another_process() {
-    one_backend(|provider| {
-        let errors = errors_after_change(provider, |one, _| {
-            one.module.close_all_sessions(one.slot).expect("no sessions");
-            one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
-        });
-        assert_eq!(errors, (Error::DeviceRemoved, Some(Error::KeyHandleInvalid)));
+    let errors = errors_after_change(Provider::ALL[0], |one, _| {
+        one.module.close_all_sessions(one.slot).expect("no sessions");
+        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
     });
+    assert_eq!(errors, (Error::DeviceRemoved, Some(Error::KeyHandleInvalid)));
 }
 
 #[test]
 fn the_slot_list_shows_a_token_of_another_process() {
-    one_backend(|provider| {
-        let directory = Directory::new();
-        let one = Client::beside(&directory, provider, "");
-        let two = Client::beside(&directory, provider, "");
-        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
-        let serial = one.module.token(one.slot).expect("a token").serial;
-        let slots = two.module.slots().expect("slots");
-        let serials: Vec<_> =
-            slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
-        assert_eq!(serials, [serial, String::new()]);
-        // The token is in the slot in which it was initialised.
-        assert_eq!((slots[0], slots[1]), (one.slot, jeton::id::SlotId(one.slot.0 + 1)));
-        let session = two.module.open_session(slots[0], Access::ReadWrite).expect("a session");
-        two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        two.module.init_pin(session, PIN).expect("the user's PIN");
-        one.user();
-    });
+    let provider = Provider::ALL[0];
+    let directory = Directory::new();
+    let one = Client::beside(&directory, provider, "");
+    let two = Client::beside(&directory, provider, "");
+    one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+    let serial = one.module.token(one.slot).expect("a token").serial;
+    let slots = two.module.slots().expect("slots");
+    let serials: Vec<_> = slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
+    assert_eq!(serials, [serial, String::new()]);
+    // The token is in the slot in which it was initialised.
+    assert_eq!((slots[0], slots[1]), (one.slot, jeton::id::SlotId(one.slot.0 + 1)));
+    let session = two.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+    two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    two.module.init_pin(session, PIN).expect("the user's PIN");
+    one.user();
 }
 
 /// A search in one thread reads the changes of the other process while another thread writes.
@@ -248,98 +239,93 @@ fn the_slot_list_shows_a_token_of_another_process() {
 fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
     const THREADS: usize = 3;
     const OBJECTS: usize = 12;
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let sessions = [&one, &two].map(|client| (client, client.user()));
-        std::thread::scope(|scope| {
-            for (client, _) in sessions {
-                for _ in 0..THREADS {
-                    scope.spawn(|| {
-                        let session = client.open();
-                        for _ in 0..OBJECTS {
-                            client.create(session, &data("mine").stored()).expect("data");
-                            client.find(session, &none());
-                        }
-                    });
-                }
+    let provider = Provider::ALL[0];
+    let one = Client::new(provider);
+    let two = Client::beside(&one.directory, provider, "");
+    let sessions = [&one, &two].map(|client| (client, client.user()));
+    std::thread::scope(|scope| {
+        for (client, _) in sessions {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let session = client.open();
+                    for _ in 0..OBJECTS {
+                        client.create(session, &data("mine").stored()).expect("data");
+                        client.find(session, &none());
+                    }
+                });
             }
-        });
-        for (client, session) in sessions {
-            let found = client.find(session, &data("mine"));
-            let unique: BTreeSet<_> = found
-                .iter()
-                .map(|object| client.read(session, *object, A::UNIQUE_ID).expect("an identifier"))
-                .collect();
-            assert_eq!((found.len(), unique.len()), (2 * THREADS * OBJECTS, 2 * THREADS * OBJECTS));
         }
     });
+    for (client, session) in sessions {
+        let found = client.find(session, &data("mine"));
+        let unique: BTreeSet<_> = found
+            .iter()
+            .map(|object| client.read(session, *object, A::UNIQUE_ID).expect("an identifier"))
+            .collect();
+        assert_eq!((found.len(), unique.len()), (2 * THREADS * OBJECTS, 2 * THREADS * OBJECTS));
+    }
 }
 
 #[test]
 fn init_token_by_another_process_invalidates_the_old_token() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (officer, yours, public) = (one.open(), two.user(), two.open());
-        let old = two.create(yours, &data("old").stored()).expect("data");
-        one.module.close_session(officer).expect("a session");
-        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+    let provider = Provider::ALL[0];
+    let one = Client::new(provider);
+    let two = Client::beside(&one.directory, provider, "");
+    let (officer, yours, public) = (one.open(), two.user(), two.open());
+    let old = two.create(yours, &data("old").stored()).expect("data");
+    one.module.close_session(officer).expect("a session");
+    one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
 
-        // An object that the second process sealed under the old token key would be lost.
-        assert_eq!(two.create(yours, &data("lost").stored()).err(), Some(Error::DeviceRemoved));
-        // The first search returns the error. After it the session is on the new token, without a
-        // login.
-        assert_eq!(two.module.find_init(yours, &none().template()), Err(Error::DeviceRemoved));
-        assert_eq!(two.find(yours, &none()), []);
-        assert_eq!(two.module.object(yours, old).err(), Some(Error::ObjectHandleInvalid));
-        assert_eq!(two.create(yours, &data("public").stored()).err(), Some(Error::UserNotLoggedIn));
+    // An object that the second process sealed under the old token key would be lost.
+    assert_eq!(two.create(yours, &data("lost").stored()).err(), Some(Error::DeviceRemoved));
+    // The first search returns the error. After it the session is on the new token, without a
+    // login.
+    assert_eq!(two.module.find_init(yours, &none().template()), Err(Error::DeviceRemoved));
+    assert_eq!(two.find(yours, &none()), []);
+    assert_eq!(two.module.object(yours, old).err(), Some(Error::ObjectHandleInvalid));
+    assert_eq!(two.create(yours, &data("public").stored()).err(), Some(Error::UserNotLoggedIn));
 
-        let officer = one.open();
-        one.module.login(officer, User::SecurityOfficer, SO_PIN).expect("a login");
-        one.module.init_pin(officer, PIN).expect("a PIN");
-        one.module.logout(officer).expect("a logout");
-        two.login(public);
-        two.create(yours, &data("new").stored()).expect("data");
-        one.login(officer);
-        assert_eq!(one.find(officer, &data("new")).len(), 1);
-    });
+    let officer = one.open();
+    one.module.login(officer, User::SecurityOfficer, SO_PIN).expect("a login");
+    one.module.init_pin(officer, PIN).expect("a PIN");
+    one.module.logout(officer).expect("a logout");
+    two.login(public);
+    two.create(yours, &data("new").stored()).expect("data");
+    one.login(officer);
+    assert_eq!(one.find(officer, &data("new")).len(), 1);
 }
 
 #[test]
 fn an_so_session_from_before_init_token_cannot_init_the_pin() {
-    one_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (session, yours) = (one.open(), two.open());
-        two.module.login(yours, User::SecurityOfficer, SO_PIN).expect("a login");
-        one.module.close_session(session).expect("a session");
-        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
-        assert_eq!(two.module.init_pin(yours, PIN), Err(Error::DeviceRemoved));
-    });
+    let provider = Provider::ALL[0];
+    let one = Client::new(provider);
+    let two = Client::beside(&one.directory, provider, "");
+    let (session, yours) = (one.open(), two.open());
+    two.module.login(yours, User::SecurityOfficer, SO_PIN).expect("a login");
+    one.module.close_session(session).expect("a session");
+    one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+    assert_eq!(two.module.init_pin(yours, PIN), Err(Error::DeviceRemoved));
 }
 
 #[test]
 fn a_token_is_visible_only_after_its_initialisation() {
     const TOKENS: u64 = 8;
-    one_backend(|provider| {
-        let client = Client::beside(&Directory::new(), provider, "");
-        std::thread::scope(|scope| {
-            let maker = scope.spawn(|| {
-                for _ in 0..TOKENS {
-                    let free = *client.module.slots().expect("slots").last().expect("a free one");
-                    client.module.init_token(free, SO_PIN, LABEL).expect("a token");
-                }
-            });
-            while !maker.is_finished() {
-                for path in SqliteStore::files(client.directory.path()).expect("files") {
-                    let header = SqliteStore::open(&path).and_then(|store| store.header());
-                    assert!(header.is_ok(), "{}", path.display());
-                }
+    let client = Client::beside(&Directory::new(), Provider::ALL[0], "");
+    std::thread::scope(|scope| {
+        let maker = scope.spawn(|| {
+            for _ in 0..TOKENS {
+                let free = *client.module.slots().expect("slots").last().expect("a free one");
+                client.module.init_token(free, SO_PIN, LABEL).expect("a token");
             }
         });
-        let files = std::fs::read_dir(client.directory.path()).expect("the directory");
-        let names = files.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
-        assert_eq!(names.filter(|name| name.ends_with(".new")).count(), 0);
+        while !maker.is_finished() {
+            for path in SqliteStore::files(client.directory.path()).expect("files") {
+                let header = SqliteStore::open(&path).and_then(|store| store.header());
+                assert!(header.is_ok(), "{}", path.display());
+            }
+        }
     });
+    let files = std::fs::read_dir(client.directory.path()).expect("the directory");
+    let names = files.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+    assert_eq!(names.filter(|name| name.ends_with(".new")).count(), 0);
 }

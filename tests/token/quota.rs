@@ -15,7 +15,7 @@ use jeton::secret::Secret;
 use jeton::token::Identity;
 
 use crate::keys::{Kind, pair, secret};
-use crate::support::{Attributes, Client, aead_params, data, none, one_backend, plain, with_iv};
+use crate::support::{Attributes, Client, aead_params, data, none, plain, with_iv};
 
 const MIB: usize = 1 << 20;
 const PART: &[u8] = &[7; 64 << 10];
@@ -23,14 +23,12 @@ const PART: &[u8] = &[7; 64 << 10];
 /// Runs a test with an application that has this number of bytes. After `C_Finalize` all of them
 /// are free.
 fn with_quota(bytes: usize, test: impl Fn(&Client, &Arc<Quota>)) {
-    one_backend(|provider| {
-        let quota = Quota::new(bytes);
-        let agent = Client::new(provider);
-        let client = application(&agent, &quota);
-        test(&client, &quota);
-        client.module.finalize().expect("a module");
-        assert_eq!(quota.used(), 0);
-    });
+    let quota = Quota::new(bytes);
+    let agent = Client::new(Provider::ALL[0]);
+    let client = application(&agent, &quota);
+    test(&client, &quota);
+    client.module.finalize().expect("a module");
+    assert_eq!(quota.used(), 0);
 }
 
 fn application(agent: &Client, quota: &Arc<Quota>) -> Client {
@@ -315,8 +313,6 @@ fn an_agent_computes_for_minutes_only_after_a_login() {
         assert_eq!(stretch(client, session, long), Ok(()));
     });
     // A process that works for itself has no such limit.
-    one_backend(|provider: &Provider| {
-        let client = Client::new(provider);
-        assert_eq!(stretch(&client, client.open(), long), Ok(()));
-    });
+    let client = Client::new(Provider::ALL[0]);
+    assert_eq!(stretch(&client, client.open(), long), Ok(()));
 }

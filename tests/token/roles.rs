@@ -2,20 +2,18 @@
 //! same role. `src/mechanism/rule.rs` has the rule (`Source`), and `src/object/strict.rs` applies
 //! it.
 
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Provider};
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use jeton::object::template::{Given, Raw};
 
 use crate::keys::{P256, key_object};
-use crate::support::{Attributes, Client, none, one_backend, plain};
+use crate::support::{Attributes, Client, none, plain};
 
 fn strict(test: impl Fn(&Client, SessionHandle)) {
-    one_backend(|provider| {
-        let client = Client::with(provider, ", policy = { name = 'strict' }");
-        test(&client, client.user());
-    });
+    let client = Client::with(Provider::ALL[0], ", policy = { name = 'strict' }");
+    test(&client, client.user());
 }
 
 fn typed(key_type: KeyType) -> Attributes {

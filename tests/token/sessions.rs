@@ -1,29 +1,28 @@
 //! Sessions: their states, their rights, and the objects that end with them.
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, session_state as state};
 use jeton::module::Access;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, none, one_backend, one_user, plain};
+use crate::support::{Client, none, one_user, plain};
 
 #[test]
 fn the_token_counts_its_sessions() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let counts = || {
-            let token = client.module.token(client.slot).expect("a token");
-            (token.sessions, token.rw_sessions)
-        };
-        assert_eq!(counts(), (0, 0));
-        let session = client.open();
-        client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-        assert_eq!(counts(), (2, 1));
-        client.module.close_session(session).expect("a session");
-        assert_eq!(counts(), (1, 0));
-        client.module.close_all_sessions(client.slot).expect("sessions");
-        assert_eq!(counts(), (0, 0));
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let counts = || {
+        let token = client.module.token(client.slot).expect("a token");
+        (token.sessions, token.rw_sessions)
+    };
+    assert_eq!(counts(), (0, 0));
+    let session = client.open();
+    client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    assert_eq!(counts(), (2, 1));
+    client.module.close_session(session).expect("a session");
+    assert_eq!(counts(), (1, 0));
+    client.module.close_all_sessions(client.slot).expect("sessions");
+    assert_eq!(counts(), (0, 0));
 }
 
 #[test]
@@ -41,19 +40,18 @@ fn the_login_ends_with_the_last_session() {
 
 #[test]
 fn finalize_ends_sessions_and_login() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let session = client.user();
-        let parameters = client.directory.parameters(provider, "");
-        assert_eq!(client.module.initialize(Some(&parameters)), Err(Error::AlreadyInitialized));
-        client.module.finalize().expect("a module");
-        assert_eq!(client.module.finalize(), Err(Error::NotInitialized));
-        assert_eq!(client.module.slots(), Err(Error::NotInitialized));
-        client.module.initialize(Some(&parameters)).expect("a module");
-        assert_eq!(client.module.session(session).err(), Some(Error::SessionHandleInvalid));
-        let state = client.module.session(client.open()).expect("a session").state;
-        assert_eq!(state, state::RW_PUBLIC_SESSION);
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    let parameters = client.directory.parameters(provider, "");
+    assert_eq!(client.module.initialize(Some(&parameters)), Err(Error::AlreadyInitialized));
+    client.module.finalize().expect("a module");
+    assert_eq!(client.module.finalize(), Err(Error::NotInitialized));
+    assert_eq!(client.module.slots(), Err(Error::NotInitialized));
+    client.module.initialize(Some(&parameters)).expect("a module");
+    assert_eq!(client.module.session(session).err(), Some(Error::SessionHandleInvalid));
+    let state = client.module.session(client.open()).expect("a session").state;
+    assert_eq!(state, state::RW_PUBLIC_SESSION);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Operation state: saved and restored in another session, for every mechanism. A state of another
 //! token, login or key is refused.
 
+use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::module::{Access, Output, User};
@@ -9,7 +10,7 @@ use jeton::session::state::{MAX_COLLECTED, MAX_STATES};
 use crate::ciphers::Way;
 use crate::keys::{Kind, RSA, pair};
 use crate::mechanisms;
-use crate::support::{Client, PIN, each_backend, none, one_backend, one_user, plain, with_iv};
+use crate::support::{Client, PIN, each_backend, none, one_user, plain, with_iv};
 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
 
@@ -65,38 +66,36 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
 /// digest. pkcs11-provider starts the next digest of a TLS handshake in such a session.
 #[test]
 fn a_digest_whose_state_is_saved_does_not_prevent_the_next_one() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, one, other) = (&client.module, client.open(), client.open());
-        let init = |session| module.digest_init(session, &plain(M::SHA256));
-        init(one).expect("an operation");
-        module.digest_update(one, b"a").expect("a part");
-        // A call that asks for the length does not save the state.
-        module.operation_state(one, Output::Length).expect("a length");
-        assert_eq!(init(one), Err(Error::OperationActive));
-        let state = save(&client, one).expect("a state");
-        assert_eq!(module.set_operation_state(other, &state, NO_KEY, NO_KEY), Ok(()));
-        for session in [one, other] {
-            assert_eq!(init(session), Ok(()));
-            // The new digest is not saved, and has no data of the earlier one.
-            assert_eq!(init(session), Err(Error::OperationActive));
-            module.digest_update(session, b"abc").expect("a part");
-            assert_eq!(init(session), Err(Error::OperationActive));
-            assert_eq!(digest_of(&client, session, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
-        }
-        // The caller still has the state of the digest that was ended.
-        assert_eq!(module.set_operation_state(one, &state, NO_KEY, NO_KEY), Ok(()));
-        module.digest_update(one, b"bc").expect("a part");
-        // A new digest would lose the data that came after the saved state.
-        assert_eq!(init(one), Err(Error::OperationActive));
-        assert_eq!(digest_of(&client, one, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
-        // The first digest is saved and ends. The second one is not saved, so it prevents a third.
-        init(one).expect("an operation");
-        save(&client, one).expect("a state");
-        digest_of(&client, one, 32);
-        init(one).expect("an operation");
-        assert_eq!(init(one), Err(Error::OperationActive));
-    });
+    let client = Client::new(Provider::ALL[0]);
+    let (module, one, other) = (&client.module, client.open(), client.open());
+    let init = |session| module.digest_init(session, &plain(M::SHA256));
+    init(one).expect("an operation");
+    module.digest_update(one, b"a").expect("a part");
+    // A call that asks for the length does not save the state.
+    module.operation_state(one, Output::Length).expect("a length");
+    assert_eq!(init(one), Err(Error::OperationActive));
+    let state = save(&client, one).expect("a state");
+    assert_eq!(module.set_operation_state(other, &state, NO_KEY, NO_KEY), Ok(()));
+    for session in [one, other] {
+        assert_eq!(init(session), Ok(()));
+        // The new digest is not saved, and has no data of the earlier one.
+        assert_eq!(init(session), Err(Error::OperationActive));
+        module.digest_update(session, b"abc").expect("a part");
+        assert_eq!(init(session), Err(Error::OperationActive));
+        assert_eq!(digest_of(&client, session, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
+    }
+    // The caller still has the state of the digest that was ended.
+    assert_eq!(module.set_operation_state(one, &state, NO_KEY, NO_KEY), Ok(()));
+    module.digest_update(one, b"bc").expect("a part");
+    // A new digest would lose the data that came after the saved state.
+    assert_eq!(init(one), Err(Error::OperationActive));
+    assert_eq!(digest_of(&client, one, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
+    // The first digest is saved and ends. The second one is not saved, so it prevents a third.
+    init(one).expect("an operation");
+    save(&client, one).expect("a state");
+    digest_of(&client, one, 32);
+    init(one).expect("an operation");
+    assert_eq!(init(one), Err(Error::OperationActive));
 }
 
 #[test]
@@ -196,110 +195,107 @@ fn rsa_and_dual_operation_states_are_restored() {
 
 #[test]
 fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.open());
-        let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
-        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        let state = save(&client, session).expect("a state");
-        let longer = [&state[..], &[0]].concat();
-        let mut altered = state.clone();
-        altered[7] ^= 1;
-        for wrong in [&[][..], &state[1..], &longer, &altered] {
-            assert_eq!(restore(session, wrong), Err(Error::SavedStateInvalid));
-        }
-        let elsewhere = Client::new(provider);
-        let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
-        assert_eq!(refused, Err(Error::SavedStateInvalid));
-        // Another token of the same module.
-        let free = *module.slots().expect("slots").last().expect("a free slot");
-        module.init_token(free, b"another", &[b' '; 32]).expect("a token");
-        let neighbour = module.open_session(free, Access::ReadWrite).expect("a session");
-        assert_eq!(restore(neighbour, &state), Err(Error::SavedStateInvalid));
-        // A refused state does not end the active operation.
-        assert_eq!(module.digest_update(session, b"abc"), Ok(()));
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let (module, session) = (&client.module, client.open());
+    let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
+    module.digest_init(session, &plain(M::SHA256)).expect("an operation");
+    let state = save(&client, session).expect("a state");
+    let longer = [&state[..], &[0]].concat();
+    let mut altered = state.clone();
+    altered[7] ^= 1;
+    for wrong in [&[][..], &state[1..], &longer, &altered] {
+        assert_eq!(restore(session, wrong), Err(Error::SavedStateInvalid));
+    }
+    let elsewhere = Client::new(provider);
+    let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
+    assert_eq!(refused, Err(Error::SavedStateInvalid));
+    // Another token of the same module.
+    let free = *module.slots().expect("slots").last().expect("a free slot");
+    module.init_token(free, b"another", &[b' '; 32]).expect("a token");
+    let neighbour = module.open_session(free, Access::ReadWrite).expect("a session");
+    assert_eq!(restore(neighbour, &state), Err(Error::SavedStateInvalid));
+    // A refused state does not end the active operation.
+    assert_eq!(module.digest_update(session, b"abc"), Ok(()));
 
-        assert_eq!(
-            module.set_operation_state(session, &state, NO_KEY, ObjectHandle(1)),
-            Err(Error::KeyNotNeeded)
-        );
-        assert_eq!(
-            module.set_operation_state(session, &state, ObjectHandle(1), NO_KEY),
-            Err(Error::KeyNotNeeded)
-        );
-        client.login(session);
-        assert_eq!(restore(session, &state), Err(Error::SavedStateInvalid));
-        module.logout(session).expect("the user");
-        // The state was saved without a login, so a logout does not invalidate it.
-        assert_eq!(restore(session, &state), Ok(()));
-    });
+    assert_eq!(
+        module.set_operation_state(session, &state, NO_KEY, ObjectHandle(1)),
+        Err(Error::KeyNotNeeded)
+    );
+    assert_eq!(
+        module.set_operation_state(session, &state, ObjectHandle(1), NO_KEY),
+        Err(Error::KeyNotNeeded)
+    );
+    client.login(session);
+    assert_eq!(restore(session, &state), Err(Error::SavedStateInvalid));
+    module.logout(session).expect("the user");
+    // The state was saved without a login, so a logout does not invalidate it.
+    assert_eq!(restore(session, &state), Ok(()));
 }
 
 #[test]
 fn a_state_is_refused_after_its_login_ended() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let module = &client.module;
-        let begin = || {
-            let session = client.user();
-            module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-            let (key, _) = pair(&client, session, Kind::Generic, &none());
-            assert_eq!(module.digest_key(session, key), Ok(()));
-            (session, save(&client, session).expect("a state"))
-        };
-        let gone = |session, state: &[u8]| {
-            let restored = module.set_operation_state(session, state, NO_KEY, NO_KEY);
-            assert_eq!(restored, Err(Error::SavedStateInvalid));
-        };
-        let (session, state) = begin();
-        module.logout(session).expect("the user");
-        client.login(session);
-        gone(session, &state);
-        module.close_session(session).expect("a session");
-        let (session, state) = begin();
-        module.close_session(session).expect("a session");
-        gone(client.user(), &state);
-        module.finalize().expect("a module");
-        module.initialize(Some(&client.directory.parameters(provider, ""))).expect("a module");
-        gone(client.user(), &state);
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let module = &client.module;
+    let begin = || {
+        let session = client.user();
+        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
+        let (key, _) = pair(&client, session, Kind::Generic, &none());
+        assert_eq!(module.digest_key(session, key), Ok(()));
+        (session, save(&client, session).expect("a state"))
+    };
+    let gone = |session, state: &[u8]| {
+        let restored = module.set_operation_state(session, state, NO_KEY, NO_KEY);
+        assert_eq!(restored, Err(Error::SavedStateInvalid));
+    };
+    let (session, state) = begin();
+    module.logout(session).expect("the user");
+    client.login(session);
+    gone(session, &state);
+    module.close_session(session).expect("a session");
+    let (session, state) = begin();
+    module.close_session(session).expect("a session");
+    gone(client.user(), &state);
+    module.finalize().expect("a module");
+    module.initialize(Some(&client.directory.parameters(provider, ""))).expect("a module");
+    gone(client.user(), &state);
 }
 
 #[test]
 fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let (module, session) = (&client.module, client.user());
-        let (public, private) = pair(&client, session, Kind::P256, &none());
-        let (_, other) = pair(&client, session, Kind::P256, &none());
-        let mechanism = plain(M::ECDSA_SHA256);
-        module.sign_init(session, &mechanism, private).expect("an operation");
-        module.sign_update(session, b"da").expect("a part");
-        let state = save(&client, session).expect("a state");
-        let restore = |key| module.set_operation_state(session, &state, NO_KEY, key);
-        for wrong in [other, public, ObjectHandle(4711)] {
-            assert_eq!(restore(wrong), Err(Error::KeyChanged));
-        }
-        // The active operation continues.
-        module.sign_update(session, b"ta").expect("a part");
-        let mut signature = [0; 64];
-        module.sign_final(session, Output::Buffer(&mut signature)).expect("a signature");
-        assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let (module, session) = (&client.module, client.user());
+    let (public, private) = pair(&client, session, Kind::P256, &none());
+    let (_, other) = pair(&client, session, Kind::P256, &none());
+    let mechanism = plain(M::ECDSA_SHA256);
+    module.sign_init(session, &mechanism, private).expect("an operation");
+    module.sign_update(session, b"da").expect("a part");
+    let state = save(&client, session).expect("a state");
+    let restore = |key| module.set_operation_state(session, &state, NO_KEY, key);
+    for wrong in [other, public, ObjectHandle(4711)] {
+        assert_eq!(restore(wrong), Err(Error::KeyChanged));
+    }
+    // The active operation continues.
+    module.sign_update(session, b"ta").expect("a part");
+    let mut signature = [0; 64];
+    module.sign_final(session, Output::Buffer(&mut signature)).expect("a signature");
+    assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 
-        assert_eq!(restore(private), Ok(()));
-        // The caller may pass the same key in both arguments, as pkcs11-provider does. Another key
-        // in the argument that is not needed is refused.
-        assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
-        let extraneous = module.set_operation_state(session, &state, other, private);
-        assert_eq!(extraneous, Err(Error::KeyNotNeeded));
-        client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
-        assert_eq!(restore(private), Err(Error::KeyChanged));
-        assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
-        assert_eq!(restore(NO_KEY), Err(Error::KeyChanged));
-        module.destroy_object(session, private).expect("a key");
-        assert_eq!(restore(private), Err(Error::KeyChanged));
-        assert_eq!(restore(NO_KEY), Err(Error::KeyNeeded));
-    });
+    assert_eq!(restore(private), Ok(()));
+    // The caller may pass the same key in both arguments, as pkcs11-provider does. Another key
+    // in the argument that is not needed is refused.
+    assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
+    let extraneous = module.set_operation_state(session, &state, other, private);
+    assert_eq!(extraneous, Err(Error::KeyNotNeeded));
+    client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
+    assert_eq!(restore(private), Err(Error::KeyChanged));
+    assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
+    assert_eq!(restore(NO_KEY), Err(Error::KeyChanged));
+    module.destroy_object(session, private).expect("a key");
+    assert_eq!(restore(private), Err(Error::KeyChanged));
+    assert_eq!(restore(NO_KEY), Err(Error::KeyNeeded));
 }
 
 #[test]

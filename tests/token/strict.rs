@@ -14,7 +14,7 @@ use jeton::module::{Authenticated, Output};
 use crate::ciphers::Way;
 use crate::keys::{P256, key_object, secret};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, Directory, aead_params, none, one_backend, plain, with_iv};
+use crate::support::{Attributes, Client, Directory, aead_params, none, plain, with_iv};
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
@@ -24,13 +24,11 @@ const ROLES: [&[A]; 4] =
 
 /// Runs a test with each backend, under each of the two policies.
 fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
-    one_backend(|provider| {
-        for (strict, configuration) in [(false, COMPATIBLE), (true, STRICT)] {
-            println!("strict: {strict}");
-            let client = Client::with(provider, configuration);
-            test(&client, client.user(), strict);
-        }
-    });
+    for (strict, configuration) in [(false, COMPATIBLE), (true, STRICT)] {
+        println!("strict: {strict}");
+        let client = Client::with(Provider::ALL[0], configuration);
+        test(&client, client.user(), strict);
+    }
 }
 
 fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: Error) {
@@ -280,51 +278,49 @@ fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, 
 
 #[test]
 fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
-    one_backend(|provider| {
-        let client = Client::with(provider, COMPATIBLE);
-        let session = client.user();
-        let both = aes(&[A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY]).stored().label("both");
-        client.create(session, &none_of(both, &[A::WRAP, A::UNWRAP, A::DERIVE])).expect("a key");
-        let (client, session) = other(&client, provider, STRICT);
-        let key = client.find_one(session, &none().label("both"));
-        let mechanism = with_iv(M::AES_CBC, &[3; 16]);
-        let refused = client.module.encrypt_init(session, &mechanism, key);
-        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-        let refused = client.module.sign_init(session, &plain(M::AES_CMAC), key);
-        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-        client.set(session, key, &none().flag(A::SIGN, false).flag(A::VERIFY, false)).expect("fewer usages");
-        client.module.encrypt_init(session, &mechanism, key).expect("an encryption");
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::with(provider, COMPATIBLE);
+    let session = client.user();
+    let both = aes(&[A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY]).stored().label("both");
+    client.create(session, &none_of(both, &[A::WRAP, A::UNWRAP, A::DERIVE])).expect("a key");
+    let (client, session) = other(&client, provider, STRICT);
+    let key = client.find_one(session, &none().label("both"));
+    let mechanism = with_iv(M::AES_CBC, &[3; 16]);
+    let refused = client.module.encrypt_init(session, &mechanism, key);
+    assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+    let refused = client.module.sign_init(session, &plain(M::AES_CMAC), key);
+    assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+    client.set(session, key, &none().flag(A::SIGN, false).flag(A::VERIFY, false)).expect("fewer usages");
+    client.module.encrypt_init(session, &mechanism, key).expect("an encryption");
 }
 
 #[test]
 fn rsa_needs_2048_bits_and_a_large_exponent() {
-    one_backend(|provider| {
-        let client = Client::with(provider, COMPATIBLE);
-        let session = client.user();
-        let import = |client: &Client, session, bits: usize, exponent: &[u8], label: &str| {
-            let mut modulus = vec![0xc3; bits / 8];
-            modulus[bits / 8 - 1] = 0x0b;
-            let key = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA).stored().label(label);
-            let key = key.bytes(A::MODULUS, &modulus).bytes(A::PUBLIC_EXPONENT, exponent);
-            client.create(session, &key.flag(A::ENCRYPT, true).flag(A::WRAP, false))
-        };
-        import(&client, session, 1024, &[1, 0, 1], "short").expect("a call that compatible allows");
-        import(&client, session, 2048, &[3], "three").expect("a call that compatible allows");
-        let (client, session) = other(&client, provider, STRICT);
-        let imported = import(&client, session, 1024, &[1, 0, 1], "again");
-        assert_eq!(imported, Err(Error::KeySizeRange));
-        let imported = import(&client, session, 2048, &[3], "again");
-        assert_eq!(imported, Err(Error::AttributeValueInvalid));
-        import(&client, session, 2048, &[1, 0, 1], "good").expect("a key");
-        let mechanism = oaep(Hash::Sha256, Hash::Sha256, b"");
-        for (label, refused) in [("short", Error::KeySizeRange), ("three", Error::AttributeValueInvalid)] {
-            let key = client.find_one(session, &none().label(label));
-            assert_eq!(client.module.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
-        }
-        let made = rsa_pair(&client, session, 1024, &[A::VERIFY], &[A::SIGN]);
-        assert_eq!(made.err(), Some(Error::KeySizeRange));
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::with(provider, COMPATIBLE);
+    let session = client.user();
+    let import = |client: &Client, session, bits: usize, exponent: &[u8], label: &str| {
+        let mut modulus = vec![0xc3; bits / 8];
+        modulus[bits / 8 - 1] = 0x0b;
+        let key = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA).stored().label(label);
+        let key = key.bytes(A::MODULUS, &modulus).bytes(A::PUBLIC_EXPONENT, exponent);
+        client.create(session, &key.flag(A::ENCRYPT, true).flag(A::WRAP, false))
+    };
+    import(&client, session, 1024, &[1, 0, 1], "short").expect("a call that compatible allows");
+    import(&client, session, 2048, &[3], "three").expect("a call that compatible allows");
+    let (client, session) = other(&client, provider, STRICT);
+    let imported = import(&client, session, 1024, &[1, 0, 1], "again");
+    assert_eq!(imported, Err(Error::KeySizeRange));
+    let imported = import(&client, session, 2048, &[3], "again");
+    assert_eq!(imported, Err(Error::AttributeValueInvalid));
+    import(&client, session, 2048, &[1, 0, 1], "good").expect("a key");
+    let mechanism = oaep(Hash::Sha256, Hash::Sha256, b"");
+    for (label, refused) in [("short", Error::KeySizeRange), ("three", Error::AttributeValueInvalid)] {
+        let key = client.find_one(session, &none().label(label));
+        assert_eq!(client.module.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
+    }
+    let made = rsa_pair(&client, session, 1024, &[A::VERIFY], &[A::SIGN]);
+    assert_eq!(made.err(), Some(Error::KeySizeRange));
 }
 
 #[test]
@@ -432,14 +428,12 @@ fn short_tags_macs_and_ivs_are_refused() {
 
 #[test]
 fn a_pin_needs_eight_bytes() {
-    one_backend(|provider| {
-        for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
-            let directory = Directory::new();
-            let client = Client::beside(&directory, provider, configuration);
-            let made = client.module.init_token(client.slot, b"seven77", crate::support::LABEL);
-            expect(made, strict, Error::PinLenRange);
-        }
-    });
+    for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
+        let directory = Directory::new();
+        let client = Client::beside(&directory, Provider::ALL[0], configuration);
+        let made = client.module.init_token(client.slot, b"seven77", crate::support::LABEL);
+        expect(made, strict, Error::PinLenRange);
+    }
 }
 
 #[test]

@@ -37,19 +37,15 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
     }
 }
 
-/// Runs a test once, with the default backend. It is for behaviour that no backend can change.
-pub fn one_backend(test: impl Fn(&'static Provider)) {
-    test(Provider::ALL[0]);
-}
-
 /// Runs a test once per backend, in a session of the user of a new token.
 pub fn each_user(test: impl Fn(&Client, SessionHandle)) {
     each_backend(|provider| as_user(provider, &test));
 }
 
-/// Runs a test once, with the default backend, in a session of the user of a new token.
+/// Runs a test once, with the default backend, in a session of the user of a new token. It is for
+/// behaviour that no backend can change.
 pub fn one_user(test: impl Fn(&Client, SessionHandle)) {
-    one_backend(|provider| as_user(provider, &test));
+    as_user(Provider::ALL[0], &test);
 }
 
 /// Runs a test once, with the default backend, with two applications on a new token, each in a

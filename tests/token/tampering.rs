@@ -14,7 +14,7 @@ use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, Functions, PIN, data, none, one_backend, one_user, plain};
+use crate::support::{Client, Directory, Functions, PIN, data, none, one_user, plain};
 
 fn connect(client: &Client) -> Connection {
     let connection = Connection::open(client.directory.file("jeton")).expect("the token file");
@@ -186,15 +186,14 @@ fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
 
 #[test]
 fn a_file_with_a_rollback_journal_beside_it_is_refused() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        client.module.finalize().expect("a module");
-        let path = client.directory.file("jeton");
-        std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
-        let other = Client::beside(&client.directory, provider, "");
-        let refused = other.module.open_session(other.slot, Access::ReadWrite);
-        assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    client.module.finalize().expect("a module");
+    let path = client.directory.file("jeton");
+    std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
+    let other = Client::beside(&client.directory, provider, "");
+    let refused = other.module.open_session(other.slot, Access::ReadWrite);
+    assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
 }
 
 #[test]
@@ -272,51 +271,49 @@ fn an_altered_summary_is_not_overwritten() {
 
 #[test]
 fn a_counter_refuses_an_older_copy_of_the_file() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let counters = Directory::new();
-        let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-        let directory = Arc::clone(&client.directory);
-        let path = directory.file("jeton");
-        let counted = |label: &str| {
-            let client = Client::beside(&directory, provider, &configuration);
-            let session = client.user();
-            stored(&client, session, &[label]);
-            client.module.finalize().expect("a module");
-        };
-        client.module.finalize().expect("a module");
-        counted("one");
-        let copy = std::fs::read(&path).expect("the token file");
-        counted("two");
-        assert_eq!(seen(&directory, provider), ["one", "two"]);
-        std::fs::write(&path, copy).expect("the token file");
-        // Without the counter an older copy is accepted.
-        assert_eq!(seen(&directory, provider), ["one"]);
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let counters = Directory::new();
+    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+    let directory = Arc::clone(&client.directory);
+    let path = directory.file("jeton");
+    let counted = |label: &str| {
         let client = Client::beside(&directory, provider, &configuration);
-        let session = client.open();
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
-    });
+        let session = client.user();
+        stored(&client, session, &[label]);
+        client.module.finalize().expect("a module");
+    };
+    client.module.finalize().expect("a module");
+    counted("one");
+    let copy = std::fs::read(&path).expect("the token file");
+    counted("two");
+    assert_eq!(seen(&directory, provider), ["one", "two"]);
+    std::fs::write(&path, copy).expect("the token file");
+    // Without the counter an older copy is accepted.
+    assert_eq!(seen(&directory, provider), ["one"]);
+    let client = Client::beside(&directory, provider, &configuration);
+    let session = client.open();
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
 }
 
 #[test]
 fn a_counter_refuses_a_copy_with_an_older_pin() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let counters = Directory::new();
-        let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-        let directory = Arc::clone(&client.directory);
-        let path = directory.file("jeton");
-        client.module.finalize().expect("a module");
-        let copy = std::fs::read(&path).expect("the token file");
-        let client = Client::beside(&directory, provider, &configuration);
-        let session = client.open();
-        client.module.set_pin(session, PIN, b"a newer one").expect("a PIN");
-        client.module.finalize().expect("a module");
-        std::fs::write(&path, copy).expect("the token file");
-        let client = Client::beside(&directory, provider, &configuration);
-        let session = client.open();
-        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let counters = Directory::new();
+    let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+    let directory = Arc::clone(&client.directory);
+    let path = directory.file("jeton");
+    client.module.finalize().expect("a module");
+    let copy = std::fs::read(&path).expect("the token file");
+    let client = Client::beside(&directory, provider, &configuration);
+    let session = client.open();
+    client.module.set_pin(session, PIN, b"a newer one").expect("a PIN");
+    client.module.finalize().expect("a module");
+    std::fs::write(&path, copy).expect("the token file");
+    let client = Client::beside(&directory, provider, &configuration);
+    let session = client.open();
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
 }
 
 fn with_counter(counters: &Directory) -> String {
@@ -368,87 +365,80 @@ const ATTEMPTS: [(&str, Attempt); 8] = [
 
 #[test]
 fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
-    one_backend(|provider| {
-        for (name, attempt) in ATTEMPTS {
-            let client = Client::new(provider);
-            let counters = Directory::new();
-            let configuration = with_counter(&counters);
-            let client = Client::beside(&client.directory, provider, &configuration);
-            let session = client.user();
-            let older = client.directory.path().join("older");
-            let object = stored(&client, session, &["one"])[0];
-            connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
-            stored(&client, session, &["two", "three"]);
-            let before = counted(&counters);
-            roll_back(&client, &older);
+    let provider = Provider::ALL[0];
+    for (name, attempt) in ATTEMPTS {
+        let client = Client::new(provider);
+        let counters = Directory::new();
+        let configuration = with_counter(&counters);
+        let client = Client::beside(&client.directory, provider, &configuration);
+        let session = client.user();
+        let older = client.directory.path().join("older");
+        let object = stored(&client, session, &["one"])[0];
+        connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
+        stored(&client, session, &["two", "three"]);
+        let before = counted(&counters);
+        roll_back(&client, &older);
 
-            let refused = attempt(&client, session, object).expect_err(name);
-            assert!([Error::DeviceRemoved, Error::DeviceError].contains(&refused), "{name}: {refused:?}");
-            assert!(counted(&counters) >= before, "{name} lowered the counter");
-            // The login ends, and no other login succeeds, here or in another process.
-            assert_eq!(
-                client.module.find_init(session, &none().template()),
-                Err(Error::DeviceRemoved),
-                "{name}"
-            );
-            let again = client.module.login(session, User::User, PIN);
-            assert_eq!(again, Err(Error::DeviceError), "{name}");
-            let other = Client::beside(&client.directory, provider, &configuration);
-            let session = other.open();
-            assert_eq!(other.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
-            assert!(counted(&counters) >= before, "{name} lowered the counter");
-        }
-    });
+        let refused = attempt(&client, session, object).expect_err(name);
+        assert!([Error::DeviceRemoved, Error::DeviceError].contains(&refused), "{name}: {refused:?}");
+        assert!(counted(&counters) >= before, "{name} lowered the counter");
+        // The login ends, and no other login succeeds, here or in another process.
+        assert_eq!(client.module.find_init(session, &none().template()), Err(Error::DeviceRemoved), "{name}");
+        let again = client.module.login(session, User::User, PIN);
+        assert_eq!(again, Err(Error::DeviceError), "{name}");
+        let other = Client::beside(&client.directory, provider, &configuration);
+        let session = other.open();
+        assert_eq!(other.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
+        assert!(counted(&counters) >= before, "{name} lowered the counter");
+    }
 }
 
 #[test]
 fn a_running_process_notices_a_rollback_without_a_counter() {
-    one_backend(|provider| {
-        for (name, attempt) in ATTEMPTS {
-            let client = Client::new(provider);
-            let session = client.user();
-            let older = client.directory.path().join("older");
-            let object = stored(&client, session, &["one"])[0];
-            connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
-            stored(&client, session, &["two", "three"]);
-            roll_back(&client, &older);
-            assert_eq!(attempt(&client, session, object), Err(Error::DeviceRemoved), "{name}");
-            let again = client.module.login(session, User::User, PIN);
-            assert_eq!(again, Err(Error::DeviceRemoved), "{name}");
-            // A process that starts now has seen no later state, so it accepts the older one.
-            assert_eq!(seen(&client.directory, provider), ["one"], "{name}");
-        }
-    });
+    let provider = Provider::ALL[0];
+    for (name, attempt) in ATTEMPTS {
+        let client = Client::new(provider);
+        let session = client.user();
+        let older = client.directory.path().join("older");
+        let object = stored(&client, session, &["one"])[0];
+        connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
+        stored(&client, session, &["two", "three"]);
+        roll_back(&client, &older);
+        assert_eq!(attempt(&client, session, object), Err(Error::DeviceRemoved), "{name}");
+        let again = client.module.login(session, User::User, PIN);
+        assert_eq!(again, Err(Error::DeviceRemoved), "{name}");
+        // A process that starts now has seen no later state, so it accepts the older one.
+        assert_eq!(seen(&client.directory, provider), ["one"], "{name}");
+    }
 }
 
 #[test]
 fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
-    one_backend(|provider| {
-        let client = Client::new(provider);
-        let counters = Directory::new();
-        let client = Client::beside(&client.directory, provider, &with_counter(&counters));
-        let session = client.user();
-        let path = client.directory.file("jeton");
-        let journal = path.with_extension("jeton-wal");
-        stored(&client, session, &["one"]);
-        let copies = [&path, &journal].map(|path| (path, std::fs::read(path).expect("a file")));
-        stored(&client, session, &["two", "three"]);
-        let before = counted(&counters);
-        copies.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).expect("a file"));
-        // SQLite continues with the pages in memory. Writing them may even repair the file.
-        let written = client.create(session, &data("new").stored()).is_ok();
-        assert!(counted(&counters) >= before);
-        client.module.finalize().expect("a module");
-        let other = Client::beside(&client.directory, provider, &with_counter(&counters));
-        let session = other.module.open_session(other.slot, Access::ReadWrite);
-        let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
-        assert!(counted(&counters) >= before);
-        if accepted {
-            other.module.finalize().expect("a module");
-            assert!(written);
-            assert_eq!(seen(&client.directory, provider), ["new", "one", "three", "two"]);
-        }
-    });
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let counters = Directory::new();
+    let client = Client::beside(&client.directory, provider, &with_counter(&counters));
+    let session = client.user();
+    let path = client.directory.file("jeton");
+    let journal = path.with_extension("jeton-wal");
+    stored(&client, session, &["one"]);
+    let copies = [&path, &journal].map(|path| (path, std::fs::read(path).expect("a file")));
+    stored(&client, session, &["two", "three"]);
+    let before = counted(&counters);
+    copies.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).expect("a file"));
+    // SQLite continues with the pages in memory. Writing them may even repair the file.
+    let written = client.create(session, &data("new").stored()).is_ok();
+    assert!(counted(&counters) >= before);
+    client.module.finalize().expect("a module");
+    let other = Client::beside(&client.directory, provider, &with_counter(&counters));
+    let session = other.module.open_session(other.slot, Access::ReadWrite);
+    let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
+    assert!(counted(&counters) >= before);
+    if accepted {
+        other.module.finalize().expect("a module");
+        assert!(written);
+        assert_eq!(seen(&client.directory, provider), ["new", "one", "three", "two"]);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, token_flag as flag};
 use jeton::module::Access;
@@ -11,7 +12,7 @@ use jeton::session::Session;
 use jeton::token::with_handle;
 
 use crate::keys::{Kind, RSA, pair};
-use crate::support::{Client, LABEL, SO_PIN, data, each_user, none, one_backend, one_user, plain};
+use crate::support::{Client, LABEL, SO_PIN, data, each_user, none, one_user, plain};
 
 #[test]
 fn eight_threads_sign_with_one_key_in_separate_sessions() {
@@ -179,23 +180,22 @@ fn a_session_that_is_closed_during_a_call_leaves_no_object() {
 /// opens after the call counted the sessions, while it tries the PIN.
 #[test]
 fn a_session_that_opens_during_an_initialisation_of_the_token_prevents_it() {
-    one_backend(|provider| {
-        let client = Client::slow(&Client::new(provider).directory, provider);
-        let session = client.user();
-        client.create(session, &data("kept").stored()).expect("data");
-        client.as_so(session, || ());
-        client.module.close_session(session).expect("a session");
-        std::thread::scope(|scope| {
-            let init = scope.spawn(|| client.module.init_token(client.slot, SO_PIN, LABEL));
-            // The attempt is counted before the PIN is tried.
-            while client.flags() & flag::SO_PIN_COUNT_LOW == 0 && !init.is_finished() {
-                std::thread::yield_now();
-            }
-            let session = client.open();
-            assert_eq!(init.join().expect("a thread"), Err(Error::SessionExists));
-            client.login(session);
-            assert_eq!(client.find(session, &data("kept")).len(), 1);
-        });
+    let provider = Provider::ALL[0];
+    let client = Client::slow(&Client::new(provider).directory, provider);
+    let session = client.user();
+    client.create(session, &data("kept").stored()).expect("data");
+    client.as_so(session, || ());
+    client.module.close_session(session).expect("a session");
+    std::thread::scope(|scope| {
+        let init = scope.spawn(|| client.module.init_token(client.slot, SO_PIN, LABEL));
+        // The attempt is counted before the PIN is tried.
+        while client.flags() & flag::SO_PIN_COUNT_LOW == 0 && !init.is_finished() {
+            std::thread::yield_now();
+        }
+        let session = client.open();
+        assert_eq!(init.join().expect("a thread"), Err(Error::SessionExists));
+        client.login(session);
+        assert_eq!(client.find(session, &data("kept")).len(), 1);
     });
 }
 
