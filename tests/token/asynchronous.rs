@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle, token_flag};
 use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
 use jeton::module::{Access, Completed, Module, User, Wait};
 
 use crate::keys::Kind;
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, none, one_user, plain};
+use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, none, one_user, plain};
 
 fn session(client: &Client) -> SessionHandle {
     let session = client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
@@ -35,7 +34,7 @@ fn complete(client: &Client, session: SessionHandle, function: AsyncFunction) ->
 
 #[test]
 fn key_pair_generation_runs_while_the_session_works() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, session(&client));
     assert!(module.session(session).expect("a session").asynchronous);
     assert!(!module.session(client.open()).expect("a session").asynchronous);
@@ -59,7 +58,7 @@ fn key_pair_generation_runs_while_the_session_works() {
 
 #[test]
 fn secret_key_generation_is_pending_and_errors_return_at_once() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, session(&client));
     let make = |request: &crate::support::Attributes| client.generate_key(session, M::AES_KEY_GEN, request);
     assert_eq!(make(&none()), Err(Error::TemplateIncomplete));
@@ -75,7 +74,7 @@ fn secret_key_generation_is_pending_and_errors_return_at_once() {
 
 #[test]
 fn a_generation_with_an_id_outlives_its_session_and_can_be_joined() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (module, first) = (&client.module, session(&client));
     let second = client.open();
     assert_eq!(module.async_id(first, GenerateKeyPair), Err(Error::OperationNotInitialized));
@@ -125,13 +124,12 @@ fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
 
 #[test]
 fn finalize_waits_for_running_generations_and_discards_their_results() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let (module, before) = (&client.module, session(&client));
     assert_eq!(begin(&client, before, Kind::Rsa), Err(Error::Pending));
     let id = module.async_id(before, GenerateKeyPair).expect("a number");
     module.finalize().expect("a module");
-    module.initialize(Some(&client.directory.parameters(provider, ""))).expect("a module");
+    module.initialize(Some(&client.directory.parameters(DEFAULT, ""))).expect("a module");
     let after = session(&client);
     assert_eq!(module.async_join(after, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
     assert_eq!(client.find(after, &none()), []);
@@ -141,7 +139,7 @@ fn finalize_waits_for_running_generations_and_discards_their_results() {
 
 #[test]
 fn more_generations_than_threads_all_complete() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let _login = client.user();
     let sessions: Vec<_> = (0..40)
         .map(|_| client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session"))
@@ -160,7 +158,7 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
     let directory = Directory::new();
     let module = Module::new();
     module.set_threads(jeton::module::Threads::Forbidden);
-    module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");
+    module.initialize(Some(&directory.parameters(DEFAULT, ""))).expect("a module");
     let slot = module.slots().expect("slots")[0];
     module.init_token(slot, SO_PIN, LABEL).expect("a token");
     assert_eq!(module.open_async_session(slot, Access::ReadWrite), Err(Error::SessionAsyncNotSupported));
@@ -170,14 +168,13 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
 
 #[test]
 fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let module = &client.module;
     // A token that existed before, or that this module created, is not an event.
     assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
-        let other = Client::beside(&client.directory, provider, "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let free = *other.module.slots().expect("slots").last().expect("a slot");
         other.module.init_token(free, SO_PIN, LABEL).expect("a token");
         assert_eq!(waiting.join().expect("a thread"), Ok(free));
@@ -195,7 +192,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
 
 #[test]
 fn finalize_ends_wait_for_slot_event() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let module = &client.module;
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
@@ -208,7 +205,7 @@ fn finalize_ends_wait_for_slot_event() {
 
 #[test]
 fn login_user_refuses_an_unknown_user_name() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, client.open());
     // Three wrong PINs would lock the PIN, but an unknown user name is not counted.
     for _ in 0..4 {

@@ -13,7 +13,7 @@ use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::{Kind, key_object, pair, secret};
-use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, none, one_user, plain};
+use crate::support::{Attributes, Client, DEFAULT, Directory, PIN, SO_PIN, data, none, one_user, plain};
 
 const SECRET: &[u8] = b"a secret that is not for the disk";
 const NEW_PIN: &[u8] = b"a newer PIN of the user";
@@ -114,7 +114,7 @@ fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
         // Another process, without a login.
-        let other = Client::beside(&client.directory, Provider::ALL[0], "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let others = other.open();
         let found = other.find_one(others, &none().label("key"));
         assert_eq!(other.module.sign_init(others, &hmac, found), Err(Error::UserNotLoggedIn));
@@ -137,10 +137,9 @@ fn format_2() -> Arc<Directory> {
 fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
     let scalar: Vec<u8> = (1..=32).collect();
     let secrets = [&b"a public secret!"[..], b"an extractable secret value", &scalar];
-    let provider = Provider::ALL[0];
     for user in [User::User, User::SecurityOfficer] {
         let directory = format_2();
-        let client = Client::beside(&directory, provider, "");
+        let client = Client::beside(&directory, DEFAULT, "");
         let session = client.open();
         assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(&directory), secret)));
         let key = client.find_one(session, &none().label("public ec"));
@@ -158,7 +157,7 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
         client.sign(session, &ecdsa, key, &[7; 32]).expect("a signature");
         assert_eq!(client.find(session, &none()).len(), if user == User::User { 5 } else { 4 });
         // Another process finds the same objects.
-        let other = Client::beside(&directory, provider, "");
+        let other = Client::beside(&directory, DEFAULT, "");
         let others = other.user();
         assert_eq!(other.find(others, &none()).len(), 5);
     }
@@ -166,22 +165,20 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
 
 #[test]
 fn a_file_of_a_newer_format_is_not_changed() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     client.module.finalize().expect("a module");
     let path = client.directory.file("jeton");
     Connection::open(&path).expect("the file").pragma_update(None, "user_version", 4).expect("a change");
-    let other = Client::beside(&client.directory, provider, "");
+    let other = Client::beside(&client.directory, DEFAULT, "");
     assert_eq!(other.module.open_session(other.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
 }
 
 #[test]
 fn a_pin_change_erases_the_old_pin_record() {
-    let provider = Provider::ALL[0];
     for initialised_by_so in [false, true] {
-        let client = Client::new(provider);
+        let client = Client::new(DEFAULT);
         // Another process has the token open and is logged in.
-        let other = Client::beside(&client.directory, provider, "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let _others = other.user();
         let session = client.open();
         let old = wrapped_key(&client.directory, "user_pin");
@@ -200,14 +197,13 @@ fn a_pin_change_erases_the_old_pin_record() {
 
 #[test]
 fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     client.module.finalize().expect("a module");
     let old = wrapped_key(&client.directory, "user_pin");
     let parameters = format!(
         "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 64, passes = 2 }}",
         client.directory.path().display(),
-        provider.name
+        DEFAULT.name
     );
     client.module.initialize(Some(&parameters)).expect("a module");
     let session = client.user();
@@ -218,7 +214,7 @@ fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
 #[test]
 fn a_destroyed_key_leaves_no_byte_of_its_record() {
     one_user(|client, session| {
-        let other = Client::beside(&client.directory, Provider::ALL[0], "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let _others = other.user();
         let key = client.create(session, &generic("gone")).expect("a key");
         let record = column(&client.directory, "SELECT body FROM record");
@@ -231,8 +227,7 @@ fn a_destroyed_key_leaves_no_byte_of_its_record() {
 
 #[test]
 fn many_destroyed_keys_leave_no_byte_of_their_records() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     let keys: Vec<_> = (1..=60_usize)
         .map(|len| {
@@ -275,8 +270,7 @@ fn initialisation_erases_all_bytes_of_the_previous_token() {
 
 #[test]
 fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     let key = client.create(session, &generic("gone")).expect("a key");
     let record = column(&client.directory, "SELECT body FROM record");
@@ -295,8 +289,7 @@ fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
 
 #[test]
 fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     let key = client.create(session, &generic("gone")).expect("a key");
     let record = column(&client.directory, "SELECT body FROM record");
@@ -312,7 +305,7 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     }
     drop(reading);
     assert!(contains(&bytes_on_disk(&copy), &record[2..26]));
-    let other = Client::beside(&copy, provider, "");
+    let other = Client::beside(&copy, DEFAULT, "");
     let session = other.user();
     assert_eq!(other.find(session, &none()), []);
     assert!(!contains(&bytes_on_disk(&copy), &record[2..26]));
@@ -334,7 +327,7 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
         client.create(session, &data("data").stored()).expect("data");
         let record = column(&client.directory, "SELECT body FROM record LIMIT 1");
         let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
-        administered(client, Provider::ALL[0], "").rekey(&PINS).expect("a new key");
+        administered(client, DEFAULT, "").rekey(&PINS).expect("a new key");
         let bytes = bytes_on_disk(&client.directory);
         assert!(!contains(&bytes, &record[2..26]));
         assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
@@ -353,9 +346,8 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
 
 #[test]
 fn a_new_token_key_needs_both_pins() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
-    let token = administered(&client, provider, "");
+    let client = Client::new(DEFAULT);
+    let token = administered(&client, DEFAULT, "");
     let wrong: [Pins<'_>; 3] = [
         Pins { so: b"wrong", user: Some(PIN) },
         Pins { so: SO_PIN, user: Some(b"wrong") },
@@ -371,15 +363,14 @@ fn a_new_token_key_needs_both_pins() {
 #[test]
 fn rekey_refuses_a_token_that_was_altered() {
     for statement in ["DELETE FROM object", "UPDATE record SET body = CAST(body || x'00' AS BLOB)"] {
-        let provider = Provider::ALL[0];
-        let client = Client::new(provider);
+        let client = Client::new(DEFAULT);
         let session = client.user();
         client.create(session, &generic("altered")).expect("a key");
         Connection::open(client.directory.file("jeton"))
             .expect("the file")
             .execute_batch(statement)
             .expect("done");
-        assert_eq!(administered(&client, provider, "").rekey(&PINS), Err(Error::DeviceError), "{statement}");
+        assert_eq!(administered(&client, DEFAULT, "").rekey(&PINS), Err(Error::DeviceError), "{statement}");
     }
 }
 
@@ -398,11 +389,11 @@ fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
         client.module.finalize().expect("a module");
         let (_, right) = sealing_key(&client.directory, "right");
         let (_, wrong) = sealing_key(&client.directory, "wrong");
-        let token = administered(client, Provider::ALL[0], &right);
+        let token = administered(client, DEFAULT, &right);
         token.change_sealing_key(&PINS, SealingChange::Set, None).expect("a sealing key");
         assert!(token.info().expect("a token").so.sealing_key.is_some());
         for configuration in ["", &wrong] {
-            let other = Client::beside(&client.directory, Provider::ALL[0], configuration);
+            let other = Client::beside(&client.directory, DEFAULT, configuration);
             let session = other.open();
             for _ in 0..5 {
                 let login = other.module.login(session, User::User, PIN);
@@ -414,7 +405,7 @@ fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
         }
         let info = token.info().expect("a token");
         assert_eq!((info.so.failures, info.user.expect("a PIN").failures), (0, 0));
-        let other = Client::beside(&client.directory, Provider::ALL[0], &right);
+        let other = Client::beside(&client.directory, DEFAULT, &right);
         let session = other.user();
         other.find_one(session, &none().label("key"));
         // The record of a new PIN needs the sealing key too.
@@ -433,7 +424,7 @@ fn a_sealing_key_is_rotated_and_removed() {
         let source = |path: &Path| format!("file:{}", path.display()).parse().expect("a source");
         let (first, second) = (source(&first), source(&second));
         let change = |configuration: &str, change, old| {
-            administered(client, Provider::ALL[0], configuration).change_sealing_key(&PINS, change, old)
+            administered(client, DEFAULT, configuration).change_sealing_key(&PINS, change, old)
         };
         assert_eq!(change("", SealingChange::Set, None), Err(Error::DeviceError));
         assert_eq!(change(&one, SealingChange::Rotate, None), Err(Error::DeviceError));
@@ -443,7 +434,7 @@ fn a_sealing_key_is_rotated_and_removed() {
         assert_eq!(change(&two, SealingChange::Rotate, Some(&first)), Ok(()));
         assert_eq!(change("", SealingChange::Remove, None), Err(Error::DeviceError));
         assert_eq!(change("", SealingChange::Remove, Some(&second)), Ok(()));
-        let other = Client::beside(&client.directory, Provider::ALL[0], "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let session = other.user();
         other.find_one(session, &none().label("key"));
     });
@@ -452,29 +443,27 @@ fn a_sealing_key_is_rotated_and_removed() {
 #[test]
 fn a_sealing_key_that_others_can_read_is_refused() {
     use std::os::unix::fs::PermissionsExt;
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let (path, configuration) = sealing_key(&client.directory, "key");
     for mode in [0o644, 0o640, 0o602] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
-        let token = administered(&client, provider, &configuration);
+        let token = administered(&client, DEFAULT, &configuration);
         let changed = token.change_sealing_key(&PINS, SealingChange::Set, None);
         assert_eq!(changed, Err(Error::DeviceError), "{mode:o}");
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
     fs::write(&path, [7; 31]).expect("a key that is too short");
-    let token = administered(&client, provider, &configuration);
+    let token = administered(&client, DEFAULT, &configuration);
     assert_eq!(token.change_sealing_key(&PINS, SealingChange::Set, None), Err(Error::DeviceError));
 }
 
 #[test]
 fn a_token_initialised_with_a_sealing_key_needs_it() {
-    let provider = Provider::ALL[0];
     let directory = Directory::new();
     let (_, configuration) = sealing_key(&directory, "key");
-    let client = Client::beside(&directory, provider, &configuration);
+    let client = Client::beside(&directory, DEFAULT, &configuration);
     client.module.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
-    let other = Client::beside(&directory, provider, "");
+    let other = Client::beside(&directory, DEFAULT, "");
     let session = other.open();
     assert_eq!(other.module.login(session, User::SecurityOfficer, SO_PIN), Err(Error::DeviceError));
 }

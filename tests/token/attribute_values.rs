@@ -1,7 +1,6 @@
 //! The form of attribute values that the attribute table requires, and the attributes that only the
 //! SO may set.
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::AttributeType as A;
 use jeton::module::User;
@@ -9,7 +8,7 @@ use jeton::object::attribute::{self, Change, Need, Rule};
 use jeton::object::value::Kind as Form;
 
 use crate::samples::{samples, with_samples};
-use crate::support::{Client, SO_PIN, none};
+use crate::support::{Client, DEFAULT, SO_PIN, none};
 
 /// Returns an invalid value of the attribute, or `None` if every value is valid.
 fn malformed(rule: &Rule) -> Option<&'static [u8]> {
@@ -72,7 +71,7 @@ fn an_undefined_number_is_refused() {
 
 #[test]
 fn the_so_may_set_attributes_that_only_the_so_may_set() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     let samples = samples(&client, session);
     client.module.logout(session).expect("the user");

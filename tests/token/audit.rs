@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::keys::{Kind, RSA, pair, secret};
 use crate::support::{
-    Attributes, Client, Directory, Functions, LABEL, PIN, SO_PIN, data, plain, release_later, shown,
+    Attributes, Client, DEFAULT, Directory, Functions, LABEL, PIN, SO_PIN, data, plain, release_later, shown,
 };
 
 /// Creates a token with an audit log. Returns a client, and the path of the log.
@@ -65,8 +65,7 @@ fn unique_id(client: &Client, session: SessionHandle, object: ObjectHandle) -> S
 
 #[test]
 fn logins_objects_and_uses_of_keys_are_recorded() {
-    let provider = Provider::ALL[0];
-    let (client, file) = audited(provider);
+    let (client, file) = audited(DEFAULT);
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
     client.module.init_pin(session, PIN).expect("a PIN");
@@ -89,7 +88,7 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
     client.module.set_pin(session, PIN, b"another").expect("a PIN");
     client.module.finalize().expect("a module");
 
-    let all = records(&file, provider);
+    let all = records(&file, DEFAULT);
     let short: Vec<_> = all.iter().map(said).collect();
     let expected = [
         "C_InitToken - - 0 Ok",
@@ -139,8 +138,7 @@ fn records_of(client: &Client, file: &PathBuf, provider: &Provider, word: &str) 
 
 #[test]
 fn each_message_of_a_message_based_operation_is_recorded() {
-    let provider = Provider::ALL[0];
-    let (client, file) = audited(provider);
+    let (client, file) = audited(DEFAULT);
     let (module, session) = (&client.module, user(&client));
     let (_, private) = pair(&client, session, Kind::P256, &Attributes::default());
     let (secret, _) = pair(&client, session, Kind::Aes, &Attributes::default());
@@ -179,13 +177,12 @@ fn each_message_of_a_message_based_operation_is_recorded() {
         "C_DecryptMessage - CKM_AES_GCM 1 AeadDecryptFailed",
         "C_DecryptMessageBegin - CKM_AES_GCM 1 Ok",
     ];
-    assert_eq!(records_of(&client, &file, provider, "Message"), expected);
+    assert_eq!(records_of(&client, &file, DEFAULT, "Message"), expected);
 }
 
 #[test]
 fn a_read_of_a_secret_value_is_recorded() {
-    let provider = Provider::ALL[0];
-    let (client, file) = audited(provider);
+    let (client, file) = audited(DEFAULT);
     let session = user(&client);
     let shown = shown();
     let secret = client.create(session, &aes().and(&shown)).expect("a key");
@@ -205,7 +202,7 @@ fn a_read_of_a_secret_value_is_recorded() {
     assert_eq!(read(hidden, &[A::VALUE]), Err(Error::AttributeSensitive));
     assert_eq!(read(certificate, &[A::VALUE]), Ok(()));
     client.module.finalize().expect("a module");
-    let all = records(&file, provider);
+    let all = records(&file, DEFAULT);
     let reads = all.iter().filter(|record| record["function"] == "C_GetAttributeValue");
     let reads: Vec<_> = reads.map(|record| (&record["objects"][0], &record["attributes"])).collect();
     let attributes = [json!(["CKA_VALUE"]), json!(["CKA_PRIME_1", "CKA_PRIVATE_EXPONENT"])];
@@ -221,11 +218,9 @@ fn aes() -> Attributes {
 
 #[test]
 fn processes_and_restarts_of_a_module_share_a_chain() {
-    let provider = Provider::ALL[0];
-    let (client, file) = audited(provider);
+    let (client, file) = audited(DEFAULT);
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let others: Vec<_> =
-        (0..4).map(|_| Client::beside(&client.directory, provider, &configuration)).collect();
+    let others: Vec<_> = (0..4).map(|_| Client::beside(&client.directory, DEFAULT, &configuration)).collect();
     std::thread::scope(|scope| {
         for other in &others {
             scope.spawn(move || {
@@ -241,18 +236,17 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
     // Without threads the records are written at once, so no `C_Finalize` is needed.
     let single = jeton::module::Module::new();
     single.set_threads(Threads::Forbidden);
-    let parameters = client.directory.parameters(provider, &configuration);
+    let parameters = client.directory.parameters(DEFAULT, &configuration);
     single.initialize(Some(&parameters)).expect("a module");
     let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
     single.create_object(session, &data("a").template()).expect("an object");
     client.module.finalize().expect("a module");
-    assert_eq!(records(&file, provider).len(), 1 + 4 * 50 + 1);
+    assert_eq!(records(&file, DEFAULT).len(), 1 + 4 * 50 + 1);
 }
 
 #[test]
 fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
-    let provider = Provider::ALL[0];
-    let (client, file) = audited(provider);
+    let (client, file) = audited(DEFAULT);
     let create = |client: &Client| {
         let session = client.open();
         client.module.create_object(session, &data("a").template()).expect("an object");
@@ -262,11 +256,11 @@ fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
     let whole = std::fs::read_to_string(&file).expect("an audit log");
     std::fs::write(&file, format!("{whole}{{\"number\":3,")).expect("a log");
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    create(&Client::beside(&client.directory, provider, &configuration));
+    create(&Client::beside(&client.directory, DEFAULT, &configuration));
     let text = std::fs::read_to_string(&file).expect("an audit log");
     let rest = text.strip_prefix(&whole).and_then(|rest| rest.strip_prefix("{\"number\":3,\n"));
     std::fs::write(&file, whole + rest.expect("a line of its own")).expect("a log");
-    assert_eq!(records(&file, provider).len(), 3);
+    assert_eq!(records(&file, DEFAULT).len(), 3);
 }
 
 #[test]
@@ -274,14 +268,13 @@ fn initialize_refuses_a_log_that_cannot_be_written() {
     let directory: Arc<Directory> = Directory::new();
     let configuration = format!(", audit = {{ file = '{}' }}", directory.path().display());
     let module = jeton::module::Module::new();
-    let refused = module.initialize(Some(&directory.parameters(Provider::ALL[0], &configuration)));
+    let refused = module.initialize(Some(&directory.parameters(DEFAULT, &configuration)));
     assert_eq!(refused, Err(Error::DeviceError));
 }
 
 #[test]
 fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
-    let provider = Provider::ALL[0];
-    let (client, file) = audited(provider);
+    let (client, file) = audited(DEFAULT);
     let holder = File::open(&file).expect("the log");
     let session = client.open();
     // A thread writes the line about the new token.
@@ -299,12 +292,12 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
     holder.unlock().expect("the lock");
     // The record of the first login is lost, and the chain continues.
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let client = Client::beside(&client.directory, provider, &configuration);
+    let client = Client::beside(&client.directory, DEFAULT, &configuration);
     let session = client.open();
     let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
     assert_eq!(login, Ok(()));
     client.module.finalize().expect("a module");
-    let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
+    let functions: Vec<_> = records(&file, DEFAULT).iter().map(said).collect();
     assert_eq!(functions.len(), 2, "{functions:?}");
 }
 
@@ -312,15 +305,13 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
 /// log.
 #[test]
 fn a_record_after_the_end_of_the_thread_is_written() {
-    let provider = Provider::ALL[0];
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
-    let audit = Audit::open(&file, None, provider, Threads::Allowed).expect("an audit log");
+    let audit = Audit::open(&file, None, DEFAULT, Threads::Allowed).expect("an audit log");
     audit.note(Record { function: "C_Login", ..Record::default() });
     audit.close();
     audit.note(Record { function: "C_CreateObject", ..Record::default() });
-    let functions: Vec<_> =
-        records(&file, provider).iter().map(|record| record["function"].clone()).collect();
+    let functions: Vec<_> = records(&file, DEFAULT).iter().map(|record| record["function"].clone()).collect();
     assert_eq!(functions, ["C_Login", "C_CreateObject"]);
 }
 
@@ -351,7 +342,7 @@ fn the_syslog_socket_gets_each_line_of_the_file() {
     let daemon = UnixDatagram::bind(&socket).expect("a socket");
     let configuration =
         format!(", audit = {{ file = '{}', syslog = '{}' }}", file.display(), socket.display());
-    let client = Client::beside(&directory, Provider::ALL[0], &configuration);
+    let client = Client::beside(&directory, DEFAULT, &configuration);
     client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
@@ -366,7 +357,7 @@ fn the_syslog_socket_gets_each_line_of_the_file() {
 #[test]
 fn syslog_without_a_file_is_refused() {
     let directory = Directory::new();
-    let parameters = directory.parameters(Provider::ALL[0], ", audit = { syslog = '/dev/log' }");
+    let parameters = directory.parameters(DEFAULT, ", audit = { syslog = '/dev/log' }");
     assert_eq!(Functions::new().initialize(Some(&parameters)), Err(Error::GeneralError));
 }
 
@@ -374,11 +365,10 @@ fn syslog_without_a_file_is_refused() {
 /// it reads again.
 #[test]
 fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
-    let provider = Provider::ALL[0];
     for threads in [Threads::Allowed, Threads::Forbidden] {
         println!("{threads:?}");
         let directory = Directory::new();
-        let (audit, file, socket) = open_both(&directory, provider, threads);
+        let (audit, file, socket) = open_both(&directory, DEFAULT, threads);
         let note = || audit.note(Record { function: "C_Login", ..Record::default() });
         note();
         let daemon = UnixDatagram::bind(&socket).expect("a socket");
@@ -397,6 +387,6 @@ fn the_file_is_complete_if_the_syslog_daemon_is_absent_or_stuck() {
         // A slow thread may send all lines after the daemon reads again.
         assert!(threads == Threads::Allowed || taken.len() < count, "the daemon was never stuck");
         audit.close();
-        assert_eq!(records(&file, provider).len(), count);
+        assert_eq!(records(&file, DEFAULT).len(), count);
     }
 }

@@ -1,17 +1,16 @@
 //! The built-in objects: profiles, mechanisms, the clock.
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, value};
 use jeton::module::User;
 
-use crate::support::{Attributes, Client, SO_PIN, data, none, one_user};
+use crate::support::{Attributes, Client, DEFAULT, SO_PIN, data, none, one_user};
 
 const CLASSES: [ObjectClass; 3] = [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE];
 
 #[test]
 fn profiles_are_found_by_class_without_a_login() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     let profiles = Attributes::of(ObjectClass::PROFILE);
     let found = client.find(session, &profiles);
@@ -40,7 +39,7 @@ fn profiles_are_found_by_class_without_a_login() {
 
 #[test]
 fn each_mechanism_has_an_object() {
-    let client = Client::with(Provider::ALL[0], ", mechanisms = { deny = ['CKM_SHA_1'] }");
+    let client = Client::with(DEFAULT, ", mechanisms = { deny = ['CKM_SHA_1'] }");
     let session = client.open();
     let found = client.find(session, &Attributes::of(ObjectClass::MECHANISM));
     let mut ids: Vec<_> =
@@ -101,7 +100,7 @@ fn built_in_objects_cannot_be_created_changed_copied_or_destroyed() {
 
 #[test]
 fn built_in_objects_have_unique_identifiers() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     let mut ids: Vec<_> = CLASSES
         .into_iter()

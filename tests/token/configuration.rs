@@ -1,19 +1,18 @@
 //! The library parameters: their effects, and the refusal of invalid ones.
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::MechanismType as M;
 use jeton::mechanism;
 use jeton::module::Module;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, none, plain};
+use crate::support::{Client, DEFAULT, Directory, none, plain};
 
 #[test]
 fn a_denied_mechanism_is_neither_listed_nor_accepted() {
     let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
                 'CKM_AES_KEY_GEN'], legacy = true }";
-    let client = Client::with(Provider::ALL[0], deny);
+    let client = Client::with(DEFAULT, deny);
     let (session, module) = (client.user(), &client.module);
     let denied = [M::ECDSA, M::EC_EDWARDS_KEY_PAIR_GEN, M::SHA_1, M::AES_KEY_GEN];
     let listed = module.mechanisms(client.slot).expect("mechanisms");
@@ -39,7 +38,7 @@ fn a_denied_mechanism_is_neither_listed_nor_accepted() {
 #[test]
 fn only_allowed_mechanisms_are_listed() {
     let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
-    let client = Client::with(Provider::ALL[0], allow);
+    let client = Client::with(DEFAULT, allow);
     assert_eq!(client.module.mechanisms(client.slot), Ok(vec![M::EDDSA]));
 }
 

@@ -1,6 +1,6 @@
 //! Defaults of attributes that depend on the login or on the function.
 
-use jeton::backend::{Hash, Provider};
+use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::mechanism::{Mechanism, Params};
@@ -8,7 +8,9 @@ use jeton::module::User;
 
 use crate::derive::derive;
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Attributes, Client, PIN, SO_PIN, each_backend, each_user, hex, none, one_user, plain};
+use crate::support::{
+    Attributes, Client, DEFAULT, PIN, SO_PIN, each_backend, each_user, hex, none, one_user, plain,
+};
 
 fn secret(key_type: KeyType) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &[7; 32])
@@ -20,7 +22,7 @@ fn secret(key_type: KeyType) -> Attributes {
 /// depend on the values of other attributes of the object".
 #[test]
 fn a_session_object_that_is_made_without_a_login_is_public() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, client.open());
     let check = |key, what: &str| {
         let flags = [A::PRIVATE, A::TOKEN].map(|id| client.flag(session, key, id));
@@ -103,8 +105,7 @@ fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
 /// `[mechanisms] min-rsa-bits` refuses shorter keys that are generated, imported or used.
 #[test]
 fn a_configured_minimum_refuses_short_rsa_keys() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     let request = none().number(A::MODULUS_BITS, 1024);
     let short = none().stored().label("short");
@@ -113,7 +114,7 @@ fn a_configured_minimum_refuses_short_rsa_keys() {
     let modulus = client.read(session, public, A::MODULUS).expect("a modulus");
 
     let configuration = ", mechanisms = { min-rsa-bits = 2048 }";
-    let other = Client::beside(&client.directory, provider, configuration);
+    let other = Client::beside(&client.directory, DEFAULT, configuration);
     let session = other.user();
     let generator = other.module.mechanism(other.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
     assert_eq!((generator.min, generator.max), (2048, 8192));
@@ -187,14 +188,13 @@ fn configured_curves_refuse_keys_on_the_others() {
         (Kind::Ed25519, Kind::Ed448, M::EDDSA),
         (Kind::X25519, Kind::X448, M::ECDH1_DERIVE),
     ];
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     for (kind, _, _) in kinds {
         pair(&client, session, kind, &none().stored().label(&format!("{kind:?}")));
     }
     for (configuration, error) in rules {
-        let other = Client::beside(&client.directory, provider, configuration);
+        let other = Client::beside(&client.directory, DEFAULT, configuration);
         let session = other.user();
         for (refused, allowed, uses) in kinds {
             println!("{configuration} {refused:?}");
@@ -224,7 +224,7 @@ fn configured_curves_refuse_keys_on_the_others() {
 #[test]
 fn configured_curves_limit_the_mechanisms() {
     let sizes = |rules: &str, id: M| {
-        let client = Client::with(Provider::ALL[0], &format!(", mechanisms = {{ {rules} }}"));
+        let client = Client::with(DEFAULT, &format!(", mechanisms = {{ {rules} }}"));
         client.module.mechanism(client.slot, id).map(|info| (info.min, info.max))
     };
     let nist = "curves = ['secp256r1', 'secp384r1', 'curve448']";

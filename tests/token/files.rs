@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{SlotId, token_flag};
 use jeton::module::{Access, Module, User};
 use rusqlite::Connection;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::{Client, Directory, PIN, data, none, one_user};
+use crate::support::{Client, DEFAULT, Directory, PIN, data, none, one_user};
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -41,7 +40,7 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
     ];
     for name in ["backup.jeton", "0000000000000000.jeton"] {
         for plant in plants {
-            let client = Client::new(Provider::ALL[0]);
+            let client = Client::new(DEFAULT);
             client.user();
             let path = client.directory.file("jeton");
             plant(&path, &path.with_file_name(name));
@@ -58,16 +57,15 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
 
 #[test]
 fn only_the_file_named_after_its_serial_number_is_the_token() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let path = client.directory.file("jeton");
     client.module.finalize().expect("a module");
     fs::copy(&path, path.with_file_name("0 an older copy.jeton")).expect("a copy");
-    let client = Client::beside(&client.directory, provider, "");
+    let client = Client::beside(&client.directory, DEFAULT, "");
     let session = client.user();
     client.create(session, &data("new").stored()).expect("data");
     client.module.finalize().expect("a module");
-    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
+    assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module).len(), 1);
     let rows = |path: &Path| -> i64 {
         let connection = Connection::open(path).expect("a file");
         connection.query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count")
@@ -78,12 +76,11 @@ fn only_the_file_named_after_its_serial_number_is_the_token() {
 
 #[test]
 fn a_renamed_token_file_is_a_token_at_the_next_start() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     client.module.finalize().expect("a module");
     let path = client.directory.file("jeton");
     fs::rename(&path, path.with_file_name("ca.jeton")).expect("another name");
-    let client = Client::beside(&client.directory, provider, "");
+    let client = Client::beside(&client.directory, DEFAULT, "");
     let session = client.user();
     client.create(session, &data("new").stored()).expect("data");
     assert_eq!(tokens(&client.module), [client.slot]);
@@ -121,8 +118,7 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
 
 #[test]
 fn other_files_are_ignored() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let path = client.directory.file("jeton");
     fs::write(path.with_file_name("text.jeton"), "no token").expect("a file");
     fs::write(path.with_file_name("empty.jeton"), "").expect("a file");
@@ -130,23 +126,22 @@ fn other_files_are_ignored() {
     let other = Connection::open(path.with_file_name("other.jeton")).expect("a file");
     other.execute_batch("CREATE TABLE other(a)").expect("a table");
     assert_eq!(tokens(&client.module), [client.slot]);
-    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
+    assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module).len(), 1);
 }
 
 #[test]
 fn a_world_writable_file_or_directory_is_refused() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     };
     let path = client.directory.file("jeton");
     client.module.finalize().expect("a module");
     mode(&path, 0o602);
-    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module), []);
+    assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module), []);
     mode(&path, 0o660);
-    assert_eq!(tokens(&Client::beside(&client.directory, provider, "").module).len(), 1);
-    let start = || Module::new().initialize(Some(&client.directory.parameters(provider, "")));
+    assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module).len(), 1);
+    let start = || Module::new().initialize(Some(&client.directory.parameters(DEFAULT, "")));
     for (directory, allowed) in [(0o777, false), (0o702, false), (0o1777, true), (0o770, true)] {
         mode(client.directory.path(), directory);
         assert_eq!(start().is_ok(), allowed, "{directory:o}");
@@ -157,7 +152,7 @@ fn a_world_writable_file_or_directory_is_refused() {
 fn only_the_owner_can_read_a_counter_file() {
     let counters = Directory::new();
     let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-    let client = Client::with(Provider::ALL[0], &configuration);
+    let client = Client::with(DEFAULT, &configuration);
     let session = client.user();
     client.create(session, &data("one").stored()).expect("data");
     let mut count = 0;
@@ -180,7 +175,7 @@ fn files_of_a_shared_directory_are_open_to_its_group() {
             fs::set_permissions(shared.path(), mode).expect("a mode");
         }
         let store = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-        let client = Client::initialise(&directory, Provider::ALL[0], &store);
+        let client = Client::initialise(&directory, DEFAULT, &store);
         let session = client.user();
         client.create(session, &data("one").stored()).expect("data");
         let modes = |directory: &Directory| -> Vec<(String, u32)> {
@@ -237,8 +232,7 @@ fn with_plants<T: Send + 'static>(name: &Path, work: impl Fn() -> T + Send + Syn
 
 /// Starts another module, logs the user in and stores an object.
 fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> {
-    let provider = Provider::ALL[0];
-    let client = Client::beside(directory, provider, more);
+    let client = Client::beside(directory, DEFAULT, more);
     let session = client.module.open_session(client.slot, Access::ReadWrite)?;
     client.module.login(session, User::User, PIN)?;
     client.create(session, &data("new").stored()).map(drop)
@@ -247,7 +241,7 @@ fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> 
 /// A member of a group that shares the directory plants the file.
 #[test]
 fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     client.module.finalize().expect("a module");
     let (directory, token) = (Arc::clone(&client.directory), client.directory.file("jeton"));
     for suffix in ["-lock", "-wal", "-shm"] {
@@ -266,7 +260,7 @@ fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
 fn a_planted_file_of_a_counter_is_neither_written_nor_waited_for() {
     let (directory, counters) = (Directory::new(), Directory::new());
     let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-    Client::initialise(&directory, Provider::ALL[0], &more).module.finalize().expect("a module");
+    Client::initialise(&directory, DEFAULT, &more).module.finalize().expect("a module");
     start_and_store(&directory, &more).expect("a counter");
     let serial = directory.file("jeton").file_stem().expect("a name").to_owned();
     let counter = counters.path().join(serial).with_extension("counter");
@@ -291,7 +285,7 @@ fn a_planted_log_is_neither_written_nor_waited_for() {
     for section in ["audit", "log"] {
         let name = logs.path().join(section);
         let more = format!(", {section} = {{ file = '{}' }}", name.display());
-        let parameters = directory.parameters(Provider::ALL[0], &more);
+        let parameters = directory.parameters(DEFAULT, &more);
         let results = with_plants(&name, move || Module::new().initialize(Some(&parameters)));
         assert!(results.iter().all(Result::is_err), "{section}: {results:?}");
     }
@@ -323,7 +317,7 @@ fn a_database_of_another_program_is_not_written() {
     drop(running);
     let before = contents(&directory);
     assert_eq!(before.len(), 5);
-    let client = Client::beside(&directory, Provider::ALL[0], "");
+    let client = Client::beside(&directory, DEFAULT, "");
     assert_eq!(tokens(&client.module), []);
     client.module.finalize().expect("a module");
     assert_eq!(contents(&directory).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
@@ -333,7 +327,7 @@ fn a_database_of_another_program_is_not_written() {
 /// An agent ends in this order. A copy of the token's file then has all objects.
 #[test]
 fn the_last_application_that_ends_leaves_no_log_beside_the_file() {
-    let agent = Client::new(Provider::ALL[0]);
+    let agent = Client::new(DEFAULT);
     let applications: Vec<_> = (0..3).map(|_| agent.module.join().expect("an application")).collect();
     for module in &applications {
         let session = module.open_session(agent.slot, Access::ReadWrite).expect("a session");

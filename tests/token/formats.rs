@@ -6,11 +6,10 @@
 use std::fs;
 use std::path::Path;
 
-use jeton::backend::Provider;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use rusqlite::Connection;
 
-use crate::support::{Attributes, Client, Directory, each_backend, none, plain};
+use crate::support::{Attributes, Client, DEFAULT, Directory, each_backend, none, plain};
 
 /// A format, its stored file and the number of the user's objects in it. No version of Jeton wrote
 /// format 1.
@@ -48,7 +47,7 @@ fn a_stored_file_of_each_format_opens_and_its_keys_sign() {
 
 #[test]
 fn the_newest_format_has_a_stored_file() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     client.module.finalize().expect("a module");
     assert_eq!(format(client.directory.path()), FILES[FILES.len() - 1].0);
 }

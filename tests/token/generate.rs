@@ -1,14 +1,13 @@
 //! Key generation: mechanisms that generate keys, their results, and the templates that they
 //! refuse.
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
 use jeton::mechanism::{self, Action};
 use jeton::module::Access;
 
 use crate::keys::{Kind, P256, P384};
-use crate::support::{Attributes, Client, each_user, none, one_user, plain, shown};
+use crate::support::{Attributes, Client, DEFAULT, each_user, none, one_user, plain, shown};
 
 /// Lengths of secret keys that a mechanism generates, and lengths that it refuses.
 fn lengths(key_type: KeyType) -> (&'static [u64], &'static [u64]) {
@@ -187,7 +186,7 @@ fn impossible_generation_templates_are_refused() {
 
 #[test]
 fn generation_needs_the_rights_to_store_the_key() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     let make = |session, public: Attributes, private| {
         client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private)

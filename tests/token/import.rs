@@ -1,11 +1,11 @@
 //! Imported objects, and the forms of their values.
 
-use jeton::backend::{Curve, PairSpec, Provider, PublicParts};
+use jeton::backend::{Curve, PairSpec, PublicParts};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 
 use crate::keys::{ED25519, Kind, P256, RSA, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, each_user, none, one_user, plain, shown};
+use crate::support::{Attributes, Client, DEFAULT, each_backend, each_user, none, one_user, plain, shown};
 
 /// RFC 8032, 7.1, test 2.
 const ED25519_SEED: [u8; 32] = [
@@ -243,8 +243,7 @@ fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
 
 #[test]
 fn certificates_and_data_are_read_back_unchanged() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
     let der: Vec<_> = (0..2000u32).map(|number| number as u8).collect();
     let certificate = Attributes::of(ObjectClass::CERTIFICATE)
@@ -262,7 +261,7 @@ fn certificates_and_data_are_read_back_unchanged() {
     for template in [certificate, data] {
         client.create(session, &template.clone().stored()).expect("an object");
         // Another process reads the object from the store, without a login.
-        let other = Client::beside(&client.directory, provider, "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let session = other.open();
         let found = other.find_one(session, &template);
         for id in template.ids() {

@@ -1,7 +1,7 @@
 //! Encapsulation: the template of the received key, and encapsulation with the mechanisms that also
 //! wrap or derive. The conformance suite has the ciphertexts and secrets of ML-KEM.
 
-use jeton::backend::{Hash, Provider};
+use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{AgreementKdf, Mechanism, Params};
@@ -9,7 +9,7 @@ use jeton::module::Output;
 
 use crate::keys::{Kind, group, pair};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, each_user, none, one_user, plain, shown};
+use crate::support::{Attributes, Client, DEFAULT, each_user, none, one_user, plain, shown};
 
 fn ecdh(id: M, kdf: Option<AgreementKdf>) -> Mechanism {
     Mechanism { params: Params::Ecdh { kdf, shared: Box::default(), peer: Box::default() }, ..plain(id) }
@@ -232,7 +232,7 @@ fn decapsulation_follows_the_template_for_unwrapped_or_derived_keys() {
 
 #[test]
 fn strict_refuses_a_pair_that_encapsulates_and_decrypts() {
-    let client = Client::with(Provider::ALL[0], ", policy = { name = 'strict' }");
+    let client = Client::with(DEFAULT, ", policy = { name = 'strict' }");
     let session = client.user();
     let (public, private) = able();
     for (public, private) in

@@ -1,14 +1,13 @@
 //! Rights that a copy, change or template cannot give: `CKA_PRIVATE` false for a copy of a private
 //! object, additional usages, trust that the SO did not set.
 
-use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 use jeton::module::{Access, User};
 
 use crate::keys::{Kind, RSA, key_object, pair, secret};
 use crate::protection::certificate;
-use crate::support::{Client, SO_PIN, none, one_user, plain};
+use crate::support::{Client, DEFAULT, SO_PIN, none, one_user, plain};
 
 /// The SO may set `CKA_TRUSTED` in a template attribute. The file of an older version may contain
 /// such a template that the user set.
@@ -87,7 +86,7 @@ fn only_the_so_changes_a_trusted_object() {
 /// who is logged in by then.
 #[test]
 fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let module = &client.module;
     let session = module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
     module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");

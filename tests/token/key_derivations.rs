@@ -1,7 +1,7 @@
 //! Attacks on unreadable keys by derivation and unwrapping: keys that are short enough to guess,
 //! copies with more usages, keys without CKA_DERIVE.
 
-use jeton::backend::{Hash, Provider};
+use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::derive::derive;
 use crate::keys::key_object;
-use crate::support::{Attributes, Client, Directory, none, one_user, plain, shown};
+use crate::support::{Attributes, Client, DEFAULT, Directory, none, one_user, plain, shown};
 
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
@@ -350,7 +350,7 @@ fn the_audit_log_names_every_key_of_a_derivation() {
     let directory = Directory::new();
     let file = directory.path().join("audit.jsonl");
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
-    let client = Client::initialise(&directory, Provider::ALL[0], &configuration);
+    let client = Client::initialise(&directory, DEFAULT, &configuration);
     let session = client.user();
     let base = known(&client, session, 32);
     let other = closed(&client, session, KeyType::GENERIC_SECRET, 32);

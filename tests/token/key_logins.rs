@@ -1,7 +1,7 @@
 //! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that have the effect of a refused usage, and raw RSA
 //! wrapping.
 
-use jeton::backend::{Hash, Provider};
+use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does, token_flag,
@@ -10,7 +10,7 @@ use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, PIN, each_user, none, one_user, plain, shown};
+use crate::support::{Attributes, Client, DEFAULT, PIN, each_user, none, one_user, plain, shown};
 
 fn always() -> Attributes {
     none().flag(A::ALWAYS_AUTHENTICATE, true)
@@ -119,8 +119,7 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
 /// Another thread ends the operation while the PIN is tried, and starts one with another key.
 #[test]
 fn a_pin_unlocks_only_the_operation_that_it_was_given_for() {
-    let provider = Provider::ALL[0];
-    let client = Client::slow(&Client::new(provider).directory, provider);
+    let client = Client::slow(&Client::new(DEFAULT).directory, DEFAULT);
     let (module, session) = (&client.module, client.user());
     let [harmless, root] =
         [(); 2].map(|()| client.create(session, &RSA.private.clone().and(&always())).expect("a key"));
@@ -236,7 +235,7 @@ fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {
         (", policy = { raw-rsa-wrap = false }", false),
         (", policy = { raw-rsa-wrap = true }", true),
     ] {
-        let client = Client::with(Provider::ALL[0], configuration);
+        let client = Client::with(DEFAULT, configuration);
         let (module, session) = (&client.module, client.user());
         let flags = module.mechanism(client.slot, M::RSA_X_509).expect("a mechanism").flags;
         assert_eq!(flags & (does::WRAP | does::UNWRAP) != 0, allowed);

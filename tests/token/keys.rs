@@ -3,12 +3,12 @@
 
 use std::sync::LazyLock;
 
-use jeton::backend::{PairSpec, PrivateParts, Provider, PublicParts};
+use jeton::backend::{PairSpec, PrivateParts, PublicParts};
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
 
-use crate::support::{Attributes, Client, hex, none, plain};
+use crate::support::{Attributes, Client, DEFAULT, hex, none, plain};
 
 /// The type of a key pair or secret key, with its curve or parameter set if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,8 +164,7 @@ pub struct RsaPair {
 /// An RSA key pair of 2048 bits. Generation is slow, so most tests use this pair.
 pub static RSA: LazyLock<RsaPair> = LazyLock::new(|| {
     let spec = PairSpec::Rsa { bits: 2048, public_exponent: &[1, 0, 1] };
-    let (PublicParts::Rsa { n, e }, PrivateParts::Rsa(key)) =
-        Provider::ALL[0].keys.generate(&spec).expect("a pair")
+    let (PublicParts::Rsa { n, e }, PrivateParts::Rsa(key)) = DEFAULT.keys.generate(&spec).expect("a pair")
     else {
         panic!("an RSA pair");
     };

@@ -14,7 +14,7 @@ use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, plain};
+use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, data, none, plain};
 
 /// The largest number of open token files.
 const OPEN: usize = 3;
@@ -108,8 +108,7 @@ impl Scene {
 
 #[test]
 fn open_files_stay_within_the_limit() {
-    let provider = Provider::ALL[0];
-    let (client, slots) = with_tokens(provider, 4 * OPEN);
+    let (client, slots) = with_tokens(DEFAULT, 4 * OPEN);
     assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
     let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
     for _ in 0..3 {
@@ -118,7 +117,7 @@ fn open_files_stay_within_the_limit() {
             assert!(client.directory.descriptors() <= OPEN * DESCRIPTORS);
         }
     }
-    let other = Client::beside(&client.directory, provider, &limited());
+    let other = Client::beside(&client.directory, DEFAULT, &limited());
     for (slot, session) in slots.iter().zip(sessions) {
         assert_eq!(client.find(session, &data("an object")).len(), 3);
         let session = user_of(&other, *slot);
@@ -128,11 +127,10 @@ fn open_files_stay_within_the_limit() {
 
 #[test]
 fn no_file_is_open_before_a_token_is_used() {
-    let provider = Provider::ALL[0];
-    let (client, slots) = with_tokens(provider, OPEN);
+    let (client, slots) = with_tokens(DEFAULT, OPEN);
     client.module.finalize().expect("a module");
     std::thread::sleep(REST);
-    let client = Client::beside(&client.directory, provider, "");
+    let client = Client::beside(&client.directory, DEFAULT, "");
     assert_eq!(client.module.slots().expect("slots").len(), slots.len() + 1);
     for slot in slots {
         let info = client.module.token(slot).expect("a token");
@@ -145,12 +143,11 @@ fn no_file_is_open_before_a_token_is_used() {
 
 #[test]
 fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
-    let provider = Provider::ALL[0];
-    let (client, slots) = with_tokens(provider, 1);
+    let (client, slots) = with_tokens(DEFAULT, 1);
     client.module.finalize().expect("a module");
     std::thread::sleep(REST);
-    let reader = Client::beside(&client.directory, provider, "");
-    let writer = Client::beside(&client.directory, provider, "");
+    let reader = Client::beside(&client.directory, DEFAULT, "");
+    let writer = Client::beside(&client.directory, DEFAULT, "");
     assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
     let session = writer.open();
     for _ in 0..20 {
@@ -168,9 +165,8 @@ fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
 
 #[test]
 fn new_tokens_of_another_process_are_in_the_next_slot_list() {
-    let provider = Provider::ALL[0];
-    let (client, _) = with_tokens(provider, 1);
-    let other = Client::beside(&client.directory, provider, "");
+    let (client, _) = with_tokens(DEFAULT, 1);
+    let other = Client::beside(&client.directory, DEFAULT, "");
     for _ in 0..30 {
         add_token(&client);
         let ours: HashSet<_> = client.module.slots().expect("slots").into_iter().collect();
@@ -181,7 +177,7 @@ fn new_tokens_of_another_process_are_in_the_next_slot_list() {
 
 #[test]
 fn keys_work_while_their_file_is_closed() {
-    let scene = Scene::new(Provider::ALL[0]);
+    let scene = Scene::new(DEFAULT);
     for _ in 0..3 {
         scene.sign().expect("a signature");
         // Longer than the time between two checks for changes.
@@ -192,9 +188,8 @@ fn keys_work_while_their_file_is_closed() {
 
 #[test]
 fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
-    let provider = Provider::ALL[0];
-    let scene = Scene::new(provider);
-    let (other, session) = scene.other(provider);
+    let scene = Scene::new(DEFAULT);
+    let (other, session) = scene.other(DEFAULT);
     for count in 1..=5 {
         other.create(session, &data("new").stored()).expect("an object");
         assert_eq!(scene.client.find(scene.session, &data("new")).len(), count);
@@ -204,10 +199,9 @@ fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_two_seconds() {
-    let provider = Provider::ALL[0];
-    let scene = Scene::new(provider);
+    let scene = Scene::new(DEFAULT);
     scene.sign().expect("a signature");
-    let (other, session) = scene.other(provider);
+    let (other, session) = scene.other(DEFAULT);
     let key = other.find_one(session, &none().label("key").flag(A::SIGN, true));
     other.module.destroy_object(session, key).expect("a key");
     let start = Instant::now();
@@ -229,7 +223,7 @@ fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
         },
     ];
     for harm in harms {
-        let scene = Scene::new(Provider::ALL[0]);
+        let scene = Scene::new(DEFAULT);
         let slots = scene.client.module.slots().expect("slots");
         harm(&scene.path);
         let template = data("after").stored();
@@ -245,7 +239,7 @@ fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
 
 #[test]
 fn an_older_copy_written_over_a_closed_file_is_refused() {
-    let scene = Scene::new(Provider::ALL[0]);
+    let scene = Scene::new(DEFAULT);
     let older = fs::read(&scene.path).expect("a file");
     scene.client.create(scene.session, &data("later").stored()).expect("an object");
     scene.close();
@@ -259,7 +253,7 @@ fn an_older_copy_written_over_a_closed_file_is_refused() {
 
 #[test]
 fn an_older_copy_is_refused_after_the_token_left_memory() {
-    let (client, slots) = with_tokens(Provider::ALL[0], OPEN + 2);
+    let (client, slots) = with_tokens(DEFAULT, OPEN + 2);
     let path = path_of(&client, slots[0]);
     close_file(&client, slots[0], &slots);
     let older = fs::read(&path).expect("a file");
@@ -278,11 +272,10 @@ fn rows_altered_in_a_closed_file_are_found_at_the_next_search_and_write() {
         let other = Connection::open(path).expect("a file");
         other.execute("UPDATE object SET tag = zeroblob(16)", []).expect("rows");
     };
-    let provider = Provider::ALL[0];
-    let scene = Scene::new(provider);
+    let scene = Scene::new(DEFAULT);
     alter(&scene.path);
     assert_eq!(scene.client.find(scene.session, &none().label("key")), []);
-    let scene = Scene::new(provider);
+    let scene = Scene::new(DEFAULT);
     alter(&scene.path);
     scene.client.create(scene.session, &data("new").stored()).expect("an object");
     assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
@@ -290,8 +283,7 @@ fn rows_altered_in_a_closed_file_are_found_at_the_next_search_and_write() {
 
 #[test]
 fn another_schema_in_a_closed_file_is_refused() {
-    let provider = Provider::ALL[0];
-    let scene = Scene::new(provider);
+    let scene = Scene::new(DEFAULT);
     let other = Connection::open(&scene.path).expect("a file");
     other
         .execute_batch("CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END")
@@ -305,13 +297,13 @@ fn another_schema_in_a_closed_file_is_refused() {
         client.module.close_session(session).expect("a session");
     }
     assert!(client.module.open_session(slots[0], Access::ReadWrite).is_err());
-    let started = Client::beside(&client.directory, provider, "");
+    let started = Client::beside(&client.directory, DEFAULT, "");
     assert_eq!(started.module.slots().expect("slots").len(), slots.len());
 }
 
 #[test]
 fn wrong_pins_are_counted_across_closings() {
-    let (client, slots) = with_tokens(Provider::ALL[0], OPEN + 2);
+    let (client, slots) = with_tokens(DEFAULT, OPEN + 2);
     let wrong = |expected| {
         let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
         assert_eq!(client.module.login(session, User::User, b"wrong"), Err(expected));
@@ -326,7 +318,7 @@ fn wrong_pins_are_counted_across_closings() {
 
 #[test]
 fn a_handle_names_the_same_token_object_after_the_token_left_memory() {
-    let (client, slots) = with_tokens(Provider::ALL[0], OPEN + 2);
+    let (client, slots) = with_tokens(DEFAULT, OPEN + 2);
     let session = user_of(&client, slots[0]);
     let old = client.create(session, &data("old").stored()).expect("an object");
     client.module.close_session(session).expect("a session");
@@ -340,7 +332,7 @@ fn a_handle_names_the_same_token_object_after_the_token_left_memory() {
 fn threads_use_more_tokens_than_may_be_open() {
     const TOKENS: usize = 4 * OPEN;
     const THREADS: usize = 2 * OPEN;
-    let (client, slots) = with_tokens(Provider::ALL[0], TOKENS);
+    let (client, slots) = with_tokens(DEFAULT, TOKENS);
     let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
     let (client, slots) = (&client, &slots);
     std::thread::scope(|scope| {
@@ -364,9 +356,8 @@ fn threads_use_more_tokens_than_may_be_open() {
 
 #[test]
 fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
-    let provider = Provider::ALL[0];
-    let scene = Scene::new(provider);
-    let (other, session) = scene.other(provider);
+    let scene = Scene::new(DEFAULT);
+    let (other, session) = scene.other(DEFAULT);
     other.create(session, &data("theirs").stored()).expect("an object");
     // The first module opens and closes the file that the second one has open.
     scene.client.create(scene.session, &data("ours").stored()).expect("an object");
@@ -402,21 +393,19 @@ fn locks(path: &Path) -> Vec<String> {
 
 #[test]
 fn an_invalid_number_of_open_tokens_is_refused() {
-    let provider = Provider::ALL[0];
     let directory = Directory::new();
     for (number, allowed) in [("0", false), ("1", true), ("65536", true), ("65537", false), ("-1", false)] {
-        let parameters = directory.parameters(provider, &format!(", store = {{ open-tokens = {number} }}"));
+        let parameters = directory.parameters(DEFAULT, &format!(", store = {{ open-tokens = {number} }}"));
         assert_eq!(jeton::module::Module::new().initialize(Some(&parameters)).is_ok(), allowed, "{number}");
     }
 }
 
 #[test]
 fn a_token_with_another_serial_number_in_the_same_file_is_refused() {
-    let provider = Provider::ALL[0];
-    let (client, slots) = with_tokens(provider, 1);
+    let (client, slots) = with_tokens(DEFAULT, 1);
     client.module.finalize().expect("a module");
     std::thread::sleep(REST);
-    let client = Client::beside(&client.directory, provider, "");
+    let client = Client::beside(&client.directory, DEFAULT, "");
     let path = path_of(&client, slots[0]);
     let other = Connection::open(&path).expect("a file");
     other.execute("UPDATE token SET serial = '0000000000000000'", []).expect("a row");

@@ -1,7 +1,7 @@
 //! A case of every mechanism that signs, for the tests of saved states and of the backends. A test
 //! fails if a row of the mechanism table has no case.
 
-use jeton::backend::{Hash, Provider, Scheme};
+use jeton::backend::{Hash, Scheme};
 use jeton::error::Error;
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
@@ -11,7 +11,7 @@ use jeton::mechanism::tls::TlsPrf;
 use jeton::mechanism::{self, Action, MacFunction, Mechanism, MechanismRow, Params, Primitive, Shape};
 
 use crate::keys::{Kind, dsa_group, key_object, pair};
-use crate::support::{Client, each_user, none, plain};
+use crate::support::{Client, DEFAULT, each_user, none, plain};
 
 #[derive(Clone)]
 pub struct Case {
@@ -252,16 +252,15 @@ fn every_row_of_the_table_has_a_case() {
 #[test]
 fn legacy_mechanisms_are_offered_only_if_configured() {
     const DES3: [M; 4] = [M::DES3_KEY_GEN, M::DES3_ECB, M::DES3_CBC, M::DES3_CBC_PAD];
-    let provider = Provider::ALL[0];
     let all = mechanism::all().map(|row| row.id);
     let dsa: Vec<_> = all.filter(|id| id.to_string().starts_with("CKM_DSA")).collect();
     let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
     for (configuration, missing) in [("", [&dsa[..], &DES3].concat()), (strict, dsa.clone())] {
-        let client = Client::with(provider, configuration);
+        let client = Client::with(DEFAULT, configuration);
         let offered = client.module.mechanisms(client.slot).expect("mechanisms");
         assert!(missing.iter().all(|id| !offered.contains(id)), "{configuration}");
     }
-    let client = Client::with(provider, "");
+    let client = Client::with(DEFAULT, "");
     let session = client.user();
     let key = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA).and(&dsa_group()).bytes(A::VALUE, &[7]);
     let key = client.create(session, &key).expect("a key");
@@ -271,7 +270,7 @@ fn legacy_mechanisms_are_offered_only_if_configured() {
 
 #[test]
 fn the_list_names_every_row_with_its_sizes_and_flags() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let mut rows: Vec<_> = mechanism::all().map(|row| row.id).collect();
     rows.sort();
     assert_eq!(client.module.mechanisms(client.slot).expect("mechanisms"), rows);

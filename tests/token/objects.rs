@@ -1,12 +1,11 @@
 //! The rules of creating, copying, changing and destroying objects.
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, ObjectClass, value};
 use jeton::module::Access;
 
 use crate::keys::{RSA, key_object, secret};
-use crate::support::{Attributes, Client, data, none, one_user};
+use crate::support::{Attributes, Client, DEFAULT, data, none, one_user};
 
 fn aes() -> Attributes {
     secret(KeyType::AES, &[7; 32])
@@ -49,7 +48,7 @@ fn a_template_whose_attributes_do_not_fit_together_is_refused() {
 
 #[test]
 fn write_access_depends_on_session_and_login() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
     let private = data("a").flag(A::PRIVATE, true);

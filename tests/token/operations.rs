@@ -1,12 +1,12 @@
 //! Operations: how they start, stay active and end.
 
-use jeton::backend::{Hash, Provider};
+use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M};
 use jeton::mechanism::{Mechanism, Params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, each_user, none, one_user, plain};
+use crate::support::{Client, DEFAULT, each_user, none, one_user, plain};
 
 #[test]
 fn allowed_mechanisms_restrict_a_key() {
@@ -102,7 +102,7 @@ fn re_arming_compares_the_mechanism_parameter() {
 
 #[test]
 fn re_arming_notices_that_the_key_changed_or_was_destroyed() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (session, other) = (client.user(), client.open());
     let mechanism = plain(M::ECDSA_SHA256);
     for both in [none(), none().stored()] {
@@ -129,7 +129,7 @@ fn re_arming_notices_that_the_key_changed_or_was_destroyed() {
 
 #[test]
 fn re_arming_notices_that_the_session_of_the_key_was_closed() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (session, other) = (client.user(), client.open());
     let mechanism = plain(M::ECDSA_SHA256);
     let (public, private) = pair(&client, other, Kind::P256, &none());

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Access, Output};
 
 use crate::keys::{key_object, secret};
-use crate::support::{Attributes, Client, none, one_user, plain};
+use crate::support::{Attributes, Client, DEFAULT, none, one_user, plain};
 
 /// RFC 4226, appendix D: the secret, and the passwords of the counters 0 to 3.
 const SECRET: &[u8] = b"12345678901234567890";
@@ -129,9 +128,8 @@ fn hotp_verification_uses_the_given_counter() {
 
 #[test]
 fn the_hotp_counter_survives_the_process_and_never_repeats() {
-    let provider = Provider::ALL[0];
-    let one = Client::new(provider);
-    let two = Client::beside(&one.directory, provider, "");
+    let one = Client::new(DEFAULT);
+    let two = Client::beside(&one.directory, DEFAULT, "");
     let (mine, yours) = (one.user(), two.user());
     let template = hotp().stored().label("shared");
     let made = one.create(mine, &template).expect("a key");
@@ -148,7 +146,7 @@ fn the_hotp_counter_survives_the_process_and_never_repeats() {
         counters.extend(draws.into_iter().flat_map(|draw| draw.join().expect("a thread")));
     });
     assert_eq!(counters, (0..40).collect());
-    let three = Client::beside(&one.directory, provider, "");
+    let three = Client::beside(&one.directory, DEFAULT, "");
     // The counter increases in a read-only session too.
     let reading = three.module.open_session(three.slot, Access::ReadOnly).expect("a session");
     three.login(reading);

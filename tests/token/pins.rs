@@ -13,13 +13,13 @@ use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
 
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, one_user, release_later};
+use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, data, one_user, release_later};
 
 const WRONG: &[u8] = b"a wrong one";
 
 #[test]
 fn there_is_always_a_free_slot_for_a_new_token() {
-    let client = Client::beside(&Directory::new(), Provider::ALL[0], "");
+    let client = Client::beside(&Directory::new(), DEFAULT, "");
     let free = client.module.token(client.slot).expect("a token to be initialised");
     assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
     assert_eq!(client.module.open_session(client.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
@@ -39,7 +39,7 @@ fn there_is_always_a_free_slot_for_a_new_token() {
 
 #[test]
 fn the_user_can_log_in_after_the_so_set_a_pin() {
-    let client = Client::beside(&Directory::new(), Provider::ALL[0], "");
+    let client = Client::beside(&Directory::new(), DEFAULT, "");
     client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let session = client.open();
     let login = |user, pin| client.module.login(session, user, pin);
@@ -65,8 +65,7 @@ fn the_user_can_log_in_after_the_so_set_a_pin() {
 
 #[test]
 fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     let login = |pin| client.module.login(session, User::User, pin);
     let (low, last, locked) = (flag::USER_PIN_COUNT_LOW, flag::USER_PIN_FINAL_TRY, flag::USER_PIN_LOCKED);
@@ -78,7 +77,7 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
     assert_eq!(client.module.set_pin(session, PIN, b"another"), Err(Error::PinLocked));
 
     // The count is on disk: a process that starts now is locked out too.
-    let other = Client::beside(&client.directory, provider, "");
+    let other = Client::beside(&client.directory, DEFAULT, "");
     let others = other.open();
     assert_eq!(other.module.login(others, User::User, PIN), Err(Error::PinLocked));
 
@@ -92,7 +91,7 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
 
 #[test]
 fn a_correct_pin_resets_the_count_of_wrong_pins() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     for _ in 0..4 {
         assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
@@ -105,15 +104,14 @@ fn a_correct_pin_resets_the_count_of_wrong_pins() {
 
 #[test]
 fn a_login_strengthens_only_a_weak_pin_record() {
-    let provider = Provider::ALL[0];
     // Argon2id over 8 KiB in one pass.
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let made = record(&client);
     assert_eq!(made[..2], [8, 1]);
     let log_in = |memory_kib: u32, passes: u32, user, pin: &[u8]| {
         let rules = format!("memory-kib = {memory_kib}, passes = {passes}");
         let place = client.directory.path().display();
-        let name = provider.name;
+        let name = DEFAULT.name;
         let text = format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}");
         let module = Module::new();
         module.initialize(Some(&text)).expect("a module");
@@ -140,7 +138,7 @@ fn a_login_strengthens_only_a_weak_pin_record() {
 
 #[test]
 fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let made = record(&client);
     // An altered summary is not overwritten.
     database(&client).execute_batch("UPDATE token SET summary = x''").expect("a summary");
@@ -167,7 +165,7 @@ fn record(client: &Client) -> Vec<u8> {
 
 #[test]
 fn a_locked_so_pin_blocks_init_token() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     for _ in 0..3 {
         let refused = client.module.init_token(client.slot, WRONG, LABEL);
         assert_eq!(refused, Err(Error::PinIncorrect));
@@ -180,7 +178,7 @@ fn a_locked_so_pin_blocks_init_token() {
 
 #[test]
 fn set_pin_changes_only_the_pin_of_the_caller() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
     assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
     assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
@@ -208,7 +206,7 @@ fn set_pin_changes_only_the_pin_of_the_caller() {
 
 #[test]
 fn init_token_keeps_the_serial_number_and_erases_the_rest() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let serial = client.module.token(client.slot).expect("a token").serial;
     let session = client.user();
     client.create(session, &data("a").stored()).expect("data");
@@ -252,7 +250,7 @@ fn the_user_pin_replaces_a_locked_so_pin() {
         }
         assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
 
-        let token = token_file(client, Provider::ALL[0]);
+        let token = token_file(client, DEFAULT);
         assert_eq!(token.reset_so_pin(WRONG, b"a new SO PIN"), Err(Error::PinIncorrect));
         assert_eq!(failures(client), (3, 1));
         assert_eq!(token.reset_so_pin(PIN, b"123"), Err(Error::PinLenRange));
@@ -272,14 +270,13 @@ fn the_user_pin_replaces_a_locked_so_pin() {
 
 #[test]
 fn unlocking_without_a_pin_keeps_the_pins() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     for user in [User::User, User::SecurityOfficer] {
         (0..3).for_each(|_| assert_eq!(client.module.login(session, user, WRONG), Err(Error::PinIncorrect)));
     }
     assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinLocked));
-    assert_eq!(token_file(&client, provider).reset_failures(), Ok(()));
+    assert_eq!(token_file(&client, DEFAULT).reset_failures(), Ok(()));
     assert_eq!(failures(&client), (0, 0));
     assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
     assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
@@ -289,7 +286,7 @@ fn unlocking_without_a_pin_keeps_the_pins() {
 
 #[test]
 fn a_damaged_pin_record_costs_no_attempt() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (so, user): (Vec<u8>, Vec<u8>) = database(&client)
         .query_row("SELECT so_pin, user_pin FROM token", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .expect("the records");
@@ -313,7 +310,7 @@ fn a_damaged_pin_record_costs_no_attempt() {
 
 #[test]
 fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let session = client.open();
     let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
     for _ in 0..5 {
@@ -327,7 +324,7 @@ fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
 
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let serial = client.module.token(client.slot).expect("a token").serial;
     let path = client.directory.path().join(serial).with_extension("jeton-lock");
     let holder = File::open(path).expect("the lock");
@@ -345,9 +342,8 @@ fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
 
 #[test]
 fn each_new_pin_has_another_mark() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
-    let other = Client::beside(&client.directory, provider, "");
+    let client = Client::new(DEFAULT);
+    let other = Client::beside(&client.directory, DEFAULT, "");
     let marks = || {
         let mark = |module: &Module, user| module.pin_mark(client.slot, user).expect("a token");
         let marks = [User::SecurityOfficer, User::User].map(|user| mark(&client.module, user));
@@ -388,11 +384,10 @@ fn each_new_pin_has_another_mark() {
 
 #[test]
 fn a_login_that_strengthens_the_record_of_a_pin_keeps_its_mark() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let mark = |client: &Client| client.module.pin_mark(client.slot, User::User).expect("a token");
     let old = (mark(&client), record(&client));
-    let slow = Client::slow(&client.directory, provider);
+    let slow = Client::slow(&client.directory, DEFAULT);
     slow.module.login(slow.open(), User::User, PIN).expect("the user");
     assert_ne!(record(&client), old.1);
     assert_eq!(mark(&client), old.0);

@@ -12,7 +12,9 @@ use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, pair, secret};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, one_user, plain, two_users};
+use crate::support::{
+    Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, data, none, one_user, plain, two_users,
+};
 
 #[test]
 fn a_search_shows_the_changes_of_another_process() {
@@ -57,9 +59,8 @@ fn the_handle_of_an_object_that_another_process_made_is_valid_without_a_search()
 
 #[test]
 fn private_objects_of_another_process_need_a_login() {
-    let provider = Provider::ALL[0];
-    let one = Client::new(provider);
-    let two = Client::beside(&one.directory, provider, "");
+    let one = Client::new(DEFAULT);
+    let two = Client::beside(&one.directory, DEFAULT, "");
     let (mine, yours) = (one.user(), two.open());
     let (public, _) = pair(&one, mine, Kind::P256, &none().stored().label("pair"));
     assert_eq!(two.find(yours, &none().label("pair")).len(), 1);
@@ -199,7 +200,7 @@ fn errors_after_change(
 
 #[test]
 fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_search() {
-    let errors = errors_after_change(Provider::ALL[0], |one, mine| {
+    let errors = errors_after_change(DEFAULT, |one, mine| {
         let key = one.find_one(mine, &none().flag(A::SIGN, true));
         one.module.destroy_object(mine, key).expect("a key");
     });
@@ -208,7 +209,7 @@ fn a_key_that_another_process_destroyed_stops_signing_within_seconds_without_a_s
 
 #[test]
 fn a_login_ends_within_seconds_after_init_token_by_another_process() {
-    let errors = errors_after_change(Provider::ALL[0], |one, _| {
+    let errors = errors_after_change(DEFAULT, |one, _| {
         one.module.close_all_sessions(one.slot).expect("no sessions");
         one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
     });
@@ -217,10 +218,9 @@ fn a_login_ends_within_seconds_after_init_token_by_another_process() {
 
 #[test]
 fn the_slot_list_shows_a_token_of_another_process() {
-    let provider = Provider::ALL[0];
     let directory = Directory::new();
-    let one = Client::beside(&directory, provider, "");
-    let two = Client::beside(&directory, provider, "");
+    let one = Client::beside(&directory, DEFAULT, "");
+    let two = Client::beside(&directory, DEFAULT, "");
     one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
     let serial = one.module.token(one.slot).expect("a token").serial;
     let slots = two.module.slots().expect("slots");
@@ -239,9 +239,8 @@ fn the_slot_list_shows_a_token_of_another_process() {
 fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
     const THREADS: usize = 3;
     const OBJECTS: usize = 12;
-    let provider = Provider::ALL[0];
-    let one = Client::new(provider);
-    let two = Client::beside(&one.directory, provider, "");
+    let one = Client::new(DEFAULT);
+    let two = Client::beside(&one.directory, DEFAULT, "");
     let sessions = [&one, &two].map(|client| (client, client.user()));
     std::thread::scope(|scope| {
         for (client, _) in sessions {
@@ -268,9 +267,8 @@ fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
 
 #[test]
 fn init_token_by_another_process_invalidates_the_old_token() {
-    let provider = Provider::ALL[0];
-    let one = Client::new(provider);
-    let two = Client::beside(&one.directory, provider, "");
+    let one = Client::new(DEFAULT);
+    let two = Client::beside(&one.directory, DEFAULT, "");
     let (officer, yours, public) = (one.open(), two.user(), two.open());
     let old = two.create(yours, &data("old").stored()).expect("data");
     one.module.close_session(officer).expect("a session");
@@ -297,9 +295,8 @@ fn init_token_by_another_process_invalidates_the_old_token() {
 
 #[test]
 fn an_so_session_from_before_init_token_cannot_init_the_pin() {
-    let provider = Provider::ALL[0];
-    let one = Client::new(provider);
-    let two = Client::beside(&one.directory, provider, "");
+    let one = Client::new(DEFAULT);
+    let two = Client::beside(&one.directory, DEFAULT, "");
     let (session, yours) = (one.open(), two.open());
     two.module.login(yours, User::SecurityOfficer, SO_PIN).expect("a login");
     one.module.close_session(session).expect("a session");
@@ -310,7 +307,7 @@ fn an_so_session_from_before_init_token_cannot_init_the_pin() {
 #[test]
 fn a_token_is_visible_only_after_its_initialisation() {
     const TOKENS: u64 = 8;
-    let client = Client::beside(&Directory::new(), Provider::ALL[0], "");
+    let client = Client::beside(&Directory::new(), DEFAULT, "");
     std::thread::scope(|scope| {
         let maker = scope.spawn(|| {
             for _ in 0..TOKENS {

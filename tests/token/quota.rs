@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jeton::backend::{AeadScheme, Direction, Hash, Provider};
+use jeton::backend::{AeadScheme, Direction, Hash};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::MessageParams;
@@ -15,7 +15,7 @@ use jeton::secret::Secret;
 use jeton::token::Identity;
 
 use crate::keys::{Kind, pair, secret};
-use crate::support::{Attributes, Client, aead_params, data, none, plain, with_iv};
+use crate::support::{Attributes, Client, DEFAULT, aead_params, data, none, plain, with_iv};
 
 const MIB: usize = 1 << 20;
 const PART: &[u8] = &[7; 64 << 10];
@@ -24,7 +24,7 @@ const PART: &[u8] = &[7; 64 << 10];
 /// are free.
 fn with_quota(bytes: usize, test: impl Fn(&Client, &Arc<Quota>)) {
     let quota = Quota::new(bytes);
-    let agent = Client::new(Provider::ALL[0]);
+    let agent = Client::new(DEFAULT);
     let client = application(&agent, &quota);
     test(&client, &quota);
     client.module.finalize().expect("a module");
@@ -313,6 +313,6 @@ fn an_agent_computes_for_minutes_only_after_a_login() {
         assert_eq!(stretch(client, session, long), Ok(()));
     });
     // A process that works for itself has no such limit.
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     assert_eq!(stretch(&client, client.open(), long), Ok(()));
 }

@@ -1,16 +1,15 @@
 //! Sessions: their states, their rights, and the objects that end with them.
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, session_state as state};
 use jeton::module::Access;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, none, one_user, plain};
+use crate::support::{Client, DEFAULT, none, one_user, plain};
 
 #[test]
 fn the_token_counts_its_sessions() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let counts = || {
         let token = client.module.token(client.slot).expect("a token");
         (token.sessions, token.rw_sessions)
@@ -40,10 +39,9 @@ fn the_login_ends_with_the_last_session() {
 
 #[test]
 fn finalize_ends_sessions_and_login() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let session = client.user();
-    let parameters = client.directory.parameters(provider, "");
+    let parameters = client.directory.parameters(DEFAULT, "");
     assert_eq!(client.module.initialize(Some(&parameters)), Err(Error::AlreadyInitialized));
     client.module.finalize().expect("a module");
     assert_eq!(client.module.finalize(), Err(Error::NotInitialized));

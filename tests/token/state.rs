@@ -1,7 +1,6 @@
 //! Operation state: saved and restored in another session, for every mechanism. A state of another
 //! token, login or key is refused.
 
-use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::module::{Access, Output, User};
@@ -10,7 +9,7 @@ use jeton::session::state::{MAX_COLLECTED, MAX_STATES};
 use crate::ciphers::Way;
 use crate::keys::{Kind, RSA, pair};
 use crate::mechanisms;
-use crate::support::{Client, PIN, each_backend, none, one_user, plain, with_iv};
+use crate::support::{Client, DEFAULT, PIN, each_backend, none, one_user, plain, with_iv};
 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
 
@@ -66,7 +65,7 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
 /// digest. pkcs11-provider starts the next digest of a TLS handshake in such a session.
 #[test]
 fn a_digest_whose_state_is_saved_does_not_prevent_the_next_one() {
-    let client = Client::new(Provider::ALL[0]);
+    let client = Client::new(DEFAULT);
     let (module, one, other) = (&client.module, client.open(), client.open());
     let init = |session| module.digest_init(session, &plain(M::SHA256));
     init(one).expect("an operation");
@@ -195,8 +194,7 @@ fn rsa_and_dual_operation_states_are_restored() {
 
 #[test]
 fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, client.open());
     let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
     module.digest_init(session, &plain(M::SHA256)).expect("an operation");
@@ -207,7 +205,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
     for wrong in [&[][..], &state[1..], &longer, &altered] {
         assert_eq!(restore(session, wrong), Err(Error::SavedStateInvalid));
     }
-    let elsewhere = Client::new(provider);
+    let elsewhere = Client::new(DEFAULT);
     let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
     assert_eq!(refused, Err(Error::SavedStateInvalid));
     // Another token of the same module.
@@ -235,8 +233,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
 
 #[test]
 fn a_state_is_refused_after_its_login_ended() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let module = &client.module;
     let begin = || {
         let session = client.user();
@@ -258,14 +255,13 @@ fn a_state_is_refused_after_its_login_ended() {
     module.close_session(session).expect("a session");
     gone(client.user(), &state);
     module.finalize().expect("a module");
-    module.initialize(Some(&client.directory.parameters(provider, ""))).expect("a module");
+    module.initialize(Some(&client.directory.parameters(DEFAULT, ""))).expect("a module");
     gone(client.user(), &state);
 }
 
 #[test]
 fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, client.user());
     let (public, private) = pair(&client, session, Kind::P256, &none());
     let (_, other) = pair(&client, session, Kind::P256, &none());
@@ -284,7 +280,7 @@ fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
     assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 
     assert_eq!(restore(private), Ok(()));
-    // The caller may pass the same key in both arguments, as pkcs11-provider does. Another key
+    // The caller may pass the same key in both arguments, as pkcs11-DEFAULT does. Another key
     // in the argument that is not needed is refused.
     assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
     let extraneous = module.set_operation_state(session, &state, other, private);

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
 
-use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::module::Output;
 use jeton_vectors::{self as vectors, Miss, Operation, PublicKey};
 
 use crate::keys::{RSA, key_object};
-use crate::support::{Attributes, Client, each_user, hex, none, one_user, plain};
+use crate::support::{Attributes, Client, DEFAULT, each_user, hex, none, one_user, plain};
 
 /// The mechanisms that the tests here cover.
 pub const MECHANISMS: [M; 3] = [M::HSS, M::XMSS, M::XMSSMT];
@@ -286,13 +285,12 @@ fn an_hss_key_never_leaves_the_token_and_never_goes_back() {
 /// Two processes and threads sign with one key, with blocks of uses and without.
 #[test]
 fn no_two_signatures_have_the_same_one_time_key() {
-    let provider = Provider::ALL[0];
     for reserve in [1, 5] {
         let configuration = format!(", stateful = {{ reserve = {reserve} }}");
-        let one = Client::new(provider);
+        let one = Client::new(DEFAULT);
         let made = generate(&one, one.user(), &levels(&[(6, W4)]).stored().label("lms"));
         made.expect("a pair");
-        let clients = [(); 2].map(|()| Client::beside(&one.directory, provider, &configuration));
+        let clients = [(); 2].map(|()| Client::beside(&one.directory, DEFAULT, &configuration));
         let mut leaves = Vec::new();
         std::thread::scope(|scope| {
             let sign = |client: &Client| {

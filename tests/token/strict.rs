@@ -14,7 +14,7 @@ use jeton::module::{Authenticated, Output};
 use crate::ciphers::Way;
 use crate::keys::{P256, key_object, secret};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, Directory, aead_params, none, plain, with_iv};
+use crate::support::{Attributes, Client, DEFAULT, Directory, aead_params, none, plain, with_iv};
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
@@ -26,7 +26,7 @@ const ROLES: [&[A]; 4] =
 fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
     for (strict, configuration) in [(false, COMPATIBLE), (true, STRICT)] {
         println!("strict: {strict}");
-        let client = Client::with(Provider::ALL[0], configuration);
+        let client = Client::with(DEFAULT, configuration);
         test(&client, client.user(), strict);
     }
 }
@@ -278,12 +278,11 @@ fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, 
 
 #[test]
 fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
-    let provider = Provider::ALL[0];
-    let client = Client::with(provider, COMPATIBLE);
+    let client = Client::with(DEFAULT, COMPATIBLE);
     let session = client.user();
     let both = aes(&[A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY]).stored().label("both");
     client.create(session, &none_of(both, &[A::WRAP, A::UNWRAP, A::DERIVE])).expect("a key");
-    let (client, session) = other(&client, provider, STRICT);
+    let (client, session) = other(&client, DEFAULT, STRICT);
     let key = client.find_one(session, &none().label("both"));
     let mechanism = with_iv(M::AES_CBC, &[3; 16]);
     let refused = client.module.encrypt_init(session, &mechanism, key);
@@ -296,8 +295,7 @@ fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
 
 #[test]
 fn rsa_needs_2048_bits_and_a_large_exponent() {
-    let provider = Provider::ALL[0];
-    let client = Client::with(provider, COMPATIBLE);
+    let client = Client::with(DEFAULT, COMPATIBLE);
     let session = client.user();
     let import = |client: &Client, session, bits: usize, exponent: &[u8], label: &str| {
         let mut modulus = vec![0xc3; bits / 8];
@@ -308,7 +306,7 @@ fn rsa_needs_2048_bits_and_a_large_exponent() {
     };
     import(&client, session, 1024, &[1, 0, 1], "short").expect("a call that compatible allows");
     import(&client, session, 2048, &[3], "three").expect("a call that compatible allows");
-    let (client, session) = other(&client, provider, STRICT);
+    let (client, session) = other(&client, DEFAULT, STRICT);
     let imported = import(&client, session, 1024, &[1, 0, 1], "again");
     assert_eq!(imported, Err(Error::KeySizeRange));
     let imported = import(&client, session, 2048, &[3], "again");
@@ -430,7 +428,7 @@ fn short_tags_macs_and_ivs_are_refused() {
 fn a_pin_needs_eight_bytes() {
     for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
         let directory = Directory::new();
-        let client = Client::beside(&directory, Provider::ALL[0], configuration);
+        let client = Client::beside(&directory, DEFAULT, configuration);
         let made = client.module.init_token(client.slot, b"seven77", crate::support::LABEL);
         expect(made, strict, Error::PinLenRange);
     }

@@ -28,6 +28,9 @@ pub const SO_PIN: &[u8] = b"the officer's";
 pub const PIN: &[u8] = b"the user's";
 pub const LABEL: &[u8; 32] = b"a token of the tests            ";
 
+/// The default backend. It is for behaviour that no backend can change.
+pub const DEFAULT: &Provider = Provider::ALL[0];
+
 /// Runs a test once per backend. In the output of a failed test, the last line that begins
 /// with `backend` names the backend that failed.
 pub fn each_backend(test: impl Fn(&'static Provider)) {
@@ -42,17 +45,16 @@ pub fn each_user(test: impl Fn(&Client, SessionHandle)) {
     each_backend(|provider| as_user(provider, &test));
 }
 
-/// Runs a test once, with the default backend, in a session of the user of a new token. It is for
-/// behaviour that no backend can change.
+/// Runs a test once, with the default backend, in a session of the user of a new token.
 pub fn one_user(test: impl Fn(&Client, SessionHandle)) {
-    as_user(Provider::ALL[0], &test);
+    as_user(DEFAULT, &test);
 }
 
 /// Runs a test once, with the default backend, with two applications on a new token, each in a
 /// session of the user. The second one acts as another process.
 pub fn two_users(test: impl Fn((&Client, SessionHandle), (&Client, SessionHandle))) {
     one_user(|one, mine| {
-        let two = Client::beside(&one.directory, Provider::ALL[0], "");
+        let two = Client::beside(&one.directory, DEFAULT, "");
         test((one, mine), (&two, two.user()));
     });
 }

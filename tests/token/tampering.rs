@@ -14,7 +14,7 @@ use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, Functions, PIN, data, none, one_user, plain};
+use crate::support::{Client, DEFAULT, Directory, Functions, PIN, data, none, one_user, plain};
 
 fn connect(client: &Client) -> Connection {
     let connection = Connection::open(client.directory.file("jeton")).expect("the token file");
@@ -55,7 +55,7 @@ fn an_altered_private_record_is_refused_and_the_others_are_usable() {
         let body = format!("CAST(substr(body, 1, length(body) - 1) || {last} AS BLOB)");
         tamper(client, &format!("UPDATE record SET body = {body}"));
         client.create(session, &data("sound").stored()).expect("data");
-        let other = Client::beside(&client.directory, Provider::ALL[0], "");
+        let other = Client::beside(&client.directory, DEFAULT, "");
         let session = other.user();
         assert_eq!(other.find(session, &data("altered")), []);
         other.find_one(session, &data("sound"));
@@ -92,9 +92,9 @@ fn a_removed_row_affects_few_other_objects() {
     const LABELS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     one_user(|client, session| {
         stored(client, session, &LABELS);
-        assert_eq!(seen(&client.directory, Provider::ALL[0]), LABELS);
+        assert_eq!(seen(&client.directory, DEFAULT), LABELS);
         tamper(client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
-        let left = seen(&client.directory, Provider::ALL[0]);
+        let left = seen(&client.directory, DEFAULT);
         // The token also leaves out each object whose number has the same low six bits as that of
         // the removed object. This is rare among seven objects.
         assert!((1..=7).contains(&left.len()), "{left:?}");
@@ -112,11 +112,11 @@ fn an_older_record_instead_of_a_newer_one_is_refused() {
             .query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
             .expect("a row");
         client.set(session, key, &none().label("after")).expect("a change");
-        assert_eq!(seen(&client.directory, Provider::ALL[0]), ["after"]);
+        assert_eq!(seen(&client.directory, DEFAULT), ["after"]);
         old.execute("REPLACE INTO object VALUES(?1, ?2, ?3, ?4)", params![id, private, tag, names])
             .expect("a write");
         old.execute("REPLACE INTO record VALUES(?1, ?2)", params![id, body]).expect("a write");
-        assert_eq!(seen(&client.directory, Provider::ALL[0]), [""; 0]);
+        assert_eq!(seen(&client.directory, DEFAULT), [""; 0]);
     });
 }
 
@@ -134,7 +134,7 @@ fn added_duplicated_or_renamed_rows_are_refused() {
         one_user(|client, session| {
             stored(client, session, &["one"]);
             tamper(client, statements);
-            assert_eq!(seen(&client.directory, Provider::ALL[0]), [""; 0], "{statements}");
+            assert_eq!(seen(&client.directory, DEFAULT), [""; 0], "{statements}");
         });
     }
 }
@@ -163,7 +163,7 @@ fn a_file_with_another_schema_is_refused() {
             stored(client, session, &["one"]);
             client.module.finalize().expect("a module");
             tamper(client, statements);
-            let other = Client::beside(&client.directory, Provider::ALL[0], "");
+            let other = Client::beside(&client.directory, DEFAULT, "");
             let refused = other.module.open_session(other.slot, Access::ReadWrite);
             assert_eq!(refused.err(), Some(Error::TokenNotRecognized), "{statements}");
         });
@@ -186,12 +186,11 @@ fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
 
 #[test]
 fn a_file_with_a_rollback_journal_beside_it_is_refused() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     client.module.finalize().expect("a module");
     let path = client.directory.file("jeton");
     std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
-    let other = Client::beside(&client.directory, provider, "");
+    let other = Client::beside(&client.directory, DEFAULT, "");
     let refused = other.module.open_session(other.slot, Access::ReadWrite);
     assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
 }
@@ -217,7 +216,7 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
             assert!(known.count() < LABELS.len(), "{statements}");
             assert!(client.find(session, &data("after")).len() <= 1);
 
-            let client = Client::new(Provider::ALL[0]);
+            let client = Client::new(DEFAULT);
             let session = client.user();
             stored(&client, session, &LABELS);
             assert_eq!(client.find(session, &none()).len(), LABELS.len());
@@ -271,14 +270,13 @@ fn an_altered_summary_is_not_overwritten() {
 
 #[test]
 fn a_counter_refuses_an_older_copy_of_the_file() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let counters = Directory::new();
     let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
     let directory = Arc::clone(&client.directory);
     let path = directory.file("jeton");
     let counted = |label: &str| {
-        let client = Client::beside(&directory, provider, &configuration);
+        let client = Client::beside(&directory, DEFAULT, &configuration);
         let session = client.user();
         stored(&client, session, &[label]);
         client.module.finalize().expect("a module");
@@ -287,31 +285,30 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
     counted("one");
     let copy = std::fs::read(&path).expect("the token file");
     counted("two");
-    assert_eq!(seen(&directory, provider), ["one", "two"]);
+    assert_eq!(seen(&directory, DEFAULT), ["one", "two"]);
     std::fs::write(&path, copy).expect("the token file");
     // Without the counter an older copy is accepted.
-    assert_eq!(seen(&directory, provider), ["one"]);
-    let client = Client::beside(&directory, provider, &configuration);
+    assert_eq!(seen(&directory, DEFAULT), ["one"]);
+    let client = Client::beside(&directory, DEFAULT, &configuration);
     let session = client.open();
     assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
 }
 
 #[test]
 fn a_counter_refuses_a_copy_with_an_older_pin() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let counters = Directory::new();
     let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
     let directory = Arc::clone(&client.directory);
     let path = directory.file("jeton");
     client.module.finalize().expect("a module");
     let copy = std::fs::read(&path).expect("the token file");
-    let client = Client::beside(&directory, provider, &configuration);
+    let client = Client::beside(&directory, DEFAULT, &configuration);
     let session = client.open();
     client.module.set_pin(session, PIN, b"a newer one").expect("a PIN");
     client.module.finalize().expect("a module");
     std::fs::write(&path, copy).expect("the token file");
-    let client = Client::beside(&directory, provider, &configuration);
+    let client = Client::beside(&directory, DEFAULT, &configuration);
     let session = client.open();
     assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
 }
@@ -365,12 +362,11 @@ const ATTEMPTS: [(&str, Attempt); 8] = [
 
 #[test]
 fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
-    let provider = Provider::ALL[0];
     for (name, attempt) in ATTEMPTS {
-        let client = Client::new(provider);
+        let client = Client::new(DEFAULT);
         let counters = Directory::new();
         let configuration = with_counter(&counters);
-        let client = Client::beside(&client.directory, provider, &configuration);
+        let client = Client::beside(&client.directory, DEFAULT, &configuration);
         let session = client.user();
         let older = client.directory.path().join("older");
         let object = stored(&client, session, &["one"])[0];
@@ -386,7 +382,7 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
         assert_eq!(client.module.find_init(session, &none().template()), Err(Error::DeviceRemoved), "{name}");
         let again = client.module.login(session, User::User, PIN);
         assert_eq!(again, Err(Error::DeviceError), "{name}");
-        let other = Client::beside(&client.directory, provider, &configuration);
+        let other = Client::beside(&client.directory, DEFAULT, &configuration);
         let session = other.open();
         assert_eq!(other.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
         assert!(counted(&counters) >= before, "{name} lowered the counter");
@@ -395,9 +391,8 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
 
 #[test]
 fn a_running_process_notices_a_rollback_without_a_counter() {
-    let provider = Provider::ALL[0];
     for (name, attempt) in ATTEMPTS {
-        let client = Client::new(provider);
+        let client = Client::new(DEFAULT);
         let session = client.user();
         let older = client.directory.path().join("older");
         let object = stored(&client, session, &["one"])[0];
@@ -408,16 +403,15 @@ fn a_running_process_notices_a_rollback_without_a_counter() {
         let again = client.module.login(session, User::User, PIN);
         assert_eq!(again, Err(Error::DeviceRemoved), "{name}");
         // A process that starts now has seen no later state, so it accepts the older one.
-        assert_eq!(seen(&client.directory, provider), ["one"], "{name}");
+        assert_eq!(seen(&client.directory, DEFAULT), ["one"], "{name}");
     }
 }
 
 #[test]
 fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
-    let provider = Provider::ALL[0];
-    let client = Client::new(provider);
+    let client = Client::new(DEFAULT);
     let counters = Directory::new();
-    let client = Client::beside(&client.directory, provider, &with_counter(&counters));
+    let client = Client::beside(&client.directory, DEFAULT, &with_counter(&counters));
     let session = client.user();
     let path = client.directory.file("jeton");
     let journal = path.with_extension("jeton-wal");
@@ -430,14 +424,14 @@ fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
     let written = client.create(session, &data("new").stored()).is_ok();
     assert!(counted(&counters) >= before);
     client.module.finalize().expect("a module");
-    let other = Client::beside(&client.directory, provider, &with_counter(&counters));
+    let other = Client::beside(&client.directory, DEFAULT, &with_counter(&counters));
     let session = other.module.open_session(other.slot, Access::ReadWrite);
     let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
     assert!(counted(&counters) >= before);
     if accepted {
         other.module.finalize().expect("a module");
         assert!(written);
-        assert_eq!(seen(&client.directory, provider), ["new", "one", "three", "two"]);
+        assert_eq!(seen(&client.directory, DEFAULT), ["new", "one", "three", "two"]);
     }
 }
 
@@ -581,7 +575,7 @@ impl Tally {
 
 #[test]
 fn a_flipped_byte_never_changes_a_result() {
-    let provider = &Provider::ALL[0];
+    let provider = &DEFAULT;
     let (client, files) = killed(provider);
     let path = client.directory.file("jeton");
     let parameters = client.directory.parameters(provider, "");
@@ -617,7 +611,7 @@ fn a_flipped_byte_never_changes_a_result() {
 /// The index of the log is shared memory: if one process flips a byte, all processes read it.
 #[test]
 fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
-    let provider = &Provider::ALL[0];
+    let provider = &DEFAULT;
     let (client, files) = killed(provider);
     let path = client.directory.file("jeton");
     let parameters = client.directory.parameters(provider, "");

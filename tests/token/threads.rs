@@ -4,7 +4,6 @@ use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, token_flag as flag};
 use jeton::module::Access;
@@ -12,7 +11,7 @@ use jeton::session::Session;
 use jeton::token::with_handle;
 
 use crate::keys::{Kind, RSA, pair};
-use crate::support::{Client, LABEL, SO_PIN, data, each_user, none, one_user, plain};
+use crate::support::{Client, DEFAULT, LABEL, SO_PIN, data, each_user, none, one_user, plain};
 
 #[test]
 fn eight_threads_sign_with_one_key_in_separate_sessions() {
@@ -180,8 +179,7 @@ fn a_session_that_is_closed_during_a_call_leaves_no_object() {
 /// opens after the call counted the sessions, while it tries the PIN.
 #[test]
 fn a_session_that_opens_during_an_initialisation_of_the_token_prevents_it() {
-    let provider = Provider::ALL[0];
-    let client = Client::slow(&Client::new(provider).directory, provider);
+    let client = Client::slow(&Client::new(DEFAULT).directory, DEFAULT);
     let session = client.user();
     client.create(session, &data("kept").stored()).expect("data");
     client.as_so(session, || ());
