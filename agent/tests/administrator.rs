@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use common::peer::Peer;
-use common::{Agent, make_token, parameters, socket, token, until};
+use common::{Agent, Directory, make_token, parameters, socket, token, until};
 use cryptoki_sys::*;
 use jeton_agent_wire::Function;
 use jeton_agent_wire::argument::{Argument, Content, Input};
@@ -36,8 +36,7 @@ fn write_rules(directory: &Path, rules: &str) {
 
 #[test]
 fn rules_are_read_again_and_connections_that_they_refuse_end() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     write_rules(directory, "[[client]]\nsessions = 5\n");
     let agent = Agent::start(directory);
     let mut peer = Peer::started(directory);
@@ -99,8 +98,7 @@ fn handed_over(agent: &Agent, directory: &Path) -> Peer {
 
 #[test]
 fn a_process_that_ended_passes_no_rule_for_a_unit() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     write_rules(directory, "[[client]]\nunit = 'nginx.service'\nrefuse = ['C_*']\n[[client]]\n");
     let agent = Agent::start(directory);
     assert_eq!(Peer::connect(directory).refusal(), None);
@@ -114,9 +112,7 @@ fn a_process_that_ended_passes_no_rule_for_a_unit() {
 
 #[test]
 fn a_locked_client_needs_its_pin_again() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let mut agent = Agent::start(directory);
     let slot = make_token(directory);
     let (mut peer, session) = Peer::opened(directory, slot);
@@ -159,9 +155,7 @@ fn hash_for_long(peer: &mut Peer, session: u64) {
 
 #[test]
 fn no_connection_joins_an_application_whose_connections_ended() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     write_rules(directory, "[[client]]\n");
     let agent = Agent::start(directory);
     let slot = make_token(directory);
@@ -193,9 +187,7 @@ fn no_connection_joins_an_application_whose_connections_ended() {
 
 #[test]
 fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let audit = directory.join("audit.jsonl");
     let more = format!("[audit]\nfile = '{}'\n", audit.display());
     let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
@@ -236,8 +228,7 @@ fn a_stop_leaves_a_complete_audit_log_and_merged_files() {
 
 #[test]
 fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     let _agent = Agent::start(directory);
     let mut idle = Peer::started(directory);
     let (mut silent, mut slow) = (Peer::connect(directory), Peer::started(directory));
@@ -262,13 +253,12 @@ fn a_peer_that_says_nothing_or_half_of_a_message_is_forgotten() {
 
 #[test]
 fn a_check_says_what_is_wrong() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     let rules = directory.join("rules.toml");
     let run = |more: &[&str]| {
         let mut command = Command::new(common::PROGRAM);
-        command.args(more).arg("--rules").arg(&rules).env("JETON_DIR", directory);
-        command.arg("--state").arg(directory).arg("--socket").arg(socket(directory));
+        command.args(more).arg("--rules").arg(&rules).env("JETON_DIR", &**directory);
+        command.arg("--state").arg(&**directory).arg("--socket").arg(socket(directory));
         let output = command.output().expect("the agent");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -315,8 +305,7 @@ fn last() -> std::io::Error {
 
 #[test]
 fn systemd_passes_a_unix_socket_or_the_agent_ends() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     let start = |command| Agent::try_start_with(command, directory, "agent.socket", "");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     assert!(start(passed(&other)).is_none());
@@ -328,21 +317,21 @@ fn systemd_passes_a_unix_socket_or_the_agent_ends() {
 
 #[test]
 fn a_key_of_tickets_is_whole_or_there_is_none() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = &Directory::new();
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -f 0; exec {} \"$@\"", common::PROGRAM), "sh"]);
     // The agent ends while it writes the key.
-    assert!(Agent::try_start_with(command, directory.path(), "agent.socket", "").is_none());
-    let mut agent = Agent::start(directory.path());
+    assert!(Agent::try_start_with(command, directory, "agent.socket", "").is_none());
+    let mut agent = Agent::start(directory);
     agent.replace();
 }
 
 #[test]
 fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = &Directory::new();
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -S -n 64; exec {} \"$@\"", common::PROGRAM), "sh"]);
-    let agent = Agent::try_start_with(command, directory.path(), "agent.socket", "").expect("an agent");
+    let agent = Agent::try_start_with(command, directory, "agent.socket", "").expect("an agent");
     let limits = fs::read_to_string(format!("/proc/{}/limits", agent.id())).expect("a process");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
     let numbers: Vec<_> = line.split_whitespace().skip(3).take(2).collect();
@@ -351,8 +340,7 @@ fn the_agent_may_have_as_many_descriptors_as_its_hard_limit_allows() {
 
 #[test]
 fn an_agent_without_descriptors_goes_on_when_it_has_some_again() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     let log = directory.join("log");
     let mut command = Command::new(common::PROGRAM);
     command.stderr(fs::File::create(&log).expect("a file"));

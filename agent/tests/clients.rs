@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters, socket, token};
+use common::{Agent, Directory, parameters, socket, token};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_child::Child;
@@ -82,9 +82,7 @@ fn resident(process: u32) -> u64 {
 }
 
 fn kill_clients(rounds: usize) {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let agent = Agent::start(directory);
     let module = make_token(directory, PIN);
     // The first rounds allocate what the agent keeps.
@@ -94,7 +92,7 @@ fn kill_clients(rounds: usize) {
         if round == settle {
             before = resident(agent.id());
         }
-        let role = Role::Leave(directory.to_owned());
+        let role = Role::Leave(directory.to_path_buf());
         let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
         child.hear::<String>(LIMIT).expect("a client that is ready");
         child.kill().expect("a client");
@@ -246,9 +244,7 @@ fn part_of(secret: &[u8], memory: &[Vec<u8>]) -> Option<usize> {
 
 #[test]
 fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let _agent = Agent::start(directory);
     let mut pin = [0; PIN_LENGTH / 2];
     getrandom::fill(&mut pin).expect("random bytes");
@@ -262,7 +258,7 @@ fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
     }
     module.finalize().expect("a module");
 
-    let role = Role::Use(directory.to_owned());
+    let role = Role::Use(directory.to_path_buf());
     let mut child = Child::start(&mut jeton_child::of_test("client", &role)).expect("a client");
     assert_eq!(child.hear::<String>(LIMIT).expect("a client"), "started");
     child.write(&pin);
@@ -282,29 +278,21 @@ fn no_key_and_no_pin_is_in_the_memory_of_a_client() {
 
 #[test]
 fn a_client_in_another_container_is_served() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = &Directory::alone();
     // The agent cannot see the processes outside of its PID namespace.
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", common::PROGRAM]);
-    let Some(mut agent) = Agent::try_start_with(command, directory.path(), "agent.socket", "") else {
+    let Some(mut agent) = Agent::try_start_with(command, directory, "agent.socket", "") else {
         return jeton_programs::skip("only root can make namespaces on this system");
     };
-    let module = token::load(&parameters(directory.path()));
-    let slot = module.slots(true).expect("slots")[0];
-    initialise(&module, slot, "t", SO_PIN, PIN).expect("a token");
-    module.finalize().expect("a module");
+    make_token(directory, PIN).finalize().expect("a module");
 
     // It is the first process of its container, and ends all the same.
     let children = format!("/proc/{0}/task/{0}/children", agent.id());
     let first = fs::read_to_string(children).expect("a process").trim().parse().expect("one child");
     let first = rustix::process::Pid::from_raw(first).expect("a process");
     rustix::process::kill_process(first, rustix::process::Signal::TERM).expect("a process");
-    let start = Instant::now();
-    while agent.runs() {
-        assert!(start.elapsed() < Duration::from_secs(30), "the agent ignores SIGTERM");
-        thread::sleep(Duration::from_millis(2));
-    }
+    common::until("the agent ignores SIGTERM", || !agent.runs());
 }
 
 /// The agent's user, another user, and their common group. No account is needed.
@@ -314,14 +302,12 @@ const GROUP: u32 = 64_003;
 
 #[test]
 fn another_user_of_the_group_reads_and_signals_nothing() {
-    let _alone = common::alone();
     if !rustix::process::geteuid().is_root() {
         return jeton_programs::skip("only root can start processes of other users");
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     // The other user may pass through the directory, but not through those above the program's.
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("a directory");
+    fs::set_permissions(&**directory, fs::Permissions::from_mode(0o755)).expect("a directory");
     let program = directory.join("jeton-agent");
     fs::copy(env!("CARGO_BIN_EXE_jeton-agent"), &program).expect("the agent");
     let tokens = directory.join("tokens");

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use common::Agent;
 use common::peer::{Peer, encoded};
+use common::{Agent, Directory};
 use cryptoki_sys::*;
 use jeton_agent_wire::argument::{Content, Input};
 use jeton_agent_wire::channel::Channel;
@@ -29,50 +29,46 @@ fn image<'a>(structs: &[u8], items: impl Iterator<Item = Item<'a>>) -> Image<'st
 
 #[test]
 fn hostile_messages_end_their_connection_only() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    let mut other = Peer::connect(directory.path());
+    let directory = &Directory::new();
+    let mut agent = Agent::start(directory);
+    let mut other = Peer::connect(directory);
     let (name, _) = other.start();
 
     // Before the first message: nothing else, nothing long, nothing twice.
     let calls = encoded(&Request::Calls { session: 0, count: 0, object: 0, number: 1, generation: 0 });
     let resume = encoded(&Request::Resume { session: 1, ticket: Bytes::new(b"x") });
     for message in [&calls[..], &[], &[0xff; 64], &[0; MAX_FIRST + 1]] {
-        assert_eq!(Peer::connect(directory.path()).ask(message), None, "{message:02x?}");
+        assert_eq!(Peer::connect(directory).ask(message), None, "{message:02x?}");
     }
-    assert!(Peer::connect(directory.path()).ask(&resume).is_some());
+    assert!(Peer::connect(directory).ask(&resume).is_some());
     for len in [MAX_FIRST as u32 + 1, u32::MAX] {
-        let mut peer = Peer::connect(directory.path());
+        let mut peer = Peer::connect(directory);
         peer.0.write_all(&len.to_le_bytes()).expect("a header");
         assert_eq!(peer.0.read(&mut [0]).unwrap_or(0), 0);
     }
-    let mut peer = Peer::connect(directory.path());
-    peer.start();
+    let mut peer = Peer::started(directory);
     assert_eq!(peer.ask(&encoded(&Request::Start { version: protocol::VERSION, single: false })), None);
-    let mut peer = Peer::connect(directory.path());
+    let mut peer = Peer::connect(directory);
     let reply = peer.ask(&encoded(&Request::Join { version: protocol::VERSION, application: [7; 32] }));
     assert!(matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Unknown)));
-    let reply = Peer::connect(directory.path()).ask(&encoded(&Request::Start { version: 77, single: false }));
+    let reply = Peer::connect(directory).ask(&encoded(&Request::Start { version: 77, single: false }));
     assert!(matches!(protocol::decode(&reply.expect("an answer")), Ok(Reply::Refused(_))));
 
     // A long message that never comes, and a silent peer.
-    let mut slow = Peer::connect(directory.path());
-    slow.start();
+    let mut slow = Peer::started(directory);
     slow.0.write_all(&(MAX_MESSAGE as u32).to_le_bytes()).expect("a header");
-    let _silent = Peer::connect(directory.path());
+    let _silent = Peer::connect(directory);
 
     // Arguments of other functions.
     for function in Function::ALL {
-        let mut peer = Peer::connect(directory.path());
-        peer.start();
+        let mut peer = Peer::started(directory);
         let arguments = (0..20).map(|_| Argument::Number(1)).collect();
         assert_eq!(peer.call(0, *function, arguments), None, "{function:?}");
     }
 
     // Parameters that their mechanism does not have, and structs with nothing but numbers. The
     // agent follows no pointer in them.
-    let mut peer = Peer::connect(directory.path());
-    peer.start();
+    let mut peer = Peer::started(directory);
     for mechanism in jeton::mechanism::all().map(|row| row.id.0) {
         let parameter = mechanism::parameter(mechanism, None);
         for len in [0, 1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 2048] {
@@ -99,22 +95,21 @@ fn hostile_messages_end_their_connection_only() {
                     let code = peer.call(77, Function::C_DeriveKey, arguments);
                     assert_eq!(code.is_none(), is_refused, "{mechanism:#x} {len}");
                     if is_refused {
-                        peer = Peer::connect(directory.path());
-                        peer.start();
+                        peer = Peer::started(directory);
                     }
                 }
             }
         }
     }
 
-    let reply = Peer::connect(directory.path()).ask(&encoded(&Request::Status)).expect("an answer");
+    let reply = Peer::connect(directory).ask(&encoded(&Request::Status)).expect("an answer");
     let figures = protocol::decode(&reply).expect("a reply");
     assert!(matches!(figures, Reply::Status(status) if status.applications >= 1 && status.requests >= 1));
 
     // The first application goes on, and another connection joins it.
     let slots = || vec![Argument::Number(1), Argument::Output(false, Some(0))];
     assert_eq!(other.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
-    let mut second = Peer::connect(directory.path());
+    let mut second = Peer::connect(directory);
     assert!(second.joins(name));
     assert_eq!(second.call(0, Function::C_GetSlotList, slots()), Some(CKR_OK));
     assert!(agent.runs());
@@ -122,10 +117,9 @@ fn hostile_messages_end_their_connection_only() {
 
 #[test]
 fn impossible_lengths_are_refused_by_the_function() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    let mut peer = Peer::connect(directory.path());
-    peer.start();
+    let directory = &Directory::new();
+    let mut agent = Agent::start(directory);
+    let mut peer = Peer::started(directory);
     for room in [u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 40] {
         let arguments = vec![Argument::Output(true, Some(room))];
         let code = peer.call(77, Function::C_GenerateRandom, arguments);
@@ -160,22 +154,20 @@ fn figure(agent: &Agent, name: &str) -> usize {
 
 #[test]
 fn nested_structs_cost_their_connection_only() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
+    let directory = &Directory::new();
+    let mut agent = Agent::start(directory);
     let attribute = [CKA_UNWRAP_TEMPLATE, 0, size_of::<CK_ATTRIBUTE>() as u64].map(u64::to_ne_bytes).concat();
     for depth in [1, 3, 7, 100, 10_000, 1_000_000] {
         let nested = (0..depth).map(|_| Item::Structs(Bytes::new(&attribute)));
         let template = Argument::Template(1, Some(image(&attribute, nested.chain([Item::Nothing]))));
-        let mut peer = Peer::connect(directory.path());
-        peer.start();
+        let mut peer = Peer::started(directory);
         let arguments = vec![template, Argument::Pointer(true)];
         let code = peer.call(77, Function::C_CreateObject, arguments);
         let expected = (depth < 7).then_some(CKR_SESSION_HANDLE_INVALID);
         assert_eq!(code, expected, "{depth}");
     }
     // What version 1 of the protocol decoded by recursion.
-    let mut peer = Peer::connect(directory.path());
-    peer.start();
+    let mut peer = Peer::started(directory);
     let old = [&[2, 0x4d, 1, 0x11, 1, 6, 0, 0, 1][..], &[0, 1, 3].repeat(3000), &[0, 0]].concat();
     assert_eq!(peer.ask(&old), None);
     assert!(agent.runs());
@@ -184,10 +176,10 @@ fn nested_structs_cost_their_connection_only() {
 #[test]
 fn the_memory_of_a_client_has_its_limit() {
     const LIMIT: usize = 16 << 20;
-    let directory = tempfile::tempdir().expect("a directory");
-    limit(directory.path(), LIMIT);
-    let mut agent = Agent::start(directory.path());
-    let mut first = Peer::connect(directory.path());
+    let directory = &Directory::new();
+    limit(directory, LIMIT);
+    let mut agent = Agent::start(directory);
+    let mut first = Peer::connect(directory);
     let (_, longest) = first.start();
     assert_eq!(longest, LIMIT as u64);
     let before = figure(&agent, "VmHWM");
@@ -199,8 +191,7 @@ fn the_memory_of_a_client_has_its_limit() {
     many.resize(LIMIT - 1024, 0);
     assert_eq!(first.ask(&many), None);
     assert!(grown(&agent) < 40, "arguments: {} MiB", grown(&agent));
-    let mut longer = Peer::connect(directory.path());
-    longer.start();
+    let mut longer = Peer::started(directory);
     assert_eq!(longer.ask(&vec![0; LIMIT + 1]), None);
 
     // Rooms: each call may have the limit, and many at once no more.
@@ -208,8 +199,7 @@ fn the_memory_of_a_client_has_its_limit() {
     std::thread::scope(|scope| {
         for _ in 0..24 {
             scope.spawn(|| {
-                let mut peer = Peer::connect(directory.path());
-                peer.start();
+                let mut peer = Peer::started(directory);
                 for _ in 0..2 {
                     let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
                     let arguments = vec![Argument::Number(1), template];
@@ -224,11 +214,11 @@ fn the_memory_of_a_client_has_its_limit() {
     assert!(grown(&agent) < 64, "rooms: {} MiB", grown(&agent));
 
     // Connections, each of which sends as much as needs no room of its own.
-    let mut first = Peer::connect(directory.path());
+    let mut first = Peer::connect(directory);
     let join = encoded(&Request::Join { version: protocol::VERSION, application: first.start().0 });
     let mut peers: Vec<_> = (0..500)
         .map_while(|_| {
-            let mut peer = Peer::connect(directory.path());
+            let mut peer = Peer::connect(directory);
             peer.ask(&join)?;
             peer.0.write_all(&(64 * 1024 - 8_u32).to_le_bytes()).ok()?;
             peer.0.write_all(&vec![0; 60 * 1024]).ok()?;
@@ -243,17 +233,16 @@ fn the_memory_of_a_client_has_its_limit() {
 
 #[test]
 fn long_objects_of_many_connections_stay_within_the_limit() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    let slot = common::make_token(directory.path());
-    limit(directory.path(), 16 << 20);
+    let directory = &Directory::alone();
+    let mut agent = Agent::start(directory);
+    let slot = common::make_token(directory);
+    limit(directory, 16 << 20);
     agent.replace();
     for (connections, len) in [(24, 3 << 20), (1, 7 << 20)] {
         let before = figure(&agent, "VmHWM");
         let all = std::sync::Barrier::new(connections);
         let create = || {
-            let mut peer = Peer::started(directory.path());
+            let mut peer = Peer::started(directory);
             let session = peer.open(slot);
             assert_eq!(peer.login(session, CKU_USER, jeton_peers::PIN).code, CKR_OK);
             all.wait();
@@ -290,10 +279,9 @@ fn long_objects_of_many_connections_stay_within_the_limit() {
 
 #[test]
 fn a_failed_call_sends_no_rooms_back() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let _agent = Agent::start(directory.path());
-    let mut peer = Peer::connect(directory.path());
-    peer.start();
+    let directory = &Directory::new();
+    let _agent = Agent::start(directory);
+    let mut peer = Peer::started(directory);
     let attribute = [CKA_LABEL, 0, 1 << 16].map(u64::to_ne_bytes).concat();
     let template = Argument::Template(1, Some(image(&attribute, [Item::Room].into_iter())));
     let mut message = encoded(&Request::Calls { session: 77, count: 1, object: 0, number: 1, generation: 0 });
@@ -306,12 +294,11 @@ fn a_failed_call_sends_no_rooms_back() {
 
 #[test]
 fn a_wait_for_a_slot_ends_with_its_peer() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let agent = Agent::start(directory.path());
+    let directory = &Directory::new();
+    let agent = Agent::start(directory);
     let before = figure(&agent, "Threads");
     for _ in 0..20 {
-        let mut peer = Peer::connect(directory.path());
-        peer.start();
+        let mut peer = Peer::started(directory);
         let mut message =
             encoded(&Request::Calls { session: 0, count: 1, object: 0, number: 1, generation: 0 });
         let arguments = vec![Argument::Number(0), Argument::Pointer(true), Argument::Pointer(false)];
@@ -330,9 +317,9 @@ fn a_wait_for_a_slot_ends_with_its_peer() {
 
 #[test]
 fn a_request_that_arrives_twice_is_carried_out_once() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let _agent = Agent::start(directory.path());
-    let mut peer = Peer::started(directory.path());
+    let directory = &Directory::new();
+    let _agent = Agent::start(directory);
+    let mut peer = Peer::started(directory);
     let call = |number| {
         let mut message = encoded(&Request::Calls { session: 0, count: 1, object: 0, number, generation: 0 });
         let arguments = vec![Argument::Number(1), Argument::Output(false, Some(0))];
@@ -364,8 +351,7 @@ fn a_message_that_its_peer_takes_slowly_ends_in_time() {
 
 #[test]
 fn long_messages_leave_no_memory_behind() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::new();
     std::fs::write(directory.join("rules.toml"), "[[client]]\nmemory = 16777216\n").expect("a file");
     let agent = Agent::start(directory);
     let resident = || {

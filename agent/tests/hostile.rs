@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters, socket, token};
+use common::{Agent, Directory, parameters, socket, token};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_child::Child;
@@ -23,7 +23,7 @@ fn module() -> Module {
 
 #[test]
 fn library_parameters_that_are_no_string_are_refused() {
-    let _alone = common::alone();
+    let _alone = common::module();
     let module = module();
     let initialize = module.functions().C_Initialize.expect("a function");
     for pointer in [std::ptr::without_provenance_mut(1), c"\xff".as_ptr().cast_mut().cast::<c_void>()] {
@@ -55,11 +55,10 @@ fn connections() -> i32 {
 #[test]
 fn a_forked_child_has_no_connection() {
     const WAITING: u64 = 300;
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let agent = Agent::start(directory.path());
+    let directory = &Directory::alone();
+    let agent = Agent::start(directory);
     let module = module();
-    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    module.initialize(Some(&parameters(directory))).expect("an agent");
     let wait = module.functions().C_WaitForSlotEvent.expect("a function");
     let threads: Vec<_> = (0..WAITING)
         .map(|_| {
@@ -70,7 +69,7 @@ fn a_forked_child_has_no_connection() {
             })
         })
         .collect();
-    while status(&socket(directory.path())).expect("an agent").connections < WAITING {
+    while status(&socket(directory)).expect("an agent").connections < WAITING {
         thread::sleep(Duration::from_millis(10));
     }
     assert!(connections() >= WAITING as i32);
@@ -93,11 +92,10 @@ fn a_forked_child_has_no_connection() {
 
 #[test]
 fn a_stopped_agent_is_an_error_of_the_device() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let agent = Agent::start(directory.path());
+    let directory = &Directory::alone();
+    let agent = Agent::start(directory);
     let module = module();
-    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    module.initialize(Some(&parameters(directory))).expect("an agent");
     let slot = module.slots(false).expect("slots")[0];
     agent.stop();
     let start = Instant::now();
@@ -113,11 +111,10 @@ fn a_stopped_agent_is_an_error_of_the_device() {
 
 #[test]
 fn calls_fail_at_once_after_one_has_waited() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
+    let directory = &Directory::alone();
+    let mut agent = Agent::start(directory);
     let module = module();
-    module.initialize(Some(&parameters(directory.path()))).expect("an agent");
+    module.initialize(Some(&parameters(directory))).expect("an agent");
     agent.kill();
     let start = Instant::now();
     module.close_all_sessions(jeton_client::SlotId(0)).expect("an answer without an agent");
@@ -162,9 +159,10 @@ fn client() {
 
 #[test]
 fn a_client_without_memory_for_a_call_goes_on() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let _agent = Agent::start(directory.path());
-    let mut child = Child::start(&mut jeton_child::of_test("client", &directory.path())).expect("a client");
+    let directory = &Directory::new();
+    let _agent = Agent::start(directory);
+    let mut child =
+        Child::start(&mut jeton_child::of_test("client", &directory.to_path_buf())).expect("a client");
     let codes: [CK_RV; 2] = child.hear(Duration::from_secs(60)).expect("a client");
     // A message of this length is refused before its copy, and the other one has no memory.
     assert_eq!(codes, [CKR_DEVICE_MEMORY, CKR_HOST_MEMORY]);
@@ -172,11 +170,10 @@ fn a_client_without_memory_for_a_call_goes_on() {
 
 #[test]
 fn a_length_that_no_memory_has_is_refused_as_in_process() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let _agent = Agent::start(directory.path());
-    token::make(&parameters(directory.path()));
-    let module = token::load(&parameters(directory.path()));
+    let directory = &Directory::alone();
+    let _agent = Agent::start(directory);
+    token::make(&parameters(directory));
+    let module = token::load(&parameters(directory));
     let session = token::log_in(&module);
     let key = session.find(&[Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)]).expect("a search")[0].0;
     let functions = module.functions_3_2().expect("a list");
@@ -219,11 +216,10 @@ fn a_length_that_no_memory_has_is_refused_as_in_process() {
 
 #[test]
 fn a_session_is_closed_after_the_call_that_runs_in_it() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let _agent = Agent::start(directory.path());
-    token::make(&parameters(directory.path()));
-    let module = token::load(&parameters(directory.path()));
+    let directory = &Directory::alone();
+    let _agent = Agent::start(directory);
+    token::make(&parameters(directory));
+    let module = token::load(&parameters(directory));
     let session = token::log_in(&module);
     let close = module.functions().C_CloseSession.expect("a function");
     let handle = session.handle();

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters, parameters_of, token, until};
+use common::{Agent, Directory, parameters, parameters_of, token, until};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session};
@@ -144,9 +144,8 @@ fn start(directory: &Path) -> (Agent, Proxy, Module, Session) {
 
 #[test]
 fn an_operation_that_lacks_a_part_does_not_go_on() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (_agent, proxy, module, session) = start(directory.path());
+    let directory = &Directory::alone();
+    let (_agent, proxy, module, session) = start(directory);
     let key = key(&session).expect("a search").expect("a key");
     session.sign_init(&Mechanism::new(CKM_ECDSA_SHA256), key).expect("an operation");
     session.sign_update(b"one").expect("an operation");
@@ -173,9 +172,8 @@ fn an_operation_that_lacks_a_part_does_not_go_on() {
 
 #[test]
 fn a_late_request_does_not_meet_the_next_operation() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (_agent, proxy, module, session) = start(directory.path());
+    let directory = &Directory::alone();
+    let (_agent, proxy, module, session) = start(directory);
     let key = key(&session).expect("a search").expect("a key");
     let public = session.find(&[Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY)]).expect("a search")[0];
     let ecdsa = Mechanism::new(CKM_ECDSA_SHA256);
@@ -218,9 +216,8 @@ fn a_late_request_does_not_meet_the_next_operation() {
 
 #[test]
 fn a_logout_whose_answer_is_lost_is_none_that_comes_back() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (mut agent, proxy, module, session) = start(directory.path());
+    let directory = &Directory::alone();
+    let (mut agent, proxy, module, session) = start(directory);
     proxy.lose_next_answer();
     assert_eq!(session.logout().map_err(|failure| failure.code), Err(CKR_DEVICE_ERROR));
     assert_eq!(key(&session), Ok(None));
@@ -231,9 +228,8 @@ fn a_logout_whose_answer_is_lost_is_none_that_comes_back() {
 
 #[test]
 fn a_logout_during_a_failure_of_the_network_is_one() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (agent, proxy, module, session) = start(directory.path());
+    let directory = &Directory::alone();
+    let (agent, proxy, module, session) = start(directory);
     // No connection waits for the next call, and another thread makes one.
     let slots = || module.slots(true).is_ok();
     thread::scope(|scope| {
@@ -251,7 +247,7 @@ fn a_logout_during_a_failure_of_the_network_is_one() {
     drop(session);
     module.finalize().expect("a module");
     // The attempt to connect fails.
-    let parameters = parameters_of(&[directory.path().join("proxy.socket")]);
+    let parameters = parameters_of(&[directory.join("proxy.socket")]);
     module.initialize(Some(&parameters)).expect("an agent");
     let session = token::log_in(&module);
     hold(&module, &agent);
@@ -265,9 +261,7 @@ fn a_logout_during_a_failure_of_the_network_is_one() {
 
 #[test]
 fn the_calls_of_many_threads_do_not_wait_for_a_stopped_agent_one_after_the_other() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let agent = Agent::start(directory);
     token::make(&parameters(directory));
     let module = token::load(&parameters(directory));

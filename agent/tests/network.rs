@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use authority::{Authority, serial};
-use common::{Agent, parameters_of, token};
+use common::{Agent, Directory, parameters_of, token};
 use cryptoki_sys::*;
 use jeton_agent_wire::status::status;
 use jeton_child::{Child, say};
@@ -121,7 +121,7 @@ fn tls(directory: &Path, port: u16, addresses: &[&str]) -> String {
 }
 
 fn make_token(agent: &Agent) {
-    let _alone = common::alone();
+    let _alone = common::module();
     token::make(&parameters_of(&[agent.socket().to_owned()]));
 }
 
@@ -173,10 +173,10 @@ fn has_only(agent: &Agent, applications: u64, start: Instant) -> Option<Duration
 #[test]
 fn a_link_that_fails_moves_clients_to_the_other_agent_and_frees_what_they_had() {
     let Some(namespaces) = Namespaces::make(4) else { return println!("SKIPPED: namespaces need root") };
-    let directory = tempfile::tempdir().expect("a directory");
-    let both = tls(directory.path(), PORT, &HOSTS);
+    let directory = &Directory::new();
+    let both = tls(directory, PORT, &HOSTS);
     let second = both.replace(&format!("tls://{}:{PORT}, ", HOSTS[0]), "");
-    let agents = agents(directory.path(), &namespaces);
+    let agents = agents(directory, &namespaces);
     let mut client = start_client(both, Some(&namespaces.name(2)));
     let mut other = start_client(second, Some(&namespaces.name(3)));
     let of = |agent: &Agent| status(agent.socket()).expect("an agent").applications;
@@ -216,16 +216,16 @@ fn stop(agent: &Agent, parameters: String) {
 
 #[test]
 fn a_stopped_agent_on_this_host_is_a_device_error() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let agent = Agent::start(directory.path());
-    stop(&agent, common::parameters(directory.path()));
+    let directory = &Directory::new();
+    let agent = Agent::start(directory);
+    stop(&agent, common::parameters(directory));
 }
 
 #[test]
 fn a_stopped_agent_on_another_host_is_a_device_error() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = &Directory::new();
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let parameters = tls(directory.path(), port.expect("a port").port(), &["127.0.0.1"]);
-    let agent = Agent::start(directory.path());
+    let parameters = tls(directory, port.expect("a port").port(), &["127.0.0.1"]);
+    let agent = Agent::start(directory);
     stop(&agent, parameters);
 }

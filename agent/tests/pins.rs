@@ -9,7 +9,7 @@ use std::process::Command;
 
 use agent_client as _;
 use common::peer::{Peer, text};
-use common::{Agent, make_token, socket};
+use common::{Agent, Directory, make_token, socket};
 use cryptoki_sys::*;
 use jeton_agent_wire::layout::{SESSION_STATE, TOKEN_FLAGS};
 use jeton_agent_wire::status::status;
@@ -29,9 +29,7 @@ fn flags(directory: &Path, slot: u64) -> CK_FLAGS {
 
 #[test]
 fn an_old_ticket_is_refused_without_a_try() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let audit = directory.join("audit.jsonl");
     let more = format!("[audit]\nfile = '{}'\n", audit.display());
     let mut agent = Agent::try_start(directory, "agent.socket", &more).expect("an agent");
@@ -72,9 +70,7 @@ fn an_old_ticket_is_refused_without_a_try() {
 
 #[test]
 fn a_rule_that_refuses_logins_refuses_older_tickets() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let agent = Agent::start(directory);
     let slot = make_token(directory);
     let (mut user, session) = Peer::opened(directory, slot);
@@ -91,9 +87,7 @@ fn a_rule_that_refuses_logins_refuses_older_tickets() {
 
 #[test]
 fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let agent = Agent::start(directory);
     let slot = make_token(directory);
     drop(agent);
@@ -130,9 +124,7 @@ fn the_agent_tries_a_wrong_pin_of_a_rule_once() {
 
 #[test]
 fn one_client_does_not_lock_the_pins_of_a_token() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let mut agent = Agent::start(directory);
     let slot = make_token(directory);
     let wrong = |user, count| -> Vec<CK_RV> {
@@ -171,10 +163,8 @@ fn one_client_does_not_lock_the_pins_of_a_token() {
 
 #[test]
 fn a_hidden_token_announces_no_event() {
-    let _alone = common::alone();
     for (label, outcome) in [("another", CKR_NO_EVENT), ("t", CKR_OK)] {
-        let directory = tempfile::tempdir().expect("a directory");
-        let directory = directory.path();
+        let directory = &Directory::alone();
         let _free = Agent::start(directory);
         fs::write(directory.join("rules.toml"), format!("[[client]]\ntokens = ['{label}']\n"))
             .expect("a file");

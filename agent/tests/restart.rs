@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agent_client as _;
-use common::{Agent, parameters_of, token};
+use common::{Agent, Directory, parameters_of, token};
 use cryptoki_sys::*;
 use jeton_child::Child;
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
@@ -120,7 +120,7 @@ impl Worker<'_> {
 
 /// Kills the agents in turn. The agents have the same tokens.
 fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
-    let _alone = common::alone();
+    let _alone = common::module();
     let sockets: Vec<PathBuf> = agents.iter().map(|agent| agent.socket().to_owned()).collect();
     let parameters = parameters_of(&sockets);
     token::make(&parameters);
@@ -185,21 +185,21 @@ fn rounds(rounds: usize, directory: &Path, agents: &mut [Agent]) {
 }
 
 fn on_files(count: usize) {
-    let directory = tempfile::tempdir().expect("a directory");
-    rounds(count, directory.path(), &mut [Agent::start(directory.path())]);
+    let directory = &Directory::new();
+    rounds(count, directory, &mut [Agent::start(directory)]);
 }
 
 fn on_a_database(count: usize) {
     let Some(server) = server::Server::shared() else {
         return jeton_programs::skip_without("PostgreSQL", &["postgresql"]);
     };
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = &Directory::new();
     let store = format!("[store]\nurl = '{}'\nschema = 'agents_{count}'\n", server.url());
-    let start = |name| Agent::try_start(directory.path(), name, &store);
+    let start = |name| Agent::try_start(directory, name, &store);
     let (Some(one), Some(other)) = (start("one.socket"), start("other.socket")) else {
         return jeton_programs::skip("an agent without the feature `postgresql`");
     };
-    rounds(count, directory.path(), &mut [one, other]);
+    rounds(count, directory, &mut [one, other]);
 }
 
 #[test]
@@ -226,9 +226,8 @@ fn clients_go_on_after_two_hundred_kills_of_two_agents() {
 
 #[test]
 fn the_handle_of_a_lost_object_names_no_other_one() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (mut agent, module, slot) = prepared(directory.path());
+    let directory = &Directory::alone();
+    let (mut agent, module, slot) = prepared(directory);
     let open = || module.open_session(slot, Access::ReadWrite).expect("a session");
     let (owner, other, quiet) = (open(), open(), open());
     let data = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_LABEL, "data")];
@@ -253,9 +252,8 @@ fn the_handle_of_a_lost_object_names_no_other_one() {
 /// the handle, and signs in another session.
 #[test]
 fn a_copy_of_a_key_keeps_its_handle() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (mut agent, module, slot) = prepared(directory.path());
+    let directory = &Directory::alone();
+    let (mut agent, module, slot) = prepared(directory);
     let owner = module.open_session(slot, Access::ReadOnly).expect("a session");
     owner.login(User::User, Some(PIN)).expect("a login");
     let key = owner.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search")[0];
@@ -330,9 +328,8 @@ fn during_replacement<T>(agent: &mut Agent, call: impl FnOnce() -> T) -> T {
 /// time.
 #[test]
 fn a_login_and_a_logout_are_sent_to_the_next_agent() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (mut agent, module, slot) = prepared(directory.path());
+    let directory = &Directory::alone();
+    let (mut agent, module, slot) = prepared(directory);
     let session = module.open_session(slot, Access::ReadOnly).expect("a session");
     let private = || session.find(&[Attribute::number(CKA_CLASS, CKO_PRIVATE_KEY)]).expect("a search").len();
     during_replacement(&mut agent, || session.login(User::User, Some(PIN))).expect("a login");
@@ -348,10 +345,9 @@ fn a_login_and_a_logout_are_sent_to_the_next_agent() {
 /// error.
 #[test]
 fn another_c_initialize_waits_for_the_agent() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    let module = token::load(&common::parameters(directory.path()));
+    let directory = &Directory::alone();
+    let mut agent = Agent::start(directory);
+    let module = token::load(&common::parameters(directory));
     module.finalize().expect("a module");
     agent.kill();
     std::thread::scope(|scope| {
@@ -359,17 +355,16 @@ fn another_c_initialize_waits_for_the_agent() {
             std::thread::sleep(Duration::from_millis(200));
             agent.replace();
         });
-        module.initialize(Some(&common::parameters(directory.path()))).expect("an agent");
+        module.initialize(Some(&common::parameters(directory))).expect("an agent");
     });
     module.finalize().expect("a module");
 }
 
 #[test]
 fn an_error_of_the_device_ends_the_operations_of_a_session() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut agent = Agent::start(directory.path());
-    token::make(&common::parameters(directory.path()));
+    let directory = &Directory::alone();
+    let mut agent = Agent::start(directory);
+    token::make(&common::parameters(directory));
     let address = agent.socket().display();
     let module = token::load(&format!("agent = {{ address = 'unix:{address}', timeout-seconds = 1 }}"));
     let slot = module.slots(true).expect("slots")[0];

@@ -3,16 +3,16 @@
 mod common;
 
 use agent_client as _;
-use common::{Agent, parameters, token};
+use common::{Agent, Directory, parameters, token};
 use cryptoki_sys::*;
 use jeton_client::{Access, Attribute, Mechanism, User};
 use jeton_peers::{PIN, SO_PIN, initialise};
 
 #[test]
 fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let agent = Agent::start(directory.path());
-    let parameters = parameters(directory.path());
+    let directory = &Directory::new();
+    let agent = Agent::start(directory);
+    let parameters = parameters(directory);
     let module = token::load(&parameters);
     for label in ["mine", "other"] {
         let free = module.slots(true).expect("slots").pop().expect("a free slot");
@@ -30,15 +30,15 @@ fn a_client_does_what_its_rule_allows_and_needs_no_pin() {
     drop(agent);
 
     let uid = rustix::process::getuid().as_raw();
-    let pin = directory.path().join("pin");
+    let pin = directory.join("pin");
     std::fs::write(&pin, format!("{PIN}\n")).expect("a file");
     let rules = format!(
         "[[client]]\nuid = {uid}\ntokens = ['serial:{serial}']\nrefuse = ['C_Generate*', 'C_InitToken']\n\
          mechanisms = ['CKM_ECDSA']\nsessions = 2\nlogin = {{ token = 'serial:{serial}', pin-file = '{}' }}\n",
         pin.display()
     );
-    std::fs::write(directory.path().join("rules.toml"), rules).expect("a file");
-    let _agent = Agent::start(directory.path());
+    std::fs::write(directory.join("rules.toml"), rules).expect("a file");
+    let _agent = Agent::start(directory);
     module.initialize(Some(&parameters)).expect("an agent");
     assert_eq!(module.slots(true).expect("slots"), [slot]);
     assert_eq!(module.token_info(slot).expect("a token").flags & CKF_LOGIN_REQUIRED, 0);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use agent_client as _;
 use authority::{Authority, serial};
-use common::{Agent, token};
+use common::{Agent, Directory, token};
 use cryptoki_sys::*;
 use jeton_child::Child;
 use jeton_client::{Attribute, Mechanism, Module, ObjectHandle, Session};
@@ -64,9 +64,7 @@ fn sign(session: &Session, key: ObjectHandle) -> Result<usize, CK_RV> {
 
 #[test]
 fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let ca = Authority::new(directory, "ca");
     for (number, name) in (1..).zip(["localhost", "web.example", "stranger.example", "revoked.example"]) {
         ca.issue(name, serial(number));
@@ -167,9 +165,7 @@ fn a_certificate_chooses_the_rule_and_others_get_no_connection() {
 
 #[test]
 fn an_application_changes_to_the_other_agent_when_one_fails() {
-    let _alone = common::alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let directory = &Directory::alone();
     let ca = Authority::new(directory, "ca");
     ca.issue("localhost", serial(1));
     ca.issue("web.example", serial(2));

@@ -5,6 +5,7 @@
 pub mod peer;
 pub mod token;
 
+use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use jeton_peers::{PIN, SO_PIN, initialise};
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
 
@@ -20,8 +22,31 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_jeton-agent");
 static MODULE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test of this process uses the client module.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub fn module() -> MutexGuard<'static, ()> {
     MODULE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The directory of a test, and the lock of the client module if the test uses it. Dropping the
+/// value removes the directory.
+pub struct Directory(TempDir, Option<MutexGuard<'static, ()>>);
+
+impl Directory {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"), None)
+    }
+
+    /// Returns the directory of a test that uses the client module, like [`module`].
+    pub fn alone() -> Self {
+        Self(tempfile::tempdir().expect("a directory"), Some(module()))
+    }
+}
+
+impl Deref for Directory {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
 }
 
 /// A running agent. It is killed when the value is dropped.
