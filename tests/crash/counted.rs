@@ -44,14 +44,14 @@ impl Signer {
     pub fn try_new(directory: &Arc<Directory>, reserve: u64, more: &str) -> Result<Self> {
         let more = format!(", stateful = {{ reserve = {reserve} }}{more}");
         let client = try_with(directory, u32::MAX, Provider::ALL[0], &more)?;
-        let session = client.module.open_session(client.slot, Access::ReadWrite)?;
+        let session = client.open_session(client.slot, Access::ReadWrite)?;
         assert!(try_log_in(&client, session, 0)?);
         let find = |label| {
             let mut found = [ObjectHandle(0); 2];
             let wanted = Attributes::of(ObjectClass::PRIVATE_KEY).label(label);
-            client.module.find_init(session, &wanted.template())?;
+            client.find_init(session, &wanted.template())?;
             assert_eq!(client.module.find(session, &mut found)?, 1);
-            client.module.find_final(session)?;
+            client.find_final(session)?;
             Ok(found[0])
         };
         let (stateful, limited) = (find("stateful")?, find("limited")?);
@@ -139,12 +139,8 @@ pub fn make_keys(client: &Client, limit: u64) {
         [(M::HSS_KEY_PAIR_GEN, none(), stateful), (M::EC_KEY_PAIR_GEN, p256, limited)]
     {
         let (public, private) = (public.stored(), private.stored());
-        let pair = client.module.generate_key_pair(
-            session,
-            &plain(mechanism),
-            &public.template(),
-            &private.template(),
-        );
+        let pair =
+            client.generate_key_pair(session, &plain(mechanism), &public.template(), &private.template());
         pair.expect("a pair");
     }
 }
@@ -155,7 +151,7 @@ fn keys(limit: u64) -> Arc<Directory> {
     let first = client(&directory, u32::MAX);
     unlock(&first, &pin(0));
     make_keys(&first, limit);
-    first.module.finalize().expect("a module");
+    first.finalize().expect("a module");
     directory
 }
 
@@ -202,7 +198,7 @@ pub fn power_child() {
         for _ in 0..SIGNATURES {
             signers[random.below(2) as usize].sign(|line| vfs::note(Event::Said(line)));
         }
-        signers.iter().for_each(|signer| signer.client.module.finalize().expect("a module"));
+        signers.iter().for_each(|signer| signer.client.finalize().expect("a module"));
     });
     let cuts = recording.cut(rounds, &mut random, |built, said| {
         let mut counts = Counts::new(LIMIT);
@@ -212,7 +208,7 @@ pub fn power_child() {
         (0..AFTER).for_each(|_| signer.sign(|line| lines.borrow_mut().push(line)));
         lines.take().iter().try_for_each(|line| counts.add(line))?;
         counts.expect_at_most(counts.uses + signer.left())?;
-        signer.client.module.finalize().map_err(|error| format!("{error:?}"))?;
+        signer.client.finalize().map_err(|error| format!("{error:?}"))?;
         Ok((counts.numbers.len() as u64, counts.uses as usize))
     });
     println!(

@@ -87,7 +87,7 @@ fn perform(scenario: &Scenario, fault: Option<Fault>) -> Result<u64, String> {
     let said = match quiet(&directory) {
         Ok(client) => {
             let said = (scenario.run)(&client);
-            client.module.finalize().expect("a module");
+            client.finalize().expect("a module");
             said
         }
         Err(_) => Vec::new(),
@@ -118,11 +118,11 @@ fn quiet(directory: &Directory) -> Result<Client, Error> {
 
 fn make(client: &Client) -> Said {
     let mut said = Said::new();
-    said.push(("initialise", client.module.init_token(client.slot, SO_PIN, LABEL)));
-    let Ok(session) = client.module.open_session(client.slot, Access::ReadWrite) else { return said };
+    said.push(("initialise", client.init_token(client.slot, SO_PIN, LABEL)));
+    let Ok(session) = client.open_session(client.slot, Access::ReadWrite) else { return said };
     said.push(("SO", client.module.login(session, User::SecurityOfficer, SO_PIN)));
-    said.push(("set", client.module.init_pin(session, PIN)));
-    let _ = client.module.logout(session);
+    said.push(("set", client.init_pin(session, PIN)));
+    let _ = client.logout(session);
     said.push(("user", client.module.login(session, User::User, PIN)));
     said
 }
@@ -131,28 +131,28 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     let client = quiet(directory).map_err(told("a module"))?;
     let made = acknowledged(said, "initialise");
     // The last slot has no token.
-    let tokens = client.module.slots().map_err(told("slots"))?.len() - 1;
+    let tokens = client.slots().map_err(told("slots"))?.len() - 1;
     if tokens > 1 || made && tokens == 0 {
         return Err(format!("{tokens} tokens"));
     }
     if tokens == 0 {
         // The next token can be initialised.
-        client.module.init_token(client.slot, SO_PIN, LABEL).map_err(told("a token afterwards"))?;
+        client.init_token(client.slot, SO_PIN, LABEL).map_err(told("a token afterwards"))?;
     }
     let counted = failures(directory)?;
     // If only one call failed, the next call removed what it had left behind.
     if fault.count == 1 && counted != (0, 0) {
         return Err(format!("failures are {counted:?} without a wrong PIN"));
     }
-    let session = client.module.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
+    let session = client.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
     client.module.login(session, User::SecurityOfficer, SO_PIN).map_err(told("the SO"))?;
-    client.module.logout(session).map_err(told("a logout"))?;
+    client.logout(session).map_err(told("a logout"))?;
     match client.module.login(session, User::User, PIN) {
         Ok(()) => {}
         Err(Error::UserPinNotInitialized) if !acknowledged(said, "set") => {}
         Err(error) => return Err(format!("the user: {error:?}")),
     }
-    client.module.finalize().map_err(told("an end"))
+    client.finalize().map_err(told("an end"))
 }
 
 /// Copies the files of a token with three objects into the directory.
@@ -165,7 +165,7 @@ fn prepare_use(directory: &Directory) {
         for label in ["kept", "changed", "doomed"] {
             client.create(session, &data(label).stored()).expect("an object");
         }
-        client.module.finalize().expect("a module");
+        client.finalize().expect("a module");
         directory
     });
     for entry in std::fs::read_dir(ready.path()).expect("a directory") {
@@ -178,25 +178,25 @@ fn prepare_use(directory: &Directory) {
 /// Uses the token as the user, and ends with a wrong PIN.
 fn work(client: &Client) -> Said {
     let mut said = Said::new();
-    let Ok(session) = client.module.open_session(client.slot, Access::ReadWrite) else { return said };
+    let Ok(session) = client.open_session(client.slot, Access::ReadWrite) else { return said };
     said.push(("user", client.module.login(session, User::User, PIN)));
     said.push(("create", client.create(session, &data("created").stored()).map(drop)));
     let both = none().stored().label("pair");
     let request = Kind::P256.request().and(&both);
     said.push(("pair", client.generate(session, Kind::P256.generator(), &request, &both).map(drop)));
     let one = |label: &str| {
-        client.module.find_init(session, &none().label(label).template())?;
+        client.find_init(session, &none().label(label).template())?;
         let mut found = [jeton::id::ObjectHandle(0); 2];
         let count = client.module.find(session, &mut found);
-        let _ = client.module.find_final(session);
+        let _ = client.find_final(session);
         if count? == 1 { Ok(found[0]) } else { Err(Error::ObjectHandleInvalid) }
     };
     let changed = one("changed")
         .and_then(|object| client.set(session, object, &none().bytes(A::VALUE, b"another value")));
     said.push(("change", changed));
-    said.push(("destroy", one("doomed").and_then(|object| client.module.destroy_object(session, object))));
-    said.push(("new PIN", client.module.set_pin(session, PIN, NEW)));
-    let _ = client.module.logout(session);
+    said.push(("destroy", one("doomed").and_then(|object| client.destroy_object(session, object))));
+    said.push(("new PIN", client.set_pin(session, PIN, NEW)));
+    let _ = client.logout(session);
     said.push(("wrong PIN", client.module.login(session, User::User, WRONG)));
     said
 }
@@ -213,7 +213,7 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     if so != 0 || !(least..=most).contains(&user) {
         return Err(format!("{user} failures"));
     }
-    let session = client.module.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
+    let session = client.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
     let changed = acknowledged(said, "new PIN");
     let old = client.module.login(session, User::User, PIN);
     match (old, changed) {
@@ -242,7 +242,7 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
         sign_and_verify(&client, session)?;
     }
     client.create(session, &data("later").stored()).map_err(told("an object afterwards"))?;
-    client.module.finalize().map_err(told("an end"))
+    client.finalize().map_err(told("an end"))
 }
 
 fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String> {

@@ -99,12 +99,12 @@ fn stored(client: &Client, session: SessionHandle, count: usize) -> Vec<ObjectHa
 /// Creates a token with a key pair and some objects in this directory.
 fn made(directory: &Arc<Directory>) {
     let client = client(directory, LIMIT);
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     unlock(&client, PIN);
     let session = client.user();
     pair(&client, session, Kind::P256, &none().stored().label("pair"));
     stored(&client, session, 20);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
 }
 
 pub fn full_child() {
@@ -119,9 +119,9 @@ pub fn full_child() {
     let doomed = client.find(session, &none().label("doomed"));
     assert_eq!(client.create(session, &data("new").stored()), Err(Error::DeviceMemory));
     for object in &doomed[..5] {
-        client.module.destroy_object(session, *object).expect("room to destroy an object");
+        client.destroy_object(session, *object).expect("room to destroy an object");
     }
-    client.module.logout(session).expect("a logout");
+    client.logout(session).expect("a logout");
     // The reserve has room for the count.
     let (outcome, time) = timed(|| client.module.login(session, User::User, WRONG));
     assert_eq!(outcome, Err(Error::PinIncorrect));
@@ -130,7 +130,7 @@ pub fn full_child() {
     client.login(session);
     assert_eq!(failures(&directory), Ok((0, 0)));
     signs(&client, session);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
 
     // A process that starts on the full disk.
     let client = slow(&directory);
@@ -140,10 +140,10 @@ pub fn full_child() {
     let doomed = client.find(session, &none().label("doomed"));
     assert_eq!(doomed.len(), 15);
     for object in doomed {
-        client.module.destroy_object(session, object).expect("room to destroy an object");
+        client.destroy_object(session, object).expect("room to destroy an object");
     }
     assert_eq!(client.find(session, &none().label("doomed")), []);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
 
     // A process that starts on the full disk, after another file used the reserve.
     let reserve = directory.file("jeton-lock");
@@ -156,9 +156,9 @@ pub fn full_child() {
     assert!(time >= Duration::from_secs(DELAY), "{time:?}");
     signs(&client, session);
     assert_eq!(client.create(session, &data("new").stored()), Err(Error::DeviceMemory));
-    let free = client.module.slots().expect("slots")[1];
-    assert_eq!(client.module.init_token(free, SO_PIN, LABEL), Err(Error::DeviceMemory));
-    client.module.logout(session).expect("a logout");
+    let free = client.slots().expect("slots")[1];
+    assert_eq!(client.init_token(free, SO_PIN, LABEL), Err(Error::DeviceMemory));
+    client.logout(session).expect("a logout");
     lock_in_memory(&client, session, Error::DeviceMemory);
 
     // When there is free space again, a new module can write. The failed calls left no partial
@@ -167,8 +167,8 @@ pub fn full_child() {
     let client = slow(&directory);
     let session = client.user();
     stored(&client, session, 1);
-    let free = client.module.slots().expect("slots")[1];
-    client.module.init_token(free, SO_PIN, LABEL).expect("a token");
+    let free = client.slots().expect("slots")[1];
+    client.init_token(free, SO_PIN, LABEL).expect("a token");
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }
 
@@ -198,7 +198,7 @@ pub fn full_small_blocks_child() {
         let client = slow(&directory);
         let session = client.user();
         signs(&client, session);
-        client.module.finalize().expect("a module");
+        client.finalize().expect("a module");
         std::fs::remove_file(filler).expect("the filler");
     }
     println!("a full disk with blocks of 1 KiB: logged in, signed");
@@ -248,7 +248,7 @@ pub fn read_only_child() {
     read_only_use(&other);
     let session = other.open();
     assert_eq!(other.find(session, &none().label("doomed")).len(), 21);
-    other.module.finalize().expect("a module");
+    other.finalize().expect("a module");
     drop(other);
     assert!(Command::new("umount").arg(copy.path()).status().expect("umount").success());
     println!("a read-only disk: listed, logged in, signed");
@@ -265,11 +265,11 @@ fn read_only_use(client: &Client) {
     let refused = Err(Error::TokenWriteProtected);
     assert_eq!(client.create(session, &data("new").stored()).map(drop), refused);
     let object = client.find(session, &none().label("doomed"))[0];
-    assert_eq!(client.module.destroy_object(session, object), refused);
+    assert_eq!(client.destroy_object(session, object), refused);
     assert_eq!(client.set(session, object, &none().label("new")), refused);
-    assert_eq!(client.module.set_pin(session, PIN, b"a new one"), refused);
-    client.module.logout(session).expect("a logout");
-    client.module.close_session(session).expect("a session");
+    assert_eq!(client.set_pin(session, PIN, b"a new one"), refused);
+    client.logout(session).expect("a logout");
+    client.close_session(session).expect("a session");
 }
 
 /// A directory that the process may not write, as another user than root.
@@ -280,7 +280,7 @@ pub fn unwritable() {
         let session = client.user();
         pair(&client, session, Kind::P256, &none().stored().label("pair"));
         stored(&client, session, 1);
-        client.module.finalize().expect("a module");
+        client.finalize().expect("a module");
     }
     let paths = std::fs::read_dir(directory.path()).expect("the directory");
     let mut paths: Vec<_> = paths.map(|entry| entry.expect("an entry").path()).collect();
@@ -311,21 +311,21 @@ pub fn unwritable_child() {
 pub fn memory() {
     let directory = Directory::new();
     let client = client(&directory, LIMIT);
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-    client.module.finalize().expect("a module");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.finalize().expect("a module");
     let text = format!(
         "token-dir = '{}', pin = {{ memory-kib = {}, passes = 1, retries = {LIMIT} }}",
         directory.path().display(),
         256 * 1024
     );
-    client.module.initialize(Some(&text)).expect("a module");
+    client.initialize(Some(&text)).expect("a module");
     unlock(&client, PIN);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let script = ["-c", "ulimit -v 220000; exec \"$0\""];
     let said = Process::below("sh", &script, "no memory", &directory, ()).wait();
     assert_eq!(said, vec![format!("{:?}", Error::HostMemory); 2 * LIMIT as usize]);
     assert_eq!(failures(&directory), Ok((0, 0)));
-    client.module.initialize(Some(&text)).expect("a module");
+    client.initialize(Some(&text)).expect("a module");
     assert_eq!(client.module.login(client.open(), User::User, PIN), Ok(()));
     println!("{} logins without memory cost no attempt", said.len());
 }

@@ -38,7 +38,7 @@ pub fn case() {
         let session = client.open();
         known = log_in(&client, session, known);
         dead.iter().for_each(|dead| dead.check(&client, session, known, &mut counts));
-        client.module.finalize().expect("a module");
+        client.finalize().expect("a module");
         for place in victims.into_iter().filter(|_| !last) {
             workers[place] = Some(start(place, known, &mut random));
         }

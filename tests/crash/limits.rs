@@ -170,26 +170,21 @@ fn use_key(client: &Client, kind: Kind) {
             let (mechanism, template) = (plain(M::ML_KEM), none());
             let mut sealed = [0; 4096];
             let out = Output::Buffer(&mut sealed);
-            let made = client.module.encapsulate_key(session, &mechanism, public, &template.template(), out);
+            let made = client.encapsulate_key(session, &mechanism, public, &template.template(), out);
             let (len, _) = made.expect("a key");
-            let opened = client.module.decapsulate_key(
-                session,
-                &mechanism,
-                private,
-                &template.template(),
-                &sealed[..len],
-            );
+            let opened =
+                client.decapsulate_key(session, &mechanism, private, &template.template(), &sealed[..len]);
             opened.expect("a key");
         }
         KeyType::DH => {
             let value = client.read(session, public, A::VALUE).expect("a value");
             let mechanism = Mechanism { params: Params::Data(value.into()), ..plain(M::DH_PKCS_DERIVE) };
-            client.module.derive_key(session, &mechanism, private, &none().template()).expect("a secret");
+            client.derive_key(session, &mechanism, private, &none().template()).expect("a secret");
         }
         _ => sign(&plain(M::SHA256_HMAC)),
     }
-    client.module.logout(session).expect("the user");
-    client.module.close_session(session).expect("a session");
+    client.logout(session).expect("the user");
+    client.close_session(session).expect("a session");
 }
 
 type Pair = (jeton::id::ObjectHandle, jeton::id::ObjectHandle);
@@ -198,15 +193,15 @@ fn agree(client: &Client, session: SessionHandle, (public, private): Pair) {
     let peer = client.read(session, public, A::EC_POINT).expect("a point").into();
     let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
     let mechanism = Mechanism { params, ..plain(M::ECDH1_DERIVE) };
-    client.module.derive_key(session, &mechanism, private, &none().template()).expect("a secret");
+    client.derive_key(session, &mechanism, private, &none().template()).expect("a secret");
 }
 
 fn crypt(client: &Client, session: SessionHandle, mechanism: &Mechanism, (public, private): Pair) {
     let (mut sealed, mut opened) = ([0; 512], [0; 512]);
-    client.module.encrypt_init(session, mechanism, public).expect("an operation");
-    let len = client.module.encrypt(session, &[7; 32], Output::Buffer(&mut sealed)).expect("a ciphertext");
-    client.module.decrypt_init(session, mechanism, private).expect("an operation");
-    client.module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened)).expect("a plaintext");
+    client.encrypt_init(session, mechanism, public).expect("an operation");
+    let len = client.encrypt(session, &[7; 32], Output::Buffer(&mut sealed)).expect("a ciphertext");
+    client.decrypt_init(session, mechanism, private).expect("an operation");
+    client.decrypt(session, &sealed[..len], Output::Buffer(&mut opened)).expect("a plaintext");
 }
 
 /// The argument is the backend, the size of the stack in KiB, and the kinds of keys.

@@ -35,10 +35,10 @@ pub fn child() {
             let mut rounds = 0;
             while Instant::now() < end {
                 let place = random.below(tokens as u64) as usize;
-                let session = client.module.open_session(slots[place], Access::ReadWrite).expect("a session");
+                let session = client.open_session(slots[place], Access::ReadWrite).expect("a session");
                 let label = format!("{name}-{thread}-{rounds}");
                 round(client, session, keys[place], &label, rounds % LEFT == 0);
-                client.module.close_session(session).expect("a session");
+                client.close_session(session).expect("a session");
                 rounds += 1;
             }
             rounds
@@ -71,7 +71,7 @@ fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &
         println!("left {label}");
         return;
     }
-    made.iter().for_each(|object| client.module.destroy_object(session, *object).expect("an object"));
+    made.iter().for_each(|object| client.destroy_object(session, *object).expect("an object"));
     assert_eq!(client.find(session, &none().label(label)), []);
 }
 
@@ -102,7 +102,7 @@ fn work_on(sizes: Sizes) {
     let left = texts(&said, "left ");
     // The module from before the load and a new module see the same objects.
     assert_eq!(labels(&one, &slots), left);
-    one.module.finalize().expect("a module");
+    one.finalize().expect("a module");
     let (other, slots) = client(&directory, tokens);
     for slot in &slots {
         user(&other, *slot, PIN);
@@ -121,7 +121,7 @@ fn work_on(sizes: Sizes) {
 fn labels(client: &Client, slots: &[SlotId]) -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     for slot in slots {
-        let session = client.module.open_session(*slot, Access::ReadOnly).expect("a session");
+        let session = client.open_session(*slot, Access::ReadOnly).expect("a session");
         for object in client.find(session, &none()) {
             let label = client.read(session, object, A::LABEL).expect("a label");
             let label = String::from_utf8(label).expect("text");

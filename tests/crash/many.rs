@@ -38,15 +38,15 @@ pub fn tokens_of(count: usize, user_pin: &[u8]) -> Arc<Directory> {
     let directory = Directory::new();
     let (client, _) = client(&directory, count);
     for _ in 0..count {
-        let slot = *client.module.slots().expect("slots").last().expect("a free slot");
+        let slot = *client.slots().expect("slots").last().expect("a free slot");
         client.make_token(slot, user_pin);
     }
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     directory
 }
 
 pub fn user(client: &Client, slot: SlotId, pin: &[u8]) -> SessionHandle {
-    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+    let session = client.open_session(slot, Access::ReadWrite).expect("a session");
     client.module.login(session, User::User, pin).expect("the user");
     session
 }
@@ -113,7 +113,7 @@ pub fn verify(
     let (mut acknowledged, mut objects) = (0, 0);
     for (place, said) in by_token(lines, name, count).into_iter().enumerate() {
         let model = Model::of(said.into_iter());
-        let session = client.module.open_session(slots[place], Access::ReadWrite);
+        let session = client.open_session(slots[place], Access::ReadWrite);
         let session = session.map_err(|error| format!("token {place}: {error:?}"))?;
         let (known, in_doubt) = model.pins(0);
         let opens = |number| {
@@ -126,7 +126,7 @@ pub fn verify(
         objects += verified.map_err(|reason| format!("token {place}: {reason}"))?.objects;
         acknowledged += model.acknowledged;
     }
-    client.module.finalize().map_err(|error| format!("{error:?}"))?;
+    client.finalize().map_err(|error| format!("{error:?}"))?;
     Ok((acknowledged, objects))
 }
 

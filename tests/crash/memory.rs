@@ -33,7 +33,7 @@ pub fn child() {
         let code = client.create(session, &secret).expect("a key");
         client.sign(session, &plain(M::SHA256_HMAC), code, b"data").expect("a code");
         for object in [public, private, code] {
-            client.module.destroy_object(session, object).expect("an object");
+            client.destroy_object(session, object).expect("an object");
         }
     };
     (0..WARM_UP).for_each(round);

@@ -119,7 +119,7 @@ impl Model {
             return Err(format!("unexpected objects: {stray:?}"));
         }
         let objects: Vec<_> = found.into_values().flatten().collect();
-        objects.iter().for_each(|object| client.module.destroy_object(session, *object).expect("an object"));
+        objects.iter().for_each(|object| client.destroy_object(session, *object).expect("an object"));
         Ok(Verified { objects: objects.len(), done_in_doubt })
     }
 }

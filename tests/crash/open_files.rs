@@ -53,7 +53,7 @@ pub fn sign_child() {
     let slot = slots.pop().expect("a free slot");
     let client = &Client { module, slot, directory };
     let login = |slot| {
-        let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+        let session = client.open_session(slot, Access::ReadWrite).expect("a session");
         client.module.login(session, User::User, PIN).expect("the user");
         let key = |label, usage| client.find_one(session, &none().label(label).flag(usage, true));
         let (private, public) = (key("key", A::SIGN), key("key", A::VERIFY));
@@ -67,7 +67,7 @@ pub fn sign_child() {
     let end = Instant::now() + Duration::from_secs(seconds());
     std::thread::scope(|scope| {
         for (place, signer) in tokens.iter().enumerate().take(WATCHED) {
-            let session = client.module.open_session(signer.slot, Access::ReadWrite).expect("a session");
+            let session = client.open_session(signer.slot, Access::ReadWrite).expect("a session");
             let gone = &gone;
             scope.spawn(move || {
                 let sign = || client.sign(session, &plain(M::ECDSA_SHA256), signer.doomed, b"data");
@@ -109,7 +109,7 @@ pub fn sign_child() {
 }
 
 fn own_sessions(client: &Client, tokens: &[Signer]) -> Vec<SessionHandle> {
-    let open = |token: &Signer| client.module.open_session(token.slot, Access::ReadOnly).expect("a session");
+    let open = |token: &Signer| client.open_session(token.slot, Access::ReadOnly).expect("a session");
     tokens.iter().map(open).collect()
 }
 
@@ -127,17 +127,17 @@ pub fn sign() {
     let (count, most) = sizes();
     let directory = crate::many::tokens_of(count, PIN);
     let client = Client::beside(&directory, Provider::ALL[0], "");
-    let mut slots = client.module.slots().expect("slots");
+    let mut slots = client.slots().expect("slots");
     slots.pop();
     for (place, slot) in slots.iter().enumerate() {
-        let session = client.module.open_session(*slot, Access::ReadWrite).expect("a session");
+        let session = client.open_session(*slot, Access::ReadWrite).expect("a session");
         client.module.login(session, User::User, PIN).expect("the user");
         for label in ["key", "doomed"] {
             pair(&client, session, Kind::P256, &none().stored().label(label));
         }
         // The watched tokens stay logged in, to destroy their keys later.
         if place >= WATCHED {
-            client.module.close_session(session).expect("a session");
+            client.close_session(session).expect("a session");
         }
     }
     let child = Process::start("many sign", &directory, ());
@@ -149,9 +149,9 @@ pub fn sign() {
     let mut destroyed = Vec::new();
     for slot in slots.iter().take(WATCHED) {
         std::thread::sleep(Duration::from_millis(200));
-        let session = client.module.open_session(*slot, Access::ReadWrite).expect("a session");
+        let session = client.open_session(*slot, Access::ReadWrite).expect("a session");
         let key = client.find_one(session, &none().label("doomed").flag(A::SIGN, true));
-        client.module.destroy_object(session, key).expect("a key");
+        client.destroy_object(session, key).expect("a key");
         destroyed.push(now());
     }
     let said = child.wait();

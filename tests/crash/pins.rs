@@ -36,7 +36,7 @@ fn try_wrong(directory: &Arc<Directory>, processes: usize, tries: u32) -> (usize
 fn log_in(client: &Client, pin: &[u8]) -> Result<(), Error> {
     let session = client.open();
     let outcome = client.module.login(session, User::User, pin);
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
     outcome
 }
 
@@ -76,7 +76,7 @@ pub fn change_child() {
     let session = client.open();
     let new: String = argument();
     ready();
-    match client.module.set_pin(session, PIN, new.as_bytes()) {
+    match client.set_pin(session, PIN, new.as_bytes()) {
         Ok(()) => println!("{new}"),
         Err(error) => assert_eq!(error, Error::PinIncorrect),
     }

@@ -39,7 +39,7 @@ pub fn child() {
             workers[random.below(tokens as u64) as usize].step();
         }
         drop(workers);
-        one.module.finalize().expect("a module");
+        one.finalize().expect("a module");
     });
     let cuts = recording.cut(rounds, &mut random, |built, said| verify(built, said, "p", tokens));
     let (acknowledged, objects, caught) = (cuts.acknowledged, cuts.objects, cuts.caught);

@@ -181,14 +181,14 @@ pub fn token() -> Arc<Directory> {
 
 pub fn token_in(directory: &Arc<Directory>, user_pin: &[u8]) {
     let client = client(directory, 10);
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     unlock(&client, user_pin);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
 }
 
 pub fn unlock(client: &Client, pin: &[u8]) {
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.init_pin(session, pin).expect("the user's PIN");
-    client.module.close_session(session).expect("a session");
+    client.init_pin(session, pin).expect("the user's PIN");
+    client.close_session(session).expect("a session");
 }

@@ -233,8 +233,8 @@ impl Run {
     }
 
     fn log_out(&self, session: SessionHandle) {
-        self.client.module.logout(session).expect("a logout");
-        self.client.module.close_session(session).expect("a session");
+        self.client.logout(session).expect("a logout");
+        self.client.close_session(session).expect("a session");
     }
 
     /// Reports secrets that should not be in memory.
@@ -265,7 +265,7 @@ impl Run {
         let session = self.log_in(User::User, 1);
         self.expect("after C_Login", &self.always[4..5]);
         let [old, new] = [1, 2].map(|pin| self.plan.pins[pin].bytes());
-        self.client.module.set_pin(session, &old, &new).expect("a PIN");
+        self.client.set_pin(session, &old, &new).expect("a PIN");
         drop((old, new));
         self.log_out(session);
         self.always.extend(hidden_by(&self.client.directory, 2));
@@ -273,7 +273,7 @@ impl Run {
         let session = self.log_in(User::SecurityOfficer, 0);
         self.expect("after the SO's C_Login", &self.always[4..5]);
         let pin = self.plan.pins[1].bytes();
-        self.client.module.init_pin(session, &pin).expect("a PIN");
+        self.client.init_pin(session, &pin).expect("a PIN");
         drop(pin);
         self.log_out(session);
         self.always.extend(hidden_by(&self.client.directory, 1));
@@ -301,7 +301,7 @@ impl Run {
         for (id, value) in more {
             template.0.push(Given { id: *id, value: Raw::Bytes(std::slice::from_ref(value)) });
         }
-        self.client.module.create_object(session, &template).expect("an object")
+        self.client.create_object(session, &template).expect("an object")
     }
 
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
@@ -386,7 +386,7 @@ impl Run {
         let session = self.log_in(User::User, 1);
         for key in self.client.find(session, &none().flag(A::TOKEN, true)) {
             self.client.read(session, key, A::PUBLIC_KEY_INFO).ok();
-            self.client.module.destroy_object(session, key).expect("an object");
+            self.client.destroy_object(session, key).expect("an object");
         }
         self.log_out(session);
         self.expect_none(&format!("after C_Logout, {} destroyed", sample.name), &looked_for);
@@ -398,10 +398,10 @@ impl Run {
         }
         let made = std::mem::take(&mut fixture.made);
         self.expect(&sample.name, &sample.secrets);
-        self.client.module.finalize().expect("a module");
+        self.client.finalize().expect("a module");
         let all: Vec<_> = looked_for.iter().chain(&made).cloned().collect();
         self.expect_none(&format!("after C_Finalize, {}", sample.name), &all);
-        self.client.module.initialize(Some(&self.parameters)).expect("a module");
+        self.client.initialize(Some(&self.parameters)).expect("a module");
     }
 
     fn generated(&mut self, wanted: &str) {

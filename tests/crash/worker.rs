@@ -252,7 +252,7 @@ impl<'a> Worker<'a> {
             Made::Pair { private, .. } => ("half", private),
         };
         self.say(format!("{word} {label}"));
-        self.client.module.destroy_object(self.session, object)?;
+        self.client.destroy_object(self.session, object)?;
         self.done();
         if let Made::Pair { public, .. } = made {
             self.objects.push((label, Made::Half(public)));
@@ -268,7 +268,7 @@ impl<'a> Worker<'a> {
     fn change_pin(&mut self) -> Result<()> {
         let number = self.pin + 1;
         self.say(format!("pin {number}"));
-        let changed = self.client.module.set_pin(self.session, &pin(number - 1), &pin(number));
+        let changed = self.client.set_pin(self.session, &pin(number - 1), &pin(number));
         match changed {
             Ok(()) => {
                 self.done();

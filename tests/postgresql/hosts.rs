@@ -30,7 +30,7 @@ fn a_host_that_only_signs_notices_a_destroyed_key_in_time() {
     let (own, other) = (key(&one, mine), key(&two, yours));
     let sign = || two.sign(yours, &plain(M::ECDSA_SHA256), other, b"data");
     sign().expect("a signature");
-    one.module.destroy_object(mine, own).expect("the key");
+    one.destroy_object(mine, own).expect("the key");
     let start = Instant::now();
     while sign().is_ok() {
         assert!(start.elapsed() < STALENESS, "the key was destroyed {:?} ago", start.elapsed());
@@ -49,7 +49,7 @@ fn a_new_token_key_ends_the_login_of_every_host_and_keeps_the_objects() {
     let tokens = TokenFile::all(Some(&one.directory.parameters(provider(), ""))).expect("tokens");
     assert_eq!(tokens.len(), 1);
     tokens[0].rekey(&Pins { so: SO_PIN, user: Some(PIN) }).expect("a new key");
-    assert_eq!(one.module.find_init(mine, &none().template()), Err(Error::DeviceRemoved));
+    assert_eq!(one.find_init(mine, &none().template()), Err(Error::DeviceRemoved));
     one.login(mine);
     let key = one.find_one(mine, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
     one.sign(mine, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
@@ -97,8 +97,8 @@ fn wrong_pins_of_ten_hosts_lock_at_the_limit() {
         let session = first.open();
         assert_eq!(first.module.login(session, User::User, PIN), Err(Error::PinLocked));
         first.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        first.module.init_pin(session, PIN).expect("a PIN");
-        first.module.close_session(session).expect("a session");
+        first.init_pin(session, PIN).expect("a PIN");
+        first.close_session(session).expect("a session");
     }
 }
 
@@ -113,7 +113,7 @@ fn right_pins_of_ten_hosts_never_lock() {
                 let session = client.open();
                 for _ in 0..5 {
                     assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
-                    client.module.logout(session).expect("the user");
+                    client.logout(session).expect("the user");
                 }
             });
         }
@@ -124,7 +124,7 @@ fn right_pins_of_ten_hosts_never_lock() {
 fn count(client: &Client, session: SessionHandle, key: ObjectHandle) -> Vec<u8> {
     let params = Params::Otp { counter: None, digits: None, format: None, flags: 0 };
     let mechanism = jeton::mechanism::Mechanism { params, ..plain(M::HOTP) };
-    client.module.sign_init(session, &mechanism, key).expect("an operation");
+    client.sign_init(session, &mechanism, key).expect("an operation");
     let mut info = vec![0; 256];
     let len = client.module.sign(session, b"", Output::Buffer(&mut info)).expect("a password");
     // The structure ends with the values: the password, then the counter of eight bytes.

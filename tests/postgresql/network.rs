@@ -104,15 +104,14 @@ fn configuration(server: &Server, directory: &Directory) -> String {
 
 /// The sorted labels of the data objects.
 fn labels(client: &Client) -> Vec<String> {
-    let session =
-        client.module.open_session(client.slot, jeton::module::Access::ReadOnly).expect("a session");
+    let session = client.open_session(client.slot, jeton::module::Access::ReadOnly).expect("a session");
     let found = client.find(session, &none().number(A::CLASS, ObjectClass::DATA.0));
     let label = |object: &ObjectHandle| {
         String::from_utf8(client.read(session, *object, A::LABEL).expect("a label")).expect("text")
     };
     let mut labels: Vec<_> = found.iter().map(label).collect();
     labels.sort();
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
     labels
 }
 
@@ -150,7 +149,7 @@ fn work(client: &Client, session: SessionHandle, name: &str, stop: &AtomicBool) 
                 }
             }
             _ => {
-                if timed(|| client.module.destroy_object(session, object)).is_none() {
+                if timed(|| client.destroy_object(session, object)).is_none() {
                     history.doubtful.insert(label);
                 }
             }
@@ -207,7 +206,7 @@ fn sign(client: &Client, key: ObjectHandle, time: Duration) -> Signed {
         times.push(begin.elapsed());
     }
     let per_second = times.len() as f64 / start.elapsed().as_secs_f64();
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
     Signed {
         per_second,
         longest: times.iter().copied().max().unwrap_or_default(),
@@ -296,11 +295,11 @@ fn tokens_in_memory_do_not_wait_for_a_call_that_asks_the_server() {
     network.proxy.partition();
     thread::scope(|scope| {
         let start = Instant::now();
-        let slots = scope.spawn(|| far.module.slots());
+        let slots = scope.spawn(|| far.slots());
         let mut calls = 0;
         while !slots.is_finished() {
             let began = Instant::now();
-            far.module.close_session(far.open()).expect("a session");
+            far.close_session(far.open()).expect("a session");
             assert!(began.elapsed() < TIMEOUT / 2, "{:?} after {:?}", began.elapsed(), start.elapsed());
             calls += 1;
             thread::sleep(Duration::from_millis(10));
@@ -380,7 +379,7 @@ fn calls_take_at_most_the_documented_round_trips() {
     assert!(change <= 1, "C_SetAttributeValue: {change}");
     let destroy = turns(&mut || {
         let object = made.pop().expect("an object");
-        host.module.destroy_object(session, object).expect("an object");
+        host.destroy_object(session, object).expect("an object");
     });
     assert!(destroy <= 1, "C_DestroyObject: {destroy}");
     let near = network.near.user();
@@ -392,10 +391,10 @@ fn calls_take_at_most_the_documented_round_trips() {
     });
     let by_turns = tries.min().expect("a try");
     assert!(by_turns <= 2, "C_CreateObject while hosts write by turns: {by_turns}");
-    let set_pin = turns(&mut || host.module.set_pin(session, PIN, PIN).expect("a PIN"));
+    let set_pin = turns(&mut || host.set_pin(session, PIN, PIN).expect("a PIN"));
     assert!(set_pin <= 10, "C_SetPIN: {set_pin}");
     let login = turns(&mut || {
-        host.module.logout(session).expect("the user");
+        host.logout(session).expect("the user");
         host.login(session);
     });
     println!(

@@ -53,11 +53,11 @@ fn signing_goes_on_during_an_outage_and_changes_fail() {
         assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
     }
     assert_eq!(one.create(session, &data("new").stored()), Err(Error::DeviceError));
-    assert_eq!(one.module.destroy_object(session, key), Err(Error::DeviceError));
+    assert_eq!(one.destroy_object(session, key), Err(Error::DeviceError));
     one.create(session, &data("in memory")).expect("a session object");
-    one.module.token(one.slot).expect("a token");
-    assert_eq!(one.module.slots().expect("slots").len(), 2);
-    one.module.logout(session).expect("the user");
+    one.token(one.slot).expect("a token");
+    assert_eq!(one.slots().expect("slots").len(), 2);
+    one.logout(session).expect("the user");
     assert_eq!(one.module.login(session, User::User, PIN), Err(Error::DeviceError));
 
     server.start_again();
@@ -85,7 +85,7 @@ fn a_host_that_only_signs_reconnects_and_notices_changes() {
         thread::sleep(Duration::from_millis(50));
     }
     server.start_again();
-    until_ok(|| one.module.destroy_object(mine, own));
+    until_ok(|| one.destroy_object(mine, own));
     let start = Instant::now();
     while sign().is_ok() {
         assert!(start.elapsed() < BACK, "the key was destroyed {:?} ago", start.elapsed());
@@ -101,8 +101,8 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     pair(&one, session, Kind::P256, &none().stored().label("pair"));
     let key = one.find_one(session, &none().label("pair").number(A::CLASS, ObjectClass::PRIVATE_KEY.0));
     let sign = || one.sign(session, &plain(M::ECDSA_SHA256), key, b"data").map(drop);
-    let message = || one.module.sign_message(session, b"data", Output::Buffer(&mut [0; 64]));
-    one.module.message_sign_init(session, &plain(M::ECDSA_SHA256), key).expect("an operation");
+    let message = || one.sign_message(session, b"data", Output::Buffer(&mut [0; 64]));
+    one.message_sign_init(session, &plain(M::ECDSA_SHA256), key).expect("an operation");
     server.crash();
     let start = Instant::now();
     while message().is_ok() {
@@ -113,6 +113,6 @@ fn a_long_outage_ends_the_use_of_keys_if_the_configuration_says_so() {
     assert_eq!(message(), Err(Error::OperationNotInitialized));
     assert!((0..20).all(|_| sign().is_err()), "each use of a key is refused");
     server.start_again();
-    until_ok(|| one.module.find_init(session, &none().template()));
+    until_ok(|| one.find_init(session, &none().template()));
     sign().expect("a signature");
 }

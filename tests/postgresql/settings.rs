@@ -34,8 +34,7 @@ fn an_invalid_address_is_refused() {
 fn a_connection_over_tcp_without_tls_is_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let refused = start(&format!("url = 'postgresql://user@127.0.0.1:{port}/db'"));
-    assert_eq!(refused, Err(Error::DeviceError));
+    assert_eq!(start(&format!("url = 'postgresql://user@127.0.0.1:{port}/db'")), Err(Error::DeviceError));
 }
 
 #[test]
@@ -85,7 +84,7 @@ fn two_schemas_of_a_database_are_separate() {
     let (mine, yours) = (one.user(), two.user());
     one.create(mine, &data("mine").stored()).expect("data");
     assert_eq!(two.find(yours, &data("mine")), []);
-    assert_eq!(two.module.slots().expect("slots").len(), 2);
+    assert_eq!(two.slots().expect("slots").len(), 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::keys::Kind;
 use crate::support::{Client, DEFAULT, Directory, LABEL, PIN, SO_PIN, none, one_user, plain};
 
 fn session(client: &Client) -> SessionHandle {
-    let session = client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
+    let session = client.open_async_session(client.slot, Access::ReadWrite).expect("a session");
     client.login(session);
     session
 }
@@ -25,7 +25,7 @@ fn begin(client: &Client, session: SessionHandle, kind: Kind) -> Result<()> {
 /// Calls `C_AsyncComplete` until it no longer returns `Pending`.
 fn complete(client: &Client, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
     loop {
-        match client.module.async_complete(session, function) {
+        match client.async_complete(session, function) {
             Err(Error::Pending) => std::thread::sleep(Duration::from_millis(1)),
             done => return done,
         }
@@ -51,8 +51,7 @@ fn key_pair_generation_runs_while_the_session_works() {
         assert_eq!(client.verify(session, &plain(id), public, b"data", &signature), Ok(()));
         assert!(client.flag(session, private, A::TOKEN) && client.flag(session, private, A::LOCAL));
         // The result is returned once.
-        let over = module.async_complete(session, GenerateKeyPair);
-        assert_eq!(over, Err(Error::OperationNotInitialized));
+        assert_eq!(module.async_complete(session, GenerateKeyPair), Err(Error::OperationNotInitialized));
     }
 }
 
@@ -68,8 +67,7 @@ fn secret_key_generation_is_pending_and_errors_return_at_once() {
     assert_eq!(client.number(session, done.object, A::VALUE_LEN), 16);
     let refused = client.generate(session, M::EC_KEY_PAIR_GEN, &none(), &none());
     assert_eq!(refused, Err(Error::TemplateIncomplete));
-    let over = module.async_complete(session, GenerateKeyPair);
-    assert_eq!(over, Err(Error::OperationNotInitialized));
+    assert_eq!(module.async_complete(session, GenerateKeyPair), Err(Error::OperationNotInitialized));
 }
 
 #[test]
@@ -95,31 +93,29 @@ fn a_generation_with_an_id_outlives_its_session_and_can_be_joined() {
 
 #[test]
 fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
-    one_user(|client, watching| {
-        let module = &client.module;
-        let open = || module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
-        let closed = open();
-        assert_eq!(begin(client, closed, Kind::P256), Err(Error::Pending));
-        module.close_session(closed).expect("a session");
+    let (client, watching) = one_user();
+    let open = || client.open_async_session(client.slot, Access::ReadWrite).expect("a session");
+    let closed = open();
+    assert_eq!(begin(&client, closed, Kind::P256), Err(Error::Pending));
+    client.close_session(closed).expect("a session");
 
-        let cancelled = open();
-        assert_eq!(begin(client, cancelled, Kind::P256), Err(Error::Pending));
-        let id = module.async_id(cancelled, GenerateKeyPair).expect("a number");
-        let flags = jeton::id::mechanism_flag::GENERATE;
-        assert_eq!(module.cancel(cancelled, flags), Ok(()));
-        assert_eq!(module.async_id(cancelled, GenerateKeyPair), Ok(id));
-        let flags = jeton::id::mechanism_flag::GENERATE_KEY_PAIR;
-        assert_eq!(module.cancel(cancelled, flags), Ok(()));
-        let over = Err(Error::OperationNotInitialized);
-        assert_eq!(complete(client, cancelled, GenerateKeyPair), over);
-        assert_eq!(module.async_join(cancelled, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
+    let cancelled = open();
+    assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
+    let id = client.async_id(cancelled, GenerateKeyPair).expect("a number");
+    let flags = jeton::id::mechanism_flag::GENERATE;
+    assert_eq!(client.cancel(cancelled, flags), Ok(()));
+    assert_eq!(client.async_id(cancelled, GenerateKeyPair), Ok(id));
+    let flags = jeton::id::mechanism_flag::GENERATE_KEY_PAIR;
+    assert_eq!(client.cancel(cancelled, flags), Ok(()));
+    let over = Err(Error::OperationNotInitialized);
+    assert_eq!(complete(&client, cancelled, GenerateKeyPair), over);
+    assert_eq!(client.async_join(cancelled, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
 
-        assert_eq!(begin(client, cancelled, Kind::P256), Err(Error::Pending));
-        module.logout(watching).expect("the user");
-        assert_eq!(complete(client, cancelled, GenerateKeyPair), Err(Error::UserNotLoggedIn));
-        client.login(watching);
-        assert_eq!(client.find(watching, &none()), []);
-    });
+    assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
+    client.logout(watching).expect("the user");
+    assert_eq!(complete(&client, cancelled, GenerateKeyPair), Err(Error::UserNotLoggedIn));
+    client.login(watching);
+    assert_eq!(client.find(watching, &none()), []);
 }
 
 #[test]
@@ -142,7 +138,7 @@ fn more_generations_than_threads_all_complete() {
     let client = Client::new(DEFAULT);
     let _login = client.user();
     let sessions: Vec<_> = (0..40)
-        .map(|_| client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session"))
+        .map(|_| client.open_async_session(client.slot, Access::ReadWrite).expect("a session"))
         .collect();
     for session in &sessions {
         assert_eq!(begin(&client, *session, Kind::MlDsa44), Err(Error::Pending));
@@ -175,16 +171,16 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
         let other = Client::beside(&client.directory, DEFAULT, "");
-        let free = *other.module.slots().expect("slots").last().expect("a slot");
-        other.module.init_token(free, SO_PIN, LABEL).expect("a token");
+        let free = *other.slots().expect("slots").last().expect("a slot");
+        other.init_token(free, SO_PIN, LABEL).expect("a token");
         assert_eq!(waiting.join().expect("a thread"), Ok(free));
         // The event was returned, and the slot has the token.
         assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
         assert!(module.open_session(free, Access::ReadWrite).is_ok());
 
         // A token that a slot list has found is an event too.
-        let free = *other.module.slots().expect("slots").last().expect("a slot");
-        other.module.init_token(free, SO_PIN, LABEL).expect("a token");
+        let free = *other.slots().expect("slots").last().expect("a slot");
+        other.init_token(free, SO_PIN, LABEL).expect("a token");
         assert!(module.slots().expect("slots").contains(&free));
         assert_eq!(module.wait_for_slot_event(Wait::Never), Ok(free));
     });
@@ -209,8 +205,7 @@ fn login_user_refuses_an_unknown_user_name() {
     let (module, session) = (&client.module, client.open());
     // Three wrong PINs would lock the PIN, but an unknown user name is not counted.
     for _ in 0..4 {
-        let refused = module.login_user(session, User::User, PIN, b"somebody");
-        assert_eq!(refused, Err(Error::PinIncorrect));
+        assert_eq!(module.login_user(session, User::User, PIN, b"somebody"), Err(Error::PinIncorrect));
     }
     assert_eq!(module.login_user(session, User::User, b"a wrong one", b""), Err(Error::PinIncorrect));
     assert_eq!(module.login_user(session, User::User, PIN, b""), Ok(()));

@@ -51,76 +51,71 @@ fn public_key(label: &str) -> Attributes {
 
 #[test]
 fn a_key_with_cka_private_false_is_never_stored_in_clear() {
-    one_user(|client, session| {
-        let key = client.create(session, &public_key("made")).expect("a key");
-        client.copy(session, key, &none().label("copied")).expect("a copy");
-        client.create(session, &data("not secret").stored()).expect("data");
-        let mut bytes = bytes_on_disk(&client.directory);
-        client.module.finalize().expect("a module");
-        bytes.extend(bytes_on_disk(&client.directory));
-        assert!(contains(&bytes, b"some data") && contains(&bytes, b"copied"));
-        assert!(!contains(&bytes, &SECRET[..16]));
-    });
+    let (client, session) = one_user();
+    let key = client.create(session, &public_key("made")).expect("a key");
+    client.copy(session, key, &none().label("copied")).expect("a copy");
+    client.create(session, &data("not secret").stored()).expect("data");
+    let mut bytes = bytes_on_disk(&client.directory);
+    client.finalize().expect("a module");
+    bytes.extend(bytes_on_disk(&client.directory));
+    assert!(contains(&bytes, b"some data") && contains(&bytes, b"copied"));
+    assert!(!contains(&bytes, &SECRET[..16]));
 }
 
 #[test]
 fn a_locked_private_key_lacks_the_same_attributes_as_after_a_login() {
-    one_user(|client, session| {
-        let (_, key) = pair(client, session, Kind::P256, &none().stored().flag(A::PRIVATE, false));
-        let check = |key| {
-            let invalid = Err(Error::AttributeTypeInvalid);
-            assert_eq!(client.read(session, key, A::CHECK_VALUE), invalid);
-            assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
-        };
-        check(key);
-        client.module.logout(session).expect("a logout");
-        check(client.find_one(session, &none().number(A::CLASS, ObjectClass::PRIVATE_KEY.0)));
-    });
+    let (client, session) = one_user();
+    let (_, key) = pair(&client, session, Kind::P256, &none().stored().flag(A::PRIVATE, false));
+    let check = |key| {
+        let invalid = Err(Error::AttributeTypeInvalid);
+        assert_eq!(client.read(session, key, A::CHECK_VALUE), invalid);
+        assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
+    };
+    check(key);
+    client.logout(session).expect("a logout");
+    check(client.find_one(session, &none().number(A::CLASS, ObjectClass::PRIVATE_KEY.0)));
 }
 
 #[test]
 fn a_stored_key_with_cka_private_false_is_used_only_after_a_login() {
-    one_user(|client, session| {
-        let hmac = plain(M::SHA256_HMAC);
-        let key = client.create(session, &public_key("key").flag(A::SIGN, true)).expect("a key");
-        let code = client.sign(session, &hmac, key, b"data").expect("a code");
-        let check = |key| {
-            let module = &client.module;
-            assert_eq!(client.read(session, key, A::LABEL).expect("a label"), b"key");
-            assert_eq!(client.number(session, key, A::VALUE_LEN), SECRET.len() as u64);
-            for id in [A::VALUE, A::CHECK_VALUE] {
-                assert_eq!(client.read(session, key, id), Err(Error::AttributeSensitive), "{id}");
-            }
-            let refused = Err(Error::UserNotLoggedIn);
-            assert_eq!(module.sign_init(session, &hmac, key), refused);
-            assert_eq!(module.verify_init(session, &hmac, key), refused);
-            module.digest_init(session, &plain(M::SHA256)).expect("a digest");
-            assert_eq!(module.digest_key(session, key), refused);
-            module.digest_cancel(session).expect("a digest");
-            let copy = client.copy(session, key, &none().flag(A::TOKEN, false));
-            assert_eq!(copy, Err(Error::UserNotLoggedIn));
-            assert_eq!(client.set(session, key, &none().label("other")), refused);
-            assert_eq!(client.find(session, &none().bytes(A::VALUE, SECRET)), []);
-        };
-        client.module.logout(session).expect("the user");
-        check(key);
-        // After the next login, the key can be used again with the same handle.
-        client.login(session);
-        assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
-        assert_eq!(client.read(session, key, A::VALUE).expect("a value"), SECRET);
-        client.set(session, key, &none().label("key")).expect("a change");
-        client.module.logout(session).expect("the user");
-        check(key);
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
-        // Another process, without a login.
-        let other = Client::beside(&client.directory, DEFAULT, "");
-        let others = other.open();
-        let found = other.find_one(others, &none().label("key"));
-        assert_eq!(other.module.sign_init(others, &hmac, found), Err(Error::UserNotLoggedIn));
-        other.login(others);
-        assert_eq!(other.sign(others, &hmac, found, b"data"), Ok(code));
-    });
+    let (client, session) = one_user();
+    let hmac = plain(M::SHA256_HMAC);
+    let key = client.create(session, &public_key("key").flag(A::SIGN, true)).expect("a key");
+    let code = client.sign(session, &hmac, key, b"data").expect("a code");
+    let check = |key| {
+        assert_eq!(client.read(session, key, A::LABEL).expect("a label"), b"key");
+        assert_eq!(client.number(session, key, A::VALUE_LEN), SECRET.len() as u64);
+        for id in [A::VALUE, A::CHECK_VALUE] {
+            assert_eq!(client.read(session, key, id), Err(Error::AttributeSensitive), "{id}");
+        }
+        let refused = Err(Error::UserNotLoggedIn);
+        assert_eq!(client.sign_init(session, &hmac, key), refused);
+        assert_eq!(client.verify_init(session, &hmac, key), refused);
+        client.digest_init(session, &plain(M::SHA256)).expect("a digest");
+        assert_eq!(client.digest_key(session, key), refused);
+        client.digest_cancel(session).expect("a digest");
+        assert_eq!(client.copy(session, key, &none().flag(A::TOKEN, false)), Err(Error::UserNotLoggedIn));
+        assert_eq!(client.set(session, key, &none().label("other")), refused);
+        assert_eq!(client.find(session, &none().bytes(A::VALUE, SECRET)), []);
+    };
+    client.logout(session).expect("the user");
+    check(key);
+    // After the next login, the key can be used again with the same handle.
+    client.login(session);
+    assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
+    assert_eq!(client.read(session, key, A::VALUE).expect("a value"), SECRET);
+    client.set(session, key, &none().label("key")).expect("a change");
+    client.logout(session).expect("the user");
+    check(key);
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
+    // Another process, without a login.
+    let other = Client::beside(&client.directory, DEFAULT, "");
+    let others = other.open();
+    let found = other.find_one(others, &none().label("key"));
+    assert_eq!(other.sign_init(others, &hmac, found), Err(Error::UserNotLoggedIn));
+    other.login(others);
+    assert_eq!(other.sign(others, &hmac, found, b"data"), Ok(code));
 }
 
 /// Returns a directory with a token of format 2, which stores keys with `CKA_PRIVATE` false in
@@ -144,7 +139,7 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
         assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(&directory), secret)));
         let key = client.find_one(session, &none().label("public ec"));
         let ecdsa = plain(M::ECDSA);
-        assert_eq!(client.module.sign_init(session, &ecdsa, key), Err(Error::UserNotLoggedIn));
+        assert_eq!(client.sign_init(session, &ecdsa, key), Err(Error::UserNotLoggedIn));
         let open = client.find_one(session, &none().label("open generic"));
         assert_eq!(client.read(session, open, A::VALUE), Err(Error::AttributeSensitive));
         let pin = if user == User::User { PIN } else { SO_PIN };
@@ -166,11 +161,11 @@ fn the_next_login_seals_the_keys_with_cka_private_false_in_an_older_file() {
 #[test]
 fn a_file_of_a_newer_format_is_not_changed() {
     let client = Client::new(DEFAULT);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let path = client.directory.file("jeton");
     Connection::open(&path).expect("the file").pragma_update(None, "user_version", 4).expect("a change");
     let other = Client::beside(&client.directory, DEFAULT, "");
-    assert_eq!(other.module.open_session(other.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
+    assert_eq!(other.open_session(other.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
 }
 
 #[test]
@@ -185,9 +180,9 @@ fn a_pin_change_erases_the_old_pin_record() {
         assert!(contains(&bytes_on_disk(&client.directory), &old));
         if initialised_by_so {
             client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-            client.module.init_pin(session, NEW_PIN).expect("a PIN");
+            client.init_pin(session, NEW_PIN).expect("a PIN");
         } else {
-            client.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
+            client.set_pin(session, PIN, NEW_PIN).expect("a PIN");
         }
         let bytes = bytes_on_disk(&client.directory);
         assert!(!contains(&bytes, &old));
@@ -198,37 +193,35 @@ fn a_pin_change_erases_the_old_pin_record() {
 #[test]
 fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
     let client = Client::new(DEFAULT);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let old = wrapped_key(&client.directory, "user_pin");
     let parameters = format!(
         "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 64, passes = 2 }}",
         client.directory.path().display(),
         DEFAULT.name
     );
-    client.module.initialize(Some(&parameters)).expect("a module");
+    client.initialize(Some(&parameters)).expect("a module");
     let session = client.user();
     assert!(!contains(&bytes_on_disk(&client.directory), &old));
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
 }
 
 #[test]
 fn a_destroyed_key_leaves_no_byte_of_its_record() {
-    one_user(|client, session| {
-        let other = Client::beside(&client.directory, DEFAULT, "");
-        let _others = other.user();
-        let key = client.create(session, &generic("gone")).expect("a key");
-        let record = column(&client.directory, "SELECT body FROM record");
-        assert!(contains(&bytes_on_disk(&client.directory), &record[26..]));
-        client.module.destroy_object(session, key).expect("a key");
-        let bytes = bytes_on_disk(&client.directory);
-        assert!(record.windows(16).skip(2).all(|part| !contains(&bytes, part)));
-    });
+    let (client, session) = one_user();
+    let other = Client::beside(&client.directory, DEFAULT, "");
+    let _others = other.user();
+    let key = client.create(session, &generic("gone")).expect("a key");
+    let record = column(&client.directory, "SELECT body FROM record");
+    assert!(contains(&bytes_on_disk(&client.directory), &record[26..]));
+    client.destroy_object(session, key).expect("a key");
+    let bytes = bytes_on_disk(&client.directory);
+    assert!(record.windows(16).skip(2).all(|part| !contains(&bytes, part)));
 }
 
 #[test]
 fn many_destroyed_keys_leave_no_byte_of_their_records() {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     let keys: Vec<_> = (1..=60_usize)
         .map(|len| {
             let key = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).stored();
@@ -245,7 +238,7 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
     // Destroys every second key first, so that the other rows move between pages.
     let (even, odd): (Vec<_>, Vec<_>) = keys.iter().enumerate().partition(|(at, _)| at % 2 == 0);
     for (_, key) in even.into_iter().chain(odd) {
-        client.module.destroy_object(session, *key).expect("a key");
+        client.destroy_object(session, *key).expect("a key");
     }
     let bytes = bytes_on_disk(&client.directory);
     // A record has its nonce in the first bytes and its tag in the last ones.
@@ -256,29 +249,27 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
 
 #[test]
 fn initialisation_erases_all_bytes_of_the_previous_token() {
-    one_user(|client, session| {
-        client.create(session, &generic("gone")).expect("a key");
-        let record = column(&client.directory, "SELECT body FROM record");
-        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
-        client.module.close_session(session).expect("a session");
-        client.module.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
-        let bytes = bytes_on_disk(&client.directory);
-        assert!(!contains(&bytes, &record[2..26]));
-        assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
-    });
+    let (client, session) = one_user();
+    client.create(session, &generic("gone")).expect("a key");
+    let record = column(&client.directory, "SELECT body FROM record");
+    let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
+    client.close_session(session).expect("a session");
+    client.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
+    let bytes = bytes_on_disk(&client.directory);
+    assert!(!contains(&bytes, &record[2..26]));
+    assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
 }
 
 #[test]
 fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     let key = client.create(session, &generic("gone")).expect("a key");
     let record = column(&client.directory, "SELECT body FROM record");
     let mut reader = Connection::open(client.directory.file("jeton")).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
     // The call succeeds, although the old bytes must stay while the reader needs them.
-    client.module.destroy_object(session, key).expect("a key");
+    client.destroy_object(session, key).expect("a key");
     assert!(contains(&bytes_on_disk(&client.directory), &record[2..26]));
     drop(reading);
     // After a failed erasure, the module waits for one second before it tries again.
@@ -289,8 +280,7 @@ fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
 
 #[test]
 fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     let key = client.create(session, &generic("gone")).expect("a key");
     let record = column(&client.directory, "SELECT body FROM record");
     // Simulates a process that was killed after its commit: copies the files while they contain old
@@ -298,7 +288,7 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     let mut reader = Connection::open(client.directory.file("jeton")).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
-    client.module.destroy_object(session, key).expect("a key");
+    client.destroy_object(session, key).expect("a key");
     let copy = Directory::new();
     for path in [client.directory.file("jeton"), client.directory.file("jeton").with_extension("jeton-wal")] {
         fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
@@ -321,27 +311,26 @@ const PINS: Pins<'_> = Pins { so: SO_PIN, user: Some(PIN) };
 
 #[test]
 fn a_new_token_key_keeps_the_objects_and_the_pins() {
-    one_user(|client, session| {
-        client.create(session, &generic("private")).expect("a key");
-        client.create(session, &public_key("public")).expect("a key");
-        client.create(session, &data("data").stored()).expect("data");
-        let record = column(&client.directory, "SELECT body FROM record LIMIT 1");
-        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
-        administered(client, DEFAULT, "").rekey(&PINS).expect("a new key");
-        let bytes = bytes_on_disk(&client.directory);
-        assert!(!contains(&bytes, &record[2..26]));
-        assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
-        // A session that was logged in gets the same error as after an initialisation.
-        assert_eq!(client.module.find_init(session, &none().template()), Err(Error::DeviceRemoved));
-        client.login(session);
-        for label in ["private", "public"] {
-            let key = client.find_one(session, &none().label(label));
-            client.sign(session, &plain(M::SHA256_HMAC), key, b"data").expect("a code");
-        }
-        client.find_one(session, &data("data"));
-        client.module.logout(session).expect("the user");
-        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    });
+    let (client, session) = one_user();
+    client.create(session, &generic("private")).expect("a key");
+    client.create(session, &public_key("public")).expect("a key");
+    client.create(session, &data("data").stored()).expect("data");
+    let record = column(&client.directory, "SELECT body FROM record LIMIT 1");
+    let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(&client.directory, pin));
+    administered(&client, DEFAULT, "").rekey(&PINS).expect("a new key");
+    let bytes = bytes_on_disk(&client.directory);
+    assert!(!contains(&bytes, &record[2..26]));
+    assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
+    // A session that was logged in gets the same error as after an initialisation.
+    assert_eq!(client.find_init(session, &none().template()), Err(Error::DeviceRemoved));
+    client.login(session);
+    for label in ["private", "public"] {
+        let key = client.find_one(session, &none().label(label));
+        client.sign(session, &plain(M::SHA256_HMAC), key, b"data").expect("a code");
+    }
+    client.find_one(session, &data("data"));
+    client.logout(session).expect("the user");
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
 }
 
 #[test]
@@ -363,8 +352,7 @@ fn a_new_token_key_needs_both_pins() {
 #[test]
 fn rekey_refuses_a_token_that_was_altered() {
     for statement in ["DELETE FROM object", "UPDATE record SET body = CAST(body || x'00' AS BLOB)"] {
-        let client = Client::new(DEFAULT);
-        let session = client.user();
+        let (client, session) = one_user();
         client.create(session, &generic("altered")).expect("a key");
         Connection::open(client.directory.file("jeton"))
             .expect("the file")
@@ -384,60 +372,58 @@ fn sealing_key(directory: &Directory, name: &str) -> (PathBuf, String) {
 
 #[test]
 fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
-    one_user(|client, session| {
-        client.create(session, &generic("key")).expect("a key");
-        client.module.finalize().expect("a module");
-        let (_, right) = sealing_key(&client.directory, "right");
-        let (_, wrong) = sealing_key(&client.directory, "wrong");
-        let token = administered(client, DEFAULT, &right);
-        token.change_sealing_key(&PINS, SealingChange::Set, None).expect("a sealing key");
-        assert!(token.info().expect("a token").so.sealing_key.is_some());
-        for configuration in ["", &wrong] {
-            let other = Client::beside(&client.directory, DEFAULT, configuration);
-            let session = other.open();
-            for _ in 0..5 {
-                let login = other.module.login(session, User::User, PIN);
-                assert_eq!(login, Err(Error::DeviceError), "{configuration}");
-                let login = other.module.login(session, User::SecurityOfficer, SO_PIN);
-                assert_eq!(login, Err(Error::DeviceError), "{configuration}");
-            }
-            other.module.finalize().expect("a module");
+    let (client, session) = one_user();
+    client.create(session, &generic("key")).expect("a key");
+    client.finalize().expect("a module");
+    let (_, right) = sealing_key(&client.directory, "right");
+    let (_, wrong) = sealing_key(&client.directory, "wrong");
+    let token = administered(&client, DEFAULT, &right);
+    token.change_sealing_key(&PINS, SealingChange::Set, None).expect("a sealing key");
+    assert!(token.info().expect("a token").so.sealing_key.is_some());
+    for configuration in ["", &wrong] {
+        let other = Client::beside(&client.directory, DEFAULT, configuration);
+        let session = other.open();
+        for _ in 0..5 {
+            let login = other.module.login(session, User::User, PIN);
+            assert_eq!(login, Err(Error::DeviceError), "{configuration}");
+            let login = other.module.login(session, User::SecurityOfficer, SO_PIN);
+            assert_eq!(login, Err(Error::DeviceError), "{configuration}");
         }
-        let info = token.info().expect("a token");
-        assert_eq!((info.so.failures, info.user.expect("a PIN").failures), (0, 0));
-        let other = Client::beside(&client.directory, DEFAULT, &right);
-        let session = other.user();
-        other.find_one(session, &none().label("key"));
-        // The record of a new PIN needs the sealing key too.
-        other.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
-        assert!(token.info().expect("a token").user.expect("a PIN").sealing_key.is_some());
-    });
+        other.finalize().expect("a module");
+    }
+    let info = token.info().expect("a token");
+    assert_eq!((info.so.failures, info.user.expect("a PIN").failures), (0, 0));
+    let other = Client::beside(&client.directory, DEFAULT, &right);
+    let session = other.user();
+    other.find_one(session, &none().label("key"));
+    // The record of a new PIN needs the sealing key too.
+    other.set_pin(session, PIN, NEW_PIN).expect("a PIN");
+    assert!(token.info().expect("a token").user.expect("a PIN").sealing_key.is_some());
 }
 
 #[test]
 fn a_sealing_key_is_rotated_and_removed() {
-    one_user(|client, session| {
-        client.create(session, &generic("key")).expect("a key");
-        client.module.finalize().expect("a module");
-        let (first, one) = sealing_key(&client.directory, "one");
-        let (second, two) = sealing_key(&client.directory, "two");
-        let source = |path: &Path| format!("file:{}", path.display()).parse().expect("a source");
-        let (first, second) = (source(&first), source(&second));
-        let change = |configuration: &str, change, old| {
-            administered(client, DEFAULT, configuration).change_sealing_key(&PINS, change, old)
-        };
-        assert_eq!(change("", SealingChange::Set, None), Err(Error::DeviceError));
-        assert_eq!(change(&one, SealingChange::Rotate, None), Err(Error::DeviceError));
-        assert_eq!(change(&one, SealingChange::Set, None), Ok(()));
-        // The configuration does not name the present key.
-        assert_eq!(change(&two, SealingChange::Rotate, None), Err(Error::DeviceError));
-        assert_eq!(change(&two, SealingChange::Rotate, Some(&first)), Ok(()));
-        assert_eq!(change("", SealingChange::Remove, None), Err(Error::DeviceError));
-        assert_eq!(change("", SealingChange::Remove, Some(&second)), Ok(()));
-        let other = Client::beside(&client.directory, DEFAULT, "");
-        let session = other.user();
-        other.find_one(session, &none().label("key"));
-    });
+    let (client, session) = one_user();
+    client.create(session, &generic("key")).expect("a key");
+    client.finalize().expect("a module");
+    let (first, one) = sealing_key(&client.directory, "one");
+    let (second, two) = sealing_key(&client.directory, "two");
+    let source = |path: &Path| format!("file:{}", path.display()).parse().expect("a source");
+    let (first, second) = (source(&first), source(&second));
+    let change = |configuration: &str, change, old| {
+        administered(&client, DEFAULT, configuration).change_sealing_key(&PINS, change, old)
+    };
+    assert_eq!(change("", SealingChange::Set, None), Err(Error::DeviceError));
+    assert_eq!(change(&one, SealingChange::Rotate, None), Err(Error::DeviceError));
+    assert_eq!(change(&one, SealingChange::Set, None), Ok(()));
+    // The configuration does not name the present key.
+    assert_eq!(change(&two, SealingChange::Rotate, None), Err(Error::DeviceError));
+    assert_eq!(change(&two, SealingChange::Rotate, Some(&first)), Ok(()));
+    assert_eq!(change("", SealingChange::Remove, None), Err(Error::DeviceError));
+    assert_eq!(change("", SealingChange::Remove, Some(&second)), Ok(()));
+    let other = Client::beside(&client.directory, DEFAULT, "");
+    let session = other.user();
+    other.find_one(session, &none().label("key"));
 }
 
 #[test]
@@ -462,7 +448,7 @@ fn a_token_initialised_with_a_sealing_key_needs_it() {
     let directory = Directory::new();
     let (_, configuration) = sealing_key(&directory, "key");
     let client = Client::beside(&directory, DEFAULT, &configuration);
-    client.module.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
     let other = Client::beside(&directory, DEFAULT, "");
     let session = other.open();
     assert_eq!(other.module.login(session, User::SecurityOfficer, SO_PIN), Err(Error::DeviceError));

@@ -109,8 +109,7 @@ fn generation_follows_the_table() {
             assert_eq!(generate(&template), Err(error), "{} {}", sample.class, rule.id);
         }
         for id in foreign(sample) {
-            let refused = generate(&own.clone().bytes(id, b"x"));
-            assert_eq!(refused, Err(misplaced(id)), "{} {id}", sample.class);
+            assert_eq!(generate(&own.clone().bytes(id, b"x")), Err(misplaced(id)), "{} {id}", sample.class);
         }
     });
 }
@@ -160,12 +159,11 @@ fn unwrap_derive_and_decapsulate_follow_the_table() {
         }
         let receivers = Receivers::new(client, session);
         let wrapped = receivers.wrapped(client, session, sample);
-        let module = &client.module;
         let identity = Attributes::of(sample.class).number(A::KEY_TYPE, sample.kind.expect("a key type"));
         let unwrap = |template: &Attributes| receivers.unwrap(client, session, &wrapped, template);
         let derive = |template: &Attributes| {
             let mechanism = plain(M::SHA512_KEY_DERIVATION);
-            module.derive_key(session, &mechanism, receivers.base, &template.template()).map(drop)
+            client.derive_key(session, &mechanism, receivers.base, &template.template()).map(drop)
         };
         let sealed = std::cell::RefCell::default();
         let encapsulate = |template: &Attributes| {
@@ -175,7 +173,7 @@ fn unwrap_derive_and_decapsulate_follow_the_table() {
         let decapsulate = |template: &Attributes| {
             let sealed = sealed.borrow();
             let key = receivers.kem.1;
-            module.decapsulate_key(session, &plain(M::ML_KEM), key, &template.template(), &sealed).map(drop)
+            client.decapsulate_key(session, &plain(M::ML_KEM), key, &template.template(), &sealed).map(drop)
         };
         type Receive<'a> = &'a dyn Fn(&Attributes) -> Result<()>;
         let mut functions: Vec<(&str, Receive<'_>)> = vec![("C_UnwrapKey", &unwrap)];
@@ -324,41 +322,40 @@ fn logged<T>(call: impl FnOnce() -> Result<T>) -> (Option<Error>, String) {
 
 #[test]
 fn the_log_names_the_attribute_of_a_refused_template_or_change() {
-    one_user(|client, session| {
-        let key = || key_object(ObjectClass::SECRET_KEY, KeyType::AES);
-        let valued = || key().bytes(A::VALUE, &[1; 16]);
-        let kept = client.create(session, &valued().flag(A::SENSITIVE, true)).expect("a key");
-        let base = secret(KeyType::GENERIC_SECRET, &[1; 32]);
-        let base = base.flag(A::DERIVE, true);
-        let base = client.create_with(session, &base, A::DERIVE_TEMPLATE, &none().label("forced"));
-        let base = base.expect("a key");
-        let create = |more: Attributes| logged(|| client.create(session, &valued().and(&more)));
-        let change = |more: Attributes| logged(|| client.set(session, kept, &more));
-        let copy = |more: Attributes| logged(|| client.copy(session, kept, &more));
-        let derive = |more: Attributes| {
-            let digest = plain(M::SHA256_KEY_DERIVATION);
-            logged(|| client.module.derive_key(session, &digest, base, &more.template()))
-        };
-        use Error::{AttributeReadOnly, AttributeValueInvalid, TemplateInconsistent};
-        for (id, expected, (error, text)) in [
-            (A::LOCAL, AttributeReadOnly, create(none().flag(A::LOCAL, true))),
-            (A::TRUSTED, AttributeReadOnly, create(none().flag(A::TRUSTED, true))),
-            (A::SENSITIVE, AttributeReadOnly, change(none().flag(A::SENSITIVE, false))),
-            (A::VALUE, AttributeReadOnly, change(none().bytes(A::VALUE, &[2; 16]))),
-            (A::PRIVATE, TemplateInconsistent, copy(none().flag(A::PRIVATE, false))),
-            (A::LABEL, TemplateInconsistent, create(none().label("one").label("two"))),
-            (A::MODULUS, TemplateInconsistent, create(none().bytes(A::MODULUS, &[1]))),
-            (A::LABEL, TemplateInconsistent, derive(none().label("mine"))),
-            (A::START_DATE, AttributeValueInvalid, create(none().bytes(A::START_DATE, b"20261332"))),
-            (A::CHECK_VALUE, AttributeValueInvalid, change(none().bytes(A::CHECK_VALUE, &[1; 3]))),
-            (
-                A::VALUE,
-                AttributeValueInvalid,
-                logged(|| client.create(session, &key().bytes(A::VALUE, &[1; 17]))),
-            ),
-        ] {
-            assert_eq!(error, Some(expected), "{id}");
-            assert!(text.contains(&format!("attribute={id}")), "{id}: {text:?}");
-        }
-    });
+    let (client, session) = one_user();
+    let key = || key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+    let valued = || key().bytes(A::VALUE, &[1; 16]);
+    let kept = client.create(session, &valued().flag(A::SENSITIVE, true)).expect("a key");
+    let base = secret(KeyType::GENERIC_SECRET, &[1; 32]);
+    let base = base.flag(A::DERIVE, true);
+    let base = client.create_with(session, &base, A::DERIVE_TEMPLATE, &none().label("forced"));
+    let base = base.expect("a key");
+    let create = |more: Attributes| logged(|| client.create(session, &valued().and(&more)));
+    let change = |more: Attributes| logged(|| client.set(session, kept, &more));
+    let copy = |more: Attributes| logged(|| client.copy(session, kept, &more));
+    let derive = |more: Attributes| {
+        let digest = plain(M::SHA256_KEY_DERIVATION);
+        logged(|| client.derive_key(session, &digest, base, &more.template()))
+    };
+    use Error::{AttributeReadOnly, AttributeValueInvalid, TemplateInconsistent};
+    for (id, expected, (error, text)) in [
+        (A::LOCAL, AttributeReadOnly, create(none().flag(A::LOCAL, true))),
+        (A::TRUSTED, AttributeReadOnly, create(none().flag(A::TRUSTED, true))),
+        (A::SENSITIVE, AttributeReadOnly, change(none().flag(A::SENSITIVE, false))),
+        (A::VALUE, AttributeReadOnly, change(none().bytes(A::VALUE, &[2; 16]))),
+        (A::PRIVATE, TemplateInconsistent, copy(none().flag(A::PRIVATE, false))),
+        (A::LABEL, TemplateInconsistent, create(none().label("one").label("two"))),
+        (A::MODULUS, TemplateInconsistent, create(none().bytes(A::MODULUS, &[1]))),
+        (A::LABEL, TemplateInconsistent, derive(none().label("mine"))),
+        (A::START_DATE, AttributeValueInvalid, create(none().bytes(A::START_DATE, b"20261332"))),
+        (A::CHECK_VALUE, AttributeValueInvalid, change(none().bytes(A::CHECK_VALUE, &[1; 3]))),
+        (
+            A::VALUE,
+            AttributeValueInvalid,
+            logged(|| client.create(session, &key().bytes(A::VALUE, &[1; 17]))),
+        ),
+    ] {
+        assert_eq!(error, Some(expected), "{id}");
+        assert!(text.contains(&format!("attribute={id}")), "{id}: {text:?}");
+    }
 }

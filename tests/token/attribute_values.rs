@@ -8,7 +8,7 @@ use jeton::object::attribute::{self, Change, Need, Rule};
 use jeton::object::value::Kind as Form;
 
 use crate::samples::{samples, with_samples};
-use crate::support::{Client, DEFAULT, SO_PIN, none};
+use crate::support::{SO_PIN, none, one_user};
 
 /// Returns an invalid value of the attribute, or `None` if every value is valid.
 fn malformed(rule: &Rule) -> Option<&'static [u8]> {
@@ -71,10 +71,9 @@ fn an_undefined_number_is_refused() {
 
 #[test]
 fn the_so_may_set_attributes_that_only_the_so_may_set() {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     let samples = samples(&client, session);
-    client.module.logout(session).expect("the user");
+    client.logout(session).expect("the user");
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
     let mut cases = 0;
     for sample in samples {

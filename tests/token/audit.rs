@@ -27,7 +27,7 @@ fn audited(provider: &Provider) -> (Client, PathBuf) {
     let file = directory.path().join("audit.jsonl");
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
     let client = Client::beside(&directory, provider, &configuration);
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     (client, file)
 }
 
@@ -56,7 +56,7 @@ fn said(record: &Value) -> String {
 }
 
 fn unique_id(client: &Client, session: SessionHandle, object: ObjectHandle) -> String {
-    let object = client.module.object(session, object).expect("an object");
+    let object = client.object(session, object).expect("an object");
     match object.attribute(A::UNIQUE_ID) {
         Ok(AttributeView::Bytes(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
         _ => panic!("no identifier"),
@@ -68,25 +68,23 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
     let (client, file) = audited(DEFAULT);
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.init_pin(session, PIN).expect("a PIN");
-    client.module.logout(session).expect("the SO");
+    client.init_pin(session, PIN).expect("a PIN");
+    client.logout(session).expect("the SO");
     let wrong = client.module.login(session, User::User, b"a wrong one");
     assert_eq!(wrong, Err(Error::PinIncorrect));
-    let named = client.module.login_user(session, User::User, PIN, b"a name");
-    assert_eq!(named, Err(Error::PinIncorrect));
-    client.module.login_user(session, User::User, PIN, b"").expect("the user");
-    client.module.logout(session).expect("the user");
+    assert_eq!(client.login_user(session, User::User, PIN, b"a name"), Err(Error::PinIncorrect));
+    client.login_user(session, User::User, PIN, b"").expect("the user");
+    client.logout(session).expect("the user");
     client.login(session);
     let names = Attributes::default().label("signer").bytes(A::ID, b"\x0a\x1b");
     let (public, private) = pair(&client, session, Kind::P256, &names);
     let named = unique_id(&client, session, private);
     client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
-    client.module.verify_init(session, &plain(M::ECDSA_SHA256), public).expect("an operation");
-    let refused = client.module.decrypt_init(session, &plain(M::AES_ECB), private);
-    assert_eq!(refused, Err(Error::KeyTypeInconsistent));
-    client.module.destroy_object(session, private).expect("an object");
-    client.module.set_pin(session, PIN, b"another").expect("a PIN");
-    client.module.finalize().expect("a module");
+    client.verify_init(session, &plain(M::ECDSA_SHA256), public).expect("an operation");
+    assert_eq!(client.decrypt_init(session, &plain(M::AES_ECB), private), Err(Error::KeyTypeInconsistent));
+    client.destroy_object(session, private).expect("an object");
+    client.set_pin(session, PIN, b"another").expect("a PIN");
+    client.finalize().expect("a module");
 
     let all = records(&file, DEFAULT);
     let short: Vec<_> = all.iter().map(said).collect();
@@ -123,15 +121,15 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
 fn user(client: &Client) -> SessionHandle {
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.init_pin(session, PIN).expect("a PIN");
-    client.module.logout(session).expect("the SO");
+    client.init_pin(session, PIN).expect("a PIN");
+    client.logout(session).expect("the SO");
     client.login(session);
     session
 }
 
 /// Ends the module and returns the records of functions whose names contain a word.
 fn records_of(client: &Client, file: &PathBuf, provider: &Provider, word: &str) -> Vec<String> {
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let all: Vec<_> = records(file, provider).iter().map(said).collect();
     all.into_iter().filter(|record| record.split(' ').next().expect("a function").contains(word)).collect()
 }
@@ -192,7 +190,7 @@ fn a_read_of_a_secret_value_is_recorded() {
     let named = [secret, private].map(|key| unique_id(&client, session, key));
     // As the C interface reads attributes.
     let read = |object, ids: &[A]| {
-        client.module.read_attributes(session, object, |object, secret| {
+        client.read_attributes(session, object, |object, secret| {
             secret.expect("an audit log").extend(ids.iter().filter(|id| object.shows_secret(**id)));
             ids.iter().try_for_each(|id| object.attribute(*id).map(drop))
         })
@@ -201,7 +199,7 @@ fn a_read_of_a_secret_value_is_recorded() {
     assert_eq!(read(private, &[A::PRIME_1, A::MODULUS, A::PRIVATE_EXPONENT]), Ok(()));
     assert_eq!(read(hidden, &[A::VALUE]), Err(Error::AttributeSensitive));
     assert_eq!(read(certificate, &[A::VALUE]), Ok(()));
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let all = records(&file, DEFAULT);
     let reads = all.iter().filter(|record| record["function"] == "C_GetAttributeValue");
     let reads: Vec<_> = reads.map(|record| (&record["objects"][0], &record["attributes"])).collect();
@@ -226,10 +224,10 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
             scope.spawn(move || {
                 let session = other.open();
                 for _ in 0..50 {
-                    let created = other.module.create_object(session, &data("a").template());
+                    let created = other.create_object(session, &data("a").template());
                     created.expect("an object");
                 }
-                other.module.finalize().expect("a module");
+                other.finalize().expect("a module");
             });
         }
     });
@@ -240,7 +238,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
     single.initialize(Some(&parameters)).expect("a module");
     let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
     single.create_object(session, &data("a").template()).expect("an object");
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     assert_eq!(records(&file, DEFAULT).len(), 1 + 4 * 50 + 1);
 }
 
@@ -249,8 +247,8 @@ fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
     let (client, file) = audited(DEFAULT);
     let create = |client: &Client| {
         let session = client.open();
-        client.module.create_object(session, &data("a").template()).expect("an object");
-        client.module.finalize().expect("a module");
+        client.create_object(session, &data("a").template()).expect("an object");
+        client.finalize().expect("a module");
     };
     create(&client);
     let whole = std::fs::read_to_string(&file).expect("an audit log");
@@ -287,16 +285,15 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
     let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
     assert_eq!(login, Ok(()));
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    assert_eq!(client.module.finalize(), Ok(()));
+    assert_eq!(client.finalize(), Ok(()));
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     holder.unlock().expect("the lock");
     // The record of the first login is lost, and the chain continues.
     let configuration = format!(", audit = {{ file = '{}' }}", file.display());
     let client = Client::beside(&client.directory, DEFAULT, &configuration);
     let session = client.open();
-    let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
-    assert_eq!(login, Ok(()));
-    client.module.finalize().expect("a module");
+    assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
+    client.finalize().expect("a module");
     let functions: Vec<_> = records(&file, DEFAULT).iter().map(said).collect();
     assert_eq!(functions.len(), 2, "{functions:?}");
 }
@@ -343,10 +340,10 @@ fn the_syslog_socket_gets_each_line_of_the_file() {
     let configuration =
         format!(", audit = {{ file = '{}', syslog = '{}' }}", file.display(), socket.display());
     let client = Client::beside(&directory, DEFAULT, &configuration);
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let session = client.open();
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let text = std::fs::read_to_string(&file).expect("an audit log");
     let expected: Vec<_> =
         text.lines().map(|line| format!("<85>jeton[{}]: {line}", std::process::id())).collect();

@@ -28,11 +28,11 @@ fn profiles_are_found_by_class_without_a_login() {
     // Profiles are not storage objects.
     assert_eq!(client.read(session, one, A::TOKEN), Err(Error::AttributeTypeInvalid));
     assert_eq!(client.find(session, &profiles.flag(A::TOKEN, true)), []);
-    assert!(client.module.object_size(session, one).expect("a size") > 0);
+    assert!(client.object_size(session, one).expect("a size") > 0);
     // The user and the SO get the same handles.
     client.login(session);
     assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
-    client.module.logout(session).expect("the user");
+    client.logout(session).expect("the user");
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
     assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
 }
@@ -44,7 +44,7 @@ fn each_mechanism_has_an_object() {
     let found = client.find(session, &Attributes::of(ObjectClass::MECHANISM));
     let mut ids: Vec<_> =
         found.iter().map(|one| M(client.number(session, *one, A::MECHANISM_TYPE))).collect();
-    let mut listed = client.module.mechanisms(client.slot).expect("mechanisms");
+    let mut listed = client.mechanisms(client.slot).expect("mechanisms");
     ids.sort();
     listed.sort();
     assert!(!listed.is_empty() && !listed.contains(&M::SHA_1));
@@ -55,47 +55,44 @@ fn each_mechanism_has_an_object() {
 
 #[test]
 fn the_clock_object_returns_the_time() {
-    one_user(|client, session| {
-        let clock = client.find_one(session, &Attributes::of(ObjectClass::HW_FEATURE));
-        assert_eq!(client.number(session, clock, A::HW_FEATURE_TYPE), value::HW_CLOCK);
-        let before = client.module.token(client.slot).expect("a token").utc_time;
-        let read = client.read(session, clock, A::VALUE).expect("a time");
-        let after = client.module.token(client.slot).expect("a token").utc_time;
-        assert!(before[..] <= read[..] && read[..] <= after[..], "{read:?}");
-        assert!(read.len() == 16 && read.ends_with(b"00") && read.iter().all(u8::is_ascii_digit));
-        let wrong = none().bytes(A::VALUE, b"2026010100000000");
-        assert_eq!(client.set(session, clock, &wrong), Err(Error::ActionProhibited));
-    });
+    let (client, session) = one_user();
+    let clock = client.find_one(session, &Attributes::of(ObjectClass::HW_FEATURE));
+    assert_eq!(client.number(session, clock, A::HW_FEATURE_TYPE), value::HW_CLOCK);
+    let before = client.token(client.slot).expect("a token").utc_time;
+    let read = client.read(session, clock, A::VALUE).expect("a time");
+    let after = client.token(client.slot).expect("a token").utc_time;
+    assert!(before[..] <= read[..] && read[..] <= after[..], "{read:?}");
+    assert!(read.len() == 16 && read.ends_with(b"00") && read.iter().all(u8::is_ascii_digit));
+    let wrong = none().bytes(A::VALUE, b"2026010100000000");
+    assert_eq!(client.set(session, clock, &wrong), Err(Error::ActionProhibited));
 }
 
 #[test]
 fn built_in_objects_are_found_only_by_their_class() {
-    one_user(|client, session| {
-        let own = client.create(session, &data("own")).expect("data");
-        assert_eq!(client.find(session, &none()), [own]);
-        assert_eq!(client.find(session, &none().number(A::PROFILE_ID, value::BASELINE_PROVIDER)), []);
-        // The token has no validation objects.
-        assert_eq!(client.find(session, &Attributes::of(ObjectClass::VALIDATION)), []);
-        for class in CLASSES {
-            assert!(!client.find(session, &Attributes::of(class)).contains(&own), "{class}");
-        }
-    });
+    let (client, session) = one_user();
+    let own = client.create(session, &data("own")).expect("data");
+    assert_eq!(client.find(session, &none()), [own]);
+    assert_eq!(client.find(session, &none().number(A::PROFILE_ID, value::BASELINE_PROVIDER)), []);
+    // The token has no validation objects.
+    assert_eq!(client.find(session, &Attributes::of(ObjectClass::VALIDATION)), []);
+    for class in CLASSES {
+        assert!(!client.find(session, &Attributes::of(class)).contains(&own), "{class}");
+    }
 }
 
 #[test]
 fn built_in_objects_cannot_be_created_changed_copied_or_destroyed() {
-    one_user(|client, session| {
-        for class in CLASSES {
-            let one = client.find(session, &Attributes::of(class))[0];
-            assert_eq!(client.set(session, one, &none().label("x")), Err(Error::ActionProhibited));
-            assert_eq!(client.copy(session, one, &none()), Err(Error::ActionProhibited));
-            assert_eq!(client.module.destroy_object(session, one), Err(Error::ActionProhibited));
-            let made = client.create(session, &Attributes::of(class));
-            assert_eq!(made, Err(Error::TemplateInconsistent), "{class}");
-        }
-        let made = client.create(session, &Attributes::of(ObjectClass::VALIDATION));
-        assert_eq!(made, Err(Error::TemplateInconsistent));
-    });
+    let (client, session) = one_user();
+    for class in CLASSES {
+        let one = client.find(session, &Attributes::of(class))[0];
+        assert_eq!(client.set(session, one, &none().label("x")), Err(Error::ActionProhibited));
+        assert_eq!(client.copy(session, one, &none()), Err(Error::ActionProhibited));
+        assert_eq!(client.destroy_object(session, one), Err(Error::ActionProhibited));
+        let made = client.create(session, &Attributes::of(class));
+        assert_eq!(made, Err(Error::TemplateInconsistent), "{class}");
+    }
+    let made = client.create(session, &Attributes::of(ObjectClass::VALIDATION));
+    assert_eq!(made, Err(Error::TemplateInconsistent));
 }
 
 #[test]

@@ -29,14 +29,13 @@ impl Way {
         key: ObjectHandle,
         data: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        let module = &client.module;
         let once = |out: Output<'_>| match self {
-            Way::Encrypt => module.encrypt(session, data, out),
-            Way::Decrypt => module.decrypt(session, data, out),
+            Way::Encrypt => client.encrypt(session, data, out),
+            Way::Decrypt => client.decrypt(session, data, out),
         };
         match self {
-            Way::Encrypt => module.encrypt_init(session, mechanism, key)?,
-            Way::Decrypt => module.decrypt_init(session, mechanism, key)?,
+            Way::Encrypt => client.encrypt_init(session, mechanism, key)?,
+            Way::Decrypt => client.decrypt_init(session, mechanism, key)?,
         }
         let mut out = vec![0; once(Output::Length)?];
         let len = once(Output::Buffer(&mut out))?;

@@ -84,14 +84,13 @@ fn an_imported_key_with_a_wrong_check_value_is_refused() {
         let base = client.create(session, &secret(KeyType::GENERIC_SECRET, &[1; 8]).flag(A::DERIVE, true));
         let mechanism = plain(M::SHA256_KEY_DERIVATION);
         let derive = |template: &Attributes| {
-            client.module.derive_key(session, &mechanism, base.expect("a key"), &template.template())
+            client.derive_key(session, &mechanism, base.expect("a key"), &template.template())
         };
         let key = derive(&none()).expect("a key");
         let check = client.read(session, key, A::CHECK_VALUE).expect("a check value");
         derive(&none().bytes(A::CHECK_VALUE, &check)).expect("a key");
         let wrong = [check[0] ^ 1, check[1], check[2]];
-        let refused = derive(&none().bytes(A::CHECK_VALUE, &wrong));
-        assert_eq!(refused, Err(Error::AttributeValueInvalid));
+        assert_eq!(derive(&none().bytes(A::CHECK_VALUE, &wrong)), Err(Error::AttributeValueInvalid));
     });
 }
 

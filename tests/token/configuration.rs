@@ -30,8 +30,7 @@ fn a_denied_mechanism_is_neither_listed_nor_accepted() {
     let pair = client.generate(session, kind.generator(), &kind.request(), &none());
     assert_eq!(pair, Err(Error::MechanismInvalid));
     let length = none().number(jeton::id::AttributeType::VALUE_LEN, 32);
-    let key = client.generate_key(session, M::AES_KEY_GEN, &length);
-    assert_eq!(key, Err(Error::MechanismInvalid));
+    assert_eq!(client.generate_key(session, M::AES_KEY_GEN, &length), Err(Error::MechanismInvalid));
     client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
 }
 
@@ -39,7 +38,7 @@ fn a_denied_mechanism_is_neither_listed_nor_accepted() {
 fn only_allowed_mechanisms_are_listed() {
     let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
     let client = Client::with(DEFAULT, allow);
-    assert_eq!(client.module.mechanisms(client.slot), Ok(vec![M::EDDSA]));
+    assert_eq!(client.mechanisms(client.slot), Ok(vec![M::EDDSA]));
 }
 
 #[test]

@@ -25,8 +25,7 @@ fn a_session_object_that_is_made_without_a_login_is_public() {
     let client = Client::new(DEFAULT);
     let (module, session) = (&client.module, client.open());
     let check = |key, what: &str| {
-        let flags = [A::PRIVATE, A::TOKEN].map(|id| client.flag(session, key, id));
-        assert_eq!(flags, [false, false], "{what}");
+        assert_eq!([A::PRIVATE, A::TOKEN].map(|id| client.flag(session, key, id)), [false, false], "{what}");
     };
     let (public, private) = pair(&client, session, Kind::MlKem512, &none());
     let (sealed, sent) = client.encapsulate(session, public, &none().template()).expect("a key");
@@ -58,30 +57,27 @@ fn a_session_object_that_is_made_without_a_login_is_public() {
 /// PKCS#11 3.2, "Common key attributes": `CKA_DERIVE` has the default `CK_FALSE`.
 #[test]
 fn a_secret_key_derives_only_if_its_template_says_so() {
-    one_user(|client, session| {
-        let module = &client.module;
-        for key_type in [KeyType::AES, KeyType::GENERIC_SECRET, KeyType::HKDF] {
-            let key = client.create(session, &secret(key_type)).expect("a key");
-            assert!(!client.flag(session, key, A::DERIVE), "{key_type}");
-            let hash = plain(M::SHA256_KEY_DERIVATION);
-            let refused = module.derive_key(session, &hash, key, &none().template());
-            let expected = [Err(Error::KeyFunctionNotPermitted), Err(Error::KeyTypeInconsistent)];
-            assert!(expected.contains(&refused), "{key_type} {refused:?}");
-        }
-        let template = none().number(A::VALUE_LEN, 16);
-        let key = client.generate_key(session, M::AES_KEY_GEN, &template).expect("a key");
-        assert!(!client.flag(session, key, A::DERIVE));
-    });
+    let (client, session) = one_user();
+    for key_type in [KeyType::AES, KeyType::GENERIC_SECRET, KeyType::HKDF] {
+        let key = client.create(session, &secret(key_type)).expect("a key");
+        assert!(!client.flag(session, key, A::DERIVE), "{key_type}");
+        let hash = plain(M::SHA256_KEY_DERIVATION);
+        let refused = client.derive_key(session, &hash, key, &none().template());
+        let expected = [Err(Error::KeyFunctionNotPermitted), Err(Error::KeyTypeInconsistent)];
+        assert!(expected.contains(&refused), "{key_type} {refused:?}");
+    }
+    let template = none().number(A::VALUE_LEN, 16);
+    let key = client.generate_key(session, M::AES_KEY_GEN, &template).expect("a key");
+    assert!(!client.flag(session, key, A::DERIVE));
 }
 
 /// PKCS#11 3.2, "RSA": the sizes of `CK_MECHANISM_INFO` are those that the token supports.
 #[test]
 fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
     each_user(|client, session| {
-        let module = &client.module;
-        let generator = module.mechanism(client.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
+        let generator = client.mechanism(client.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
         assert_eq!((generator.min, generator.max), (1024, 8192));
-        let signs = module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism");
+        let signs = client.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism");
         assert_eq!((signs.min, signs.max), (1024, 16384));
         // AWS-LC itself generates only sizes that are multiples of 128.
         for bits in [1024, 1025, 1032, 2041, 2044, 3092] {
@@ -105,8 +101,7 @@ fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
 /// `[mechanisms] min-rsa-bits` refuses shorter keys that are generated, imported or used.
 #[test]
 fn a_configured_minimum_refuses_short_rsa_keys() {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     let request = none().number(A::MODULUS_BITS, 1024);
     let short = none().stored().label("short");
     let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request.clone().and(&short), &short);
@@ -116,7 +111,7 @@ fn a_configured_minimum_refuses_short_rsa_keys() {
     let configuration = ", mechanisms = { min-rsa-bits = 2048 }";
     let other = Client::beside(&client.directory, DEFAULT, configuration);
     let session = other.user();
-    let generator = other.module.mechanism(other.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
+    let generator = other.mechanism(other.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
     assert_eq!((generator.min, generator.max), (2048, 8192));
     let refused = other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).map(drop);
     assert_eq!(refused, Err(Error::KeySizeRange));
@@ -126,8 +121,7 @@ fn a_configured_minimum_refuses_short_rsa_keys() {
     assert_eq!(other.create(session, &import), Err(Error::KeySizeRange));
     let wanted = Attributes::of(ObjectClass::PRIVATE_KEY).label("short");
     let private = other.find_one(session, &wanted);
-    let used = other.module.sign_init(session, &plain(M::SHA256_RSA_PKCS), private);
-    assert_eq!(used, Err(Error::KeySizeRange));
+    assert_eq!(other.sign_init(session, &plain(M::SHA256_RSA_PKCS), private), Err(Error::KeySizeRange));
     let request = none().number(A::MODULUS_BITS, 2048);
     assert!(other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).is_ok());
 }
@@ -162,8 +156,7 @@ fn a_public_key_of_512_bits_only_verifies_and_only_if_configured() {
         let pss = Params::Pss { hash: Hash::Sha512, mgf: Hash::Sha512, salt_len: 0 };
         let pss = Mechanism { params: pss, ..plain(M::SHA512_RSA_PKCS_PSS) };
         assert_eq!(client.verify(session, &pss, key, b"data", &signature), Err(Error::KeySizeRange));
-        let encrypted = client.module.encrypt_init(session, &plain(M::RSA_PKCS), key);
-        assert_eq!(encrypted, Err(Error::KeySizeRange));
+        assert_eq!(client.encrypt_init(session, &plain(M::RSA_PKCS), key), Err(Error::KeySizeRange));
 
         let private = key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA)
             .bytes(A::MODULUS, &hex(SHORT_MODULUS))
@@ -188,8 +181,7 @@ fn configured_curves_refuse_keys_on_the_others() {
         (Kind::Ed25519, Kind::Ed448, M::EDDSA),
         (Kind::X25519, Kind::X448, M::ECDH1_DERIVE),
     ];
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     for (kind, _, _) in kinds {
         pair(&client, session, kind, &none().stored().label(&format!("{kind:?}")));
     }
@@ -198,8 +190,7 @@ fn configured_curves_refuse_keys_on_the_others() {
         let session = other.user();
         for (refused, allowed, uses) in kinds {
             println!("{configuration} {refused:?}");
-            let made = other.generate(session, refused.generator(), &refused.request(), &none());
-            assert_eq!(made, Err(error));
+            assert_eq!(other.generate(session, refused.generator(), &refused.request(), &none()), Err(error));
             let find = |class| other.find_one(session, &Attributes::of(class).label(&format!("{refused:?}")));
             let (public, private) = (find(ObjectClass::PUBLIC_KEY), find(ObjectClass::PRIVATE_KEY));
             let point = other.read(session, public, A::EC_POINT).expect("a point");
@@ -212,7 +203,7 @@ fn configured_curves_refuse_keys_on_the_others() {
                     let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
                     derive(&other, session, (uses, params), private, &none()).map(drop)
                 }
-                _ => other.module.sign_init(session, &plain(uses), private),
+                _ => other.sign_init(session, &plain(uses), private),
             };
             assert_eq!(used, Err(Error::KeySizeRange));
             pair(&other, session, allowed, &none());
@@ -225,7 +216,7 @@ fn configured_curves_refuse_keys_on_the_others() {
 fn configured_curves_limit_the_mechanisms() {
     let sizes = |rules: &str, id: M| {
         let client = Client::with(DEFAULT, &format!(", mechanisms = {{ {rules} }}"));
-        client.module.mechanism(client.slot, id).map(|info| (info.min, info.max))
+        client.mechanism(client.slot, id).map(|info| (info.min, info.max))
     };
     let nist = "curves = ['secp256r1', 'secp384r1', 'curve448']";
     assert_eq!(sizes(nist, M::ECDSA), Ok((256, 384)));

@@ -43,7 +43,7 @@ pub fn derive(
     base: ObjectHandle,
     template: &Attributes,
 ) -> Result<ObjectHandle, Error> {
-    client.module.derive_key(session, &Mechanism { params, ..plain(id) }, base, &template.template())
+    client.derive_key(session, &Mechanism { params, ..plain(id) }, base, &template.template())
 }
 
 /// Derives a readable key and returns its value.
@@ -65,8 +65,8 @@ fn blake2b_and_shake_derivations_match_known_values() {
         let key = base(client, session, KeyType::GENERIC_SECRET, &own);
         let digest = |id| {
             let mut known = [0; 64];
-            client.module.digest_init(session, &plain(id)).expect("an operation");
-            let len = client.module.digest(session, &own, Output::Buffer(&mut known)).expect("a digest");
+            client.digest_init(session, &plain(id)).expect("an operation");
+            let len = client.digest(session, &own, Output::Buffer(&mut known)).expect("a digest");
             known[..len].to_vec()
         };
         let hashed = BLAKE2B.map(|(id, hash)| (id, digest(hash)));
@@ -84,20 +84,19 @@ fn blake2b_and_shake_derivations_match_known_values() {
 /// of the secret.
 #[test]
 fn ecdh_accepts_both_encodings_of_a_point() {
-    one_user(|client, session| {
-        for (kind, header) in [(Kind::P256, 2), (Kind::P521, 3), (Kind::X25519, 2)] {
-            let (public, private) = pair(client, session, kind, &none());
-            let point = client.read(session, public, A::EC_POINT).expect("a point");
-            let agree = |peer: &[u8], template: &Attributes| {
-                let params = Params::Ecdh { kdf: None, shared: Box::default(), peer: peer.into() };
-                value(client, session, (M::ECDH1_DERIVE, params), private, template).expect("a secret")
-            };
-            let whole = agree(&point, &none());
-            assert_eq!(agree(&point[header..], &none()), whole, "{kind:?}");
-            let aes = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 16);
-            assert_eq!(agree(&point, &aes), whole[whole.len() - 16..], "{kind:?}");
-        }
-    });
+    let (client, session) = one_user();
+    for (kind, header) in [(Kind::P256, 2), (Kind::P521, 3), (Kind::X25519, 2)] {
+        let (public, private) = pair(&client, session, kind, &none());
+        let point = client.read(session, public, A::EC_POINT).expect("a point");
+        let agree = |peer: &[u8], template: &Attributes| {
+            let params = Params::Ecdh { kdf: None, shared: Box::default(), peer: peer.into() };
+            value(&client, session, (M::ECDH1_DERIVE, params), private, template).expect("a secret")
+        };
+        let whole = agree(&point, &none());
+        assert_eq!(agree(&point[header..], &none()), whole, "{kind:?}");
+        let aes = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 16);
+        assert_eq!(agree(&point, &aes), whole[whole.len() - 16..], "{kind:?}");
+    }
 }
 
 fn hkdf(extract: bool, expand: bool) -> Params {
@@ -113,90 +112,86 @@ fn counter(fields: Vec<Field>) -> Params {
 
 #[test]
 fn a_derivation_needs_the_length_and_type_that_its_mechanism_leaves_open() {
-    one_user(|client, session| {
-        let key = base(client, session, KeyType::GENERIC_SECRET, &[1; 32]);
-        let prf = MacFunction::Hmac(Hash::Sha256);
-        let (nonces, cookies) = (Box::from([1; 32]), Box::from([2; 16]));
-        let ike1 = Params::Ike1Prf { prf, shared: key, previous: None, cookies, number: 0 };
-        let extended = Params::Ike1Extended { prf, shared: None, extra: Box::default() };
-        let plus = Params::Ike2PrfPlus { prf, seed_key: None, seed: Box::from(*b"seed") };
-        for (id, params) in [
-            (M::HKDF_DERIVE, hkdf(false, true)),
-            (M::SP800_108_COUNTER_KDF, counter(vec![])),
-            (M::IKE1_PRF_DERIVE, ike1),
-            (M::IKE1_EXTENDED_DERIVE, extended),
-            (M::IKE2_PRF_PLUS_DERIVE, plus),
-        ] {
-            let refused = derive(client, session, (id, params), key, &none());
-            assert_eq!(refused, Err(Error::TemplateIncomplete), "{id}");
-        }
-        // The PRF decides the type of a key of CKM_IKE_PRF_DERIVE.
-        let ike = Params::IkePrf { prf, data_as_key: false, nonces, new_key: None };
-        let made = derive(client, session, (M::IKE_PRF_DERIVE, ike), key, &none()).expect("a key");
-        assert_eq!(client.number(session, made, A::KEY_TYPE), KeyType::SHA256_HMAC.0);
-        let data = (M::HKDF_DATA, hkdf(true, true));
-        let made = derive(client, session, data, key, &none().number(A::VALUE_LEN, 42)).expect("data");
-        assert_eq!(client.read(session, made, A::VALUE_LEN), Err(Error::AttributeTypeInvalid));
-    });
+    let (client, session) = one_user();
+    let key = base(&client, session, KeyType::GENERIC_SECRET, &[1; 32]);
+    let prf = MacFunction::Hmac(Hash::Sha256);
+    let (nonces, cookies) = (Box::from([1; 32]), Box::from([2; 16]));
+    let ike1 = Params::Ike1Prf { prf, shared: key, previous: None, cookies, number: 0 };
+    let extended = Params::Ike1Extended { prf, shared: None, extra: Box::default() };
+    let plus = Params::Ike2PrfPlus { prf, seed_key: None, seed: Box::from(*b"seed") };
+    for (id, params) in [
+        (M::HKDF_DERIVE, hkdf(false, true)),
+        (M::SP800_108_COUNTER_KDF, counter(vec![])),
+        (M::IKE1_PRF_DERIVE, ike1),
+        (M::IKE1_EXTENDED_DERIVE, extended),
+        (M::IKE2_PRF_PLUS_DERIVE, plus),
+    ] {
+        let refused = derive(&client, session, (id, params), key, &none());
+        assert_eq!(refused, Err(Error::TemplateIncomplete), "{id}");
+    }
+    // The PRF decides the type of a key of CKM_IKE_PRF_DERIVE.
+    let ike = Params::IkePrf { prf, data_as_key: false, nonces, new_key: None };
+    let made = derive(&client, session, (M::IKE_PRF_DERIVE, ike), key, &none()).expect("a key");
+    assert_eq!(client.number(session, made, A::KEY_TYPE), KeyType::SHA256_HMAC.0);
+    let data = (M::HKDF_DATA, hkdf(true, true));
+    let made = derive(&client, session, data, key, &none().number(A::VALUE_LEN, 42)).expect("data");
+    assert_eq!(client.read(session, made, A::VALUE_LEN), Err(Error::AttributeTypeInvalid));
 }
 
 #[test]
 fn a_derived_key_inherits_the_protection_of_its_base_keys() {
-    one_user(|client, session| {
-        let make = |sensitive, extractable| {
-            let template = none().number(A::VALUE_LEN, 32).flag(A::SENSITIVE, sensitive);
-            let template = template.flag(A::EXTRACTABLE, extractable).flag(A::DERIVE, true);
-            let mechanism = plain(M::GENERIC_SECRET_KEY_GEN);
-            client.module.generate_key(session, &mechanism, &template.template()).expect("a key")
-        };
-        let (open, closed) = (make(false, true), make(true, false));
-        let history =
-            |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
-        let protection = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
-        let data = |id| (id, Params::Data([1; 32].into()));
-        let whole = none().number(A::VALUE_LEN, 32);
-        let half = none().number(A::VALUE_LEN, 16);
-        let prf = MacFunction::Hmac(Hash::Sha256);
-        let extended = Params::Ike1Extended { prf, shared: None, extra: Box::default() };
-        // Only IKEv1 shortens an unreadable key.
-        for (mechanism, small) in [
-            (data(M::CONCATENATE_BASE_AND_DATA), none()),
-            (data(M::CONCATENATE_DATA_AND_BASE), none()),
-            (data(M::XOR_BASE_AND_DATA), whole.clone()),
-            ((M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)), whole.clone()),
-            ((M::CONCATENATE_BASE_AND_KEY, Params::Key(open)), none()),
-            ((M::IKE1_EXTENDED_DERIVE, extended), half.clone()),
-        ] {
-            for more in [none().flag(A::SENSITIVE, false), none().flag(A::EXTRACTABLE, true)] {
-                let refused = derive(client, session, mechanism.clone(), closed, &small.clone().and(&more));
-                assert_eq!(refused, Err(Error::TemplateInconsistent), "{}", mechanism.0);
-            }
-            let key = derive(client, session, mechanism.clone(), closed, &small).expect("a key");
-            assert_eq!(protection(key), [true, false]);
-            let both = !matches!(mechanism.1, Params::Key(_));
-            assert_eq!(history(key), [both; 2], "{}", mechanism.0);
-            assert!(!client.flag(session, key, A::LOCAL));
-            let key = derive(client, session, mechanism, open, &small.and(&shown())).expect("a key");
-            assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
+    let (client, session) = one_user();
+    let make = |sensitive, extractable| {
+        let template = none().number(A::VALUE_LEN, 32).flag(A::SENSITIVE, sensitive);
+        let template = template.flag(A::EXTRACTABLE, extractable).flag(A::DERIVE, true);
+        let mechanism = plain(M::GENERIC_SECRET_KEY_GEN);
+        client.module.generate_key(session, &mechanism, &template.template()).expect("a key")
+    };
+    let (open, closed) = (make(false, true), make(true, false));
+    let history = |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
+    let protection = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
+    let data = |id| (id, Params::Data([1; 32].into()));
+    let whole = none().number(A::VALUE_LEN, 32);
+    let half = none().number(A::VALUE_LEN, 16);
+    let prf = MacFunction::Hmac(Hash::Sha256);
+    let extended = Params::Ike1Extended { prf, shared: None, extra: Box::default() };
+    // Only IKEv1 shortens an unreadable key.
+    for (mechanism, small) in [
+        (data(M::CONCATENATE_BASE_AND_DATA), none()),
+        (data(M::CONCATENATE_DATA_AND_BASE), none()),
+        (data(M::XOR_BASE_AND_DATA), whole.clone()),
+        ((M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)), whole.clone()),
+        ((M::CONCATENATE_BASE_AND_KEY, Params::Key(open)), none()),
+        ((M::IKE1_EXTENDED_DERIVE, extended), half.clone()),
+    ] {
+        for more in [none().flag(A::SENSITIVE, false), none().flag(A::EXTRACTABLE, true)] {
+            let refused = derive(&client, session, mechanism.clone(), closed, &small.clone().and(&more));
+            assert_eq!(refused, Err(Error::TemplateInconsistent), "{}", mechanism.0);
         }
-        // The protection of the other key is inherited too.
-        let join = (M::CONCATENATE_BASE_AND_KEY, Params::Key(closed));
-        assert_eq!(derive(client, session, join, open, &shown()), Err(Error::TemplateInconsistent));
-        // SP 800-108: "can both be specified to be either CK_TRUE or CK_FALSE".
-        let kdf = (M::SP800_108_COUNTER_KDF, counter(vec![]));
-        let key = derive(client, session, kdf.clone(), closed, &half).expect("a key");
-        assert_eq!((protection(key), history(key)), ([true, false], [true, true]));
-        let key = derive(client, session, kdf, closed, &half.clone().and(&shown())).expect("a key");
+        let key = derive(&client, session, mechanism.clone(), closed, &small).expect("a key");
+        assert_eq!(protection(key), [true, false]);
+        let both = !matches!(mechanism.1, Params::Key(_));
+        assert_eq!(history(key), [both; 2], "{}", mechanism.0);
+        assert!(!client.flag(session, key, A::LOCAL));
+        let key = derive(&client, session, mechanism, open, &small.and(&shown())).expect("a key");
         assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
-        // A digest of a key may be readable. `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are
-        // false then.
-        let hash = (M::SHA256_KEY_DERIVATION, Params::None);
-        for template in [shown(), none()] {
-            let key = derive(client, session, hash.clone(), closed, &template).expect("a key");
-            assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
-        }
-        client.set(session, closed, &none().flag(A::DERIVE, false)).expect("a change");
-        let refused = derive(client, session, hash, closed, &none());
-        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-    });
+    }
+    // The protection of the other key is inherited too.
+    let join = (M::CONCATENATE_BASE_AND_KEY, Params::Key(closed));
+    assert_eq!(derive(&client, session, join, open, &shown()), Err(Error::TemplateInconsistent));
+    // SP 800-108: "can both be specified to be either CK_TRUE or CK_FALSE".
+    let kdf = (M::SP800_108_COUNTER_KDF, counter(vec![]));
+    let key = derive(&client, session, kdf.clone(), closed, &half).expect("a key");
+    assert_eq!((protection(key), history(key)), ([true, false], [true, true]));
+    let key = derive(&client, session, kdf, closed, &half.clone().and(&shown())).expect("a key");
+    assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
+    // A digest of a key may be readable. `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are
+    // false then.
+    let hash = (M::SHA256_KEY_DERIVATION, Params::None);
+    for template in [shown(), none()] {
+        let key = derive(&client, session, hash.clone(), closed, &template).expect("a key");
+        assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
+    }
+    client.set(session, closed, &none().flag(A::DERIVE, false)).expect("a change");
+    assert_eq!(derive(&client, session, hash, closed, &none()), Err(Error::KeyFunctionNotPermitted));
 }

@@ -44,10 +44,10 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
             client.user();
             let path = client.directory.file("jeton");
             plant(&path, &path.with_file_name(name));
-            let slots = client.module.slots().expect("slots");
+            let slots = client.slots().expect("slots");
             let open = client.directory.descriptors();
             for _ in 0..1500 {
-                assert_eq!(client.module.slots().expect("slots"), slots);
+                assert_eq!(client.slots().expect("slots"), slots);
             }
             assert_eq!(slots.len(), 2, "the token's slot and the free one");
             assert_eq!(client.directory.descriptors(), open);
@@ -59,12 +59,12 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
 fn only_the_file_named_after_its_serial_number_is_the_token() {
     let client = Client::new(DEFAULT);
     let path = client.directory.file("jeton");
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     fs::copy(&path, path.with_file_name("0 an older copy.jeton")).expect("a copy");
     let client = Client::beside(&client.directory, DEFAULT, "");
     let session = client.user();
     client.create(session, &data("new").stored()).expect("data");
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module).len(), 1);
     let rows = |path: &Path| -> i64 {
         let connection = Connection::open(path).expect("a file");
@@ -77,7 +77,7 @@ fn only_the_file_named_after_its_serial_number_is_the_token() {
 #[test]
 fn a_renamed_token_file_is_a_token_at_the_next_start() {
     let client = Client::new(DEFAULT);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let path = client.directory.file("jeton");
     fs::rename(&path, path.with_file_name("ca.jeton")).expect("another name");
     let client = Client::beside(&client.directory, DEFAULT, "");
@@ -105,14 +105,13 @@ fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
         },
     ];
     for harm in harms {
-        one_user(|client, session| {
-            let object = client.create(session, &data("before").stored()).expect("data");
-            harm(&client.directory.file("jeton"));
-            let removed = Err(Error::DeviceRemoved);
-            assert_eq!(client.create(session, &data("after").stored()).map(drop), removed);
-            assert_eq!(client.set(session, object, &none().label("after")), removed);
-            assert_eq!(client.module.destroy_object(session, object), removed);
-        });
+        let (client, session) = one_user();
+        let object = client.create(session, &data("before").stored()).expect("data");
+        harm(&client.directory.file("jeton"));
+        let removed = Err(Error::DeviceRemoved);
+        assert_eq!(client.create(session, &data("after").stored()).map(drop), removed);
+        assert_eq!(client.set(session, object, &none().label("after")), removed);
+        assert_eq!(client.destroy_object(session, object), removed);
     }
 }
 
@@ -136,7 +135,7 @@ fn a_world_writable_file_or_directory_is_refused() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     };
     let path = client.directory.file("jeton");
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     mode(&path, 0o602);
     assert_eq!(tokens(&Client::beside(&client.directory, DEFAULT, "").module), []);
     mode(&path, 0o660);
@@ -233,7 +232,7 @@ fn with_plants<T: Send + 'static>(name: &Path, work: impl Fn() -> T + Send + Syn
 /// Starts another module, logs the user in and stores an object.
 fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> {
     let client = Client::beside(directory, DEFAULT, more);
-    let session = client.module.open_session(client.slot, Access::ReadWrite)?;
+    let session = client.open_session(client.slot, Access::ReadWrite)?;
     client.module.login(session, User::User, PIN)?;
     client.create(session, &data("new").stored()).map(drop)
 }
@@ -242,7 +241,7 @@ fn start_and_store(directory: &Arc<Directory>, more: &str) -> Result<(), Error> 
 #[test]
 fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
     let client = Client::new(DEFAULT);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let (directory, token) = (Arc::clone(&client.directory), client.directory.file("jeton"));
     for suffix in ["-lock", "-wal", "-shm"] {
         let shared = Arc::clone(&directory);
@@ -260,7 +259,7 @@ fn a_planted_file_of_a_token_is_neither_written_nor_waited_for() {
 fn a_planted_file_of_a_counter_is_neither_written_nor_waited_for() {
     let (directory, counters) = (Directory::new(), Directory::new());
     let more = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
-    Client::initialise(&directory, DEFAULT, &more).module.finalize().expect("a module");
+    Client::initialise(&directory, DEFAULT, &more).finalize().expect("a module");
     start_and_store(&directory, &more).expect("a counter");
     let serial = directory.file("jeton").file_stem().expect("a name").to_owned();
     let counter = counters.path().join(serial).with_extension("counter");
@@ -319,7 +318,7 @@ fn a_database_of_another_program_is_not_written() {
     assert_eq!(before.len(), 5);
     let client = Client::beside(&directory, DEFAULT, "");
     assert_eq!(tokens(&client.module), []);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     assert_eq!(contents(&directory).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     assert!(contents(&directory) == before);
 }
@@ -328,13 +327,13 @@ fn a_database_of_another_program_is_not_written() {
 #[test]
 fn the_last_application_that_ends_leaves_no_log_beside_the_file() {
     let agent = Client::new(DEFAULT);
-    let applications: Vec<_> = (0..3).map(|_| agent.module.join().expect("an application")).collect();
+    let applications: Vec<_> = (0..3).map(|_| agent.join().expect("an application")).collect();
     for module in &applications {
         let session = module.open_session(agent.slot, Access::ReadWrite).expect("a session");
         module.login(session, User::User, PIN).expect("the user");
         module.create_object(session, &data("a").stored().template()).expect("an object");
     }
-    agent.module.finalize().expect("the agent's own module");
+    agent.finalize().expect("the agent's own module");
     applications.iter().for_each(|module| module.finalize().expect("an application"));
     let names = fs::read_dir(agent.directory.path()).expect("a directory");
     let left: Vec<_> = names

@@ -39,7 +39,7 @@ fn a_stored_file_of_each_format_opens_and_its_keys_sign() {
             for key in keys {
                 client.sign(session, &plain(M::ECDSA), key, &[7; 32]).expect("a signature");
             }
-            client.module.finalize().expect("a module");
+            client.finalize().expect("a module");
             assert_eq!(format(directory.path()), FILES[FILES.len() - 1].0);
         }
     });
@@ -48,6 +48,6 @@ fn a_stored_file_of_each_format_opens_and_its_keys_sign() {
 #[test]
 fn the_newest_format_has_a_stored_file() {
     let client = Client::new(DEFAULT);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     assert_eq!(format(client.directory.path()), FILES[FILES.len() - 1].0);
 }

@@ -89,43 +89,40 @@ fn generic() -> Attributes {
 /// trusted key that only wraps makes no form that another one opens.
 #[test]
 fn a_protected_key_is_opened_as_a_whole_by_its_own_form_alone() {
-    one_user(|client, session| {
-        let own = none().stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true);
-        let trusted = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
-        let trust = none().flag(A::TRUSTED, true);
-        client.as_so(session, || client.set(session, trusted, &trust).expect("trust"));
-        let wraps = client.create(session, &key(&[A::WRAP], &none())).expect("a key");
-        let opens = client.create(session, &key(&[A::UNWRAP], &none())).expect("a key");
-        let protects = key(&[A::UNWRAP], &none());
-        let protects =
-            client.create_with(session, &protects, A::UNWRAP_TEMPLATE, &protecting()).expect("a key");
-        let victim = generic().bytes(A::VALUE, &KEY).and(&shown());
-        let victim = client.create(session, &victim).expect("a key");
-        let (mut opened, mut joined, mut kept) = (0, Vec::new(), 0);
-        for by in aes_ways() {
-            let Ok(wrapped) = client.wrap(session, &by, wraps, victim) else { continue };
-            let is_dedicated = client.wrap(session, &by, trusted, victim).is_ok();
-            for with in aes_ways() {
-                let unwrap =
-                    |key, template: &Attributes| client.unwrap(session, &with, key, &wrapped, template);
-                let Ok(key) = unwrap(opens, &generic().and(&shown())) else { continue };
-                let found = client.read(session, key, A::VALUE).expect("a value");
-                let is_own = found == KEY && with.info.id == by.info.id;
-                let pair = format!("{} by {}", name(&by), name(&with));
-                opened += 1;
-                joined.extend((!is_own).then(|| pair.clone()));
-                if unwrap(protects, &generic()).is_ok() {
-                    kept += 1;
-                    let is_authentic = with.info.wrapping(&with.params) != Some(Wrapping::Unauthenticated);
-                    assert!(is_authentic && (found == KEY || !is_dedicated), "{pair}");
-                }
+    let (client, session) = one_user();
+    let own = none().stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true);
+    let trusted = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
+    let trust = none().flag(A::TRUSTED, true);
+    client.as_so(session, || client.set(session, trusted, &trust).expect("trust"));
+    let wraps = client.create(session, &key(&[A::WRAP], &none())).expect("a key");
+    let opens = client.create(session, &key(&[A::UNWRAP], &none())).expect("a key");
+    let protects = key(&[A::UNWRAP], &none());
+    let protects = client.create_with(session, &protects, A::UNWRAP_TEMPLATE, &protecting()).expect("a key");
+    let victim = generic().bytes(A::VALUE, &KEY).and(&shown());
+    let victim = client.create(session, &victim).expect("a key");
+    let (mut opened, mut joined, mut kept) = (0, Vec::new(), 0);
+    for by in aes_ways() {
+        let Ok(wrapped) = client.wrap(session, &by, wraps, victim) else { continue };
+        let is_dedicated = client.wrap(session, &by, trusted, victim).is_ok();
+        for with in aes_ways() {
+            let unwrap = |key, template: &Attributes| client.unwrap(session, &with, key, &wrapped, template);
+            let Ok(key) = unwrap(opens, &generic().and(&shown())) else { continue };
+            let found = client.read(session, key, A::VALUE).expect("a value");
+            let is_own = found == KEY && with.info.id == by.info.id;
+            let pair = format!("{} by {}", name(&by), name(&with));
+            opened += 1;
+            joined.extend((!is_own).then(|| pair.clone()));
+            if unwrap(protects, &generic()).is_ok() {
+                kept += 1;
+                let is_authentic = with.info.wrapping(&with.params) != Some(Wrapping::Unauthenticated);
+                assert!(is_authentic && (found == KEY || !is_dedicated), "{pair}");
             }
         }
-        // KW under the initial value of KWP is one of the pairs.
-        let cut = joined.iter().filter(|pair| pair.contains("25]")).count();
-        println!("{opened} ways open, {} of another form, {kept} if a template protects", joined.len());
-        assert!(cut > 0 && joined.len() > 20 && kept > 5, "{cut} {kept} {joined:#?}");
-    });
+    }
+    // KW under the initial value of KWP is one of the pairs.
+    let cut = joined.iter().filter(|pair| pair.contains("25]")).count();
+    println!("{opened} ways open, {} of another form, {kept} if a template protects", joined.len());
+    assert!(cut > 0 && joined.len() > 20 && kept > 5, "{cut} {kept} {joined:#?}");
 }
 
 /// An RSA or EC key pair of which the private key unwraps and has other usages. A `list` limits its
@@ -147,7 +144,7 @@ fn pair(client: &Client, session: SessionHandle, kind: M, list: Option<M>) -> (O
     };
     let protecting = protecting();
     let private = private.within(A::UNWRAP_TEMPLATE, &protecting);
-    let made = client.module.generate_key_pair(session, &plain(kind), &public.template(), &private);
+    let made = client.generate_key_pair(session, &plain(kind), &public.template(), &private);
     made.expect("a pair")
 }
 
@@ -192,20 +189,14 @@ fn the_head_of_a_hybrid_form_is_not_opened_apart() {
             let refused = match is_rsa {
                 true => vec![
                     unwrap(&head, private, &wrapped[..256], &aes()),
-                    client.module.decapsulate_key(
-                        session,
-                        &head,
-                        private,
-                        &aes().template(),
-                        &wrapped[..256],
-                    ),
+                    client.decapsulate_key(session, &head, private, &aes().template(), &wrapped[..256]),
                 ],
                 false => [M::ECDH1_DERIVE, M::ECDH1_COFACTOR_DERIVE]
                     .map(|id| {
                         let derivation =
                             hybrid(id, point(if row.id == M::ECDH_AES_KEY_WRAP { 0 } else { 2 }));
                         let template = aes().number(A::VALUE_LEN, 32);
-                        client.module.derive_key(session, &derivation, private, &template.template())
+                        client.derive_key(session, &derivation, private, &template.template())
                     })
                     .into(),
             };
@@ -225,22 +216,21 @@ fn the_head_of_a_hybrid_form_is_not_opened_apart() {
 /// A masked key or a key whose template hides results would come back without its mark.
 #[test]
 fn a_key_is_not_wrapped_if_it_would_lose_a_mark() {
-    one_user(|client, session| {
-        let own = none().stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true);
-        let by = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
-        let trust = none().flag(A::TRUSTED, true);
-        client.as_so(session, || client.set(session, by, &trust).expect("trust"));
-        let hidden = none().flag(A::SENSITIVE, true).flag(A::WRAP_WITH_TRUSTED, true).flag(A::DERIVE, true);
-        let base = generic().bytes(A::VALUE, &KEY).and(&hidden);
-        let whole = client.create(session, &base).expect("a key");
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        client.wrap(session, &kwp, by, whole).expect("a wrapped key");
-        let mask = Mechanism { params: Params::Data([1; 32].into()), ..plain(M::XOR_BASE_AND_DATA) };
-        let masked = client.module.derive_key(session, &mask, whole, &generic().template()).expect("a key");
-        assert_eq!(client.wrap(session, &kwp, by, masked), Err(Error::KeyNotWrappable));
-        let hides = client.create_with(session, &base, A::DERIVE_TEMPLATE, &protecting()).expect("a key");
-        assert_eq!(client.wrap(session, &kwp, by, hides), Err(Error::KeyNotWrappable));
-    });
+    let (client, session) = one_user();
+    let own = none().stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true);
+    let by = client.create(session, &key(&[A::WRAP], &own)).expect("a key");
+    let trust = none().flag(A::TRUSTED, true);
+    client.as_so(session, || client.set(session, by, &trust).expect("trust"));
+    let hidden = none().flag(A::SENSITIVE, true).flag(A::WRAP_WITH_TRUSTED, true).flag(A::DERIVE, true);
+    let base = generic().bytes(A::VALUE, &KEY).and(&hidden);
+    let whole = client.create(session, &base).expect("a key");
+    let kwp = plain(M::AES_KEY_WRAP_KWP);
+    client.wrap(session, &kwp, by, whole).expect("a wrapped key");
+    let mask = Mechanism { params: Params::Data([1; 32].into()), ..plain(M::XOR_BASE_AND_DATA) };
+    let masked = client.derive_key(session, &mask, whole, &generic().template()).expect("a key");
+    assert_eq!(client.wrap(session, &kwp, by, masked), Err(Error::KeyNotWrappable));
+    let hides = client.create_with(session, &base, A::DERIVE_TEMPLATE, &protecting()).expect("a key");
+    assert_eq!(client.wrap(session, &kwp, by, hides), Err(Error::KeyNotWrappable));
 }
 
 /// SoftHSMv2 2.6.1 wrapped a key on P-256 with the AES key 00 01 … 1f. It added zeros to the DER.
@@ -250,13 +240,12 @@ fn a_private_key_that_softhsm_wrapped_is_unwrapped() {
         "29f7800cf45922605a419cafc02b493f96664f166145479d89f3190490101a04d336cec497a9cb518fe3708e0e5cfa61\
          6847092389484be12791b0f28e28a043a932d52b4a24cc53c789d14e70bca61e",
     );
-    one_user(|client, session| {
-        let by: Vec<u8> = (0..32).collect();
-        let by = client.create(session, &aes().bytes(A::VALUE, &by).flag(A::UNWRAP, true)).expect("a key");
-        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-        let unwrap = |id, wrapped: &[u8]| client.unwrap(session, &plain(id), by, wrapped, &template);
-        let key = unwrap(M::AES_KEY_WRAP, &wrapped).expect("the key");
-        assert_eq!(client.read(session, key, A::EC_PARAMS), Ok(P256.to_vec()));
-        assert!(unwrap(M::AES_KEY_WRAP, &wrapped[..72]).is_err());
-    });
+    let (client, session) = one_user();
+    let by: Vec<u8> = (0..32).collect();
+    let by = client.create(session, &aes().bytes(A::VALUE, &by).flag(A::UNWRAP, true)).expect("a key");
+    let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
+    let unwrap = |id, wrapped: &[u8]| client.unwrap(session, &plain(id), by, wrapped, &template);
+    let key = unwrap(M::AES_KEY_WRAP, &wrapped).expect("the key");
+    assert_eq!(client.read(session, key, A::EC_PARAMS), Ok(P256.to_vec()));
+    assert!(unwrap(M::AES_KEY_WRAP, &wrapped[..72]).is_err());
 }

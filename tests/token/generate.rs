@@ -114,74 +114,69 @@ fn generated_secret_keys_have_the_requested_length_and_differ() {
 
 #[test]
 fn local_always_sensitive_and_never_extractable_are_recorded() {
-    one_user(|client, session| {
-        for (sensitive, extractable) in [(true, false), (true, true), (false, false), (false, true)] {
-            let template = none()
-                .number(A::VALUE_LEN, 32)
-                .flag(A::SENSITIVE, sensitive)
-                .flag(A::EXTRACTABLE, extractable);
-            let key = client.generate_key(session, M::AES_KEY_GEN, &template);
-            let key = key.expect("a key");
-            let history =
-                |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
-            assert_eq!(history(key), [sensitive, !extractable]);
-            client
-                .set(session, key, &none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false))
-                .expect("a change");
-            assert_eq!(history(key), [sensitive, !extractable]);
-            let copy = client.copy(session, key, &none()).expect("a copy");
-            assert_eq!(history(copy), [sensitive, !extractable]);
-            assert!(client.flag(session, copy, A::LOCAL));
-        }
-        let (_, private) = crate::keys::pair(client, session, Kind::P256, &none());
-        assert!(client.flag(session, private, A::ALWAYS_SENSITIVE));
-        assert!(client.flag(session, private, A::NEVER_EXTRACTABLE));
-    });
+    let (client, session) = one_user();
+    for (sensitive, extractable) in [(true, false), (true, true), (false, false), (false, true)] {
+        let template =
+            none().number(A::VALUE_LEN, 32).flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
+        let key = client.generate_key(session, M::AES_KEY_GEN, &template);
+        let key = key.expect("a key");
+        let history =
+            |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
+        assert_eq!(history(key), [sensitive, !extractable]);
+        client
+            .set(session, key, &none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false))
+            .expect("a change");
+        assert_eq!(history(key), [sensitive, !extractable]);
+        let copy = client.copy(session, key, &none()).expect("a copy");
+        assert_eq!(history(copy), [sensitive, !extractable]);
+        assert!(client.flag(session, copy, A::LOCAL));
+    }
+    let (_, private) = crate::keys::pair(&client, session, Kind::P256, &none());
+    assert!(client.flag(session, private, A::ALWAYS_SENSITIVE));
+    assert!(client.flag(session, private, A::NEVER_EXTRACTABLE));
 }
 
 #[test]
 fn impossible_generation_templates_are_refused() {
-    one_user(|client, session| {
-        let refuses = |mechanism, public: Attributes, private: Attributes, error| {
-            assert_eq!(client.generate(session, mechanism, &public, &private), Err(error));
-        };
-        let p256 = || Kind::P256.request();
-        for bits in [0, 512, 1023, 8193, 16384, u64::MAX] {
-            let public = none().number(A::MODULUS_BITS, bits);
-            refuses(M::RSA_PKCS_KEY_PAIR_GEN, public, none(), Error::KeySizeRange);
-        }
-        for mechanism in Kind::PAIRS.map(Kind::generator).into_iter().chain([M::EC_KEY_PAIR_GEN_W_EXTRA_BITS])
-        {
-            refuses(mechanism, none(), none(), Error::TemplateIncomplete);
-        }
-        let unknown_curve = none().bytes(A::EC_PARAMS, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x1f]);
-        refuses(M::EC_KEY_PAIR_GEN, unknown_curve, none(), Error::CurveNotSupported);
-        refuses(M::EC_KEY_PAIR_GEN, Kind::Ed25519.request(), none(), Error::CurveNotSupported);
-        refuses(M::EC_EDWARDS_KEY_PAIR_GEN, p256(), none(), Error::CurveNotSupported);
-        let unknown_set = none().number(A::PARAMETER_SET, value::ML_DSA_87 + 1);
-        refuses(M::ML_DSA_KEY_PAIR_GEN, unknown_set, none(), Error::AttributeValueInvalid);
-        let ec = M::EC_KEY_PAIR_GEN;
-        let another_class = p256().number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
-        refuses(ec, another_class, none(), Error::TemplateInconsistent);
-        let another_type = none().number(A::KEY_TYPE, KeyType::RSA.0);
-        refuses(ec, p256(), another_type, Error::TemplateInconsistent);
-        refuses(ec, p256(), none().bytes(A::VALUE, &[1; 32]), Error::AttributeReadOnly);
-        refuses(ec, p256().flag(A::LOCAL, true), none(), Error::AttributeReadOnly);
-        refuses(ec, p256(), none().flag(A::VERIFY, true), Error::TemplateInconsistent);
-        refuses(ec, p256().bytes(A::EC_POINT, &[4; 65]), none(), Error::TemplateInconsistent);
-        refuses(ec, p256(), none().bytes(A::EC_PARAMS, P384), Error::TemplateInconsistent);
-        let another_set = Kind::MlDsa65.request();
-        let ml_dsa = M::ML_DSA_KEY_PAIR_GEN;
-        refuses(ml_dsa, Kind::MlDsa44.request(), another_set, Error::TemplateInconsistent);
-        // A failed generation leaves no key.
-        assert_eq!(client.find(session, &none()), []);
+    let (client, session) = one_user();
+    let refuses = |mechanism, public: Attributes, private: Attributes, error| {
+        assert_eq!(client.generate(session, mechanism, &public, &private), Err(error));
+    };
+    let p256 = || Kind::P256.request();
+    for bits in [0, 512, 1023, 8193, 16384, u64::MAX] {
+        let public = none().number(A::MODULUS_BITS, bits);
+        refuses(M::RSA_PKCS_KEY_PAIR_GEN, public, none(), Error::KeySizeRange);
+    }
+    for mechanism in Kind::PAIRS.map(Kind::generator).into_iter().chain([M::EC_KEY_PAIR_GEN_W_EXTRA_BITS]) {
+        refuses(mechanism, none(), none(), Error::TemplateIncomplete);
+    }
+    let unknown_curve = none().bytes(A::EC_PARAMS, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x1f]);
+    refuses(M::EC_KEY_PAIR_GEN, unknown_curve, none(), Error::CurveNotSupported);
+    refuses(M::EC_KEY_PAIR_GEN, Kind::Ed25519.request(), none(), Error::CurveNotSupported);
+    refuses(M::EC_EDWARDS_KEY_PAIR_GEN, p256(), none(), Error::CurveNotSupported);
+    let unknown_set = none().number(A::PARAMETER_SET, value::ML_DSA_87 + 1);
+    refuses(M::ML_DSA_KEY_PAIR_GEN, unknown_set, none(), Error::AttributeValueInvalid);
+    let ec = M::EC_KEY_PAIR_GEN;
+    let another_class = p256().number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
+    refuses(ec, another_class, none(), Error::TemplateInconsistent);
+    let another_type = none().number(A::KEY_TYPE, KeyType::RSA.0);
+    refuses(ec, p256(), another_type, Error::TemplateInconsistent);
+    refuses(ec, p256(), none().bytes(A::VALUE, &[1; 32]), Error::AttributeReadOnly);
+    refuses(ec, p256().flag(A::LOCAL, true), none(), Error::AttributeReadOnly);
+    refuses(ec, p256(), none().flag(A::VERIFY, true), Error::TemplateInconsistent);
+    refuses(ec, p256().bytes(A::EC_POINT, &[4; 65]), none(), Error::TemplateInconsistent);
+    refuses(ec, p256(), none().bytes(A::EC_PARAMS, P384), Error::TemplateInconsistent);
+    let another_set = Kind::MlDsa65.request();
+    let ml_dsa = M::ML_DSA_KEY_PAIR_GEN;
+    refuses(ml_dsa, Kind::MlDsa44.request(), another_set, Error::TemplateInconsistent);
+    // A failed generation leaves no key.
+    assert_eq!(client.find(session, &none()), []);
 
-        let key = |mechanism, template: Attributes| client.generate_key(session, mechanism, &template);
-        assert_eq!(key(M::AES_KEY_GEN, none()), Err(Error::TemplateIncomplete));
-        assert_eq!(key(M::EC_KEY_PAIR_GEN, none()), Err(Error::MechanismInvalid));
-        assert_eq!(key(M::SHA256, none()), Err(Error::MechanismInvalid));
-        refuses(M::AES_KEY_GEN, p256(), none(), Error::MechanismInvalid);
-    });
+    let key = |mechanism, template: Attributes| client.generate_key(session, mechanism, &template);
+    assert_eq!(key(M::AES_KEY_GEN, none()), Err(Error::TemplateIncomplete));
+    assert_eq!(key(M::EC_KEY_PAIR_GEN, none()), Err(Error::MechanismInvalid));
+    assert_eq!(key(M::SHA256, none()), Err(Error::MechanismInvalid));
+    refuses(M::AES_KEY_GEN, p256(), none(), Error::MechanismInvalid);
 }
 
 #[test]
@@ -196,7 +191,7 @@ fn generation_needs_the_rights_to_store_the_key() {
     assert_eq!(make(session, p256(), none().stored()), Err(Error::UserNotLoggedIn));
     make(session, p256(), none().flag(A::PRIVATE, false)).expect("a pair of the session");
     client.login(session);
-    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    let read_only = client.open_session(client.slot, Access::ReadOnly).expect("a session");
     assert_eq!(make(read_only, p256().stored(), none()), Err(Error::SessionReadOnly));
     assert_eq!(make(read_only, p256(), none().stored()), Err(Error::SessionReadOnly));
     make(read_only, p256(), none()).expect("a pair of the session");

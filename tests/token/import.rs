@@ -28,14 +28,13 @@ fn public(key_type: KeyType) -> Attributes {
 
 #[test]
 fn an_imported_key_is_not_local_and_was_not_always_sensitive() {
-    one_user(|client, session| {
-        let key = client.create(session, &RSA.private).expect("a key");
-        for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
-            assert!(!client.flag(session, key, id), "{id}");
-        }
-        assert_eq!(client.number(session, key, A::KEY_GEN_MECHANISM), M::UNAVAILABLE.0);
-        assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
-    });
+    let (client, session) = one_user();
+    let key = client.create(session, &RSA.private).expect("a key");
+    for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
+        assert!(!client.flag(session, key, id), "{id}");
+    }
+    assert_eq!(client.number(session, key, A::KEY_GEN_MECHANISM), M::UNAVAILABLE.0);
+    assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
 }
 
 #[test]
@@ -243,8 +242,7 @@ fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
 
 #[test]
 fn certificates_and_data_are_read_back_unchanged() {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     let der: Vec<_> = (0..2000u32).map(|number| number as u8).collect();
     let certificate = Attributes::of(ObjectClass::CERTIFICATE)
         .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)

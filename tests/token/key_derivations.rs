@@ -91,258 +91,243 @@ fn derived(
 
 #[test]
 fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
-    one_user(|client, session| {
-        let base = known(client, session, 32);
-        let create = |more: Attributes| {
-            let key = secret(KeyType::GENERIC_SECRET, 32).and(&shown()).and(&more);
-            client.create(session, &key).expect("a key")
-        };
-        let yes = none().flag(A::DERIVE, true);
-        let only = |id: M| yes.clone().number(A::ALLOWED_MECHANISMS, id.0);
-        for mechanism in with_other(create(yes.clone())) {
-            assert!(derived(client, session, mechanism.clone(), base).is_ok(), "{}", mechanism.0);
-        }
-        let count = with_other(base).len();
-        for at in 0..count {
-            let id = with_other(base)[at].0;
-            let answer = |other| derived(client, session, with_other(other)[at].clone(), base).map(drop);
-            let refused = Err(Error::KeyFunctionNotPermitted);
-            assert_eq!(answer(create(none().flag(A::DERIVE, false))), refused, "{id}");
-            assert_eq!(answer(create(only(M::SHA256_HMAC))), Err(Error::MechanismInvalid), "{id}");
-            assert_eq!(answer(create(only(id))), Ok(()), "{id}");
-            assert_eq!(answer(ObjectHandle(0)), Err(Error::KeyHandleInvalid), "{id}");
-        }
-    });
+    let (client, session) = one_user();
+    let base = known(&client, session, 32);
+    let create = |more: Attributes| {
+        let key = secret(KeyType::GENERIC_SECRET, 32).and(&shown()).and(&more);
+        client.create(session, &key).expect("a key")
+    };
+    let yes = none().flag(A::DERIVE, true);
+    let only = |id: M| yes.clone().number(A::ALLOWED_MECHANISMS, id.0);
+    for mechanism in with_other(create(yes.clone())) {
+        assert!(derived(&client, session, mechanism.clone(), base).is_ok(), "{}", mechanism.0);
+    }
+    let count = with_other(base).len();
+    for at in 0..count {
+        let id = with_other(base)[at].0;
+        let answer = |other| derived(&client, session, with_other(other)[at].clone(), base).map(drop);
+        let refused = Err(Error::KeyFunctionNotPermitted);
+        assert_eq!(answer(create(none().flag(A::DERIVE, false))), refused, "{id}");
+        assert_eq!(answer(create(only(M::SHA256_HMAC))), Err(Error::MechanismInvalid), "{id}");
+        assert_eq!(answer(create(only(id))), Ok(()), "{id}");
+        assert_eq!(answer(ObjectHandle(0)), Err(Error::KeyHandleInvalid), "{id}");
+    }
 }
 
 /// The attacks "Review, C3" find keys that a derivation shortened. Here are the limits.
 #[test]
 fn no_derivation_cuts_an_unreadable_key() {
-    one_user(|client, session| {
-        let extract = |bit| (M::EXTRACT_KEY_FROM_KEY, Params::Bit(bit));
-        let unextractable = secret(KeyType::GENERIC_SECRET, 32).flag(A::EXTRACTABLE, false).and(&derives());
-        let unextractable = client.create(session, &unextractable).expect("a key");
-        for key in [closed(client, session, KeyType::AES, 32), unextractable] {
-            let xor = |len| (M::XOR_BASE_AND_DATA, data(&vec![0; len]));
-            let made = |mechanism, template| derive(client, session, mechanism, key, &template).map(drop);
-            assert_eq!(made(extract(0), len(15)), Err(Error::KeySizeRange));
-            assert_eq!(made(xor(15), none()), Err(Error::KeySizeRange));
-            // These two mechanisms do not inherit the protection. They refuse a short key only if
-            // its template makes it unreadable.
-            for hidden in [none().flag(A::SENSITIVE, true), none().flag(A::EXTRACTABLE, false)] {
-                let hidden = hidden.and(&len(13));
-                let hash = (M::SHA256_KEY_DERIVATION, Params::None);
-                assert_eq!(made(hash, hidden.clone()), Err(Error::KeySizeRange));
-                let hkdf = (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null));
-                assert_eq!(made(hkdf, hidden), Err(Error::KeySizeRange));
-            }
-            for part in [16, 24, 31] {
-                assert_eq!(made(extract(0), len(part)), Err(Error::KeySizeRange));
-                assert_eq!(made(xor(part as usize), none()), Err(Error::KeySizeRange));
-            }
-            assert_eq!(made(extract(0), len(32)), Ok(()));
-            assert_eq!(made(xor(32), none()), Ok(()));
+    let (client, session) = one_user();
+    let extract = |bit| (M::EXTRACT_KEY_FROM_KEY, Params::Bit(bit));
+    let unextractable = secret(KeyType::GENERIC_SECRET, 32).flag(A::EXTRACTABLE, false).and(&derives());
+    let unextractable = client.create(session, &unextractable).expect("a key");
+    for key in [closed(&client, session, KeyType::AES, 32), unextractable] {
+        let xor = |len| (M::XOR_BASE_AND_DATA, data(&vec![0; len]));
+        let made = |mechanism, template| derive(&client, session, mechanism, key, &template).map(drop);
+        assert_eq!(made(extract(0), len(15)), Err(Error::KeySizeRange));
+        assert_eq!(made(xor(15), none()), Err(Error::KeySizeRange));
+        // These two mechanisms do not inherit the protection. They refuse a short key only if
+        // its template makes it unreadable.
+        for hidden in [none().flag(A::SENSITIVE, true), none().flag(A::EXTRACTABLE, false)] {
+            let hidden = hidden.and(&len(13));
+            let hash = (M::SHA256_KEY_DERIVATION, Params::None);
+            assert_eq!(made(hash, hidden.clone()), Err(Error::KeySizeRange));
+            let hkdf = (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null));
+            assert_eq!(made(hkdf, hidden), Err(Error::KeySizeRange));
         }
-        let long = closed(client, session, KeyType::GENERIC_SECRET, 64);
-        let open = known(client, session, 32);
-        // RFC 2409, appendix B: a shorter key consists of the first bytes of the base key.
-        let generic = |bytes| len(bytes).number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0);
-        for (mechanism, key, template, answer) in [
-            (extract(0), long, len(16), Err(Error::KeySizeRange)),
-            (extract(0), long, len(64), Ok(())),
-            (extended(None), long, generic(16), Ok(())),
-            (extended(None), long, generic(1), Err(Error::KeySizeRange)),
-            // A key that is derived from a readable key can have any length.
-            (extract(0), open, len(1), Ok(())),
-        ] {
-            assert_eq!(derive(client, session, mechanism, key, &template).map(drop), answer);
+        for part in [16, 24, 31] {
+            assert_eq!(made(extract(0), len(part)), Err(Error::KeySizeRange));
+            assert_eq!(made(xor(part as usize), none()), Err(Error::KeySizeRange));
         }
-    });
+        assert_eq!(made(extract(0), len(32)), Ok(()));
+        assert_eq!(made(xor(32), none()), Ok(()));
+    }
+    let long = closed(&client, session, KeyType::GENERIC_SECRET, 64);
+    let open = known(&client, session, 32);
+    // RFC 2409, appendix B: a shorter key consists of the first bytes of the base key.
+    let generic = |bytes| len(bytes).number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0);
+    for (mechanism, key, template, answer) in [
+        (extract(0), long, len(16), Err(Error::KeySizeRange)),
+        (extract(0), long, len(64), Ok(())),
+        (extended(None), long, generic(16), Ok(())),
+        (extended(None), long, generic(1), Err(Error::KeySizeRange)),
+        // A key that is derived from a readable key can have any length.
+        (extract(0), open, len(1), Ok(())),
+    ] {
+        assert_eq!(derive(&client, session, mechanism, key, &template).map(drop), answer);
+    }
 }
 
 /// If 31 known bytes come before the key, a caller could otherwise cut out a part with one unknown
 /// byte.
 #[test]
 fn known_bytes_joined_to_a_key_do_not_count_for_its_length() {
-    one_user(|client, session| {
-        let key = closed(client, session, KeyType::AES, 32);
-        let open = known(client, session, 31);
-        let sensitive = closed(client, session, KeyType::GENERIC_SECRET, 31);
-        let extract = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0));
-        let aes = |len: u64| none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, len);
-        let prefix = (M::CONCATENATE_DATA_AND_BASE, data(&[0; 31]));
-        for (mechanism, base) in [
-            (prefix.clone(), key),
-            ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), open),
-            // The creator of an imported sensitive key knows its value.
-            ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), sensitive),
-        ] {
-            assert_eq!(derive(client, session, mechanism.clone(), base, &aes(32)), Err(Error::KeySizeRange));
-            let joined = derive(client, session, mechanism.clone(), base, &derives()).expect("a key");
-            for cut in [extract.clone(), extended(None), (M::XOR_BASE_AND_DATA, data(&[0; 32]))] {
-                let id = cut.0;
-                let refused = derive(client, session, cut, joined, &len(32));
-                assert_eq!(refused, Err(Error::KeySizeRange), "{id}");
-            }
-            // The same holds after a copy or another derivation.
-            let copy = client.copy(session, joined, &none()).expect("a copy");
-            let xored = derive(client, session, (M::XOR_BASE_AND_DATA, data(&[0; 63])), joined, &derives());
-            for key in [copy, xored.expect("a key")] {
-                let refused = derive(client, session, extract.clone(), key, &len(32));
-                assert_eq!(refused, Err(Error::KeySizeRange));
-            }
-            // Hashing the concatenation is its intended use.
-            let hash = (M::SHA256_KEY_DERIVATION, Params::None);
-            assert!(derive(client, session, hash, joined, &none()).is_ok());
+    let (client, session) = one_user();
+    let key = closed(&client, session, KeyType::AES, 32);
+    let open = known(&client, session, 31);
+    let sensitive = closed(&client, session, KeyType::GENERIC_SECRET, 31);
+    let extract = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0));
+    let aes = |len: u64| none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, len);
+    let prefix = (M::CONCATENATE_DATA_AND_BASE, data(&[0; 31]));
+    for (mechanism, base) in [
+        (prefix.clone(), key),
+        ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), open),
+        // The creator of an imported sensitive key knows its value.
+        ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), sensitive),
+    ] {
+        assert_eq!(derive(&client, session, mechanism.clone(), base, &aes(32)), Err(Error::KeySizeRange));
+        let joined = derive(&client, session, mechanism.clone(), base, &derives()).expect("a key");
+        for cut in [extract.clone(), extended(None), (M::XOR_BASE_AND_DATA, data(&[0; 32]))] {
+            let id = cut.0;
+            assert_eq!(derive(&client, session, cut, joined, &len(32)), Err(Error::KeySizeRange), "{id}");
         }
-        let given = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[1; 16]);
-        let given = client.create(session, &given.number(A::JETON_COPIED, 1));
-        assert_eq!(given, Err(Error::AttributeReadOnly));
-    });
+        // The same holds after a copy or another derivation.
+        let copy = client.copy(session, joined, &none()).expect("a copy");
+        let xored = derive(&client, session, (M::XOR_BASE_AND_DATA, data(&[0; 63])), joined, &derives());
+        for key in [copy, xored.expect("a key")] {
+            assert_eq!(derive(&client, session, extract.clone(), key, &len(32)), Err(Error::KeySizeRange));
+        }
+        // Hashing the concatenation is its intended use.
+        let hash = (M::SHA256_KEY_DERIVATION, Params::None);
+        assert!(derive(&client, session, hash, joined, &none()).is_ok());
+    }
+    let given = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[1; 16]);
+    assert_eq!(client.create(session, &given.number(A::JETON_COPIED, 1)), Err(Error::AttributeReadOnly));
 }
 
 /// `CKM_XOR_BASE_AND_DATA` with zeros gives the key itself.
 #[test]
 fn a_derivation_that_copies_a_key_cannot_gain_a_usage() {
-    one_user(|client, session| {
-        let create = |more: Attributes| {
-            let key = secret(KeyType::AES, 32).flag(A::DERIVE, true).flag(A::SENSITIVE, true).and(&more);
-            client.create(session, &key).expect("a key")
-        };
-        let xor = |base, template: &Attributes| {
-            let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0).and(template);
-            derive(client, session, (M::XOR_BASE_AND_DATA, data(&[0; 32])), base, &aes)
-        };
-        let refused = |base, template: Attributes| {
-            assert_eq!(xor(base, &template), Err(Error::TemplateInconsistent));
-        };
-        let wraps = create(none().flag(A::DECRYPT, false).flag(A::ENCRYPT, false));
-        refused(wraps, none().flag(A::DECRYPT, true));
-        let key = xor(wraps, &none()).expect("a key");
-        assert!(!client.flag(session, key, A::DECRYPT) && !client.flag(session, key, A::ENCRYPT));
-        assert!(client.flag(session, key, A::WRAP));
-        let frozen =
-            create(none().flag(A::DECRYPT, false).flag(A::MODIFIABLE, false).flag(A::COPYABLE, false));
-        refused(frozen, none().flag(A::MODIFIABLE, true));
-        refused(frozen, none().flag(A::COPYABLE, true));
-        let key = xor(frozen, &none()).expect("a key");
-        assert_eq!(client.set(session, key, &none().flag(A::DECRYPT, true)), Err(Error::ActionProhibited));
-        let private = create(none());
-        refused(private, none().flag(A::PRIVATE, false));
-        let trusted_alone = create(none().flag(A::WRAP_WITH_TRUSTED, true).flag(A::EXTRACTABLE, true));
-        refused(trusted_alone, none().flag(A::WRAP_WITH_TRUSTED, false));
-        let key = xor(trusted_alone, &none()).expect("a key");
-        assert!(client.flag(session, key, A::WRAP_WITH_TRUSTED));
+    let (client, session) = one_user();
+    let create = |more: Attributes| {
+        let key = secret(KeyType::AES, 32).flag(A::DERIVE, true).flag(A::SENSITIVE, true).and(&more);
+        client.create(session, &key).expect("a key")
+    };
+    let xor = |base, template: &Attributes| {
+        let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0).and(template);
+        derive(&client, session, (M::XOR_BASE_AND_DATA, data(&[0; 32])), base, &aes)
+    };
+    let refused = |base, template: Attributes| {
+        assert_eq!(xor(base, &template), Err(Error::TemplateInconsistent));
+    };
+    let wraps = create(none().flag(A::DECRYPT, false).flag(A::ENCRYPT, false));
+    refused(wraps, none().flag(A::DECRYPT, true));
+    let key = xor(wraps, &none()).expect("a key");
+    assert!(!client.flag(session, key, A::DECRYPT) && !client.flag(session, key, A::ENCRYPT));
+    assert!(client.flag(session, key, A::WRAP));
+    let frozen = create(none().flag(A::DECRYPT, false).flag(A::MODIFIABLE, false).flag(A::COPYABLE, false));
+    refused(frozen, none().flag(A::MODIFIABLE, true));
+    refused(frozen, none().flag(A::COPYABLE, true));
+    let key = xor(frozen, &none()).expect("a key");
+    assert_eq!(client.set(session, key, &none().flag(A::DECRYPT, true)), Err(Error::ActionProhibited));
+    let private = create(none());
+    refused(private, none().flag(A::PRIVATE, false));
+    let trusted_alone = create(none().flag(A::WRAP_WITH_TRUSTED, true).flag(A::EXTRACTABLE, true));
+    refused(trusted_alone, none().flag(A::WRAP_WITH_TRUSTED, false));
+    let key = xor(trusted_alone, &none()).expect("a key");
+    assert!(client.flag(session, key, A::WRAP_WITH_TRUSTED));
 
-        let both = [M::XOR_BASE_AND_DATA, M::AES_ECB];
-        let native = |ids: &[M]| -> Vec<u8> {
-            ids.iter().flat_map(|id| none().number(A::ID, id.0).value(A::ID).to_vec()).collect()
-        };
-        let listed = create(none().bytes(A::ALLOWED_MECHANISMS, &native(&both)));
-        let key = xor(listed, &none()).expect("a key");
-        assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&both)));
-        let refused_mode = client.module.encrypt_init(session, &plain(M::AES_CBC_PAD), key);
-        assert_eq!(refused_mode, Err(Error::MechanismInvalid));
-        let some = none().bytes(A::ALLOWED_MECHANISMS, &native(&[M::AES_ECB, M::AES_GCM]));
-        let key = xor(listed, &some).expect("a key");
-        assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&[M::AES_ECB])));
-        refused(listed, none().bytes(A::ALLOWED_MECHANISMS, &native(&[M::AES_GCM])));
+    let both = [M::XOR_BASE_AND_DATA, M::AES_ECB];
+    let native = |ids: &[M]| -> Vec<u8> {
+        ids.iter().flat_map(|id| none().number(A::ID, id.0).value(A::ID).to_vec()).collect()
+    };
+    let listed = create(none().bytes(A::ALLOWED_MECHANISMS, &native(&both)));
+    let key = xor(listed, &none()).expect("a key");
+    assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&both)));
+    assert_eq!(client.encrypt_init(session, &plain(M::AES_CBC_PAD), key), Err(Error::MechanismInvalid));
+    let some = none().bytes(A::ALLOWED_MECHANISMS, &native(&[M::AES_ECB, M::AES_GCM]));
+    let key = xor(listed, &some).expect("a key");
+    assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&[M::AES_ECB])));
+    refused(listed, none().bytes(A::ALLOWED_MECHANISMS, &native(&[M::AES_GCM])));
 
-        // A generic secret, which cannot encrypt, may become a key that can.
-        let generic = closed(client, session, KeyType::GENERIC_SECRET, 32);
-        let key = xor(generic, &none().flag(A::ENCRYPT, true)).expect("a key");
-        assert!(client.flag(session, key, A::ENCRYPT));
-        // A derivation by hash makes another key, which may have other usages.
-        let hash = (M::SHA256_KEY_DERIVATION, Params::None);
-        let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0).flag(A::DECRYPT, true);
-        assert!(derive(client, session, hash, wraps, &aes).is_ok());
-    });
+    // A generic secret, which cannot encrypt, may become a key that can.
+    let generic = closed(&client, session, KeyType::GENERIC_SECRET, 32);
+    let key = xor(generic, &none().flag(A::ENCRYPT, true)).expect("a key");
+    assert!(client.flag(session, key, A::ENCRYPT));
+    // A derivation by hash makes another key, which may have other usages.
+    let hash = (M::SHA256_KEY_DERIVATION, Params::None);
+    let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0).flag(A::DECRYPT, true);
+    assert!(derive(&client, session, hash, wraps, &aes).is_ok());
 }
 
 #[test]
 fn the_template_attributes_of_a_key_apply_to_its_derived_copies() {
-    one_user(|client, session| {
-        let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
-        let own = secret(KeyType::AES, 32).flag(A::SENSITIVE, true).and(&derives());
-        let by = client.create_with(session, &own, A::UNWRAP_TEMPLATE, &forced).expect("a key");
-        let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0);
-        let mechanism = (M::XOR_BASE_AND_DATA, data(&[0; 32]));
-        let copy = derive(client, session, mechanism, by, &aes).expect("a key");
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let key = client.create(session, &secret(KeyType::AES, 16).and(&shown())).expect("a key");
-        let wrapped = client.wrap(session, &kwp, by, key).expect("a wrapped key");
-        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES).flag(A::SENSITIVE, false);
-        let refused = client.unwrap(session, &kwp, copy, &wrapped, &template);
-        assert_eq!(refused, Err(Error::TemplateInconsistent));
-    });
+    let (client, session) = one_user();
+    let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
+    let own = secret(KeyType::AES, 32).flag(A::SENSITIVE, true).and(&derives());
+    let by = client.create_with(session, &own, A::UNWRAP_TEMPLATE, &forced).expect("a key");
+    let aes = len(32).number(A::KEY_TYPE, KeyType::AES.0);
+    let mechanism = (M::XOR_BASE_AND_DATA, data(&[0; 32]));
+    let copy = derive(&client, session, mechanism, by, &aes).expect("a key");
+    let kwp = plain(M::AES_KEY_WRAP_KWP);
+    let key = client.create(session, &secret(KeyType::AES, 16).and(&shown())).expect("a key");
+    let wrapped = client.wrap(session, &kwp, by, key).expect("a wrapped key");
+    let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES).flag(A::SENSITIVE, false);
+    assert_eq!(client.unwrap(session, &kwp, copy, &wrapped, &template), Err(Error::TemplateInconsistent));
 }
 
 /// NIST SP 800-131A asks for 112 bits in a key of HMAC.
 #[test]
 fn a_short_sensitive_key_is_refused_for_macs_and_digests() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let general = Mechanism { params: Params::Length(1), ..plain(M::SHA256_HMAC_GENERAL) };
-        let create = |len, more: &Attributes| {
-            let key = secret(KeyType::GENERIC_SECRET, len).flag(A::DERIVE, true).and(more);
-            client.create(session, &key).expect("a key")
-        };
-        let sensitive = none().flag(A::SENSITIVE, true);
-        for (key, answer) in [
-            (create(1, &sensitive), Err(Error::KeySizeRange)),
-            (create(13, &sensitive), Err(Error::KeySizeRange)),
-            (create(14, &sensitive), Ok(())),
-            (create(1, &none()), Ok(())),
-            (create(1, &shown()), Ok(())),
-        ] {
-            for mechanism in [&general, &plain(M::SHA256_HMAC), &plain(M::SHA3_256_HMAC)] {
-                let tag = &[0; 32][..if mechanism == &general { 1 } else { 32 }];
-                let functions: [&dyn Fn() -> Result<()>; 5] = [
-                    &|| module.sign_init(session, mechanism, key),
-                    &|| module.verify_init(session, mechanism, key),
-                    &|| module.message_sign_init(session, mechanism, key),
-                    &|| module.message_verify_init(session, mechanism, key),
-                    &|| module.verify_signature_init(session, mechanism, key, tag),
-                ];
-                for (at, begin) in functions.iter().enumerate() {
-                    assert_eq!(begin(), answer, "function {at}");
-                    module.cancel(session, u64::MAX).expect("a session");
-                }
-            }
-            module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-            assert_eq!(module.digest_key(session, key), answer, "C_DigestKey");
-            module.digest_cancel(session).expect("a session");
-            for mechanism in
-                [(M::SHA256_KEY_DERIVATION, Params::None), (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null))]
-            {
-                assert_eq!(derive(client, session, mechanism, key, &len(32)).map(drop), answer);
+    let (client, session) = one_user();
+    let general = Mechanism { params: Params::Length(1), ..plain(M::SHA256_HMAC_GENERAL) };
+    let create = |len, more: &Attributes| {
+        let key = secret(KeyType::GENERIC_SECRET, len).flag(A::DERIVE, true).and(more);
+        client.create(session, &key).expect("a key")
+    };
+    let sensitive = none().flag(A::SENSITIVE, true);
+    for (key, answer) in [
+        (create(1, &sensitive), Err(Error::KeySizeRange)),
+        (create(13, &sensitive), Err(Error::KeySizeRange)),
+        (create(14, &sensitive), Ok(())),
+        (create(1, &none()), Ok(())),
+        (create(1, &shown()), Ok(())),
+    ] {
+        for mechanism in [&general, &plain(M::SHA256_HMAC), &plain(M::SHA3_256_HMAC)] {
+            let tag = &[0; 32][..if mechanism == &general { 1 } else { 32 }];
+            let functions: [&dyn Fn() -> Result<()>; 5] = [
+                &|| client.sign_init(session, mechanism, key),
+                &|| client.verify_init(session, mechanism, key),
+                &|| client.message_sign_init(session, mechanism, key),
+                &|| client.message_verify_init(session, mechanism, key),
+                &|| client.verify_signature_init(session, mechanism, key, tag),
+            ];
+            for (at, begin) in functions.iter().enumerate() {
+                assert_eq!(begin(), answer, "function {at}");
+                client.cancel(session, u64::MAX).expect("a session");
             }
         }
-    });
+        client.digest_init(session, &plain(M::SHA256)).expect("an operation");
+        assert_eq!(client.digest_key(session, key), answer, "C_DigestKey");
+        client.digest_cancel(session).expect("a session");
+        for mechanism in
+            [(M::SHA256_KEY_DERIVATION, Params::None), (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null))]
+        {
+            assert_eq!(derive(&client, session, mechanism, key, &len(32)).map(drop), answer);
+        }
+    }
 }
 
 #[test]
 fn digest_key_checks_cka_derive_and_the_allowed_mechanisms() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let create =
-            |more: Attributes| client.create(session, &secret(KeyType::AES, 32).and(&more)).expect("a key");
-        let sensitive = none().flag(A::SENSITIVE, true);
-        let digest = |key| {
-            module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-            let outcome = module.digest_key(session, key);
-            module.digest_cancel(session).expect("a session");
-            outcome
-        };
-        assert_eq!(digest(create(sensitive.clone().and(&derives()))), Ok(()));
-        assert_eq!(digest(create(none().flag(A::DERIVE, false))), Ok(()));
-        let idle = create(sensitive.clone());
-        assert_eq!(digest(idle), Err(Error::KeyIndigestible));
-        let listed = create(none().number(A::ALLOWED_MECHANISMS, M::AES_ECB.0));
-        assert_eq!(digest(listed), Err(Error::KeyIndigestible));
-        let listed = create(none().number(A::ALLOWED_MECHANISMS, M::SHA256.0));
-        assert_eq!(digest(listed), Ok(()));
-    });
+    let (client, session) = one_user();
+    let create =
+        |more: Attributes| client.create(session, &secret(KeyType::AES, 32).and(&more)).expect("a key");
+    let sensitive = none().flag(A::SENSITIVE, true);
+    let digest = |key| {
+        client.digest_init(session, &plain(M::SHA256)).expect("an operation");
+        let outcome = client.digest_key(session, key);
+        client.digest_cancel(session).expect("a session");
+        outcome
+    };
+    assert_eq!(digest(create(sensitive.clone().and(&derives()))), Ok(()));
+    assert_eq!(digest(create(none().flag(A::DERIVE, false))), Ok(()));
+    let idle = create(sensitive.clone());
+    assert_eq!(digest(idle), Err(Error::KeyIndigestible));
+    let listed = create(none().number(A::ALLOWED_MECHANISMS, M::AES_ECB.0));
+    assert_eq!(digest(listed), Err(Error::KeyIndigestible));
+    let listed = create(none().number(A::ALLOWED_MECHANISMS, M::SHA256.0));
+    assert_eq!(digest(listed), Ok(()));
 }
 
 #[test]
@@ -364,7 +349,7 @@ fn the_audit_log_names_every_key_of_a_derivation() {
             calls += 1;
         }
     }
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let text = std::fs::read_to_string(&file).expect("an audit log");
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let derivations: Vec<_> = records.filter(|record| record["function"] == "C_DeriveKey").collect();

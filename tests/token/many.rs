@@ -35,19 +35,19 @@ fn with_tokens(provider: &Provider, count: usize) -> (Client, Vec<SlotId>) {
 }
 
 fn add_token(client: &Client) -> SlotId {
-    let slot = *client.module.slots().expect("slots").last().expect("a free slot");
+    let slot = *client.slots().expect("slots").last().expect("a free slot");
     client.make_token(slot, PIN);
     slot
 }
 
 fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
-    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+    let session = client.open_session(slot, Access::ReadWrite).expect("a session");
     client.module.login(session, User::User, PIN).expect("the user");
     session
 }
 
 fn path_of(client: &Client, slot: SlotId) -> PathBuf {
-    let serial = client.module.token(slot).expect("a token").serial;
+    let serial = client.token(slot).expect("a token").serial;
     client.directory.path().join(serial).with_extension("jeton")
 }
 
@@ -62,7 +62,7 @@ fn close_file(client: &Client, slot: SlotId, others: &[SlotId]) {
     let path = path_of(client, slot);
     for other in others.iter().filter(|other| **other != slot) {
         let session = user_of(client, *other);
-        client.module.close_session(session).expect("a session");
+        client.close_session(session).expect("a session");
     }
     assert!(!is_open(&path), "the file is open");
 }
@@ -128,12 +128,12 @@ fn open_files_stay_within_the_limit() {
 #[test]
 fn no_file_is_open_before_a_token_is_used() {
     let (client, slots) = with_tokens(DEFAULT, OPEN);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     std::thread::sleep(REST);
     let client = Client::beside(&client.directory, DEFAULT, "");
-    assert_eq!(client.module.slots().expect("slots").len(), slots.len() + 1);
+    assert_eq!(client.slots().expect("slots").len(), slots.len() + 1);
     for slot in slots {
-        let info = client.module.token(slot).expect("a token");
+        let info = client.token(slot).expect("a token");
         assert_eq!(info.label, *LABEL);
         let set = token_flag::TOKEN_INITIALIZED | token_flag::USER_PIN_INITIALIZED;
         assert_eq!(info.flags & (set | token_flag::WRITE_PROTECTED), set);
@@ -144,7 +144,7 @@ fn no_file_is_open_before_a_token_is_used() {
 #[test]
 fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
     let (client, slots) = with_tokens(DEFAULT, 1);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     std::thread::sleep(REST);
     let reader = Client::beside(&client.directory, DEFAULT, "");
     let writer = Client::beside(&client.directory, DEFAULT, "");
@@ -155,12 +155,12 @@ fn the_information_of_an_unused_token_shows_changes_by_other_processes() {
         assert_ne!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
         writer.module.login(session, User::User, PIN).expect("the user");
         assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
-        writer.module.logout(session).expect("a login");
+        writer.logout(session).expect("a login");
     }
-    writer.module.close_session(session).expect("a session");
+    writer.close_session(session).expect("a session");
     let label = b"another label                   ";
-    writer.module.init_token(slots[0], SO_PIN, label).expect("a token");
-    assert_eq!(reader.module.token(slots[0]).expect("a token").label, *label);
+    writer.init_token(slots[0], SO_PIN, label).expect("a token");
+    assert_eq!(reader.token(slots[0]).expect("a token").label, *label);
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn new_tokens_of_another_process_are_in_the_next_slot_list() {
     let other = Client::beside(&client.directory, DEFAULT, "");
     for _ in 0..30 {
         add_token(&client);
-        let ours: HashSet<_> = client.module.slots().expect("slots").into_iter().collect();
-        let theirs: HashSet<_> = other.module.slots().expect("slots").into_iter().collect();
+        let ours: HashSet<_> = client.slots().expect("slots").into_iter().collect();
+        let theirs: HashSet<_> = other.slots().expect("slots").into_iter().collect();
         assert_eq!(ours, theirs);
     }
 }
@@ -203,7 +203,7 @@ fn a_key_that_another_process_destroyed_stops_signing_within_two_seconds() {
     scene.sign().expect("a signature");
     let (other, session) = scene.other(DEFAULT);
     let key = other.find_one(session, &none().label("key").flag(A::SIGN, true));
-    other.module.destroy_object(session, key).expect("a key");
+    other.destroy_object(session, key).expect("a key");
     let start = Instant::now();
     while scene.sign().is_ok() {
         assert!(start.elapsed() < Duration::from_secs(2));
@@ -224,16 +224,14 @@ fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
     ];
     for harm in harms {
         let scene = Scene::new(DEFAULT);
-        let slots = scene.client.module.slots().expect("slots");
+        let slots = scene.client.slots().expect("slots");
         harm(&scene.path);
         let template = data("after").stored();
         assert_eq!(scene.client.create(scene.session, &template).map(drop), Err(Error::DeviceRemoved));
-        let search = scene.client.module.find_init(scene.session, &none().template());
-        assert_eq!(search, Err(Error::DeviceRemoved));
+        assert_eq!(scene.client.find_init(scene.session, &none().template()), Err(Error::DeviceRemoved));
         assert!(scene.sign().is_err());
-        let login = scene.client.module.login(scene.session, User::User, PIN);
-        assert_eq!(login, Err(Error::DeviceRemoved));
-        assert_eq!(scene.client.module.slots().expect("slots"), slots);
+        assert_eq!(scene.client.module.login(scene.session, User::User, PIN), Err(Error::DeviceRemoved));
+        assert_eq!(scene.client.slots().expect("slots"), slots);
     }
 }
 
@@ -244,11 +242,9 @@ fn an_older_copy_written_over_a_closed_file_is_refused() {
     scene.client.create(scene.session, &data("later").stored()).expect("an object");
     scene.close();
     fs::write(&scene.path, older).expect("an older copy");
-    let search = scene.client.module.find_init(scene.session, &none().template());
-    assert_eq!(search, Err(Error::DeviceRemoved));
+    assert_eq!(scene.client.find_init(scene.session, &none().template()), Err(Error::DeviceRemoved));
     assert_eq!(scene.sign(), Err(Error::DeviceRemoved));
-    let login = scene.client.module.login(scene.session, User::User, PIN);
-    assert_eq!(login, Err(Error::DeviceRemoved));
+    assert_eq!(scene.client.module.login(scene.session, User::User, PIN), Err(Error::DeviceRemoved));
 }
 
 #[test]
@@ -259,10 +255,10 @@ fn an_older_copy_is_refused_after_the_token_left_memory() {
     let older = fs::read(&path).expect("a file");
     let session = user_of(&client, slots[0]);
     client.create(session, &data("later").stored()).expect("an object");
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
     close_file(&client, slots[0], &slots);
     fs::write(&path, older).expect("an older copy");
-    let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+    let session = client.open_session(slots[0], Access::ReadWrite).expect("a session");
     assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceRemoved));
 }
 
@@ -291,27 +287,27 @@ fn another_schema_in_a_closed_file_is_refused() {
     drop(other);
     assert!(scene.client.create(scene.session, &data("new").stored()).is_err());
     let (client, slots) = (scene.client, scene.slots);
-    client.module.close_session(scene.session).expect("a session");
+    client.close_session(scene.session).expect("a session");
     for slot in &slots[1..] {
         let session = user_of(&client, *slot);
-        client.module.close_session(session).expect("a session");
+        client.close_session(session).expect("a session");
     }
-    assert!(client.module.open_session(slots[0], Access::ReadWrite).is_err());
+    assert!(client.open_session(slots[0], Access::ReadWrite).is_err());
     let started = Client::beside(&client.directory, DEFAULT, "");
-    assert_eq!(started.module.slots().expect("slots").len(), slots.len());
+    assert_eq!(started.slots().expect("slots").len(), slots.len());
 }
 
 #[test]
 fn wrong_pins_are_counted_across_closings() {
     let (client, slots) = with_tokens(DEFAULT, OPEN + 2);
     let wrong = |expected| {
-        let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+        let session = client.open_session(slots[0], Access::ReadWrite).expect("a session");
         assert_eq!(client.module.login(session, User::User, b"wrong"), Err(expected));
-        client.module.close_session(session).expect("a session");
+        client.close_session(session).expect("a session");
         close_file(&client, slots[0], &slots);
     };
     (0..3).for_each(|_| wrong(Error::PinIncorrect));
-    let flags = client.module.token(slots[0]).expect("a token").flags;
+    let flags = client.token(slots[0]).expect("a token").flags;
     assert_ne!(flags & token_flag::USER_PIN_LOCKED, 0);
     wrong(Error::PinLocked);
 }
@@ -321,7 +317,7 @@ fn a_handle_names_the_same_token_object_after_the_token_left_memory() {
     let (client, slots) = with_tokens(DEFAULT, OPEN + 2);
     let session = user_of(&client, slots[0]);
     let old = client.create(session, &data("old").stored()).expect("an object");
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
     close_file(&client, slots[0], &slots);
     let session = user_of(&client, slots[0]);
     assert_eq!(client.find_one(session, &data("old")), old);
@@ -340,11 +336,11 @@ fn threads_use_more_tokens_than_may_be_open() {
             scope.spawn(move || {
                 for round in 0..2 * TOKENS {
                     let slot = slots[(thread + round) % TOKENS];
-                    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+                    let session = client.open_session(slot, Access::ReadWrite).expect("a session");
                     let label = format!("{thread}-{round}");
                     let object = client.create(session, &data(&label).stored()).expect("an object");
                     assert_eq!(client.find(session, &data(&label)), [object]);
-                    client.module.close_session(session).expect("a session");
+                    client.close_session(session).expect("a session");
                 }
             });
         }
@@ -375,9 +371,9 @@ fn close_file_of_one(scene: &Scene) {
     std::thread::sleep(REST);
     for slot in &scene.slots[1..] {
         let session = user_of(&scene.client, *slot);
-        scene.client.module.close_session(session).expect("a session");
+        scene.client.close_session(session).expect("a session");
         // C_GetTokenInfo must not release the second module's lock on the file.
-        scene.client.module.token(scene.slots[0]).expect("a token");
+        scene.client.token(scene.slots[0]).expect("a token");
     }
 }
 
@@ -403,13 +399,13 @@ fn an_invalid_number_of_open_tokens_is_refused() {
 #[test]
 fn a_token_with_another_serial_number_in_the_same_file_is_refused() {
     let (client, slots) = with_tokens(DEFAULT, 1);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     std::thread::sleep(REST);
     let client = Client::beside(&client.directory, DEFAULT, "");
     let path = path_of(&client, slots[0]);
     let other = Connection::open(&path).expect("a file");
     other.execute("UPDATE token SET serial = '0000000000000000'", []).expect("a row");
     drop(other);
-    let opened = client.module.open_session(slots[0], Access::ReadWrite);
+    let opened = client.open_session(slots[0], Access::ReadWrite);
     assert_eq!(opened.map(drop), Err(Error::DeviceRemoved));
 }

@@ -28,77 +28,68 @@ fn params() -> MessageParams {
 
 #[test]
 fn message_operations_run_beside_others_and_end_at_logout() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let key = secret(client, session);
-        let gcm = plain(M::AES_GCM);
-        let single = aead_params(AeadScheme::AesGcm, &NONCE, AAD, 16, 0);
-        let single = Mechanism { params: single, ..plain(M::AES_GCM) };
-        module.encrypt_init(session, &single, key).expect("an operation");
-        module.message_crypt_init(session, Direction::Encrypt, &gcm, key).expect("an operation");
-        let (mut given, mut cipher_text) = (params(), [0; 4]);
-        let buffer = Output::Buffer(&mut cipher_text);
-        let made = module.crypt_message(session, Direction::Encrypt, &mut given, AAD, b"data", buffer);
-        assert_eq!(made, Ok(4));
-        let mut out = [0; 20];
-        assert_eq!(module.encrypt(session, b"data", Output::Buffer(&mut out)), Ok(20));
-        assert_eq!(out[..], [&cipher_text[..], given.tag()].concat());
+    let (client, session) = one_user();
+    let key = secret(&client, session);
+    let gcm = plain(M::AES_GCM);
+    let single = aead_params(AeadScheme::AesGcm, &NONCE, AAD, 16, 0);
+    let single = Mechanism { params: single, ..plain(M::AES_GCM) };
+    client.encrypt_init(session, &single, key).expect("an operation");
+    client.message_crypt_init(session, Direction::Encrypt, &gcm, key).expect("an operation");
+    let (mut given, mut cipher_text) = (params(), [0; 4]);
+    let buffer = Output::Buffer(&mut cipher_text);
+    assert_eq!(client.crypt_message(session, Direction::Encrypt, &mut given, AAD, b"data", buffer), Ok(4));
+    let mut out = [0; 20];
+    assert_eq!(client.encrypt(session, b"data", Output::Buffer(&mut out)), Ok(20));
+    assert_eq!(out[..], [&cipher_text[..], given.tag()].concat());
 
-        module.logout(session).expect("the user");
-        let mut again = params();
-        let over =
-            module.crypt_message(session, Direction::Encrypt, &mut again, AAD, b"data", Output::Length);
-        assert_eq!(over, Err(Error::OperationNotInitialized));
-    });
+    client.logout(session).expect("the user");
+    let mut again = params();
+    let over = client.crypt_message(session, Direction::Encrypt, &mut again, AAD, b"data", Output::Length);
+    assert_eq!(over, Err(Error::OperationNotInitialized));
 }
 
 #[test]
 fn cancelling_ends_a_message_or_its_operation() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let key = secret(client, session);
-        for (direction, own) in
-            [(Direction::Encrypt, flag::MESSAGE_ENCRYPT), (Direction::Decrypt, flag::MESSAGE_DECRYPT)]
-        {
-            let begin = || module.crypt_message_begin(session, direction, &mut params(), AAD);
-            let part = || module.crypt_message_part(session, direction, b"", Output::Buffer(&mut []));
-            let init = || module.message_crypt_init(session, direction, &plain(M::AES_GCM), key);
-            let missing = Error::OperationNotInitialized;
-            assert_eq!((init(), begin(), part()), (Ok(()), Ok(()), Ok(0)));
-            assert_eq!(module.crypt_message_cancel(session, direction), Ok(()));
-            assert_eq!((part(), begin()), (Err(missing), Ok(())));
-            assert_eq!(module.message_crypt_cancel(session, direction), Ok(()));
-            assert_eq!((part(), init(), begin()), (Err(missing), Ok(()), Ok(())));
-            assert_eq!(module.cancel(session, own), Ok(()));
-            assert_eq!((part(), begin()), (Err(missing), Err(missing)));
-        }
-    });
+    let (client, session) = one_user();
+    let key = secret(&client, session);
+    for (direction, own) in
+        [(Direction::Encrypt, flag::MESSAGE_ENCRYPT), (Direction::Decrypt, flag::MESSAGE_DECRYPT)]
+    {
+        let begin = || client.crypt_message_begin(session, direction, &mut params(), AAD);
+        let part = || client.crypt_message_part(session, direction, b"", Output::Buffer(&mut []));
+        let init = || client.message_crypt_init(session, direction, &plain(M::AES_GCM), key);
+        let missing = Error::OperationNotInitialized;
+        assert_eq!((init(), begin(), part()), (Ok(()), Ok(()), Ok(0)));
+        assert_eq!(client.crypt_message_cancel(session, direction), Ok(()));
+        assert_eq!((part(), begin()), (Err(missing), Ok(())));
+        assert_eq!(client.message_crypt_cancel(session, direction), Ok(()));
+        assert_eq!((part(), init(), begin()), (Err(missing), Ok(()), Ok(())));
+        assert_eq!(client.cancel(session, own), Ok(()));
+        assert_eq!((part(), begin()), (Err(missing), Err(missing)));
+    }
 }
 
 #[test]
 fn only_mechanisms_with_message_flags_take_messages() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let key = secret(client, session);
-        for row in mechanism::all() {
-            let mechanism = plain(row.id);
-            let flags = module.mechanism(client.slot, row.id).expect("a mechanism").flags;
-            let as_said = |outcome: Result<(), Error>, flag| {
-                let refused = outcome == Err(Error::MechanismInvalid);
-                assert_eq!(refused, flags & flag == 0, "{}", row.id);
-            };
-            let crypt = |direction| module.message_crypt_init(session, direction, &mechanism, key);
-            as_said(crypt(Direction::Encrypt), flag::MESSAGE_ENCRYPT);
-            as_said(crypt(Direction::Decrypt), flag::MESSAGE_DECRYPT);
-            as_said(module.message_sign_init(session, &mechanism, key), flag::MESSAGE_SIGN);
-            as_said(module.message_verify_init(session, &mechanism, key), flag::MESSAGE_VERIFY);
-            for direction in [Direction::Encrypt, Direction::Decrypt] {
-                module.message_crypt_cancel(session, direction).expect("an operation");
-            }
-            module.message_sign_cancel(session).expect("an operation");
-            module.message_verify_cancel(session).expect("an operation");
-            let messages = flag::MESSAGE_ENCRYPT | flag::MESSAGE_SIGN;
-            assert_eq!(flags & flag::MULTI_MESSAGE != 0, flags & messages != 0, "{}", row.id);
+    let (client, session) = one_user();
+    let key = secret(&client, session);
+    for row in mechanism::all() {
+        let mechanism = plain(row.id);
+        let flags = client.mechanism(client.slot, row.id).expect("a mechanism").flags;
+        let as_said = |outcome: Result<(), Error>, flag| {
+            assert_eq!(outcome == Err(Error::MechanismInvalid), flags & flag == 0, "{}", row.id);
+        };
+        let crypt = |direction| client.message_crypt_init(session, direction, &mechanism, key);
+        as_said(crypt(Direction::Encrypt), flag::MESSAGE_ENCRYPT);
+        as_said(crypt(Direction::Decrypt), flag::MESSAGE_DECRYPT);
+        as_said(client.message_sign_init(session, &mechanism, key), flag::MESSAGE_SIGN);
+        as_said(client.message_verify_init(session, &mechanism, key), flag::MESSAGE_VERIFY);
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            client.message_crypt_cancel(session, direction).expect("an operation");
         }
-    });
+        client.message_sign_cancel(session).expect("an operation");
+        client.message_verify_cancel(session).expect("an operation");
+        let messages = flag::MESSAGE_ENCRYPT | flag::MESSAGE_SIGN;
+        assert_eq!(flags & flag::MULTI_MESSAGE != 0, flags & messages != 0, "{}", row.id);
+    }
 }

@@ -56,7 +56,7 @@ fn password(
     mechanism: &Mechanism,
     key: ObjectHandle,
 ) -> Result<(String, u64), Error> {
-    client.module.sign_init(session, mechanism, key)?;
+    client.sign_init(session, mechanism, key)?;
     let mut info = vec![0; client.module.sign(session, b"", Output::Length)?];
     let len = client.module.sign(session, b"", Output::Buffer(&mut info))?;
     assert_eq!(len, info.len());
@@ -73,57 +73,53 @@ fn counter(client: &Client, session: SessionHandle, key: ObjectHandle) -> u64 {
 
 #[test]
 fn hotp_matches_rfc_4226_and_increments_the_counter() {
-    one_user(|client, session| {
-        let key = client.create(session, &hotp()).expect("a key");
-        for (at, known) in (0..).zip(KNOWN) {
-            assert_eq!(counter(client, session, key), at);
-            assert_eq!(password(client, session, &own(), key), Ok((known.to_owned(), at)));
-        }
-        // A counter in the parameter does not change the counter of the key. The longer passwords
-        // are the last digits of the decimal values in the RFC's table.
-        let given = |at, digits| password(client, session, &with(Some(at), digits, Some(0), 32), key);
-        assert_eq!(given(9, None), Ok(("520489".to_owned(), 9)));
-        assert_eq!(given(1, Some(8)), Ok(("94287082".to_owned(), 1)));
-        assert_eq!(given(2, Some(7)), Ok(("7359152".to_owned(), 2)));
-        assert_eq!(counter(client, session, key), 4);
+    let (client, session) = one_user();
+    let key = client.create(session, &hotp()).expect("a key");
+    for (at, known) in (0..).zip(KNOWN) {
+        assert_eq!(counter(&client, session, key), at);
+        assert_eq!(password(&client, session, &own(), key), Ok((known.to_owned(), at)));
+    }
+    // A counter in the parameter does not change the counter of the key. The longer passwords
+    // are the last digits of the decimal values in the RFC's table.
+    let given = |at, digits| password(&client, session, &with(Some(at), digits, Some(0), 32), key);
+    assert_eq!(given(9, None), Ok(("520489".to_owned(), 9)));
+    assert_eq!(given(1, Some(8)), Ok(("94287082".to_owned(), 1)));
+    assert_eq!(given(2, Some(7)), Ok(("7359152".to_owned(), 2)));
+    assert_eq!(counter(&client, session, key), 4);
 
-        // An operation in several parts takes no data either, and only its last call increments the
-        // counter.
-        let module = &client.module;
-        module.sign_init(session, &own(), key).expect("an operation");
-        module.sign_update(session, b"").expect("nothing");
-        let needed = module.sign_final(session, Output::Length).expect("a length");
-        let short = module.sign_final(session, Output::Buffer(&mut vec![0; needed - 1]));
-        assert_eq!(short, Err(Error::BufferTooSmall { needed }));
-        assert_eq!(counter(client, session, key), 4);
-        module.sign_final(session, Output::Buffer(&mut vec![0; needed])).expect("a password");
-        assert_eq!(counter(client, session, key), 5);
-        module.sign_init(session, &own(), key).expect("an operation");
-        assert_eq!(module.sign(session, b"data", Output::Buffer(&mut [0; 200])), Err(Error::DataLenRange));
-        assert_eq!(counter(client, session, key), 5);
-    });
+    // An operation in several parts takes no data either, and only its last call increments the
+    // counter.
+    client.sign_init(session, &own(), key).expect("an operation");
+    client.sign_update(session, b"").expect("nothing");
+    let needed = client.sign_final(session, Output::Length).expect("a length");
+    let short = client.sign_final(session, Output::Buffer(&mut vec![0; needed - 1]));
+    assert_eq!(short, Err(Error::BufferTooSmall { needed }));
+    assert_eq!(counter(&client, session, key), 4);
+    client.sign_final(session, Output::Buffer(&mut vec![0; needed])).expect("a password");
+    assert_eq!(counter(&client, session, key), 5);
+    client.sign_init(session, &own(), key).expect("an operation");
+    assert_eq!(client.module.sign(session, b"data", Output::Buffer(&mut [0; 200])), Err(Error::DataLenRange));
+    assert_eq!(counter(&client, session, key), 5);
 }
 
 #[test]
 fn hotp_verification_uses_the_given_counter() {
-    one_user(|client, session| {
-        let key = client.create(session, &hotp()).expect("a key");
-        for (at, known) in (0..).zip(KNOWN) {
-            let mechanism = with(Some(at), None, None, 0);
-            assert_eq!(client.verify(session, &mechanism, key, b"", known.as_bytes()), Ok(()));
-            let other = KNOWN[(at as usize + 1) % 4].as_bytes();
-            assert_eq!(client.verify(session, &mechanism, key, b"", other), Err(Error::SignatureInvalid));
-            let short = &known.as_bytes()[1..];
-            assert_eq!(client.verify(session, &mechanism, key, b"", short), Err(Error::SignatureLenRange));
-        }
-        assert_eq!(counter(client, session, key), 0);
-        let without = client.module.verify_init(session, &own(), key);
-        assert_eq!(without, Err(Error::MechanismParamInvalid));
-        let mechanism = with(Some(0), None, None, 0);
-        assert_eq!(client.verify(session, &mechanism, key, b"x", b"755224"), Err(Error::DataLenRange));
-        client.module.verify_init(session, &mechanism, key).expect("an operation");
-        assert_eq!(client.module.verify_final(session, b"755224"), Ok(()));
-    });
+    let (client, session) = one_user();
+    let key = client.create(session, &hotp()).expect("a key");
+    for (at, known) in (0..).zip(KNOWN) {
+        let mechanism = with(Some(at), None, None, 0);
+        assert_eq!(client.verify(session, &mechanism, key, b"", known.as_bytes()), Ok(()));
+        let other = KNOWN[(at as usize + 1) % 4].as_bytes();
+        assert_eq!(client.verify(session, &mechanism, key, b"", other), Err(Error::SignatureInvalid));
+        let short = &known.as_bytes()[1..];
+        assert_eq!(client.verify(session, &mechanism, key, b"", short), Err(Error::SignatureLenRange));
+    }
+    assert_eq!(counter(&client, session, key), 0);
+    assert_eq!(client.verify_init(session, &own(), key), Err(Error::MechanismParamInvalid));
+    let mechanism = with(Some(0), None, None, 0);
+    assert_eq!(client.verify(session, &mechanism, key, b"x", b"755224"), Err(Error::DataLenRange));
+    client.verify_init(session, &mechanism, key).expect("an operation");
+    assert_eq!(client.verify_final(session, b"755224"), Ok(()));
 }
 
 #[test]
@@ -148,7 +144,7 @@ fn the_hotp_counter_survives_the_process_and_never_repeats() {
     assert_eq!(counters, (0..40).collect());
     let three = Client::beside(&one.directory, DEFAULT, "");
     // The counter increases in a read-only session too.
-    let reading = three.module.open_session(three.slot, Access::ReadOnly).expect("a session");
+    let reading = three.open_session(three.slot, Access::ReadOnly).expect("a session");
     three.login(reading);
     let key = three.find_one(reading, &none().label("shared"));
     assert_eq!(password(&three, reading, &own(), key).map(|(_, at)| at), Ok(40));
@@ -156,83 +152,79 @@ fn the_hotp_counter_survives_the_process_and_never_repeats() {
 
 #[test]
 fn hotp_key_attributes_restrict_the_parameter() {
-    one_user(|client, session| {
-        let key = client.create(session, &hotp().number(A::OTP_LENGTH, 8)).expect("a key");
-        assert_eq!(password(client, session, &own(), key), Ok(("84755224".to_owned(), 0)));
-        for wrong in [
-            with(None, Some(5), None, 0),
-            with(None, Some(9), None, 0),
-            with(None, None, Some(1), 0),
-            // The flags `CKF_NEXT_OTP` and `CKF_EXCLUDE_COUNTER`.
-            with(None, None, None, 1),
-            with(None, None, None, 4),
-            plain(M::HOTP),
-        ] {
-            let refused = client.module.sign_init(session, &wrong, key);
-            assert_eq!(refused, Err(Error::MechanismParamInvalid));
-        }
-        // The value 0 means that the counter is ignored, and 2 that it is mandatory.
-        let ignoring = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 0)).expect("a key");
-        let nine = with(Some(9), None, None, 0);
-        assert_eq!(password(client, session, &nine, ignoring), Ok((KNOWN[0].to_owned(), 0)));
-        assert_eq!(client.verify(session, &nine, ignoring, b"", b"520489"), Ok(()));
-        let asking = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 2)).expect("a key");
-        assert_eq!(client.module.sign_init(session, &own(), asking), Err(Error::MechanismParamInvalid));
-        let plain_mode = hotp().flag(A::OTP_USER_FRIENDLY_MODE, false);
-        let plain_mode = client.create(session, &plain_mode).expect("a key");
-        let refused = client.module.sign_init(session, &with(None, None, None, 32), plain_mode);
-        assert_eq!(refused, Err(Error::MechanismParamInvalid));
-        for (id, number) in [
-            (A::OTP_FORMAT, 3),
-            (A::OTP_LENGTH, 5),
-            (A::OTP_LENGTH, 9),
-            (A::OTP_TIME_REQUIREMENT, 2),
-            (A::OTP_PIN_REQUIREMENT, 1),
-            (A::OTP_CHALLENGE_REQUIREMENT, 2),
-            (A::OTP_COUNTER_REQUIREMENT, 3),
-        ] {
-            let refused = client.create(session, &hotp().number(id, number));
-            assert_eq!(refused, Err(Error::AttributeValueInvalid), "{id}");
-        }
-        let short = hotp().bytes(A::OTP_COUNTER, &[1; 7]);
-        assert_eq!(client.create(session, &short), Err(Error::AttributeValueInvalid));
-        for wrong in [&b"2026"[..], b"2026-01-01 120", b"202601011200001"] {
-            let timed = client.create(session, &hotp().bytes(A::OTP_TIME, wrong));
-            assert_eq!(timed, Err(Error::AttributeValueInvalid));
-        }
-        let back = none().bytes(A::OTP_COUNTER, &[0; 8]);
-        password(client, session, &own(), key).expect("a password");
-        assert_eq!(client.set(session, key, &back), Err(Error::AttributeReadOnly));
-        let last = client.create(session, &hotp().bytes(A::OTP_COUNTER, &[0xff; 8])).expect("a key");
-        assert_eq!(password(client, session, &own(), last), Err(Error::KeyFunctionNotPermitted));
-        // Another class, another mechanism, and another key for this mechanism.
-        let wrong = hotp().without(A::CLASS).number(A::CLASS, ObjectClass::SECRET_KEY.0);
-        assert_eq!(client.create(session, &wrong), Err(Error::AttributeValueInvalid));
-        let refused = client.module.sign_init(session, &plain(M::SHA_1_HMAC), key);
-        assert_eq!(refused, Err(Error::KeyTypeInconsistent));
-        let generic = secret(KeyType::GENERIC_SECRET, SECRET);
-        let generic = client.create(session, &generic).expect("a key");
-        assert_eq!(client.module.sign_init(session, &own(), generic), Err(Error::KeyTypeInconsistent));
-    });
+    let (client, session) = one_user();
+    let key = client.create(session, &hotp().number(A::OTP_LENGTH, 8)).expect("a key");
+    assert_eq!(password(&client, session, &own(), key), Ok(("84755224".to_owned(), 0)));
+    for wrong in [
+        with(None, Some(5), None, 0),
+        with(None, Some(9), None, 0),
+        with(None, None, Some(1), 0),
+        // The flags `CKF_NEXT_OTP` and `CKF_EXCLUDE_COUNTER`.
+        with(None, None, None, 1),
+        with(None, None, None, 4),
+        plain(M::HOTP),
+    ] {
+        assert_eq!(client.sign_init(session, &wrong, key), Err(Error::MechanismParamInvalid));
+    }
+    // The value 0 means that the counter is ignored, and 2 that it is mandatory.
+    let ignoring = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 0)).expect("a key");
+    let nine = with(Some(9), None, None, 0);
+    assert_eq!(password(&client, session, &nine, ignoring), Ok((KNOWN[0].to_owned(), 0)));
+    assert_eq!(client.verify(session, &nine, ignoring, b"", b"520489"), Ok(()));
+    let asking = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 2)).expect("a key");
+    assert_eq!(client.sign_init(session, &own(), asking), Err(Error::MechanismParamInvalid));
+    let plain_mode = hotp().flag(A::OTP_USER_FRIENDLY_MODE, false);
+    let plain_mode = client.create(session, &plain_mode).expect("a key");
+    let refused = client.sign_init(session, &with(None, None, None, 32), plain_mode);
+    assert_eq!(refused, Err(Error::MechanismParamInvalid));
+    for (id, number) in [
+        (A::OTP_FORMAT, 3),
+        (A::OTP_LENGTH, 5),
+        (A::OTP_LENGTH, 9),
+        (A::OTP_TIME_REQUIREMENT, 2),
+        (A::OTP_PIN_REQUIREMENT, 1),
+        (A::OTP_CHALLENGE_REQUIREMENT, 2),
+        (A::OTP_COUNTER_REQUIREMENT, 3),
+    ] {
+        let refused = client.create(session, &hotp().number(id, number));
+        assert_eq!(refused, Err(Error::AttributeValueInvalid), "{id}");
+    }
+    let short = hotp().bytes(A::OTP_COUNTER, &[1; 7]);
+    assert_eq!(client.create(session, &short), Err(Error::AttributeValueInvalid));
+    for wrong in [&b"2026"[..], b"2026-01-01 120", b"202601011200001"] {
+        let timed = client.create(session, &hotp().bytes(A::OTP_TIME, wrong));
+        assert_eq!(timed, Err(Error::AttributeValueInvalid));
+    }
+    let back = none().bytes(A::OTP_COUNTER, &[0; 8]);
+    password(&client, session, &own(), key).expect("a password");
+    assert_eq!(client.set(session, key, &back), Err(Error::AttributeReadOnly));
+    let last = client.create(session, &hotp().bytes(A::OTP_COUNTER, &[0xff; 8])).expect("a key");
+    assert_eq!(password(&client, session, &own(), last), Err(Error::KeyFunctionNotPermitted));
+    // Another class, another mechanism, and another key for this mechanism.
+    let wrong = hotp().without(A::CLASS).number(A::CLASS, ObjectClass::SECRET_KEY.0);
+    assert_eq!(client.create(session, &wrong), Err(Error::AttributeValueInvalid));
+    assert_eq!(client.sign_init(session, &plain(M::SHA_1_HMAC), key), Err(Error::KeyTypeInconsistent));
+    let generic = secret(KeyType::GENERIC_SECRET, SECRET);
+    let generic = client.create(session, &generic).expect("a key");
+    assert_eq!(client.sign_init(session, &own(), generic), Err(Error::KeyTypeInconsistent));
 }
 
 #[test]
 fn hotp_keys_are_generated_with_a_counter() {
-    one_user(|client, session| {
-        let make = |template: Attributes| client.generate_key(session, M::HOTP_KEY_GEN, &template);
-        let key = make(none().number(A::VALUE_LEN, 20)).expect("a key");
-        assert_eq!(client.number(session, key, A::CLASS), ObjectClass::OTP_KEY.0);
-        assert_eq!(client.number(session, key, A::KEY_TYPE), KeyType::HOTP.0);
-        assert_eq!(counter(client, session, key), 0);
-        let (text, _) = password(client, session, &own(), key).expect("a password");
-        let zero = with(Some(0), None, None, 0);
-        assert_eq!(client.verify(session, &zero, key, b"", text.as_bytes()), Ok(()));
-        let started = none().number(A::VALUE_LEN, 16).bytes(A::OTP_COUNTER, &7u64.to_be_bytes());
-        let started = make(started).expect("a key");
-        assert_eq!(password(client, session, &own(), started).map(|(_, at)| at), Ok(7));
-        for len in [0, 15, 4097, u64::MAX] {
-            assert_eq!(make(none().number(A::VALUE_LEN, len)), Err(Error::KeySizeRange), "{len}");
-        }
-        assert_eq!(make(none()), Err(Error::TemplateIncomplete));
-    });
+    let (client, session) = one_user();
+    let make = |template: Attributes| client.generate_key(session, M::HOTP_KEY_GEN, &template);
+    let key = make(none().number(A::VALUE_LEN, 20)).expect("a key");
+    assert_eq!(client.number(session, key, A::CLASS), ObjectClass::OTP_KEY.0);
+    assert_eq!(client.number(session, key, A::KEY_TYPE), KeyType::HOTP.0);
+    assert_eq!(counter(&client, session, key), 0);
+    let (text, _) = password(&client, session, &own(), key).expect("a password");
+    let zero = with(Some(0), None, None, 0);
+    assert_eq!(client.verify(session, &zero, key, b"", text.as_bytes()), Ok(()));
+    let started = none().number(A::VALUE_LEN, 16).bytes(A::OTP_COUNTER, &7u64.to_be_bytes());
+    let started = make(started).expect("a key");
+    assert_eq!(password(&client, session, &own(), started).map(|(_, at)| at), Ok(7));
+    for len in [0, 15, 4097, u64::MAX] {
+        assert_eq!(make(none().number(A::VALUE_LEN, len)), Err(Error::KeySizeRange), "{len}");
+    }
+    assert_eq!(make(none()), Err(Error::TemplateIncomplete));
 }

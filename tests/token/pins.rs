@@ -20,42 +20,42 @@ const WRONG: &[u8] = b"a wrong one";
 #[test]
 fn there_is_always_a_free_slot_for_a_new_token() {
     let client = Client::beside(&Directory::new(), DEFAULT, "");
-    let free = client.module.token(client.slot).expect("a token to be initialised");
+    let free = client.token(client.slot).expect("a token to be initialised");
     assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
-    assert_eq!(client.module.open_session(client.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
-    assert_eq!(client.module.init_token(client.slot, b"123", LABEL), Err(Error::PinLenRange));
+    assert_eq!(client.open_session(client.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
+    assert_eq!(client.init_token(client.slot, b"123", LABEL), Err(Error::PinLenRange));
 
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
-    let token = client.module.token(client.slot).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    let token = client.token(client.slot).expect("a token");
     assert_eq!((token.label, token.serial.len()), (*LABEL, 16));
     let functions =
         flag::RNG | flag::RESTORE_KEY_NOT_NEEDED | flag::DUAL_CRYPTO_OPERATIONS | flag::CLOCK_ON_TOKEN;
     let always = functions | flag::LOGIN_REQUIRED | flag::ASYNC_SESSION_SUPPORTED;
     assert_eq!(client.flags(), always | flag::TOKEN_INITIALIZED);
-    let slots = client.module.slots().expect("slots");
+    let slots = client.slots().expect("slots");
     assert_eq!((slots[0], slots.len()), (client.slot, 2));
-    assert_eq!(client.module.token(slots[1]).expect("a token").serial, "");
+    assert_eq!(client.token(slots[1]).expect("a token").serial, "");
 }
 
 #[test]
 fn the_user_can_log_in_after_the_so_set_a_pin() {
     let client = Client::beside(&Directory::new(), DEFAULT, "");
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let session = client.open();
     let login = |user, pin| client.module.login(session, user, pin);
     assert_eq!(login(User::User, PIN), Err(Error::UserPinNotInitialized));
-    assert_eq!(client.module.init_pin(session, PIN), Err(Error::UserNotLoggedIn));
+    assert_eq!(client.init_pin(session, PIN), Err(Error::UserNotLoggedIn));
     assert_eq!(login(User::SecurityOfficer, WRONG), Err(Error::PinIncorrect));
     assert_eq!(login(User::SecurityOfficer, SO_PIN), Ok(()));
     assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAlreadyLoggedIn));
     assert_eq!(login(User::User, PIN), Err(Error::UserAnotherAlreadyLoggedIn));
-    assert_eq!(client.module.init_pin(session, b"123"), Err(Error::PinLenRange));
+    assert_eq!(client.init_pin(session, b"123"), Err(Error::PinLenRange));
     assert_eq!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
-    assert_eq!(client.module.init_pin(session, PIN), Ok(()));
+    assert_eq!(client.init_pin(session, PIN), Ok(()));
     assert_ne!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
 
-    assert_eq!(client.module.logout(session), Ok(()));
-    assert_eq!(client.module.logout(session), Err(Error::UserNotLoggedIn));
+    assert_eq!(client.logout(session), Ok(()));
+    assert_eq!(client.logout(session), Err(Error::UserNotLoggedIn));
     assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
     assert_eq!(login(User::User, SO_PIN), Err(Error::PinIncorrect));
     assert_eq!(login(User::User, PIN), Ok(()));
@@ -74,7 +74,7 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
         assert_eq!(client.flags() & (low | last | locked), expected);
     }
     assert_eq!(login(PIN), Err(Error::PinLocked));
-    assert_eq!(client.module.set_pin(session, PIN, b"another"), Err(Error::PinLocked));
+    assert_eq!(client.set_pin(session, PIN, b"another"), Err(Error::PinLocked));
 
     // The count is on disk: a process that starts now is locked out too.
     let other = Client::beside(&client.directory, DEFAULT, "");
@@ -82,8 +82,8 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
     assert_eq!(other.module.login(others, User::User, PIN), Err(Error::PinLocked));
 
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.init_pin(session, b"a new one").expect("the user's PIN");
-    client.module.logout(session).expect("the SO");
+    client.init_pin(session, b"a new one").expect("the user's PIN");
+    client.logout(session).expect("the SO");
     assert_eq!(client.flags() & (low | last | locked), 0);
     assert_eq!(login(b"a new one"), Ok(()));
     assert_eq!(other.module.login(others, User::User, b"a new one"), Ok(()));
@@ -98,7 +98,7 @@ fn a_correct_pin_resets_the_count_of_wrong_pins() {
         assert_ne!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
         assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
         assert_eq!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
-        client.module.logout(session).expect("the user");
+        client.logout(session).expect("the user");
     }
 }
 
@@ -152,7 +152,7 @@ fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
 }
 
 fn database(client: &Client) -> Connection {
-    let serial = client.module.token(client.slot).expect("a token").serial;
+    let serial = client.token(client.slot).expect("a token").serial;
     Connection::open(client.directory.path().join(serial).with_extension("jeton")).expect("the token file")
 }
 
@@ -167,11 +167,10 @@ fn record(client: &Client) -> Vec<u8> {
 fn a_locked_so_pin_blocks_init_token() {
     let client = Client::new(DEFAULT);
     for _ in 0..3 {
-        let refused = client.module.init_token(client.slot, WRONG, LABEL);
-        assert_eq!(refused, Err(Error::PinIncorrect));
+        assert_eq!(client.init_token(client.slot, WRONG, LABEL), Err(Error::PinIncorrect));
     }
     assert_ne!(client.flags() & flag::SO_PIN_LOCKED, 0);
-    assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
+    assert_eq!(client.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
     // The user's PIN is not affected.
     client.user();
 }
@@ -179,43 +178,43 @@ fn a_locked_so_pin_blocks_init_token() {
 #[test]
 fn set_pin_changes_only_the_pin_of_the_caller() {
     let client = Client::new(DEFAULT);
-    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
-    assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
-    assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
-    client.module.close_session(read_only).expect("a session");
+    let read_only = client.open_session(client.slot, Access::ReadOnly).expect("a session");
+    assert_eq!(client.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
+    assert_eq!(client.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
+    client.close_session(read_only).expect("a session");
 
     // Without a login, C_SetPIN changes the user's PIN.
     let session = client.open();
-    assert_eq!(client.module.set_pin(session, WRONG, b"another"), Err(Error::PinIncorrect));
-    assert_eq!(client.module.set_pin(session, PIN, b"abc"), Err(Error::PinLenRange));
-    assert_eq!(client.module.set_pin(session, PIN, b"another"), Ok(()));
+    assert_eq!(client.set_pin(session, WRONG, b"another"), Err(Error::PinIncorrect));
+    assert_eq!(client.set_pin(session, PIN, b"abc"), Err(Error::PinLenRange));
+    assert_eq!(client.set_pin(session, PIN, b"another"), Ok(()));
     assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinIncorrect));
     assert_eq!(client.module.login(session, User::User, b"another"), Ok(()));
-    assert_eq!(client.module.set_pin(session, b"another", PIN), Ok(()));
-    client.module.logout(session).expect("the user");
+    assert_eq!(client.set_pin(session, b"another", PIN), Ok(()));
+    client.logout(session).expect("the user");
 
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-    assert_eq!(client.module.set_pin(session, SO_PIN, b"the SO's new one"), Ok(()));
-    client.module.logout(session).expect("the SO");
+    assert_eq!(client.set_pin(session, SO_PIN, b"the SO's new one"), Ok(()));
+    client.logout(session).expect("the SO");
     let login = |pin| client.module.login(session, User::SecurityOfficer, pin);
     assert_eq!(login(SO_PIN), Err(Error::PinIncorrect));
     assert_eq!(login(b"the SO's new one"), Ok(()));
-    client.module.logout(session).expect("the SO");
+    client.logout(session).expect("the SO");
     client.login(session);
 }
 
 #[test]
 fn init_token_keeps_the_serial_number_and_erases_the_rest() {
     let client = Client::new(DEFAULT);
-    let serial = client.module.token(client.slot).expect("a token").serial;
+    let serial = client.token(client.slot).expect("a token").serial;
     let session = client.user();
     client.create(session, &data("a").stored()).expect("data");
     let label = b"another label                   ";
-    assert_eq!(client.module.init_token(client.slot, SO_PIN, label), Err(Error::SessionExists));
-    client.module.close_all_sessions(client.slot).expect("sessions");
-    client.module.init_token(client.slot, SO_PIN, label).expect("a token");
+    assert_eq!(client.init_token(client.slot, SO_PIN, label), Err(Error::SessionExists));
+    client.close_all_sessions(client.slot).expect("sessions");
+    client.init_token(client.slot, SO_PIN, label).expect("a token");
 
-    let token = client.module.token(client.slot).expect("a token");
+    let token = client.token(client.slot).expect("a token");
     assert_eq!((token.label, token.serial), (*label, serial));
     assert_eq!(token.flags & flag::USER_PIN_INITIALIZED, 0);
     let session = client.open();
@@ -227,7 +226,7 @@ fn init_token_keeps_the_serial_number_and_erases_the_rest() {
 fn token_file(client: &Client, provider: &Provider) -> Token {
     let settings = Settings::load(Some(&client.directory.parameters(provider, "")), Threads::Forbidden)
         .expect("settings");
-    let serial = client.module.token(client.slot).expect("a token").serial;
+    let serial = client.token(client.slot).expect("a token").serial;
     let path = client.directory.path().join(serial).with_extension("jeton");
     let store = SqliteStore::open(&path).expect("the token file");
     Token::open(client.slot, Arc::new(settings), Box::new(store)).expect("a token")
@@ -241,31 +240,30 @@ fn failures(client: &Client) -> (u32, u32) {
 
 #[test]
 fn the_user_pin_replaces_a_locked_so_pin() {
-    one_user(|client, session| {
-        let private = data("kept").stored().flag(A::PRIVATE, true);
-        client.create(session, &private).expect("an object");
-        client.module.close_session(session).expect("a session");
-        for _ in 0..3 {
-            assert_eq!(client.module.init_token(client.slot, WRONG, LABEL), Err(Error::PinIncorrect));
-        }
-        assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
+    let (client, session) = one_user();
+    let private = data("kept").stored().flag(A::PRIVATE, true);
+    client.create(session, &private).expect("an object");
+    client.close_session(session).expect("a session");
+    for _ in 0..3 {
+        assert_eq!(client.init_token(client.slot, WRONG, LABEL), Err(Error::PinIncorrect));
+    }
+    assert_eq!(client.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
 
-        let token = token_file(client, DEFAULT);
-        assert_eq!(token.reset_so_pin(WRONG, b"a new SO PIN"), Err(Error::PinIncorrect));
-        assert_eq!(failures(client), (3, 1));
-        assert_eq!(token.reset_so_pin(PIN, b"123"), Err(Error::PinLenRange));
-        assert_eq!(token.reset_so_pin(PIN, b"a new SO PIN"), Ok(()));
-        assert_eq!(failures(client), (0, 0));
+    let token = token_file(&client, DEFAULT);
+    assert_eq!(token.reset_so_pin(WRONG, b"a new SO PIN"), Err(Error::PinIncorrect));
+    assert_eq!(failures(&client), (3, 1));
+    assert_eq!(token.reset_so_pin(PIN, b"123"), Err(Error::PinLenRange));
+    assert_eq!(token.reset_so_pin(PIN, b"a new SO PIN"), Ok(()));
+    assert_eq!(failures(&client), (0, 0));
 
-        let session = client.open();
-        let login = |user, pin| client.module.login(session, user, pin);
-        assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::PinIncorrect));
-        assert_eq!(login(User::SecurityOfficer, b"a new SO PIN"), Ok(()));
-        assert_eq!(client.module.init_pin(session, b"another"), Ok(()));
-        client.module.logout(session).expect("the SO");
-        assert_eq!(login(User::User, b"another"), Ok(()));
-        assert_eq!(client.find(session, &private).len(), 1);
-    });
+    let session = client.open();
+    let login = |user, pin| client.module.login(session, user, pin);
+    assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::PinIncorrect));
+    assert_eq!(login(User::SecurityOfficer, b"a new SO PIN"), Ok(()));
+    assert_eq!(client.init_pin(session, b"another"), Ok(()));
+    client.logout(session).expect("the SO");
+    assert_eq!(login(User::User, b"another"), Ok(()));
+    assert_eq!(client.find(session, &private).len(), 1);
 }
 
 #[test]
@@ -280,7 +278,7 @@ fn unlocking_without_a_pin_keeps_the_pins() {
     assert_eq!(failures(&client), (0, 0));
     assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
     assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
-    client.module.logout(session).expect("the user");
+    client.logout(session).expect("the user");
     assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
 }
 
@@ -296,12 +294,11 @@ fn a_damaged_pin_record_costs_no_attempt() {
         for user in [User::User, User::SecurityOfficer] {
             assert_eq!(client.module.login(session, user, PIN), Err(Error::TokenNotRecognized));
         }
-        assert_eq!(client.module.set_pin(session, PIN, b"a new one"), Err(Error::TokenNotRecognized));
+        assert_eq!(client.set_pin(session, PIN, b"a new one"), Err(Error::TokenNotRecognized));
     }
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
     for _ in 0..5 {
-        let refused = client.module.init_token(client.slot, SO_PIN, LABEL);
-        assert_eq!(refused, Err(Error::TokenNotRecognized));
+        assert_eq!(client.init_token(client.slot, SO_PIN, LABEL), Err(Error::TokenNotRecognized));
     }
     assert_eq!(failures(&client), (0, 0));
     database(&client).execute("UPDATE token SET so_pin = ?1, user_pin = ?2", [so, user]).expect("repair");
@@ -312,20 +309,20 @@ fn a_damaged_pin_record_costs_no_attempt() {
 fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
     let client = Client::new(DEFAULT);
     let session = client.open();
-    let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
+    let read_only = client.open_session(client.slot, Access::ReadOnly).expect("a session");
     for _ in 0..5 {
         let refused = client.module.login(session, User::SecurityOfficer, SO_PIN);
         assert_eq!(refused, Err(Error::SessionReadOnlyExists));
         assert_eq!(failures(&client), (0, 0));
     }
-    client.module.close_session(read_only).expect("a session");
+    client.close_session(read_only).expect("a session");
     assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
 }
 
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
     let client = Client::new(DEFAULT);
-    let serial = client.module.token(client.slot).expect("a token").serial;
+    let serial = client.token(client.slot).expect("a token").serial;
     let path = client.directory.path().join(serial).with_extension("jeton-lock");
     let holder = File::open(path).expect("the lock");
     holder.lock().expect("the lock");
@@ -361,31 +358,31 @@ fn each_new_pin_has_another_mark() {
     login(User::User, PIN).expect("the user");
     assert_eq!(marks(), [so, first]);
     // The same PIN again is a new one, and the mark tells nothing about it.
-    client.module.set_pin(session, PIN, PIN).expect("a PIN");
+    client.set_pin(session, PIN, PIN).expect("a PIN");
     let [_, second] = marks();
     assert_ne!(second, first);
-    client.module.logout(session).expect("the user");
+    client.logout(session).expect("the user");
 
     login(User::SecurityOfficer, SO_PIN).expect("the SO");
-    client.module.init_pin(session, PIN).expect("a PIN");
+    client.init_pin(session, PIN).expect("a PIN");
     let [same, third] = marks();
     assert!(same == so && third != first && third != second);
-    client.module.set_pin(session, SO_PIN, SO_PIN).expect("a PIN");
+    client.set_pin(session, SO_PIN, SO_PIN).expect("a PIN");
     let [new, same] = marks();
     assert!(new != so && same == third);
-    client.module.close_session(session).expect("a session");
+    client.close_session(session).expect("a session");
 
-    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.init_token(client.slot, SO_PIN, LABEL).expect("a token");
     let [last, none] = marks();
     assert!(last.is_some() && last != new && none.is_none());
-    let free = client.module.slots().expect("slots")[1];
-    assert_eq!(client.module.pin_mark(free, User::User), Ok(None));
+    let free = client.slots().expect("slots")[1];
+    assert_eq!(client.pin_mark(free, User::User), Ok(None));
 }
 
 #[test]
 fn a_login_that_strengthens_the_record_of_a_pin_keeps_its_mark() {
     let client = Client::new(DEFAULT);
-    let mark = |client: &Client| client.module.pin_mark(client.slot, User::User).expect("a token");
+    let mark = |client: &Client| client.pin_mark(client.slot, User::User).expect("a token");
     let old = (mark(&client), record(&client));
     let slow = Client::slow(&client.directory, DEFAULT);
     slow.module.login(slow.open(), User::User, PIN).expect("the user");

@@ -12,7 +12,7 @@ fn derive(
     private: ObjectHandle,
     template: &Attributes,
 ) -> Result<ObjectHandle, Error> {
-    client.module.derive_key(session, &plain(M::PUB_KEY_FROM_PRIV_KEY), private, &template.template())
+    client.derive_key(session, &plain(M::PUB_KEY_FROM_PRIV_KEY), private, &template.template())
 }
 
 #[test]

@@ -27,13 +27,13 @@ fn with_quota(bytes: usize, test: impl Fn(&Client, &Arc<Quota>)) {
     let agent = Client::new(DEFAULT);
     let client = application(&agent, &quota);
     test(&client, &quota);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     assert_eq!(quota.used(), 0);
 }
 
 fn application(agent: &Client, quota: &Arc<Quota>) -> Client {
     let identity = Identity { memory: Some(Arc::clone(quota)), ..Identity::default() };
-    let module = agent.module.join_for(Some(identity)).expect("an application").into();
+    let module = agent.join_for(Some(identity)).expect("an application").into();
     Client { module, slot: agent.slot, directory: Arc::clone(&agent.directory) }
 }
 
@@ -74,13 +74,12 @@ fn session_objects_are_taken_from_the_quota() {
         assert!((10..=40).contains(&made), "{made}");
         assert!(quota.used() > 3 * MIB);
         // An application of the same client has the same quota.
-        let refused = other.create(others, &large("b", 300_000));
-        assert_eq!(refused, Err(Error::DeviceMemory));
-        other.module.finalize().expect("a module");
+        assert_eq!(other.create(others, &large("b", 300_000)), Err(Error::DeviceMemory));
+        other.finalize().expect("a module");
 
         let objects = client.find(session, &none().label("a"));
-        client.module.destroy_object(session, objects[0]).expect("an object");
-        client.module.destroy_object(session, objects[1]).expect("an object");
+        client.destroy_object(session, objects[0]).expect("an object");
+        client.destroy_object(session, objects[1]).expect("an object");
         let copy = client.copy(session, objects[2], &none()).expect("a copy");
         let more = none().bytes(A::VALUE, &vec![2; MIB]);
         assert_eq!(client.set(session, copy, &more), Err(Error::DeviceMemory));
@@ -93,7 +92,7 @@ fn session_objects_are_taken_from_the_quota() {
         let before = quota.used();
         assert!(client.copy(session, stored, &none().flag(A::TOKEN, true)).is_ok());
         assert_eq!(quota.used(), before);
-        client.module.close_session(session).expect("a session");
+        client.close_session(session).expect("a session");
         let session = client.open();
         assert_eq!(quota.used(), empty);
         assert_eq!(pair_of_keys(client, session, 1000), Error::DeviceMemory);
@@ -124,11 +123,11 @@ fn pair_of_keys(client: &Client, session: SessionHandle, most: usize) -> Error {
 #[test]
 fn sessions_are_taken_from_the_quota() {
     with_quota(100_000, |client, quota| {
-        let open = || client.module.open_session(client.slot, Access::ReadWrite);
+        let open = || client.open_session(client.slot, Access::ReadWrite);
         let opened = (0..1000).take_while(|_| open().is_ok()).count();
         assert!((10..100).contains(&opened), "{opened}");
         assert_eq!(open(), Err(Error::SessionCount));
-        client.module.close_all_sessions(client.slot).expect("sessions");
+        client.close_all_sessions(client.slot).expect("sessions");
         assert_eq!(quota.used(), 0);
         assert!(open().is_ok());
     });
@@ -228,8 +227,7 @@ fn parameters_of_operations_are_taken_from_the_quota() {
         module.encrypt_cancel(session).expect("an operation");
         init(&long).expect("an operation");
         let second = client.open();
-        let more = module.encrypt_init(second, &long, key);
-        assert_eq!(more, Err(Error::DeviceMemory));
+        assert_eq!(module.encrypt_init(second, &long, key), Err(Error::DeviceMemory));
     });
 }
 
@@ -264,14 +262,13 @@ fn saved_states_and_results_of_searches_are_taken_from_the_quota() {
 #[test]
 fn pending_functions_are_taken_from_the_quota_after_their_session_is_closed() {
     with_quota(MIB, |client, quota| {
-        let module = &client.module;
         let generate = AsyncFunction::GenerateKey;
         let template = none().number(A::VALUE_LEN, 16);
         let abandon = || {
-            let session = module.open_async_session(client.slot, Access::ReadWrite)?;
+            let session = client.open_async_session(client.slot, Access::ReadWrite)?;
             let outcome = client.generate_key(session, M::AES_KEY_GEN, &template);
-            let named = module.async_id(session, generate);
-            module.close_session(session)?;
+            let named = client.async_id(session, generate);
+            client.close_session(session)?;
             match outcome {
                 Err(Error::Pending) => named.map(drop),
                 other => other.map(drop),

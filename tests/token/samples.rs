@@ -8,7 +8,7 @@ use jeton::object::value::Kind as Form;
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::keys::{dsa_group, group};
-use crate::support::{Attributes, Client, DEFAULT, none, shown};
+use crate::support::{Attributes, Client, none, one_user, shown};
 
 /// An object type with the template that `C_CreateObject` needs.
 pub struct Sample {
@@ -24,8 +24,7 @@ const LENGTHS: [usize; 5] = [32, 16, 24, 8, 64];
 /// Runs a test with a client, the user's session and a sample of every object type. The rules do
 /// not depend on the backend, so one backend is enough.
 pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
-    let client = Client::new(DEFAULT);
-    let session = client.user();
+    let (client, session) = one_user();
     for sample in samples(&client, session) {
         test(&client, session, &sample);
     }

@@ -60,14 +60,14 @@ fn several_derived_keys_share_no_segment() {
             let template = sized(48).and(&shown()).and(&label);
             let other = sized(16).number(A::KEY_TYPE, KeyType::AES.0).and(&shown()).and(&label);
             let mut more = [Additional { template: other.template(), key: None }];
-            let derived = client.module.derive(session, &mechanism, key, &template.template(), &mut more);
+            let derived = client.derive(session, &mechanism, key, &template.template(), &mut more);
             let Ok(Derived::Key(made)) = derived else { panic!("a key") };
             assert_eq!(client.read(session, made, A::VALUE), Ok(hex(first)));
             let other = more[0].key.expect("a key");
             assert_eq!(client.read(session, other, A::VALUE), Ok(hex(second)));
             assert_eq!(client.number(session, other, A::KEY_TYPE), KeyType::AES.0);
             for handle in [made, other] {
-                client.module.destroy_object(session, handle).expect("an object");
+                client.destroy_object(session, handle).expect("an object");
             }
             // If one key cannot be created, no key is created. The handle 0 marks the key that
             // failed.
@@ -79,7 +79,7 @@ fn several_derived_keys_share_no_segment() {
             ] {
                 let mut more = [&good, &wrong, &good]
                     .map(|template| Additional { template: template.template(), key: None });
-                let refused = client.module.derive(session, &mechanism, key, &template.template(), &mut more);
+                let refused = client.derive(session, &mechanism, key, &template.template(), &mut more);
                 assert_eq!(refused.err(), Some(error));
                 assert_eq!(more.map(|more| more.key), [None, Some(ObjectHandle(0)), None]);
             }
@@ -90,17 +90,16 @@ fn several_derived_keys_share_no_segment() {
 
 #[test]
 fn a_key_handle_is_a_data_field_of_the_kdf() {
-    one_user(|client, session| {
-        let key = base(client, session, KeyType::GENERIC_SECRET, &key());
-        let other = base(client, session, KeyType::GENERIC_SECRET, &[0xaa, 0xbb]);
-        let made = |field| {
-            let params = params(vec![Field::Iteration(Some(number(4))), field]);
-            value(client, session, (M::SP800_108_COUNTER_KDF, params), key, &sized(40))
-        };
-        assert!(made(bytes("aabb")).is_ok());
-        assert_eq!(made(Field::Key(other)), made(bytes("aabb")));
-        // A field of one byte cannot hold the length of 320 bits.
-        let short = Field::Length { segments: false, number: number(1) };
-        assert_eq!(made(short), Err(Error::MechanismParamInvalid));
-    });
+    let (client, session) = one_user();
+    let key = base(&client, session, KeyType::GENERIC_SECRET, &key());
+    let other = base(&client, session, KeyType::GENERIC_SECRET, &[0xaa, 0xbb]);
+    let made = |field| {
+        let params = params(vec![Field::Iteration(Some(number(4))), field]);
+        value(&client, session, (M::SP800_108_COUNTER_KDF, params), key, &sized(40))
+    };
+    assert!(made(bytes("aabb")).is_ok());
+    assert_eq!(made(Field::Key(other)), made(bytes("aabb")));
+    // A field of one byte cannot hold the length of 320 bits.
+    let short = Field::Length { segments: false, number: number(1) };
+    assert_eq!(made(short), Err(Error::MechanismParamInvalid));
 }

@@ -14,15 +14,15 @@ use crate::support::{Client, DEFAULT, PIN, each_backend, none, one_user, plain, 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
 
 fn save(client: &Client, session: SessionHandle) -> Result<Vec<u8>> {
-    let mut state = vec![0; client.module.operation_state(session, Output::Length)?];
-    let len = client.module.operation_state(session, Output::Buffer(&mut state))?;
+    let mut state = vec![0; client.operation_state(session, Output::Length)?];
+    let len = client.operation_state(session, Output::Buffer(&mut state))?;
     assert_eq!(len, state.len());
     Ok(state)
 }
 
 fn digest_of(client: &Client, session: SessionHandle, len: usize) -> Vec<u8> {
     let mut out = vec![0; len];
-    assert_eq!(client.module.digest_final(session, Output::Buffer(&mut out)), Ok(len));
+    assert_eq!(client.digest_final(session, Output::Buffer(&mut out)), Ok(len));
     out
 }
 
@@ -206,7 +206,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
         assert_eq!(restore(session, wrong), Err(Error::SavedStateInvalid));
     }
     let elsewhere = Client::new(DEFAULT);
-    let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
+    let refused = elsewhere.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
     assert_eq!(refused, Err(Error::SavedStateInvalid));
     // Another token of the same module.
     let free = *module.slots().expect("slots").last().expect("a free slot");
@@ -243,8 +243,7 @@ fn a_state_is_refused_after_its_login_ended() {
         (session, save(&client, session).expect("a state"))
     };
     let gone = |session, state: &[u8]| {
-        let restored = module.set_operation_state(session, state, NO_KEY, NO_KEY);
-        assert_eq!(restored, Err(Error::SavedStateInvalid));
+        assert_eq!(module.set_operation_state(session, state, NO_KEY, NO_KEY), Err(Error::SavedStateInvalid));
     };
     let (session, state) = begin();
     module.logout(session).expect("the user");
@@ -283,8 +282,7 @@ fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
     // The caller may pass the same key in both arguments, as pkcs11-DEFAULT does. Another key
     // in the argument that is not needed is refused.
     assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
-    let extraneous = module.set_operation_state(session, &state, other, private);
-    assert_eq!(extraneous, Err(Error::KeyNotNeeded));
+    assert_eq!(module.set_operation_state(session, &state, other, private), Err(Error::KeyNotNeeded));
     client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
     assert_eq!(restore(private), Err(Error::KeyChanged));
     assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
@@ -296,51 +294,47 @@ fn a_state_is_restored_only_with_the_same_key_and_its_usage() {
 
 #[test]
 fn always_authenticate_prevents_saving_the_state() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let key = RSA.private.clone().stored().flag(A::ALWAYS_AUTHENTICATE, true);
-        let key = client.create(session, &key).expect("a key");
-        module.sign_init(session, &plain(M::SHA256_RSA_PKCS), key).expect("an operation");
-        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
-        module.login(session, User::ContextSpecific, PIN).expect("the user");
-        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
-        module.sign_update(session, b"data").expect("a part");
-        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
-        module.sign_final(session, Output::Buffer(&mut [0; 256])).expect("a signature");
-        assert_eq!(save(client, session), Err(Error::OperationNotInitialized));
-    });
+    let (client, session) = one_user();
+    let key = RSA.private.clone().stored().flag(A::ALWAYS_AUTHENTICATE, true);
+    let key = client.create(session, &key).expect("a key");
+    client.sign_init(session, &plain(M::SHA256_RSA_PKCS), key).expect("an operation");
+    assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+    client.module.login(session, User::ContextSpecific, PIN).expect("the user");
+    assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+    client.sign_update(session, b"data").expect("a part");
+    assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+    client.sign_final(session, Output::Buffer(&mut [0; 256])).expect("a signature");
+    assert_eq!(save(&client, session), Err(Error::OperationNotInitialized));
 }
 
 #[test]
 fn saved_states_are_limited_in_size_number_and_keys() {
-    one_user(|client, session| {
-        let module = &client.module;
-        let (aes, _) = pair(client, session, Kind::Aes, &none());
-        let (other, _) = pair(client, session, Kind::Aes, &none());
-        // C_SetOperationState has one argument for the key of encryption and decryption.
-        module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
-        module.decrypt_init(session, &plain(M::AES_ECB), other).expect("an operation");
-        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
-        module.encrypt_cancel(session).expect("an operation");
-        module.decrypt_cancel(session).expect("an operation");
+    let (client, session) = one_user();
+    let (aes, _) = pair(&client, session, Kind::Aes, &none());
+    let (other, _) = pair(&client, session, Kind::Aes, &none());
+    // C_SetOperationState has one argument for the key of encryption and decryption.
+    client.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
+    client.decrypt_init(session, &plain(M::AES_ECB), other).expect("an operation");
+    assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+    client.encrypt_cancel(session).expect("an operation");
+    client.decrypt_cancel(session).expect("an operation");
 
-        let (_, private) = pair(client, session, Kind::Ed25519, &none());
-        module.sign_init(session, &plain(M::EDDSA), private).expect("an operation");
-        module.sign_update(session, &vec![0; MAX_COLLECTED]).expect("a part");
-        let large = save(client, session).expect("a state");
-        module.sign_update(session, b"1").expect("a part");
-        assert_eq!(save(client, session), Err(Error::StateUnsaveable));
-        module.sign_cancel(session).expect("an operation");
-        let restore = |state: &[u8], key| module.set_operation_state(session, state, NO_KEY, key);
-        assert_eq!(restore(&large, private), Ok(()));
-        module.sign_cancel(session).expect("an operation");
+    let (_, private) = pair(&client, session, Kind::Ed25519, &none());
+    client.sign_init(session, &plain(M::EDDSA), private).expect("an operation");
+    client.sign_update(session, &vec![0; MAX_COLLECTED]).expect("a part");
+    let large = save(&client, session).expect("a state");
+    client.sign_update(session, b"1").expect("a part");
+    assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+    client.sign_cancel(session).expect("an operation");
+    let restore = |state: &[u8], key| client.set_operation_state(session, state, NO_KEY, key);
+    assert_eq!(restore(&large, private), Ok(()));
+    client.sign_cancel(session).expect("an operation");
 
-        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
-        let states: Vec<_> = (0..=MAX_STATES).map(|_| save(client, session).expect("a state")).collect();
-        assert_eq!(restore(&large, private), Err(Error::SavedStateInvalid));
-        assert_eq!(restore(&states[0], NO_KEY), Err(Error::SavedStateInvalid));
-        for kept in [&states[1], &states[MAX_STATES]] {
-            assert_eq!(restore(kept, NO_KEY), Ok(()));
-        }
-    });
+    client.digest_init(session, &plain(M::SHA256)).expect("an operation");
+    let states: Vec<_> = (0..=MAX_STATES).map(|_| save(&client, session).expect("a state")).collect();
+    assert_eq!(restore(&large, private), Err(Error::SavedStateInvalid));
+    assert_eq!(restore(&states[0], NO_KEY), Err(Error::SavedStateInvalid));
+    for kept in [&states[1], &states[MAX_STATES]] {
+        assert_eq!(restore(kept, NO_KEY), Ok(()));
+    }
 }

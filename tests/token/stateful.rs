@@ -70,11 +70,8 @@ fn published_signatures_verify_with_the_signature_first_or_last() {
             for Vector { key, message, mut signature } in published(key_type) {
                 let key = client.create(session, &template(key_type, &key)).expect("a key");
                 let outcome = client.verify(session, &mechanism, key, &message, &signature);
-                client
-                    .module
-                    .verify_signature_init(session, &mechanism, key, &signature)
-                    .expect("an operation");
-                assert_eq!(client.module.verify_signature(session, &message), outcome);
+                client.verify_signature_init(session, &mechanism, key, &signature).expect("an operation");
+                assert_eq!(client.verify_signature(session, &message), outcome);
                 if outcome.is_ok() {
                     good += 1;
                     let other = client.verify(session, &mechanism, key, b"another message", &signature);
@@ -93,69 +90,65 @@ fn published_signatures_verify_with_the_signature_first_or_last() {
 /// with XMSS.
 #[test]
 fn the_mechanisms_verify_in_one_part() {
-    one_user(|client, session| {
-        for (key_type, id) in KEY_TYPES.into_iter().zip(MECHANISMS) {
-            let key = client.create(session, &public_key(key_type)).expect("a key");
-            client.module.verify_init(session, &plain(id), key).expect("an operation");
-            let part = client.module.verify_update(session, b"part");
-            assert_eq!(part, Err(Error::OperationNotInitialized), "{id}");
-            let refused = client.module.sign_init(session, &plain(id), key);
-            let error = if id == M::HSS { Error::KeyFunctionNotPermitted } else { Error::MechanismInvalid };
-            assert_eq!(refused, Err(error), "{id}");
-        }
-    });
+    let (client, session) = one_user();
+    for (key_type, id) in KEY_TYPES.into_iter().zip(MECHANISMS) {
+        let key = client.create(session, &public_key(key_type)).expect("a key");
+        client.verify_init(session, &plain(id), key).expect("an operation");
+        assert_eq!(client.verify_update(session, b"part"), Err(Error::OperationNotInitialized), "{id}");
+        let refused = client.sign_init(session, &plain(id), key);
+        let error = if id == M::HSS { Error::KeyFunctionNotPermitted } else { Error::MechanismInvalid };
+        assert_eq!(refused, Err(error), "{id}");
+    }
 }
 
 #[test]
 fn a_public_key_describes_itself() {
-    one_user(|client, session| {
-        // RFC 9802, 4: the object identifier, and the key without DER around it.
-        let heads = [
-            (KeyType::HSS, "060b2a864886f70d0109100311"),
-            (KeyType::XMSS, "06082b06010505070622"),
-            (KeyType::XMSSMT, "06082b06010505070623"),
-        ];
-        for (key_type, identifier) in heads {
-            let template = public_key(key_type);
-            let key = client.create(session, &template).expect("a key");
-            let info = client.read(session, key, A::PUBLIC_KEY_INFO).expect("a public key");
-            let bits = [&[0], template.value(A::VALUE)].concat();
-            assert!(info.windows(identifier.len() / 2).any(|part| part == hex(identifier)), "{key_type}");
-            assert!(info.ends_with(&bits), "{key_type}");
-            assert!(client.flag(session, key, A::VERIFY));
-        }
-        let key = client.create(session, &public_key(KeyType::HSS)).expect("a key");
-        let described = [A::HSS_LEVELS, A::HSS_LMS_TYPE, A::HSS_LMOTS_TYPE];
-        // LMS_SHA256_M32_H5 and LMOTS_SHA256_N32_W8.
-        assert_eq!(described.map(|id| client.number(session, key, id)), [1, 5, 4]);
-    });
+    let (client, session) = one_user();
+    // RFC 9802, 4: the object identifier, and the key without DER around it.
+    let heads = [
+        (KeyType::HSS, "060b2a864886f70d0109100311"),
+        (KeyType::XMSS, "06082b06010505070622"),
+        (KeyType::XMSSMT, "06082b06010505070623"),
+    ];
+    for (key_type, identifier) in heads {
+        let template = public_key(key_type);
+        let key = client.create(session, &template).expect("a key");
+        let info = client.read(session, key, A::PUBLIC_KEY_INFO).expect("a public key");
+        let bits = [&[0], template.value(A::VALUE)].concat();
+        assert!(info.windows(identifier.len() / 2).any(|part| part == hex(identifier)), "{key_type}");
+        assert!(info.ends_with(&bits), "{key_type}");
+        assert!(client.flag(session, key, A::VERIFY));
+    }
+    let key = client.create(session, &public_key(KeyType::HSS)).expect("a key");
+    let described = [A::HSS_LEVELS, A::HSS_LMS_TYPE, A::HSS_LMOTS_TYPE];
+    // LMS_SHA256_M32_H5 and LMOTS_SHA256_N32_W8.
+    assert_eq!(described.map(|id| client.number(session, key, id)), [1, 5, 4]);
 }
 
 #[test]
 fn a_malformed_public_key_is_refused() {
-    one_user(|client, session| {
-        for key_type in KEY_TYPES {
-            let good = public_key(key_type);
-            let refuses = |value: &[u8], error| {
-                let template = good.clone().without(A::VALUE).bytes(A::VALUE, value);
-                assert_eq!(client.create(session, &template), Err(error), "{key_type} {}", value.len());
-            };
-            let value = good.value(A::VALUE).to_vec();
-            for len in 0..value.len() {
-                refuses(&value[..len], Error::AttributeValueInvalid);
-            }
-            refuses(&[&value[..], &[0]].concat(), Error::AttributeValueInvalid);
-            let mut unknown = value.clone();
-            unknown[0] = 1;
-            refuses(&unknown, Error::AttributeValueInvalid);
+    let (client, session) = one_user();
+    for key_type in KEY_TYPES {
+        let good = public_key(key_type);
+        let refuses = |value: &[u8], error| {
+            let template = good.clone().without(A::VALUE).bytes(A::VALUE, value);
+            assert_eq!(client.create(session, &template), Err(error), "{key_type} {}", value.len());
+        };
+        let value = good.value(A::VALUE).to_vec();
+        for len in 0..value.len() {
+            refuses(&value[..len], Error::AttributeValueInvalid);
         }
-        for key_type in [KeyType::XMSS, KeyType::XMSSMT] {
-            let other = public_key(key_type).without(A::PARAMETER_SET).number(A::PARAMETER_SET, 5);
-            assert_eq!(client.create(session, &other), Err(Error::TemplateInconsistent));
-        }
-        let described = public_key(KeyType::HSS).and(&none().number(A::HSS_LEVELS, 1));
-        assert_eq!(client.create(session, &described), Err(Error::AttributeReadOnly));
-    });
+        refuses(&[&value[..], &[0]].concat(), Error::AttributeValueInvalid);
+        let mut unknown = value.clone();
+        unknown[0] = 1;
+        refuses(&unknown, Error::AttributeValueInvalid);
+    }
+    for key_type in [KeyType::XMSS, KeyType::XMSSMT] {
+        let other = public_key(key_type).without(A::PARAMETER_SET).number(A::PARAMETER_SET, 5);
+        assert_eq!(client.create(session, &other), Err(Error::TemplateInconsistent));
+    }
+    let described = public_key(KeyType::HSS).and(&none().number(A::HSS_LEVELS, 1));
+    assert_eq!(client.create(session, &described), Err(Error::AttributeReadOnly));
 }
 
 fn numbers(numbers: &[u64]) -> Vec<u8> {
@@ -177,7 +170,7 @@ fn generate(
     private: &Attributes,
 ) -> Result<(ObjectHandle, ObjectHandle)> {
     let mechanism = plain(M::HSS_KEY_PAIR_GEN);
-    client.module.generate_key_pair(session, &mechanism, &none().template(), &private.template())
+    client.generate_key_pair(session, &mechanism, &none().template(), &private.template())
 }
 
 /// Returns the number of the one-time key of the top level of a signature (RFC 8554, 6.2).
@@ -195,12 +188,10 @@ fn an_hss_key_signs_until_it_is_exhausted() {
                 let signature =
                     client.sign(session, &plain(M::HSS), private, b"message").expect("a signature");
                 assert_eq!(leaf(&signature), number);
-                let verified = client.verify(session, &plain(M::HSS), public, b"message", &signature);
-                assert_eq!(verified, Ok(()));
+                assert_eq!(client.verify(session, &plain(M::HSS), public, b"message", &signature), Ok(()));
             }
             assert_eq!(client.number(session, private, A::HSS_KEYS_REMAINING), 0);
-            let exhausted = client.sign(session, &plain(M::HSS), private, b"message");
-            assert_eq!(exhausted, Err(Error::KeyExhausted));
+            assert_eq!(client.sign(session, &plain(M::HSS), private, b"message"), Err(Error::KeyExhausted));
         }
     });
 }
@@ -215,8 +206,7 @@ fn the_trees_of_lower_levels_follow_each_other() {
         // The second tree of the lowest level begins with the signature 32.
         for _ in 0..34 {
             let signature = client.sign(session, &plain(M::HSS), private, b"message").expect("a signature");
-            let verified = client.verify(session, &plain(M::HSS), public, b"message", &signature);
-            assert_eq!(verified, Ok(()));
+            assert_eq!(client.verify(session, &plain(M::HSS), public, b"message", &signature), Ok(()));
             signatures.insert(signature);
         }
         assert_eq!(signatures.len(), 34);
@@ -225,61 +215,55 @@ fn the_trees_of_lower_levels_follow_each_other() {
 
 #[test]
 fn the_template_of_an_hss_key_names_its_levels() {
-    one_user(|client, session| {
-        for (template, error) in [
-            (none(), Error::TemplateIncomplete),
-            (
-                levels(&[(H5, W4)]).without(A::HSS_LEVELS).number(A::HSS_LEVELS, 2),
-                Error::TemplateInconsistent,
-            ),
-            (levels(&[(4, W4)]), Error::AttributeValueInvalid),
-            (levels(&[(1 << 40, W4)]), Error::AttributeValueInvalid),
-            (levels(&[]), Error::AttributeValueInvalid),
-            (levels(&[(H5, W4); 9]), Error::AttributeValueInvalid),
-            (levels(&[(H5, SHORT_W4)]), Error::AttributeValueInvalid),
-            (levels(&[(H5, W4), (SHORT_H5, SHORT_W4)]), Error::AttributeValueInvalid),
-            // 2^75 one-time keys.
-            (levels(&[(9, W4); 3]), Error::AttributeValueInvalid),
-            (levels(&[(H5, W4)]).flag(A::EXTRACTABLE, true), Error::TemplateInconsistent),
-            (levels(&[(H5, W4)]).flag(A::SENSITIVE, false), Error::TemplateInconsistent),
-            (levels(&[(H5, W4)]).flag(A::COPYABLE, true), Error::TemplateInconsistent),
-            (levels(&[(H5, W4)]).number(A::JETON_NEXT_KEY, 7), Error::AttributeReadOnly),
-            (levels(&[(H5, W4)]).bytes(A::VALUE, b"seed"), Error::AttributeReadOnly),
-        ] {
-            assert_eq!(
-                generate(client, session, &template),
-                Err(error),
-                "{:?}",
-                template.ids().collect::<Vec<_>>()
-            );
-        }
-    });
+    let (client, session) = one_user();
+    for (template, error) in [
+        (none(), Error::TemplateIncomplete),
+        (levels(&[(H5, W4)]).without(A::HSS_LEVELS).number(A::HSS_LEVELS, 2), Error::TemplateInconsistent),
+        (levels(&[(4, W4)]), Error::AttributeValueInvalid),
+        (levels(&[(1 << 40, W4)]), Error::AttributeValueInvalid),
+        (levels(&[]), Error::AttributeValueInvalid),
+        (levels(&[(H5, W4); 9]), Error::AttributeValueInvalid),
+        (levels(&[(H5, SHORT_W4)]), Error::AttributeValueInvalid),
+        (levels(&[(H5, W4), (SHORT_H5, SHORT_W4)]), Error::AttributeValueInvalid),
+        // 2^75 one-time keys.
+        (levels(&[(9, W4); 3]), Error::AttributeValueInvalid),
+        (levels(&[(H5, W4)]).flag(A::EXTRACTABLE, true), Error::TemplateInconsistent),
+        (levels(&[(H5, W4)]).flag(A::SENSITIVE, false), Error::TemplateInconsistent),
+        (levels(&[(H5, W4)]).flag(A::COPYABLE, true), Error::TemplateInconsistent),
+        (levels(&[(H5, W4)]).number(A::JETON_NEXT_KEY, 7), Error::AttributeReadOnly),
+        (levels(&[(H5, W4)]).bytes(A::VALUE, b"seed"), Error::AttributeReadOnly),
+    ] {
+        assert_eq!(
+            generate(&client, session, &template),
+            Err(error),
+            "{:?}",
+            template.ids().collect::<Vec<_>>()
+        );
+    }
 }
 
 #[test]
 fn an_hss_key_never_leaves_the_token_and_never_goes_back() {
-    one_user(|client, session| {
-        let (_, key) = generate(client, session, &levels(&[(H5, W4)])).expect("a pair");
-        assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
-        let copied = client.copy(session, key, &none());
-        assert_eq!(copied, Err(Error::ActionProhibited));
-        for back in [A::JETON_NEXT_KEY, A::HSS_KEYS_REMAINING] {
-            assert_eq!(
-                client.set(session, key, &none().number(back, 1)),
-                Err(Error::AttributeReadOnly),
-                "{back}"
-            );
-        }
-        assert_eq!(client.set(session, key, &none().flag(A::COPYABLE, true)), Err(Error::AttributeReadOnly));
-        let object = key_object(ObjectClass::PRIVATE_KEY, KeyType::HSS);
+    let (client, session) = one_user();
+    let (_, key) = generate(&client, session, &levels(&[(H5, W4)])).expect("a pair");
+    assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
+    assert_eq!(client.copy(session, key, &none()), Err(Error::ActionProhibited));
+    for back in [A::JETON_NEXT_KEY, A::HSS_KEYS_REMAINING] {
         assert_eq!(
-            client.create(session, &object.clone().and(&levels(&[(H5, W4)]))),
-            Err(Error::AttributeReadOnly)
+            client.set(session, key, &none().number(back, 1)),
+            Err(Error::AttributeReadOnly),
+            "{back}"
         );
-        assert!(client.create(session, &object).is_err());
-        client.module.sign_init(session, &plain(M::HSS), key).expect("an operation");
-        assert_eq!(client.module.operation_state(session, Output::Length), Err(Error::StateUnsaveable));
-    });
+    }
+    assert_eq!(client.set(session, key, &none().flag(A::COPYABLE, true)), Err(Error::AttributeReadOnly));
+    let object = key_object(ObjectClass::PRIVATE_KEY, KeyType::HSS);
+    assert_eq!(
+        client.create(session, &object.clone().and(&levels(&[(H5, W4)]))),
+        Err(Error::AttributeReadOnly)
+    );
+    assert!(client.create(session, &object).is_err());
+    client.sign_init(session, &plain(M::HSS), key).expect("an operation");
+    assert_eq!(client.operation_state(session, Output::Length), Err(Error::StateUnsaveable));
 }
 
 /// Two processes and threads sign with one key, with blocks of uses and without.
@@ -321,7 +305,7 @@ fn a_limit_of_uses_counts_every_use_and_only_falls() {
             key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).without(A::CLASS).without(A::KEY_TYPE);
         let p256 = none().bytes(A::EC_PARAMS, &hex("06082a8648ce3d030107"));
         let ec = |private: &Attributes| {
-            client.module.generate_key_pair(
+            client.generate_key_pair(
                 session,
                 &plain(M::EC_KEY_PAIR_GEN),
                 &p256.template(),
@@ -338,14 +322,12 @@ fn a_limit_of_uses_counts_every_use_and_only_falls() {
         );
         assert_eq!(client.set(session, key, &none().number(A::JETON_USES_LEFT, 1)), Ok(()));
         // A query for the length is no use.
-        client.module.sign_init(session, &plain(M::ECDSA_SHA256), key).expect("an operation");
+        client.sign_init(session, &plain(M::ECDSA_SHA256), key).expect("an operation");
         client.module.sign(session, b"message", Output::Length).expect("a length");
         let mut signature = [0; 64];
-        let signed = client.module.sign(session, b"message", Output::Buffer(&mut signature));
-        assert_eq!(signed, Ok(64));
+        assert_eq!(client.module.sign(session, b"message", Output::Buffer(&mut signature)), Ok(64));
         assert_eq!((left(key), sign()), (0, Err(Error::KeyExhausted)));
-        let copied = client.copy(session, key, &none());
-        assert_eq!(copied, Err(Error::ActionProhibited));
+        assert_eq!(client.copy(session, key, &none()), Err(Error::ActionProhibited));
         for free in [A::EXTRACTABLE, A::COPYABLE] {
             let free = private.clone().and(&limit).flag(free, true);
             assert_eq!(ec(&free), Err(Error::TemplateInconsistent));
@@ -358,13 +340,13 @@ fn a_limit_of_uses_counts_every_use_and_only_falls() {
         let limited = RSA.private.clone().without(A::EXTRACTABLE).and(&limit);
         let key = client.create(session, &limited).expect("a key");
         let public = client.create(session, &RSA.public).expect("a key");
-        client.module.encrypt_init(session, &plain(M::RSA_PKCS), public).expect("an operation");
+        client.encrypt_init(session, &plain(M::RSA_PKCS), public).expect("an operation");
         let (mut ciphertext, mut plaintext) = ([0; 256], [0; 256]);
-        client.module.encrypt(session, b"plain", Output::Buffer(&mut ciphertext)).expect("a ciphertext");
+        client.encrypt(session, b"plain", Output::Buffer(&mut ciphertext)).expect("a ciphertext");
         for outcome in [Ok(5), Ok(5), Ok(5), Err(Error::KeyExhausted)] {
-            client.module.decrypt_init(session, &plain(M::RSA_PKCS), key).expect("an operation");
+            client.decrypt_init(session, &plain(M::RSA_PKCS), key).expect("an operation");
             let buffer = Output::Buffer(&mut plaintext);
-            assert_eq!(client.module.decrypt(session, &ciphertext, buffer), outcome);
+            assert_eq!(client.decrypt(session, &ciphertext, buffer), outcome);
         }
     });
 }

@@ -231,7 +231,7 @@ fn keys_derived_from_a_sensitive_key_are_sensitive() {
         let base = client.create(session, &none_of(base, &[A::SIGN, A::VERIFY])).expect("a key");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 32);
         let derive = |mechanism: &Mechanism, more: &Attributes| {
-            client.module.derive_key(session, mechanism, base, &template.clone().and(more).template())
+            client.derive_key(session, mechanism, base, &template.clone().and(more).template())
         };
         for mechanism in [hkdf(M::HKDF_DERIVE), plain(M::SHA256_KEY_DERIVATION)] {
             let made = derive(&mechanism, &none()).expect("a key");
@@ -243,7 +243,7 @@ fn keys_derived_from_a_sensitive_key_are_sensitive() {
             expect(derive(&mechanism, &leaves), strict, Error::TemplateInconsistent);
         }
         let data = Attributes::of(ObjectClass::DATA).number(A::VALUE_LEN, 32);
-        let made = client.module.derive_key(session, &hkdf(M::HKDF_DATA), base, &data.template());
+        let made = client.derive_key(session, &hkdf(M::HKDF_DATA), base, &data.template());
         expect(made, strict, Error::TemplateInconsistent);
     });
 }
@@ -262,8 +262,7 @@ fn an_encapsulated_secret_is_sensitive() {
         assert_eq!(client.flag(session, key, A::SENSITIVE), strict);
         let shown = template.clone().flag(A::SENSITIVE, false);
         expect(encapsulate(&shown), strict, Error::TemplateInconsistent);
-        let made =
-            client.module.decapsulate_key(session, &mechanism, private, &shown.template(), &ciphertext);
+        let made = client.decapsulate_key(session, &mechanism, private, &shown.template(), &ciphertext);
         expect(made, strict, Error::TemplateInconsistent);
     });
 }
@@ -285,12 +284,10 @@ fn an_old_key_with_several_roles_is_unusable_until_it_has_one_role() {
     let (client, session) = other(&client, DEFAULT, STRICT);
     let key = client.find_one(session, &none().label("both"));
     let mechanism = with_iv(M::AES_CBC, &[3; 16]);
-    let refused = client.module.encrypt_init(session, &mechanism, key);
-    assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-    let refused = client.module.sign_init(session, &plain(M::AES_CMAC), key);
-    assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+    assert_eq!(client.encrypt_init(session, &mechanism, key), Err(Error::KeyFunctionNotPermitted));
+    assert_eq!(client.sign_init(session, &plain(M::AES_CMAC), key), Err(Error::KeyFunctionNotPermitted));
     client.set(session, key, &none().flag(A::SIGN, false).flag(A::VERIFY, false)).expect("fewer usages");
-    client.module.encrypt_init(session, &mechanism, key).expect("an encryption");
+    client.encrypt_init(session, &mechanism, key).expect("an encryption");
 }
 
 #[test]
@@ -307,15 +304,13 @@ fn rsa_needs_2048_bits_and_a_large_exponent() {
     import(&client, session, 1024, &[1, 0, 1], "short").expect("a call that compatible allows");
     import(&client, session, 2048, &[3], "three").expect("a call that compatible allows");
     let (client, session) = other(&client, DEFAULT, STRICT);
-    let imported = import(&client, session, 1024, &[1, 0, 1], "again");
-    assert_eq!(imported, Err(Error::KeySizeRange));
-    let imported = import(&client, session, 2048, &[3], "again");
-    assert_eq!(imported, Err(Error::AttributeValueInvalid));
+    assert_eq!(import(&client, session, 1024, &[1, 0, 1], "again"), Err(Error::KeySizeRange));
+    assert_eq!(import(&client, session, 2048, &[3], "again"), Err(Error::AttributeValueInvalid));
     import(&client, session, 2048, &[1, 0, 1], "good").expect("a key");
     let mechanism = oaep(Hash::Sha256, Hash::Sha256, b"");
     for (label, refused) in [("short", Error::KeySizeRange), ("three", Error::AttributeValueInvalid)] {
         let key = client.find_one(session, &none().label(label));
-        assert_eq!(client.module.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
+        assert_eq!(client.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
     }
     let made = rsa_pair(&client, session, 1024, &[A::VERIFY], &[A::SIGN]);
     assert_eq!(made.err(), Some(Error::KeySizeRange));
@@ -335,8 +330,8 @@ fn a_secret_key_needs_112_bits() {
 #[test]
 fn weak_mechanisms_are_off_and_not_listed() {
     each_policy(|client, session, strict| {
-        let listed = client.module.mechanisms(client.slot).expect("mechanisms");
-        let flags = |id| client.module.mechanism(client.slot, id).expect("a mechanism").flags;
+        let listed = client.mechanisms(client.slot).expect("mechanisms");
+        let flags = |id| client.mechanism(client.slot, id).expect("a mechanism").flags;
         // The attacks call the functions that these mechanisms lose. OAEP opens the head of what
         // `CKM_RSA_AES_KEY_WRAP` wrapped, so it transports keys by encapsulation alone.
         let wrapping = does::WRAP | does::UNWRAP;
@@ -363,7 +358,7 @@ fn weak_mechanisms_are_off_and_not_listed() {
             M::EXTRACT_KEY_FROM_KEY,
         ] {
             assert_eq!(listed.contains(&id), !strict, "{id}");
-            assert_eq!(client.module.mechanism(client.slot, id).is_err(), strict, "{id}");
+            assert_eq!(client.mechanism(client.slot, id).is_err(), strict, "{id}");
         }
         let (_, private) = rsa_pair(client, session, 2048, &[A::VERIFY], &[A::SIGN]).expect("a pair");
         expect(
@@ -385,7 +380,7 @@ fn sha_1_is_refused_in_pss_and_allowed_in_oaep_and_hmac() {
             let signed = client.sign(session, &mechanism, private, &vec![7; hash.len()]);
             expect(signed, strict, Error::MechanismParamInvalid);
         }
-        client.module.encrypt_init(session, &oaep(Hash::Sha1, Hash::Sha1, b""), public).expect("OAEP");
+        client.encrypt_init(session, &oaep(Hash::Sha1, Hash::Sha1, b""), public).expect("OAEP");
         let key = client.create(session, &generic(&[A::SIGN])).expect("a key");
         client.sign(session, &plain(M::SHA_1_HMAC), key, b"data").expect("a code");
     });
@@ -429,7 +424,7 @@ fn a_pin_needs_eight_bytes() {
     for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
         let directory = Directory::new();
         let client = Client::beside(&directory, DEFAULT, configuration);
-        let made = client.module.init_token(client.slot, b"seven77", crate::support::LABEL);
+        let made = client.init_token(client.slot, b"seven77", crate::support::LABEL);
         expect(made, strict, Error::PinLenRange);
     }
 }
@@ -451,11 +446,11 @@ fn messages_and_wrapped_keys_have_long_tags_and_nonces() {
                 params
             };
             for direction in [Direction::Encrypt, Direction::Decrypt] {
-                client.module.message_crypt_init(session, direction, &plain(id), key).expect("an operation");
+                client.message_crypt_init(session, direction, &plain(id), key).expect("an operation");
                 let (mut given, mut out) = (params(), [0; 4]);
                 let out = Output::Buffer(&mut out);
-                let made = client.module.crypt_message(session, direction, &mut given, b"", b"data", out);
-                let begun = client.module.crypt_message_begin(session, direction, &mut params(), b"");
+                let made = client.crypt_message(session, direction, &mut given, b"", b"data", out);
+                let begun = client.crypt_message_begin(session, direction, &mut params(), b"");
                 if weak && strict {
                     assert_eq!(
                         (made, begun),
@@ -467,9 +462,9 @@ fn messages_and_wrapped_keys_have_long_tags_and_nonces() {
                         (direction == Direction::Decrypt).then_some(Error::AeadDecryptFailed)
                     );
                     begun.expect("a message");
-                    client.module.crypt_message_cancel(session, direction).expect("a message");
+                    client.crypt_message_cancel(session, direction).expect("a message");
                 }
-                client.module.message_crypt_cancel(session, direction).expect("an operation");
+                client.message_crypt_cancel(session, direction).expect("an operation");
             }
         }
         let (by, _) = trusted(client, session);
@@ -480,7 +475,7 @@ fn messages_and_wrapped_keys_have_long_tags_and_nonces() {
         let how = Authenticated { mechanism: &mechanism, params: &mut params, aad: b"" };
         let mut out = [0; 32];
         let out = Output::Buffer(&mut out);
-        let made = client.module.wrap_key_authenticated(session, how, by, key, out);
+        let made = client.wrap_key_authenticated(session, how, by, key, out);
         expect(made, strict, Error::MechanismParamInvalid);
     });
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::c_ulong;
 use std::fs::File;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,28 +43,27 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
 
 /// Runs a test once per backend, in a session of the user of a new token.
 pub fn each_user(test: impl Fn(&Client, SessionHandle)) {
-    each_backend(|provider| as_user(provider, &test));
-}
-
-/// Runs a test once, with the default backend, in a session of the user of a new token.
-pub fn one_user(test: impl Fn(&Client, SessionHandle)) {
-    as_user(DEFAULT, &test);
-}
-
-/// Runs a test once, with the default backend, with two applications on a new token, each in a
-/// session of the user. The second one acts as another process.
-pub fn two_users(test: impl Fn((&Client, SessionHandle), (&Client, SessionHandle))) {
-    one_user(|one, mine| {
-        let two = Client::beside(&one.directory, DEFAULT, "");
-        test((one, mine), (&two, two.user()));
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        test(&client, client.user());
     });
 }
 
-fn as_user(provider: &Provider, test: impl Fn(&Client, SessionHandle)) {
-    let client = Client::new(provider);
-    test(&client, client.user());
+/// Returns an application with the default backend on a new token, and a session of its user.
+pub fn one_user() -> (Client, SessionHandle) {
+    let client = Client::new(DEFAULT);
+    let session = client.user();
+    (client, session)
 }
 
+/// Returns two applications with the default backend on a new token, each with a session of the
+/// user. The second one acts as another process.
+pub fn two_users() -> [(Client, SessionHandle); 2] {
+    let (one, mine) = one_user();
+    let two = Client::beside(&one.directory, DEFAULT, "");
+    let theirs = two.user();
+    [(one, mine), (two, theirs)]
+}
 /// Releases the lock on a file after 70 seconds. No test allows a call to wait that long. So a call
 /// that waits without a limit fails its test, and does not block it forever.
 pub fn release_later(holder: &File) {
@@ -180,6 +180,14 @@ pub struct Client {
     pub directory: Arc<Directory>,
 }
 
+impl Deref for Client {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.module
+    }
+}
+
 impl Client {
     /// Creates a token with an SO PIN and a user PIN, without a login. The module offers the legacy
     /// mechanisms.
@@ -202,11 +210,11 @@ impl Client {
 
     /// Initialises the token of a slot, and sets the user's PIN.
     pub fn make_token(&self, slot: SlotId, pin: &[u8]) {
-        self.module.init_token(slot, SO_PIN, LABEL).expect("a token");
-        let session = self.module.open_session(slot, Access::ReadWrite).expect("a session");
+        self.init_token(slot, SO_PIN, LABEL).expect("a token");
+        let session = self.open_session(slot, Access::ReadWrite).expect("a session");
         self.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        self.module.init_pin(session, pin).expect("the user's PIN");
-        self.module.close_session(session).expect("a session");
+        self.init_pin(session, pin).expect("the user's PIN");
+        self.close_session(session).expect("a session");
     }
 
     /// Starts a module with the tokens of an existing directory.
@@ -228,7 +236,7 @@ impl Client {
     }
 
     pub fn open(&self) -> SessionHandle {
-        self.module.open_session(self.slot, Access::ReadWrite).expect("a session")
+        self.open_session(self.slot, Access::ReadWrite).expect("a session")
     }
 
     pub fn user(&self) -> SessionHandle {
@@ -243,11 +251,11 @@ impl Client {
 
     /// Returns the flags of the token (`CKF_*`).
     pub fn flags(&self) -> u64 {
-        self.module.token(self.slot).expect("a token").flags
+        self.token(self.slot).expect("a token").flags
     }
 
     pub fn create(&self, session: SessionHandle, attributes: &Attributes) -> Result<ObjectHandle> {
-        self.module.create_object(session, &attributes.template())
+        self.create_object(session, &attributes.template())
     }
 
     pub fn copy(
@@ -256,11 +264,11 @@ impl Client {
         object: ObjectHandle,
         changes: &Attributes,
     ) -> Result<ObjectHandle> {
-        self.module.copy_object(session, object, &changes.template())
+        self.copy_object(session, object, &changes.template())
     }
 
     pub fn set(&self, session: SessionHandle, object: ObjectHandle, changes: &Attributes) -> Result<()> {
-        self.module.set_attributes(session, object, &changes.template())
+        self.set_attributes(session, object, &changes.template())
     }
 
     pub fn generate(
@@ -271,7 +279,7 @@ impl Client {
         private: &Attributes,
     ) -> Result<(ObjectHandle, ObjectHandle)> {
         let mechanism = plain(mechanism);
-        self.module.generate_key_pair(session, &mechanism, &public.template(), &private.template())
+        self.generate_key_pair(session, &mechanism, &public.template(), &private.template())
     }
 
     pub fn generate_key(
@@ -285,10 +293,10 @@ impl Client {
 
     /// Runs `work` as the SO. The user is logged in before and after.
     pub fn as_so<T>(&self, session: SessionHandle, work: impl FnOnce() -> T) -> T {
-        self.module.logout(session).expect("the user");
+        self.logout(session).expect("the user");
         self.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         let out = work();
-        self.module.logout(session).expect("the SO");
+        self.logout(session).expect("the SO");
         self.login(session);
         out
     }
@@ -300,7 +308,7 @@ impl Client {
         id: A,
         inner: &Attributes,
     ) -> Result<ObjectHandle> {
-        self.module.create_object(session, &own.within(id, inner))
+        self.create_object(session, &own.within(id, inner))
     }
 
     pub fn wrap(
@@ -311,7 +319,7 @@ impl Client {
         key: ObjectHandle,
     ) -> Result<Vec<u8>> {
         let mut out = vec![0; 20_000];
-        let len = self.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
+        let len = self.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
         out.truncate(len);
         Ok(out)
     }
@@ -324,7 +332,7 @@ impl Client {
         wrapped: &[u8],
         template: &Attributes,
     ) -> Result<ObjectHandle> {
-        self.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
+        self.unwrap_key(session, mechanism, by, wrapped, &template.template())
     }
 
     /// Encapsulates a key with ML-KEM. Returns the ciphertext and the key.
@@ -335,12 +343,12 @@ impl Client {
         template: &Template<'_>,
     ) -> Result<(Vec<u8>, ObjectHandle)> {
         let (kem, mut out) = (plain(MechanismType::ML_KEM), vec![0; 1568]);
-        let made = self.module.encapsulate_key(session, &kem, public, template, Output::Buffer(&mut out));
+        let made = self.encapsulate_key(session, &kem, public, template, Output::Buffer(&mut out));
         made.map(|(len, key)| (out[..len].to_vec(), key.expect("a key")))
     }
 
     pub fn find(&self, session: SessionHandle, wanted: &Attributes) -> Vec<ObjectHandle> {
-        self.module.find_init(session, &wanted.template()).expect("a search");
+        self.find_init(session, &wanted.template()).expect("a search");
         let mut found = Vec::new();
         let mut some = [ObjectHandle(0); 7];
         loop {
@@ -349,7 +357,7 @@ impl Client {
                 count => found.extend_from_slice(&some[..count]),
             }
         }
-        self.module.find_final(session).expect("a search");
+        self.find_final(session).expect("a search");
         found
     }
 
@@ -362,7 +370,7 @@ impl Client {
 
     /// Reads a value. Returns no bytes for a template attribute.
     pub fn read(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
-        match self.module.object(session, object)?.attribute(id)? {
+        match self.object(session, object)?.attribute(id)? {
             AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
             AttributeView::Template(_) => Ok(Vec::new()),
         }
@@ -384,7 +392,7 @@ impl Client {
         key: ObjectHandle,
         data: &[u8],
     ) -> Result<Vec<u8>> {
-        self.module.sign_init(session, mechanism, key)?;
+        self.sign_init(session, mechanism, key)?;
         let mut out = vec![0; self.module.sign(session, data, Output::Length)?];
         let len = self.module.sign(session, data, Output::Buffer(&mut out))?;
         out.truncate(len);
@@ -399,7 +407,7 @@ impl Client {
         data: &[u8],
         signature: &[u8],
     ) -> Result<()> {
-        self.module.verify_init(session, mechanism, key)?;
+        self.verify_init(session, mechanism, key)?;
         self.module.verify(session, data, signature)
     }
 }

@@ -48,76 +48,72 @@ fn seen(directory: &Arc<Directory>, provider: &Provider) -> Vec<String> {
 
 #[test]
 fn an_altered_private_record_is_refused_and_the_others_are_usable() {
-    one_user(|client, session| {
-        stored(client, session, &["altered"]);
-        // Changes the last byte of the record.
-        let last = "iif(substr(body, -1) = x'00', x'01', x'00')";
-        let body = format!("CAST(substr(body, 1, length(body) - 1) || {last} AS BLOB)");
-        tamper(client, &format!("UPDATE record SET body = {body}"));
-        client.create(session, &data("sound").stored()).expect("data");
-        let other = Client::beside(&client.directory, DEFAULT, "");
-        let session = other.user();
-        assert_eq!(other.find(session, &data("altered")), []);
-        other.find_one(session, &data("sound"));
-        let (public, private) = pair(&other, session, Kind::P256, &none().stored());
-        let mechanism = plain(M::ECDSA_SHA256);
-        let signature = other.sign(session, &mechanism, private, b"data").expect("a signature");
-        assert_eq!(other.verify(session, &mechanism, public, b"data", &signature), Ok(()));
-    });
+    let (client, session) = one_user();
+    stored(&client, session, &["altered"]);
+    // Changes the last byte of the record.
+    let last = "iif(substr(body, -1) = x'00', x'01', x'00')";
+    let body = format!("CAST(substr(body, 1, length(body) - 1) || {last} AS BLOB)");
+    tamper(&client, &format!("UPDATE record SET body = {body}"));
+    client.create(session, &data("sound").stored()).expect("data");
+    let other = Client::beside(&client.directory, DEFAULT, "");
+    let session = other.user();
+    assert_eq!(other.find(session, &data("altered")), []);
+    other.find_one(session, &data("sound"));
+    let (public, private) = pair(&other, session, Kind::P256, &none().stored());
+    let mechanism = plain(M::ECDSA_SHA256);
+    let signature = other.sign(session, &mechanism, private, b"data").expect("a signature");
+    assert_eq!(other.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 }
 
 #[test]
 fn an_altered_public_record_is_refused_at_the_login() {
-    one_user(|client, session| {
-        let (public, private) = pair(client, session, Kind::P256, &none().stored());
-        // The last byte of the public record belongs to the value of an attribute.
-        let connection = connect(client);
-        let read = "SELECT id, body FROM object JOIN record USING (id) WHERE private = 0";
-        let (id, mut body): (i64, Vec<u8>) =
-            connection.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a record");
-        *body.last_mut().expect("a body") ^= 1;
-        connection.execute("UPDATE record SET body = ?2 WHERE id = ?1", params![id, body]).expect("a write");
-        client.module.logout(session).expect("the user");
-        client.login(session);
-        assert_eq!(client.find(session, &none().flag(A::VERIFY, true)), []);
-        assert_eq!(client.module.object(session, public).err(), Some(Error::ObjectHandleInvalid));
-        let again = client.find_one(session, &none().flag(A::SIGN, true));
-        assert_ne!(again, private);
-        client.sign(session, &plain(M::ECDSA_SHA256), again, b"data").expect("a signature");
-    });
+    let (client, session) = one_user();
+    let (public, private) = pair(&client, session, Kind::P256, &none().stored());
+    // The last byte of the public record belongs to the value of an attribute.
+    let connection = connect(&client);
+    let read = "SELECT id, body FROM object JOIN record USING (id) WHERE private = 0";
+    let (id, mut body): (i64, Vec<u8>) =
+        connection.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a record");
+    *body.last_mut().expect("a body") ^= 1;
+    connection.execute("UPDATE record SET body = ?2 WHERE id = ?1", params![id, body]).expect("a write");
+    client.logout(session).expect("the user");
+    client.login(session);
+    assert_eq!(client.find(session, &none().flag(A::VERIFY, true)), []);
+    assert_eq!(client.object(session, public).err(), Some(Error::ObjectHandleInvalid));
+    let again = client.find_one(session, &none().flag(A::SIGN, true));
+    assert_ne!(again, private);
+    client.sign(session, &plain(M::ECDSA_SHA256), again, b"data").expect("a signature");
 }
 
 #[test]
 fn a_removed_row_affects_few_other_objects() {
     const LABELS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    one_user(|client, session| {
-        stored(client, session, &LABELS);
-        assert_eq!(seen(&client.directory, DEFAULT), LABELS);
-        tamper(client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
-        let left = seen(&client.directory, DEFAULT);
-        // The token also leaves out each object whose number has the same low six bits as that of
-        // the removed object. This is rare among seven objects.
-        assert!((1..=7).contains(&left.len()), "{left:?}");
-    });
+    let (client, session) = one_user();
+    stored(&client, session, &LABELS);
+    assert_eq!(seen(&client.directory, DEFAULT), LABELS);
+    tamper(&client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
+    let left = seen(&client.directory, DEFAULT);
+    // The token also leaves out each object whose number has the same low six bits as that of
+    // the removed object. This is rare among seven objects.
+    assert!((1..=7).contains(&left.len()), "{left:?}");
 }
 
 #[test]
 fn an_older_record_instead_of_a_newer_one_is_refused() {
-    one_user(|client, session| {
-        let key = stored(client, session, &["before"])[0];
-        let old = connect(client);
-        let read = "SELECT id, private, tag, names, body FROM object JOIN record USING (id)";
-        type Row = (i64, bool, Vec<u8>, Vec<u8>, Vec<u8>);
-        let (id, private, tag, names, body): Row = old
-            .query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
-            .expect("a row");
-        client.set(session, key, &none().label("after")).expect("a change");
-        assert_eq!(seen(&client.directory, DEFAULT), ["after"]);
-        old.execute("REPLACE INTO object VALUES(?1, ?2, ?3, ?4)", params![id, private, tag, names])
-            .expect("a write");
-        old.execute("REPLACE INTO record VALUES(?1, ?2)", params![id, body]).expect("a write");
-        assert_eq!(seen(&client.directory, DEFAULT), [""; 0]);
-    });
+    let (client, session) = one_user();
+    let key = stored(&client, session, &["before"])[0];
+    let old = connect(&client);
+    let read = "SELECT id, private, tag, names, body FROM object JOIN record USING (id)";
+    type Row = (i64, bool, Vec<u8>, Vec<u8>, Vec<u8>);
+    let (id, private, tag, names, body): Row = old
+        .query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
+        .expect("a row");
+    client.set(session, key, &none().label("after")).expect("a change");
+    assert_eq!(seen(&client.directory, DEFAULT), ["after"]);
+    old.execute("REPLACE INTO object VALUES(?1, ?2, ?3, ?4)", params![id, private, tag, names])
+        .expect("a write");
+    old.execute("REPLACE INTO record VALUES(?1, ?2)", params![id, body]).expect("a write");
+    assert_eq!(seen(&client.directory, DEFAULT), [""; 0]);
 }
 
 #[test]
@@ -131,11 +127,10 @@ fn added_duplicated_or_renamed_rows_are_refused() {
         "UPDATE token SET change = change + 1",
         "UPDATE token SET summary = x''",
     ] {
-        one_user(|client, session| {
-            stored(client, session, &["one"]);
-            tamper(client, statements);
-            assert_eq!(seen(&client.directory, DEFAULT), [""; 0], "{statements}");
-        });
+        let (client, session) = one_user();
+        stored(&client, session, &["one"]);
+        tamper(&client, statements);
+        assert_eq!(seen(&client.directory, DEFAULT), [""; 0], "{statements}");
     }
 }
 
@@ -159,39 +154,37 @@ const PLANTED: [&str; 11] = [
 #[test]
 fn a_file_with_another_schema_is_refused() {
     for statements in PLANTED {
-        one_user(|client, session| {
-            stored(client, session, &["one"]);
-            client.module.finalize().expect("a module");
-            tamper(client, statements);
-            let other = Client::beside(&client.directory, DEFAULT, "");
-            let refused = other.module.open_session(other.slot, Access::ReadWrite);
-            assert_eq!(refused.err(), Some(Error::TokenNotRecognized), "{statements}");
-        });
+        let (client, session) = one_user();
+        stored(&client, session, &["one"]);
+        client.finalize().expect("a module");
+        tamper(&client, statements);
+        let other = Client::beside(&client.directory, DEFAULT, "");
+        let refused = other.open_session(other.slot, Access::ReadWrite);
+        assert_eq!(refused.err(), Some(Error::TokenNotRecognized), "{statements}");
     }
 }
 
 #[test]
 fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
     for statements in PLANTED {
-        one_user(|client, session| {
-            stored(client, session, &["one"]);
-            tamper(client, statements);
-            assert!(client.create(session, &data("two").stored()).is_err(), "{statements}");
-            client.module.logout(session).expect("the user");
-            let wrong = client.module.login(session, User::User, b"a wrong one");
-            assert!(!matches!(wrong, Ok(()) | Err(Error::PinIncorrect)), "{statements}: {wrong:?}");
-        });
+        let (client, session) = one_user();
+        stored(&client, session, &["one"]);
+        tamper(&client, statements);
+        assert!(client.create(session, &data("two").stored()).is_err(), "{statements}");
+        client.logout(session).expect("the user");
+        let wrong = client.module.login(session, User::User, b"a wrong one");
+        assert!(!matches!(wrong, Ok(()) | Err(Error::PinIncorrect)), "{statements}: {wrong:?}");
     }
 }
 
 #[test]
 fn a_file_with_a_rollback_journal_beside_it_is_refused() {
     let client = Client::new(DEFAULT);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let path = client.directory.file("jeton");
     std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
     let other = Client::beside(&client.directory, DEFAULT, "");
-    let refused = other.module.open_session(other.slot, Access::ReadWrite);
+    let refused = other.open_session(other.slot, Access::ReadWrite);
     assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
 }
 
@@ -204,68 +197,64 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
          UPDATE object SET id = id - 64 WHERE id = (SELECT max(id) FROM object)",
         "UPDATE object SET private = 0 WHERE id = (SELECT max(id) FROM object)",
     ] {
-        one_user(|client, session| {
-            let objects = stored(client, session, &LABELS);
-            assert_eq!(client.find(session, &none()).len(), LABELS.len());
-            tamper(client, statements);
-            // To look for altered rows, the module loads the rows again only after a pause of 16
-            // times the duration of a load.
-            std::thread::sleep(Duration::from_millis(200));
-            client.create(session, &data("after").stored()).expect("data");
-            let known = objects.iter().filter(|object| client.module.object(session, **object).is_ok());
-            assert!(known.count() < LABELS.len(), "{statements}");
-            assert!(client.find(session, &data("after")).len() <= 1);
+        let (client, session) = one_user();
+        let objects = stored(&client, session, &LABELS);
+        assert_eq!(client.find(session, &none()).len(), LABELS.len());
+        tamper(&client, statements);
+        // To look for altered rows, the module loads the rows again only after a pause of 16
+        // times the duration of a load.
+        std::thread::sleep(Duration::from_millis(200));
+        client.create(session, &data("after").stored()).expect("data");
+        let known = objects.iter().filter(|object| client.object(session, **object).is_ok());
+        assert!(known.count() < LABELS.len(), "{statements}");
+        assert!(client.find(session, &data("after")).len() <= 1);
 
-            let client = Client::new(DEFAULT);
-            let session = client.user();
-            stored(&client, session, &LABELS);
-            assert_eq!(client.find(session, &none()).len(), LABELS.len());
-            tamper(&client, statements);
-            std::thread::sleep(Duration::from_millis(200));
-            assert!(client.find(session, &none()).len() < LABELS.len(), "{statements}");
-        });
+        let (client, session) = one_user();
+        stored(&client, session, &LABELS);
+        assert_eq!(client.find(session, &none()).len(), LABELS.len());
+        tamper(&client, statements);
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(client.find(session, &none()).len() < LABELS.len(), "{statements}");
     }
 }
 
 /// Rows that come before a malformed row could otherwise be used until a load succeeds.
 #[test]
 fn the_rows_of_a_failed_load_are_not_used() {
-    one_user(|client, session| {
-        let (_, key) = pair(client, session, Kind::P256, &none().stored());
-        let attacker = connect(client);
-        attacker
-            .execute_batch(
-                "CREATE TEMP TABLE rows AS SELECT * FROM object;
-                 CREATE TEMP TABLE bodies AS SELECT * FROM record",
-            )
-            .expect("a copy");
-        client.module.destroy_object(session, key).expect("a key");
-        attacker
-            .execute_batch(
-                "REPLACE INTO object SELECT * FROM rows; REPLACE INTO record SELECT * FROM bodies;
-                 INSERT INTO object VALUES(9223372036854775807, 1, x'00', x'');
-                 UPDATE token SET change = change + 1",
-            )
-            .expect("the rows of the destroyed key, and a malformed row");
-        // The next use of a key is the first one that looks for changes.
-        std::thread::sleep(Duration::from_millis(1100));
-        for handle in (key.0..key.0 + 8).map(ObjectHandle) {
-            assert!(client.module.sign_init(session, &plain(M::ECDSA), handle).is_err(), "{}", handle.0);
-        }
-        assert!(client.module.find_init(session, &none().template()).is_err());
-    });
+    let (client, session) = one_user();
+    let (_, key) = pair(&client, session, Kind::P256, &none().stored());
+    let attacker = connect(&client);
+    attacker
+        .execute_batch(
+            "CREATE TEMP TABLE rows AS SELECT * FROM object;
+             CREATE TEMP TABLE bodies AS SELECT * FROM record",
+        )
+        .expect("a copy");
+    client.destroy_object(session, key).expect("a key");
+    attacker
+        .execute_batch(
+            "REPLACE INTO object SELECT * FROM rows; REPLACE INTO record SELECT * FROM bodies;
+             INSERT INTO object VALUES(9223372036854775807, 1, x'00', x'');
+             UPDATE token SET change = change + 1",
+        )
+        .expect("the rows of the destroyed key, and a malformed row");
+    // The next use of a key is the first one that looks for changes.
+    std::thread::sleep(Duration::from_millis(1100));
+    for handle in (key.0..key.0 + 8).map(ObjectHandle) {
+        assert!(client.sign_init(session, &plain(M::ECDSA), handle).is_err(), "{}", handle.0);
+    }
+    assert!(client.find_init(session, &none().template()).is_err());
 }
 
 #[test]
 fn an_altered_summary_is_not_overwritten() {
-    one_user(|client, session| {
-        stored(client, session, &["one"]);
-        tamper(client, "UPDATE token SET summary = x'00'");
-        assert_eq!(client.create(session, &data("two").stored()), Err(Error::DeviceError));
-        let rows: i64 =
-            connect(client).query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count");
-        assert_eq!(rows, 1);
-    });
+    let (client, session) = one_user();
+    stored(&client, session, &["one"]);
+    tamper(&client, "UPDATE token SET summary = x'00'");
+    assert_eq!(client.create(session, &data("two").stored()), Err(Error::DeviceError));
+    let rows: i64 =
+        connect(&client).query_row("SELECT count(*) FROM object", [], |row| row.get(0)).expect("a count");
+    assert_eq!(rows, 1);
 }
 
 #[test]
@@ -279,9 +268,9 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
         let client = Client::beside(&directory, DEFAULT, &configuration);
         let session = client.user();
         stored(&client, session, &[label]);
-        client.module.finalize().expect("a module");
+        client.finalize().expect("a module");
     };
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     counted("one");
     let copy = std::fs::read(&path).expect("the token file");
     counted("two");
@@ -301,12 +290,12 @@ fn a_counter_refuses_a_copy_with_an_older_pin() {
     let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
     let directory = Arc::clone(&client.directory);
     let path = directory.file("jeton");
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let copy = std::fs::read(&path).expect("the token file");
     let client = Client::beside(&directory, DEFAULT, &configuration);
     let session = client.open();
-    client.module.set_pin(session, PIN, b"a newer one").expect("a PIN");
-    client.module.finalize().expect("a module");
+    client.set_pin(session, PIN, b"a newer one").expect("a PIN");
+    client.finalize().expect("a module");
     std::fs::write(&path, copy).expect("the token file");
     let client = Client::beside(&directory, DEFAULT, &configuration);
     let session = client.open();
@@ -351,11 +340,11 @@ const ATTEMPTS: [(&str, Attempt); 8] = [
         client.generate(session, Kind::P256.generator(), &public, &pair).map(drop)
     }),
     ("set", |client, session, object| client.set(session, object, &none().label("new"))),
-    ("destroy", |client, session, object| client.module.destroy_object(session, object)),
-    ("find", |client, session, _| client.module.find_init(session, &none().template())),
-    ("set PIN", |client, session, _| client.module.set_pin(session, PIN, b"a new one")),
+    ("destroy", |client, session, object| client.destroy_object(session, object)),
+    ("find", |client, session, _| client.find_init(session, &none().template())),
+    ("set PIN", |client, session, _| client.set_pin(session, PIN, b"a new one")),
     ("login", |client, session, _| {
-        client.module.logout(session).expect("the user");
+        client.logout(session).expect("the user");
         client.module.login(session, User::User, PIN)
     }),
 ];
@@ -379,9 +368,8 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
         assert!([Error::DeviceRemoved, Error::DeviceError].contains(&refused), "{name}: {refused:?}");
         assert!(counted(&counters) >= before, "{name} lowered the counter");
         // The login ends, and no other login succeeds, here or in another process.
-        assert_eq!(client.module.find_init(session, &none().template()), Err(Error::DeviceRemoved), "{name}");
-        let again = client.module.login(session, User::User, PIN);
-        assert_eq!(again, Err(Error::DeviceError), "{name}");
+        assert_eq!(client.find_init(session, &none().template()), Err(Error::DeviceRemoved), "{name}");
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
         let other = Client::beside(&client.directory, DEFAULT, &configuration);
         let session = other.open();
         assert_eq!(other.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
@@ -392,16 +380,14 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
 #[test]
 fn a_running_process_notices_a_rollback_without_a_counter() {
     for (name, attempt) in ATTEMPTS {
-        let client = Client::new(DEFAULT);
-        let session = client.user();
+        let (client, session) = one_user();
         let older = client.directory.path().join("older");
         let object = stored(&client, session, &["one"])[0];
         connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
         stored(&client, session, &["two", "three"]);
         roll_back(&client, &older);
         assert_eq!(attempt(&client, session, object), Err(Error::DeviceRemoved), "{name}");
-        let again = client.module.login(session, User::User, PIN);
-        assert_eq!(again, Err(Error::DeviceRemoved), "{name}");
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceRemoved), "{name}");
         // A process that starts now has seen no later state, so it accepts the older one.
         assert_eq!(seen(&client.directory, DEFAULT), ["one"], "{name}");
     }
@@ -423,13 +409,13 @@ fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
     // SQLite continues with the pages in memory. Writing them may even repair the file.
     let written = client.create(session, &data("new").stored()).is_ok();
     assert!(counted(&counters) >= before);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let other = Client::beside(&client.directory, DEFAULT, &with_counter(&counters));
-    let session = other.module.open_session(other.slot, Access::ReadWrite);
+    let session = other.open_session(other.slot, Access::ReadWrite);
     let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
     assert!(counted(&counters) >= before);
     if accepted {
-        other.module.finalize().expect("a module");
+        other.finalize().expect("a module");
         assert!(written);
         assert_eq!(seen(&client.directory, DEFAULT), ["new", "one", "three", "two"]);
     }
@@ -503,14 +489,14 @@ fn killed(provider: &'static Provider) -> (Client, Files) {
     let client = Client::new(provider);
     let session = client.user();
     stored(&client, session, &["private"]);
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     let client = Client::beside(&client.directory, provider, "");
     let session = client.user();
     pair(&client, session, Kind::P256, &none().stored().label("pair"));
     let path = client.directory.file("jeton");
     let read = |suffix| (suffix, std::fs::read(named(&path, suffix)).expect("a file of the token"));
     let files = ["", "-wal", "-shm"].map(read).to_vec();
-    client.module.finalize().expect("a module");
+    client.finalize().expect("a module");
     (client, files)
 }
 
@@ -636,7 +622,7 @@ fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
         let outcome = results(&module);
         let truth = truth.get_or_insert_with(|| outcome.clone().expect("a sound token"));
         tally.count(outcome, truth, &format!("index, byte {at}, mask {mask:#x}"));
-        let _ = (module.finalize(), holder.module.finalize());
+        let _ = (module.finalize(), holder.finalize());
     }
     println!("index in use, {len} bytes: {tally:?}");
 }

@@ -81,60 +81,57 @@ fn rsa_wraps_secret_keys_if_the_policy_allows_it() {
 
 #[test]
 fn wrap_and_unwrap_templates_are_enforced() {
-    one_user(|client, session| {
-        let kwp = plain(M::AES_KEY_WRAP_KWP);
-        let forced = none().flag(A::SENSITIVE, true).flag(A::WRAP, false);
-        let own = secret(KeyType::AES, &[7; 16]);
-        let mut template = own.template();
-        for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE] {
-            template.0.push(Given { id, value: Raw::Template(forced.template()) });
-        }
-        let by = client.module.create_object(session, &template).expect("a key");
-        let key = secret(KeyType::AES, &[8; 16]).flag(A::EXTRACTABLE, true);
-        let open = client.create(session, &key).expect("a key");
-        let refused = client.module.wrap_key(session, &kwp, by, open, Output::Length);
-        assert_eq!(refused, Err(Error::KeyHandleInvalid));
-        let bound = client.create(session, &key.and(&forced)).expect("a key");
-        let wrapped = client.wrap(session, &kwp, by, bound).expect("a wrapped key");
-        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
-        let key = client.unwrap(session, &kwp, by, &wrapped, &template).expect("a key");
-        assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::WRAP));
-        let refused = client.unwrap(session, &kwp, by, &wrapped, &template.flag(A::WRAP, true));
-        assert_eq!(refused, Err(Error::TemplateInconsistent));
-    });
+    let (client, session) = one_user();
+    let kwp = plain(M::AES_KEY_WRAP_KWP);
+    let forced = none().flag(A::SENSITIVE, true).flag(A::WRAP, false);
+    let own = secret(KeyType::AES, &[7; 16]);
+    let mut template = own.template();
+    for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE] {
+        template.0.push(Given { id, value: Raw::Template(forced.template()) });
+    }
+    let by = client.create_object(session, &template).expect("a key");
+    let key = secret(KeyType::AES, &[8; 16]).flag(A::EXTRACTABLE, true);
+    let open = client.create(session, &key).expect("a key");
+    assert_eq!(client.wrap_key(session, &kwp, by, open, Output::Length), Err(Error::KeyHandleInvalid));
+    let bound = client.create(session, &key.and(&forced)).expect("a key");
+    let wrapped = client.wrap(session, &kwp, by, bound).expect("a wrapped key");
+    let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+    let key = client.unwrap(session, &kwp, by, &wrapped, &template).expect("a key");
+    assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::WRAP));
+    let refused = client.unwrap(session, &kwp, by, &wrapped, &template.flag(A::WRAP, true));
+    assert_eq!(refused, Err(Error::TemplateInconsistent));
 }
 
 #[test]
 fn wrap_key_authenticated_generates_the_nonce_of_the_parameter() {
-    one_user(|client, session| {
-        let gcm = || MessageParams::new(AeadScheme::AesGcm, &[5; 12], 16).expect("lengths of the cipher");
-        let made = |session, generator, fixed_bits| {
-            let mut given = gcm();
-            given.set_generator(generator, fixed_bits).expect("fixed bits of the nonce");
-            client.module.wrapping_nonce(session, &mut given)?;
-            Ok::<_, Error>(given.nonce().to_vec())
-        };
-        assert_eq!(made(session, Generator::None, 0), Ok(vec![5; 12]));
-        for generator in [Generator::Any, Generator::Random] {
-            let one = made(session, generator, 16).expect("a nonce");
-            let two = made(session, generator, 16).expect("a nonce");
-            assert_ne!(one, two);
-            assert_eq!((&one[..2], &two[..2]), (&[5; 2][..], &[5; 2][..]));
-        }
-        // A counter would start at zero again for each wrapped key, and repeat its nonces.
-        let (by, _) = pair(client, session, Kind::Aes, &none());
-        for generator in [Generator::Counter, Generator::CounterXor] {
-            assert_eq!(made(session, generator, 0), Err(Error::MechanismParamInvalid));
-            let mut params = gcm();
-            params.set_generator(generator, 0).expect("no fixed bits");
-            let how = Authenticated { mechanism: &plain(M::AES_GCM), params: &mut params, aad: b"" };
-            let key = client.create(session, &secret(KeyType::AES, &[7; 16]).and(&shown())).expect("a key");
-            let out = Output::Buffer(&mut [0; 16]);
-            let refused = client.module.wrap_key_authenticated(session, how, by, key, out);
-            assert_eq!(refused, Err(Error::MechanismParamInvalid));
-        }
-        assert_eq!(made(SessionHandle(0), Generator::Any, 0), Err(Error::SessionHandleInvalid));
-        assert_eq!(client.module.no_session(session), None);
-        assert_eq!(client.module.no_session(SessionHandle(0)), Some(Error::SessionHandleInvalid));
-    });
+    let (client, session) = one_user();
+    let gcm = || MessageParams::new(AeadScheme::AesGcm, &[5; 12], 16).expect("lengths of the cipher");
+    let made = |session, generator, fixed_bits| {
+        let mut given = gcm();
+        given.set_generator(generator, fixed_bits).expect("fixed bits of the nonce");
+        client.wrapping_nonce(session, &mut given)?;
+        Ok::<_, Error>(given.nonce().to_vec())
+    };
+    assert_eq!(made(session, Generator::None, 0), Ok(vec![5; 12]));
+    for generator in [Generator::Any, Generator::Random] {
+        let one = made(session, generator, 16).expect("a nonce");
+        let two = made(session, generator, 16).expect("a nonce");
+        assert_ne!(one, two);
+        assert_eq!((&one[..2], &two[..2]), (&[5; 2][..], &[5; 2][..]));
+    }
+    // A counter would start at zero again for each wrapped key, and repeat its nonces.
+    let (by, _) = pair(&client, session, Kind::Aes, &none());
+    for generator in [Generator::Counter, Generator::CounterXor] {
+        assert_eq!(made(session, generator, 0), Err(Error::MechanismParamInvalid));
+        let mut params = gcm();
+        params.set_generator(generator, 0).expect("no fixed bits");
+        let how = Authenticated { mechanism: &plain(M::AES_GCM), params: &mut params, aad: b"" };
+        let key = client.create(session, &secret(KeyType::AES, &[7; 16]).and(&shown())).expect("a key");
+        let out = Output::Buffer(&mut [0; 16]);
+        let refused = client.wrap_key_authenticated(session, how, by, key, out);
+        assert_eq!(refused, Err(Error::MechanismParamInvalid));
+    }
+    assert_eq!(made(SessionHandle(0), Generator::Any, 0), Err(Error::SessionHandleInvalid));
+    assert_eq!(client.no_session(session), None);
+    assert_eq!(client.no_session(SessionHandle(0)), Some(Error::SessionHandleInvalid));
 }

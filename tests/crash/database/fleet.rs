@@ -65,7 +65,7 @@ pub fn child() {
     let store = format!(", store = {{ {} }}", task.store);
     let started = try_with(&crate::process::directory(), u32::MAX, Provider::ALL[0], &store);
     let outcome = started.and_then(|client| {
-        let session = client.module.open_session(client.slot, Access::ReadWrite)?;
+        let session = client.open_session(client.slot, Access::ReadWrite)?;
         client.module.login(session, User::User, PIN)?;
         Ok((client, session))
     });
@@ -130,7 +130,7 @@ fn change(client: &Client, session: SessionHandle, label: &str) -> Result<()> {
     let changed = format!("{label}-changed");
     client.set(session, object, &none().label(&changed))?;
     assert_eq!(client.find(session, &none().label(&changed)), [object]);
-    client.module.destroy_object(session, object)
+    client.destroy_object(session, object)
 }
 
 struct Fleet {

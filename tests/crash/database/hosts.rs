@@ -85,7 +85,7 @@ fn round(client: &Client, session: SessionHandle, key: ObjectHandle, task: &Task
     assert_eq!(client.find(session, &none().label(&changed)), [made]);
     client.sign(session, &plain(M::ECDSA_SHA256), key, label.as_bytes()).expect("a signature");
     if number.is_multiple_of(2) {
-        client.module.destroy_object(session, made).expect("an object");
+        client.destroy_object(session, made).expect("an object");
         tell(task, "destroyed", &changed);
     } else {
         println!("left {changed}");
@@ -176,7 +176,7 @@ pub fn case() {
     // and a new module of each host.
     let others: Vec<_> = hosts.iter().map(|host| client(host, u32::MAX)).collect();
     check(&one, session, &left);
-    one.module.logout(session).expect("the user");
+    one.logout(session).expect("the user");
     one.module.login(session, User::User, PIN).expect("the user");
     check(&one, session, &left);
     others.iter().for_each(|other| check(other, other.user(), &left));
@@ -204,7 +204,7 @@ pub(super) fn destroy(client: &Client, session: SessionHandle, seconds: u64) -> 
         .map(|place| {
             std::thread::sleep(Duration::from_secs(seconds) / DOOMED as u32);
             let key = client.find_one(session, &none().label(&doomed(place)).flag(A::SIGN, true));
-            client.module.destroy_object(session, key).expect("a key");
+            client.destroy_object(session, key).expect("a key");
             now()
         })
         .collect()

@@ -71,7 +71,7 @@ fn log_in(client: &Client, session: SessionHandle, known: u64) -> u64 {
 /// Works until it is killed. Prints the longest time of its calls.
 pub fn child() {
     let client = host(&crate::process::directory());
-    let session = until_ok(|| client.module.open_session(client.slot, Access::ReadWrite));
+    let session = until_ok(|| client.open_session(client.slot, Access::ReadWrite));
     let task: Task = argument();
     let task = Task { pin: log_in(&client, session, task.pin), ..task };
     let mut worker = Worker::in_session(&client, session, &task, |line| println!("{line}"));
@@ -151,7 +151,7 @@ impl Workers {
             dead.check(&client, session, self.pin, &mut self.counts);
         }
         assert_eq!(client.find(session, &none()), [], "objects remaining");
-        client.module.finalize().expect("a module");
+        client.finalize().expect("a module");
     }
 
     fn report(&self, what: &str) {
