@@ -50,10 +50,10 @@ mod source {
     pub(crate) const CKA_JETON_USES: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0005;
 }
 
-/// Defines a type of numbers, its constants, and their specification names. If a number has two
-/// names, the current one comes first.
+/// Defines a type of numbers, its constants, and their specification names, which begin with
+/// `$prefix`. If a number has two names, the current one comes first.
 macro_rules! numbers {
-    ($(#[$meta:meta])* $type:ident { $($constant:ident = $source:ident,)* }) => {
+    ($(#[$meta:meta])* $type:ident $prefix:ident { $($constant:ident,)* $(; $other:ident = $source:ident)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(pub u64);
@@ -61,11 +61,16 @@ macro_rules! numbers {
         #[allow(missing_docs, reason = "the names are the specification's")]
         #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
         impl $type {
-            $(pub const $constant: Self = Self($crate::source::$source as u64);)*
+            pastey::paste! {
+                $(pub const $constant: Self = Self($crate::source::[<$prefix $constant>] as u64);)*
+            }
+            $(pub const $other: Self = Self($crate::source::$source as u64);)?
 
             /// All names with their numbers.
-            pub const NAMES: &'static [(&'static str, Self)] =
-                &[$((stringify!($source), Self::$constant),)*];
+            pub const NAMES: &'static [(&'static str, Self)] = &[
+                $((concat!(stringify!($prefix), stringify!($constant)), Self::$constant),)*
+                $((stringify!($source), Self::$other))?
+            ];
 
             /// Returns the specification's name of this number. Returns `None` if it has no name.
             /// Of two names, this is the current one.
