@@ -216,7 +216,6 @@ const LONG: usize = 64 << 10;
 /// The greatest number of copies of a template's values in memory while the object is created.
 const COPIES: usize = 8;
 
-/// Returns the number of bytes in all values of a template.
 fn total_len(template: &Template<'_>) -> usize {
     let len = |given: &Given<'_>| match &given.value {
         Raw::Bytes(bytes) => bytes.len(),

@@ -14,7 +14,6 @@ pub struct Latencies([AtomicU64; (u64::BITS * CLASSES) as usize]);
 /// What a peer has done.
 #[derive(Default)]
 pub struct Figures {
-    /// The calls.
     pub calls: AtomicU64,
     /// The calls that a rule refused, and the tickets that did not log in.
     pub refused: AtomicU64,

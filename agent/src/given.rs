@@ -17,7 +17,6 @@ use crate::memory::Memory;
 /// The arguments of a call in the agent. Each kind takes the next one.
 pub type Arguments<'a, 'b> = &'b mut std::slice::Iter<'a, Argument<'a>>;
 
-/// Takes a number.
 pub fn take_number(arguments: Arguments<'_, '_>) -> Result<u64, Malformed> {
     match arguments.next() {
         Some(Argument::Number(number)) => Ok(*number),
@@ -33,14 +32,12 @@ pub struct Pointee<T> {
 }
 
 impl<T> Pointee<T> {
-    /// Takes a pointer.
     pub fn take(arguments: Arguments<'_, '_>) -> Result<Self, Malformed> {
         let Some(Argument::Pointer(given)) = arguments.next() else { return Err(Malformed) };
         let place = vec![0; size_of::<T>()].into();
         Ok(Self { given: *given, place, value: std::marker::PhantomData })
     }
 
-    /// Returns the pointer.
     pub fn pointer(&mut self) -> *mut T {
         if self.given { self.place.as_mut_ptr().cast() } else { null_mut() }
     }
@@ -78,7 +75,6 @@ static LONG: [u8; MAX_SHORT + 1] = [0; MAX_SHORT + 1];
 pub struct Given<'a>(Input<'a>);
 
 impl<'a> Given<'a> {
-    /// Takes bytes.
     pub fn take(arguments: Arguments<'a, '_>) -> Result<Self, Malformed> {
         match arguments.next() {
             Some(Argument::Input(Input::Impossible(len))) if isize::try_from(*len).is_ok() => Err(Malformed),
@@ -162,7 +158,6 @@ impl Buffer {
         Ok(Self { given: *given, has_len: room.is_some(), len, item, bytes })
     }
 
-    /// Returns the pointer to the buffer.
     pub fn pointer<T>(&mut self) -> *mut T {
         match self.given {
             false => null_mut(),
@@ -171,12 +166,10 @@ impl Buffer {
         }
     }
 
-    /// Returns the pointer to the length.
     pub fn len_pointer(&mut self) -> *mut CK_ULONG {
         if self.has_len { &raw mut self.len } else { null_mut() }
     }
 
-    /// Returns the room.
     pub fn room(&self) -> CK_ULONG {
         self.len
     }
@@ -275,7 +268,6 @@ impl<'a> MechanismGiven<'a> {
         Ok(Self { mechanism, parameter })
     }
 
-    /// Returns the pointer.
     pub fn pointer(&mut self) -> *mut CK_MECHANISM {
         self.mechanism.as_mut().map_or(null_mut(), |mechanism| mechanism)
     }
@@ -290,7 +282,6 @@ impl<'a> MechanismGiven<'a> {
 pub struct MessageGiven<'a>(Rebuilt<'a>);
 
 impl<'a> MessageGiven<'a> {
-    /// Takes a parameter.
     pub fn take(arguments: Arguments<'a, '_>, budget: &mut Budget) -> Result<Self, Unserved> {
         match arguments.next() {
             Some(Argument::Parameter(content)) => {
@@ -300,7 +291,6 @@ impl<'a> MessageGiven<'a> {
         }
     }
 
-    /// Returns the pointer.
     pub fn pointer<T>(&mut self) -> *mut T {
         self.0.pointer().cast()
     }
@@ -346,12 +336,10 @@ impl<'a> TemplateGiven<'a> {
         Ok(Self { memory: image.as_ref().map(build).transpose()?, count: *count })
     }
 
-    /// Returns the pointer.
     pub fn pointer(&mut self) -> *mut CK_ATTRIBUTE {
         self.memory.as_mut().map_or(null_mut(), |memory| memory.address().cast())
     }
 
-    /// Returns the number of attributes.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -114,7 +114,6 @@ impl<'a> Memory<'a> {
         Ok(Self { layout, structs, parts })
     }
 
-    /// Returns the address of the structs.
     pub fn address(&mut self) -> *mut u8 {
         if self.structs.is_empty() {
             NonNull::<u64>::dangling().as_ptr().cast()

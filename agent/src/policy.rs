@@ -144,7 +144,6 @@ impl Rule {
     }
 }
 
-/// Returns the mechanism that a call names.
 pub fn mechanism(call: &Call<'_>) -> Option<MechanismType> {
     call.arguments.iter().find_map(|argument| match argument {
         Argument::Mechanism(mechanism, _) => mechanism.map(MechanismType),

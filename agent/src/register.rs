@@ -35,7 +35,6 @@ pub struct Register {
     open: Mutex<Open>,
     /// Whether the agent stops, and takes no connection and no call. Set while `open` is locked.
     is_ending: AtomicBool,
-    /// The most connections.
     most: usize,
 }
 
@@ -87,7 +86,6 @@ impl Register {
         Arc::clone(&lock(&self.open).rules)
     }
 
-    /// Returns the number of connections.
     pub(crate) fn len(&self) -> usize {
         lock(&self.open).standings.len()
     }

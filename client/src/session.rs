@@ -185,7 +185,6 @@ impl Drop for Session {
     }
 }
 
-/// Returns a PIN as pointer and length.
 fn pin_in(pin: &str) -> (*mut u8, CK_ULONG) {
     (pin.as_ptr().cast_mut(), pin.len() as CK_ULONG)
 }

@@ -10,7 +10,6 @@ use super::{Curve, PairSpec, PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The number of additional bytes.
 const EXTRA: usize = 8;
 
 /// Generates a pair. Fails with `MechanismInvalid` if `spec` is not one of [`PairSpec::Ec`].

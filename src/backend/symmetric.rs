@@ -156,7 +156,6 @@ pub enum SavedCipher {
     Collected(Secret),
 }
 
-/// The direction of a cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are clear")]
 pub enum Direction {

@@ -10,16 +10,15 @@ use crate::id::ObjectHandle;
 
 /// A mechanism's parameter, parsed.
 #[derive(Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "most fields have the names of the specification's structs")]
 pub enum Params {
     /// The mechanism has no parameter.
     None,
-    /// RSASSA-PSS.
     Pss {
         /// The hash of the message.
         hash: Hash,
         /// The hash of MGF1.
         mgf: Hash,
-        /// The length of the salt in bytes.
         salt_len: usize,
     },
     /// EdDSA.
@@ -38,7 +37,6 @@ pub enum Params {
         /// The hash from `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
         hash: Option<Hash>,
     },
-    /// RSAES-OAEP.
     Oaep {
         /// The hash of the label.
         hash: Hash,
@@ -60,16 +58,12 @@ pub enum Params {
     },
     /// A cipher with its parameter.
     Cipher(CipherScheme),
-    /// GMAC.
     Gmac {
         /// The initialisation vector.
         iv: Box<[u8]>,
-        /// The length of the tag in bytes.
         tag_len: usize,
     },
-    /// A length in bytes.
     Length(usize),
-    /// ECDH.
     Ecdh {
         /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
         kdf: Option<AgreementKdf>,
@@ -78,26 +72,18 @@ pub enum Params {
         /// The peer's public key: a point or u-coordinate, bare or in a DER octet string.
         peer: Box<[u8]>,
     },
-    /// HKDF.
     Hkdf {
-        /// `bExtract`
         extract: bool,
-        /// `bExpand`
         expand: bool,
-        /// The hash.
         hash: Hash,
-        /// The salt.
         salt: HkdfSalt,
-        /// `pInfo`
         info: Box<[u8]>,
     },
-    /// Data for the derivation.
     Data(Box<[u8]>),
     /// An initialisation vector and data.
     CbcData {
         /// The initialisation vector.
         iv: [u8; 16],
-        /// The data.
         data: Box<[u8]>,
     },
     /// Another key.
@@ -133,15 +119,11 @@ pub enum Params {
         /// The first iteration variable of the feedback mode.
         iv: Box<[u8]>,
     },
-    /// PBKDF2.
     Pbkdf2 {
         /// The hash of HMAC.
         hash: Hash,
-        /// The salt.
         salt: Box<[u8]>,
-        /// The number of iterations.
         iterations: u32,
-        /// The password.
         password: Password,
     },
     /// A TLS version, major and minor.
@@ -150,7 +132,6 @@ pub enum Params {
     TlsMaster {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// The random values of the handshake.
         randoms: Randoms,
     },
     /// The extended master secret of TLS 1.2.
@@ -165,11 +146,8 @@ pub enum Params {
     TlsKeys {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// The random values of the handshake.
         randoms: Randoms,
-        /// The length of a MAC key.
         mac_len: usize,
-        /// The length of an encryption key.
         key_len: usize,
         /// The length of an initialisation vector.
         iv_len: usize,
@@ -180,7 +158,6 @@ pub enum Params {
         prf: TlsPrf,
         /// The label: the purpose of the key.
         label: Box<[u8]>,
-        /// The random values of the handshake.
         randoms: Randoms,
         /// The context. An empty context is not the same as `None`.
         context: Option<Box<[u8]>>,
@@ -196,9 +173,7 @@ pub enum Params {
     },
     /// The pseudo-random function of TLS 1.0 and 1.1.
     TlsPrf {
-        /// The seed.
         seed: Box<[u8]>,
-        /// The label.
         label: Box<[u8]>,
         /// The length of the output in bytes.
         len: usize,
@@ -225,7 +200,6 @@ pub enum Params {
         previous: Option<ObjectHandle>,
         /// CKYi and CKYr, concatenated.
         cookies: Box<[u8]>,
-        /// The number of the key.
         number: u8,
     },
     /// Longer keys of IKEv1, and the keys of its quick mode.
@@ -234,7 +208,6 @@ pub enum Params {
         prf: MacFunction,
         /// The shared secret g^xy.
         shared: Option<ObjectHandle>,
-        /// Extra data.
         extra: Box<[u8]>,
     },
     /// The later keys of IKEv2.

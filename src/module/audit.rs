@@ -79,7 +79,6 @@ pub(super) struct Call<'a> {
     pub mechanism: Option<&'a Mechanism>,
     /// The objects that the arguments name.
     pub objects: &'a [ObjectHandle],
-    /// The user type of a login.
     pub user: Option<&'static str>,
     /// The secret attributes that the call returned.
     pub attributes: &'a [A],

@@ -2,7 +2,6 @@
 
 use crate::id::AttributeType as A;
 
-/// The bit number of a flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flag(u8);
 

@@ -10,7 +10,6 @@ use crate::mechanism::rule::Makeup;
 /// Which role is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Login {
-    /// No login.
     Public,
     User,
     SecurityOfficer,
@@ -29,7 +28,6 @@ pub enum Access {
 pub(crate) struct Rights {
     /// The role that is logged in.
     pub(crate) login: Login,
-    /// The type of the session.
     pub(crate) access: Access,
 }
 

@@ -129,7 +129,6 @@ impl Value {
         }
     }
 
-    /// Returns whether two values are equal.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Flag(a), Self::Flag(b)) => a == b,

@@ -34,7 +34,6 @@ impl Memory {
         Ok(Self(permit.map(|permit| Counted { permit, passed, message: 0, buffer: 0 })))
     }
 
-    /// Returns whether there is a quota.
     #[inline]
     pub(super) fn is_counted(&self) -> bool {
         self.0.is_some()

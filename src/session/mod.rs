@@ -57,7 +57,6 @@ pub struct Session {
     pub(crate) handle: SessionHandle,
     /// The token that the session is open on.
     pub(crate) token: Arc<ClientToken>,
-    /// The type of the session.
     pub(crate) access: Access,
     /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
     pub(crate) asynchronous: bool,

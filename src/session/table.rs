@@ -30,7 +30,6 @@ const GENERATIONS: u64 = 1 << 31;
 /// The bits of a stamp that hold the generation.
 const LOWER: u64 = u32::MAX as u64;
 
-/// The table of all open sessions.
 pub struct SessionTable {
     segments: [OnceLock<Box<[Slot]>>; SEGMENTS],
     free: Mutex<FreeList>,
@@ -105,7 +104,6 @@ impl SessionTable {
         free.untouched - free.returned.len()
     }
 
-    /// Returns whether a session is open.
     pub fn is_open(&self, handle: SessionHandle) -> bool {
         self.with(handle, |_| Ok(())).is_ok()
     }

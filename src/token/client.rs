@@ -81,7 +81,6 @@ impl Identity {
 /// The numbers of open sessions of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sessions {
-    /// All sessions.
     pub(crate) all: u64,
     pub(crate) read_write: u64,
 }
@@ -180,7 +179,6 @@ impl ClientToken {
         Rights { login: self.login_state(), access }
     }
 
-    /// Returns the numbers of open sessions.
     pub(crate) fn sessions(&self) -> Sessions {
         Sessions {
             all: self.sessions.load(Ordering::Acquire),

@@ -78,7 +78,6 @@ pub(super) struct Objects {
 /// The treatment of an object in memory when its row is loaded again and has not changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cached {
-    /// It stays.
     Keep,
     /// It is read and verified again at its next use.
     Forget,
@@ -196,7 +195,6 @@ impl Objects {
         })
     }
 
-    /// Returns the number of objects.
     pub(super) fn len(&self) -> usize {
         self.by_handle.len()
     }

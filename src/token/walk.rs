@@ -91,7 +91,6 @@ impl Walk {
         }
     }
 
-    /// Returns the places in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
         self.places.iter().copied().filter(|place| !place.gone())
     }

@@ -29,7 +29,6 @@ const VERSIONS: [&str; 2] = ["jeton backup 1\n", "jeton backup 2\n"];
 const LONGEST_LIST: u64 = 4 << 30;
 /// The longest line of the content in bytes. It bounds the memory that a hostile file costs.
 const LONGEST_LINE: u64 = 64 << 10;
-/// The length of the parts that are compared.
 const PART: usize = 64 << 10;
 
 /// The facts that a backup states about itself.

@@ -223,7 +223,6 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     }
 }
 
-/// Returns the number of bits of a modulus.
 pub fn modulus_bits(modulus: &[u8]) -> CK_ULONG {
     let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
     let unused = modulus.get(zeros).map_or(0, |first| first.leading_zeros() as usize);

@@ -19,7 +19,6 @@ pub(super) fn ike_prf(given: CK_IKE_PRF_DERIVE_PARAMS, nonces: Parts<2>) -> Resu
     Ok(Params::IkePrf { prf: prf(given.prfMechanism)?, data_as_key, nonces, new_key })
 }
 
-/// Reads `CK_IKE1_PRF_DERIVE_PARAMS`.
 pub(super) fn ike1_prf(given: CK_IKE1_PRF_DERIVE_PARAMS, cookies: Parts<2>) -> Result<Params> {
     Ok(Params::Ike1Prf {
         prf: prf(given.prfMechanism)?,
@@ -30,13 +29,11 @@ pub(super) fn ike1_prf(given: CK_IKE1_PRF_DERIVE_PARAMS, cookies: Parts<2>) -> R
     })
 }
 
-/// Reads `CK_IKE1_EXTENDED_DERIVE_PARAMS`.
 pub(super) fn ike1_extended(given: CK_IKE1_EXTENDED_DERIVE_PARAMS, [extra]: Parts<1>) -> Result<Params> {
     let shared = key(given.bHasKeygxy, given.hKeygxy)?;
     Ok(Params::Ike1Extended { prf: prf(given.prfMechanism)?, shared, extra })
 }
 
-/// Reads `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
 pub(super) fn ike2_prf_plus(given: CK_IKE2_PRF_PLUS_DERIVE_PARAMS, [seed]: Parts<1>) -> Result<Params> {
     let seed_key = key(given.bHasSeedKey, given.hSeedKey)?;
     Ok(Params::Ike2PrfPlus { prf: prf(given.prfMechanism)?, seed_key, seed })

@@ -55,12 +55,10 @@ pub(crate) struct Message {
 struct Fields {
     scheme: AeadScheme,
     nonce: *mut CK_BYTE,
-    /// The length of the nonce in bytes.
     nonce_len: u64,
     fixed_bits: u64,
     generator: CK_GENERATOR_FUNCTION,
     tag: *mut CK_BYTE,
-    /// The length of the tag in bytes.
     tag_len: u64,
     data_len: u64,
 }

@@ -291,7 +291,6 @@ unsafe fn items<T: Copy>(first: *const T, count: CK_ULONG, limit: u64) -> Result
     Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
 }
 
-/// Returns the entry for a number in a table.
 fn named<T: Copy>(table: &[(CK_ULONG, T)], given: CK_ULONG) -> Result<T> {
     let row = table.iter().find(|(number, _)| *number == given);
     row.map(|(_, meaning)| *meaning).ok_or(Error::MechanismParamInvalid)

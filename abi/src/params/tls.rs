@@ -22,12 +22,10 @@ pub(super) fn version(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Version([given.major, given.minor]))
 }
 
-/// Reads `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
 pub(super) fn master(_: CK_SSL3_MASTER_KEY_DERIVE_PARAMS, randoms: Parts<2>) -> Result<Params> {
     Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms: self::randoms(randoms) })
 }
 
-/// Reads `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
 pub(super) fn master12(given: CK_TLS12_MASTER_KEY_DERIVE_PARAMS, randoms: Parts<2>) -> Result<Params> {
     Ok(Params::TlsMaster {
         prf: TlsPrf::Hash(hash(given.prfHashMechanism)?),
@@ -46,13 +44,11 @@ pub(super) fn extended_master(
     Ok(Params::TlsExtendedMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), session_hash })
 }
 
-/// Reads `CK_SSL3_KEY_MAT_PARAMS`.
 pub(super) fn keys(given: CK_SSL3_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
     let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, given.ulIVSizeInBits];
     key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, randoms)
 }
 
-/// Reads `CK_TLS12_KEY_MAT_PARAMS`.
 pub(super) fn keys12(given: CK_TLS12_KEY_MAT_PARAMS, randoms: Parts<2>) -> Result<Params> {
     let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, given.ulIVSizeInBits];
     key_material(TlsPrf::Hash(hash(given.prfHashMechanism)?), bits, given.bIsExport, randoms)

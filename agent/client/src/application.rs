@@ -64,7 +64,6 @@ struct Held {
 /// A session that a call opened, with its handle at the agent.
 type Opened = (Arc<Held>, u64);
 
-/// A session of the application.
 struct Session {
     flags: u64,
     /// Its handle at the agent.
@@ -85,7 +84,6 @@ struct Session {
 struct Certain {
     call: Vec<u8>,
     certainty: u64,
-    /// The length of its signatures.
     signature: Option<u64>,
 }
 
@@ -120,7 +118,6 @@ impl Application {
         self.pool.start(parameters, single, is_again)
     }
 
-    /// Ends the application.
     pub fn end(&self) {
         self.pool.end();
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).clear();

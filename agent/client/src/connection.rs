@@ -47,7 +47,6 @@ struct Configuration {
     agent: Option<Named>,
 }
 
-/// What names the agent.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Named {
@@ -202,7 +201,6 @@ mod tls {
             })
         }
 
-        /// Connects.
         pub(super) fn open(&self) -> io::Result<(Tls, Listed)> {
             let mut last = io::Error::from(io::ErrorKind::NotFound);
             for address in self.address.to_socket_addrs()? {
@@ -284,7 +282,6 @@ pub fn close_all() {
     }
 }
 
-/// A connection to an agent.
 pub struct Connection {
     _listed: Listed,
     channel: Channel,
@@ -317,7 +314,6 @@ impl Lost {
 }
 
 impl Connection {
-    /// Connects.
     pub fn open(address: &Address) -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = processors.saturating_sub(1).max(1);

@@ -57,7 +57,6 @@ unsafe fn input<'a>(pointer: *const u8, len: u64) -> Input<'a> {
     Input::Data(Bytes::new(unsafe { &*slice_from_raw_parts(pointer, len as usize) }))
 }
 
-/// A number.
 pub struct Number(pub u64);
 
 impl Sent for Number {
@@ -75,7 +74,6 @@ impl Sent for Void {
     }
 }
 
-/// Bytes.
 pub struct In(pub *const u8, pub u64);
 
 impl Sent for In {
@@ -222,7 +220,6 @@ impl Sent for Mechanism {
     }
 }
 
-/// The parameter of a message.
 pub struct Message(pub *mut u8, pub u64);
 
 impl Sent for Message {

@@ -15,7 +15,6 @@ pub(in crate::backend) trait Chain<const N: usize>: Send + Sized + 'static {
     fn steal(&mut self, direction: Direction, _input: &[u8], _out: &mut [u8]) -> Result<()> {
         Err(wrong_len(direction))
     }
-    /// Returns to the start of a message.
     fn start_over(&mut self) -> Result<()> {
         Ok(())
     }

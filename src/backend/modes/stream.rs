@@ -21,7 +21,6 @@ pub(in crate::backend) trait Mode: Sized + Send {
     fn end(&self) -> Result<()> {
         Ok(())
     }
-    /// Returns to the start of a message.
     fn start_over(&mut self);
     /// Copies the mode with its current state.
     fn copied(&self) -> Result<Self>;

@@ -64,17 +64,14 @@ impl ObjectTypes {
         Self::KEYS.has(self)
     }
 
-    /// Returns whether it is a secret key.
     pub const fn is_secret(self) -> bool {
         Self::SECRET.has(self)
     }
 
-    /// Returns whether it is a private key.
     pub const fn is_private(self) -> bool {
         Self::PRIVATE.has(self)
     }
 
-    /// Returns whether it is a public key.
     pub const fn is_public(self) -> bool {
         Self::PUBLIC.has(self)
     }

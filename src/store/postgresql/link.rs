@@ -87,7 +87,6 @@ impl Link {
         Ok(link)
     }
 
-    /// Returns the number of hosts in the address.
     pub(super) fn hosts(&self) -> usize {
         self.address.hosts()
     }

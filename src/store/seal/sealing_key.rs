@@ -64,7 +64,6 @@ impl SealingKey {
         Self { bytes: self.bytes.duplicate(), id: self.id }
     }
 
-    /// Returns the key.
     pub(in crate::store) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

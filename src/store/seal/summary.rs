@@ -22,7 +22,6 @@ use crate::store::{Change, Row};
 /// The number of sums. Each commit writes all of them, and a wrong one makes all rows of its
 /// group suspect.
 const SUMS: usize = 64;
-/// The length of the key of row hashes in bytes.
 pub(crate) const ROW_HASH_KEY: usize = 16;
 
 pub(crate) struct RowHasher(Secret);
@@ -57,7 +56,6 @@ impl RowHasher {
 /// The sums, and the state of the store that they belong to.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 pub struct Summary {
-    /// The change number of the store.
     pub(crate) change: i64,
     sums: Vec<u128>,
 }

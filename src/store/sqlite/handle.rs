@@ -31,7 +31,6 @@ pub(super) struct Closed {
     /// The stamp after the close. `None` if another process may have changed the file at that
     /// moment.
     pub(super) stamp: Option<Stamp>,
-    /// The change number of the store.
     pub(super) change: Change,
     pub(super) kept: Kept,
 }

@@ -20,7 +20,6 @@ const MAX_DEPTH: u32 = 64;
 /// The bit of a tag that says that the content consists of elements.
 const CONSTRUCTED: u8 = 0x20;
 
-/// An element with a definite length.
 #[derive(Clone, Copy)]
 pub(crate) struct Element<'a> {
     pub(crate) tag: u8,
@@ -46,7 +45,6 @@ pub(crate) fn first(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     Some((Element { tag, content, whole: &bytes[..bytes.len() - after.len()] }, after))
 }
 
-/// Returns all elements of a content.
 pub(crate) fn elements(mut content: &[u8]) -> Option<Vec<Element<'_>>> {
     let mut all = Vec::new();
     while !content.is_empty() {
@@ -74,7 +72,6 @@ pub(crate) fn number(element: &Element<'_>) -> Option<u64> {
     (is_small && element.content[0] < 0x80).then_some(number)
 }
 
-/// Encodes an element.
 pub(crate) fn encode(tag: u8, parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
     let length = parts.iter().map(|part| part.len()).sum();
     let mut whole = Zeroizing::new(Vec::with_capacity(length + 6));

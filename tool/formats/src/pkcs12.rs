@@ -64,7 +64,6 @@ pub(crate) fn read(der: &[u8], wanted: Wanted, password: &mut Password<'_>) -> R
     Ok(bags.entries)
 }
 
-/// Returns the type and the content of a ContentInfo.
 fn content_of<'a>(info: &Element<'a>) -> Option<(u8, Element<'a>)> {
     let [oid, content] = ber::elements(info.content)?[..] else { return None };
     let (number, _) = oid.content.split_last().filter(|(_, rest)| *rest == CONTENT)?;
@@ -81,14 +80,12 @@ fn decrypted(data: &Element<'_>, password: &mut Password<'_>) -> Result<Zeroizin
     }
 }
 
-/// The bags of a file.
 struct Bags {
     wanted: Wanted,
     entries: Vec<Entry>,
 }
 
 impl Bags {
-    /// Reads SafeContents.
     fn read(&mut self, contents: &[u8], password: &mut Password<'_>) -> Result<(), Error> {
         // A wrong password without a MAC gives other bytes.
         let contents = ber::to_der(contents).ok_or(Error::PasswordWrong)?;

@@ -62,7 +62,6 @@ pub fn begin(connection: &mut Connection, at: (u64, u64), count: usize, object: 
     append(connection, &Request::Calls { session, count: count as u8, object, number, generation })
 }
 
-/// Appends a value to the message.
 pub fn append(connection: &mut Connection, value: &impl serde::Serialize) -> Result<(), Unfit> {
     wire::append(value, connection.frame())
 }

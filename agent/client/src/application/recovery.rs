@@ -16,7 +16,6 @@ use crate::pool::Linked;
 /// A session object that is a copy of a token object, and was not changed. OpenSSL's provider signs
 /// with such a copy and keeps its handle, so it is made again at another agent.
 pub(super) struct Copied {
-    /// The session that it belongs to.
     pub(super) session: CK_SESSION_HANDLE,
     /// The call of `C_CopyObject` that made it.
     call: Vec<u8>,
@@ -27,7 +26,6 @@ pub(super) const STORED: CK_OBJECT_HANDLE = 1 << 60;
 /// The bits of the handle of a session object that a login does not change.
 pub(super) const NUMBER: CK_OBJECT_HANDLE = (1 << 40) - 1;
 
-/// A login.
 pub(super) struct Login {
     /// What logs in again at another agent.
     ticket: Vec<u8>,

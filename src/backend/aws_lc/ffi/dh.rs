@@ -59,7 +59,6 @@ pub(crate) fn safe_prime(bits: usize) -> Result<Vec<u8>> {
     Ok(prime.to_bytes())
 }
 
-/// An owned `BN_CTX`.
 struct Scratch(NonNull<aws::BN_CTX>);
 
 impl Scratch {

@@ -149,7 +149,6 @@ impl Drop for Dsa {
     }
 }
 
-/// An owned `DSA_SIG`.
 struct Signature(NonNull<aws::DSA_SIG>);
 
 impl Drop for Signature {

@@ -237,7 +237,6 @@ impl EcdsaSig {
     }
 }
 
-/// An owned `ECDSA_SIG`.
 struct Signature(NonNull<aws::ECDSA_SIG>);
 
 impl Drop for Signature {
@@ -247,7 +246,6 @@ impl Drop for Signature {
     }
 }
 
-/// An owned `EC_POINT`.
 struct Point(NonNull<aws::EC_POINT>);
 
 impl Point {

@@ -71,7 +71,6 @@ pub(super) enum Beyond {
     Refuse,
 }
 
-/// A key usage.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub(super) struct Usage(pub KeyUsages);
