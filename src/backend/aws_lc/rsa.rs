@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{PROVIDER, elsewhere, ffi, output, verdict};
 use crate::backend::rejection::Rejection;
 use crate::backend::{
-    Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate,
-    SHORTEST_RSA, Scheme, Signer, Verifier,
+    Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaPrivate, SHORTEST_RSA,
+    Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -43,11 +43,8 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
     if !odd || !(2..=MAX_GENERATED_EXPONENT_BITS).contains(&e.bits()) {
         return Err(Error::DataInvalid);
     }
-    let ffi::Numbers { n, e, d, p, q, dp, dq, qinv } = ffi::Rsa::generate(bits, &e)?.numbers()?;
-    let (n, e) = (n.to_vec(), e.to_vec());
-    let public = PublicParts::Rsa { n: n.clone(), e: e.clone() };
-    let crt = Some(RsaCrt { p, q, dp, dq, qinv });
-    Ok((public, PrivateParts::Rsa(RsaPrivate { n, e: Some(e), d, crt })))
+    let key = ffi::Rsa::generate(bits, &e)?.numbers()?;
+    Ok((PublicParts::Rsa { n: key.n.clone(), e: e.to_bytes() }, PrivateParts::Rsa(key)))
 }
 
 /// A private key, and the data for the implicit rejection of a wrong PKCS #1 v1.5 padding.
@@ -81,7 +78,7 @@ impl Private {
             return Err(Error::DataInvalid);
         }
         let rsa = match &parts.crt {
-            Some(crt) => ffi::Rsa::private(&n, &e, &d, &numbers(crt)?)?,
+            Some(crt) => ffi::Rsa::private(&n, &e, &d, crt)?,
             None => ffi::Rsa::private_no_crt(&n, &e, &d)?,
         };
         let rejection = Rejection::new(PROVIDER.digest, &parts.d, modulus.len())?;
@@ -262,16 +259,6 @@ impl Modulus {
 fn exponent(e: &[u8]) -> Result<ffi::Bignum> {
     let e = ffi::Bignum::new(e)?;
     if e.bits() > MAX_EXPONENT_BITS { Err(Error::KeySizeRange) } else { Ok(e) }
-}
-
-fn numbers(crt: &RsaCrt) -> Result<ffi::Crt> {
-    Ok(ffi::Crt {
-        p: ffi::Bignum::new(&crt.p)?,
-        q: ffi::Bignum::new(&crt.q)?,
-        dp: ffi::Bignum::new(&crt.dp)?,
-        dq: ffi::Bignum::new(&crt.dq)?,
-        qinv: ffi::Bignum::new(&crt.qinv)?,
-    })
 }
 
 /// The length of a DigestInfo without its digest (RFC 8017, 9.2, note 1). With SHA-1 it is shorter.

@@ -36,7 +36,7 @@ pub(super) use ed25519::{
 pub(super) use mac::{Cmac, Hmac, pbkdf2};
 pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
 pub(super) use ml_kem::{ml_kem_check, ml_kem_decapsulate, ml_kem_encapsulate, ml_kem_expand, ml_kem_public};
-pub(super) use rsa::{Crt, Numbers, Rsa, oaep_decode, oaep_encode};
+pub(super) use rsa::{Rsa, oaep_decode, oaep_encode};
 pub(super) use x25519::{x25519, x25519_public};
 
 /// Declares `Functions`, C functions that each parameter set of an algorithm has, and the macro

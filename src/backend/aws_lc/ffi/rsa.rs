@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::digest::{md, names};
 use super::{Bignum, aws, check, failed, owned, refused, to_secret};
-use crate::backend::Hash;
+use crate::backend::{Hash, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -19,27 +19,6 @@ pub(crate) struct Rsa(NonNull<aws::RSA>);
 unsafe impl Send for Rsa {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Rsa {}
-
-/// The primes, and the exponents and the coefficient for the Chinese remainder theorem.
-pub(crate) struct Crt {
-    pub(crate) p: Bignum,
-    pub(crate) q: Bignum,
-    pub(crate) dp: Bignum,
-    pub(crate) dq: Bignum,
-    pub(crate) qinv: Bignum,
-}
-
-/// All numbers of a private key, big-endian without leading zeros.
-pub(crate) struct Numbers {
-    pub(crate) n: Secret,
-    pub(crate) e: Secret,
-    pub(crate) d: Secret,
-    pub(crate) p: Secret,
-    pub(crate) q: Secret,
-    pub(crate) dp: Secret,
-    pub(crate) dq: Secret,
-    pub(crate) qinv: Secret,
-}
 
 impl Rsa {
     /// Generates a key pair. AWS-LC checks its consistency (`RSA_check_key`).
@@ -60,18 +39,20 @@ impl Rsa {
     }
 
     /// Creates a private key with its primes. AWS-LC checks every number against the others.
-    pub(crate) fn private(n: &Bignum, e: &Bignum, d: &Bignum, crt: &Crt) -> Result<Self> {
+    pub(crate) fn private(n: &Bignum, e: &Bignum, d: &Bignum, crt: &RsaCrt) -> Result<Self> {
+        let (p, q) = (Bignum::new(&crt.p)?, Bignum::new(&crt.q)?);
+        let (dp, dq, qinv) = (Bignum::new(&crt.dp)?, Bignum::new(&crt.dq)?, Bignum::new(&crt.qinv)?);
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe {
             aws::RSA_new_private_key_large_e(
                 n.as_ptr(),
                 e.as_ptr(),
                 d.as_ptr(),
-                crt.p.as_ptr(),
-                crt.q.as_ptr(),
-                crt.dp.as_ptr(),
-                crt.dq.as_ptr(),
-                crt.qinv.as_ptr(),
+                p.as_ptr(),
+                q.as_ptr(),
+                dp.as_ptr(),
+                dq.as_ptr(),
+                qinv.as_ptr(),
             )
         })
     }
@@ -83,17 +64,19 @@ impl Rsa {
         Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
     }
 
-    /// Returns the numbers of a generated key.
-    pub(crate) fn numbers(&self) -> Result<Numbers> {
-        Ok(Numbers {
-            n: self.number(aws::RSA_get0_n)?,
-            e: self.number(aws::RSA_get0_e)?,
+    /// Returns the modulus and the numbers of a generated key, without leading zeros.
+    pub(crate) fn numbers(&self) -> Result<RsaPrivate> {
+        Ok(RsaPrivate {
+            n: self.number(aws::RSA_get0_n)?.to_vec(),
+            e: Some(self.number(aws::RSA_get0_e)?.to_vec()),
             d: self.number(aws::RSA_get0_d)?,
-            p: self.number(aws::RSA_get0_p)?,
-            q: self.number(aws::RSA_get0_q)?,
-            dp: self.number(aws::RSA_get0_dmp1)?,
-            dq: self.number(aws::RSA_get0_dmq1)?,
-            qinv: self.number(aws::RSA_get0_iqmp)?,
+            crt: Some(RsaCrt {
+                p: self.number(aws::RSA_get0_p)?,
+                q: self.number(aws::RSA_get0_q)?,
+                dp: self.number(aws::RSA_get0_dmp1)?,
+                dq: self.number(aws::RSA_get0_dmq1)?,
+                qinv: self.number(aws::RSA_get0_iqmp)?,
+            }),
         })
     }
 
