@@ -66,35 +66,39 @@ impl Hash {
     }
 }
 
-/// Elliptic curves for ECDSA (SP 800-186, RFC 5639).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the standard's")]
-pub enum Curve {
-    P224,
-    P256,
-    P384,
-    P521,
-    Secp256k1,
-    BrainpoolP256r1,
-    BrainpoolP256t1,
-    BrainpoolP384r1,
-    BrainpoolP384t1,
+/// Defines an enum and the list of its variants.
+macro_rules! listed {
+    ($(#[$meta:meta])* $type:ident { $($variant:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names are the standard's")]
+        pub enum $type {
+            $($variant,)*
+        }
+
+        impl $type {
+            /// All variants.
+            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
+        }
+    };
+}
+
+listed! {
+    /// Elliptic curves for ECDSA (SP 800-186, RFC 5639).
+    Curve {
+        P224,
+        P256,
+        P384,
+        P521,
+        Secp256k1,
+        BrainpoolP256r1,
+        BrainpoolP256t1,
+        BrainpoolP384r1,
+        BrainpoolP384t1,
+    }
 }
 
 impl Curve {
-    /// Every supported curve.
-    pub const ALL: [Curve; 9] = [
-        Curve::P224,
-        Curve::P256,
-        Curve::P384,
-        Curve::P521,
-        Curve::Secp256k1,
-        Curve::BrainpoolP256r1,
-        Curve::BrainpoolP256t1,
-        Curve::BrainpoolP384r1,
-        Curve::BrainpoolP384t1,
-    ];
-
     /// Checks whether the curve is one of RFC 5639. Some backends do not support those.
     pub const fn is_brainpool(self) -> bool {
         matches!(
@@ -151,18 +155,16 @@ impl Curve {
     }
 }
 
-/// Parameter sets of ML-DSA (FIPS 204, table 1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the standard's")]
-pub enum MlDsa {
-    MlDsa44,
-    MlDsa65,
-    MlDsa87,
+listed! {
+    /// Parameter sets of ML-DSA (FIPS 204, table 1).
+    MlDsa {
+        MlDsa44,
+        MlDsa65,
+        MlDsa87,
+    }
 }
 
 impl MlDsa {
-    /// Every parameter set.
-    pub const ALL: [MlDsa; 3] = [MlDsa::MlDsa44, MlDsa::MlDsa65, MlDsa::MlDsa87];
     /// The length of a seed in bytes.
     pub const SEED_LEN: usize = 32;
     /// The length of the longest context in bytes.
@@ -196,18 +198,16 @@ impl MlDsa {
     }
 }
 
-/// Parameter sets of ML-KEM (FIPS 203, table 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the standard's")]
-pub enum MlKem {
-    MlKem512,
-    MlKem768,
-    MlKem1024,
+listed! {
+    /// Parameter sets of ML-KEM (FIPS 203, table 2).
+    MlKem {
+        MlKem512,
+        MlKem768,
+        MlKem1024,
+    }
 }
 
 impl MlKem {
-    /// Every parameter set.
-    pub const ALL: [MlKem; 3] = [MlKem::MlKem512, MlKem::MlKem768, MlKem::MlKem1024];
     /// The length of a seed (d || z) in bytes.
     pub const SEED_LEN: usize = 64;
     /// The length of the shared secret in bytes.
@@ -241,41 +241,25 @@ impl MlKem {
     }
 }
 
-/// Parameter sets of SLH-DSA (FIPS 205, table 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the standard's")]
-pub enum SlhDsa {
-    Sha2_128s,
-    Shake128s,
-    Sha2_128f,
-    Shake128f,
-    Sha2_192s,
-    Shake192s,
-    Sha2_192f,
-    Shake192f,
-    Sha2_256s,
-    Shake256s,
-    Sha2_256f,
-    Shake256f,
+listed! {
+    /// Parameter sets of SLH-DSA (FIPS 205, table 2). The order is that of `CKP_SLH_DSA_*`.
+    SlhDsa {
+        Sha2_128s,
+        Shake128s,
+        Sha2_128f,
+        Shake128f,
+        Sha2_192s,
+        Shake192s,
+        Sha2_192f,
+        Shake192f,
+        Sha2_256s,
+        Shake256s,
+        Sha2_256f,
+        Shake256f,
+    }
 }
 
 impl SlhDsa {
-    /// Every parameter set, in the order of `CKP_SLH_DSA_*`.
-    pub const ALL: [SlhDsa; 12] = [
-        SlhDsa::Sha2_128s,
-        SlhDsa::Shake128s,
-        SlhDsa::Sha2_128f,
-        SlhDsa::Shake128f,
-        SlhDsa::Sha2_192s,
-        SlhDsa::Shake192s,
-        SlhDsa::Sha2_192f,
-        SlhDsa::Shake192f,
-        SlhDsa::Sha2_256s,
-        SlhDsa::Shake256s,
-        SlhDsa::Sha2_256f,
-        SlhDsa::Shake256f,
-    ];
-
     /// Returns the security parameter n in bytes. A public key has 2n bytes and a private key 4n.
     pub const fn n(self) -> usize {
         match self {

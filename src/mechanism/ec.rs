@@ -16,8 +16,7 @@ const FIELD_BITS: (u64, u64) = (255, 448);
 const CURVES: u64 = EC_F_P | EC_OID | EC_CURVENAME;
 
 pub(super) const ROWS: &[MechanismRow] = &[
-    MechanismRow::generates(Action::GeneratePair, M::EC_KEY_PAIR_GEN, KeyType::EC, BITS)
-        .also(CURVES | EC_UNCOMPRESS),
+    pairs(M::EC_KEY_PAIR_GEN, KeyType::EC, BITS).also(EC_UNCOMPRESS),
     MechanismRow::generates(
         Action::GeneratePairFromExtraBits,
         M::EC_KEY_PAIR_GEN_W_EXTRA_BITS,
@@ -37,20 +36,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
     ecdsa(M::ECDSA_SHA3_512, Some(Hash::Sha3_512)),
     ecdh(M::ECDH1_DERIVE),
     ecdh(M::ECDH1_COFACTOR_DERIVE),
-    MechanismRow::generates(
-        Action::GeneratePair,
-        M::EC_MONTGOMERY_KEY_PAIR_GEN,
-        KeyType::EC_MONTGOMERY,
-        FIELD_BITS,
-    )
-    .also(CURVES),
-    MechanismRow::generates(
-        Action::GeneratePair,
-        M::EC_EDWARDS_KEY_PAIR_GEN,
-        KeyType::EC_EDWARDS,
-        FIELD_BITS,
-    )
-    .also(CURVES),
+    pairs(M::EC_MONTGOMERY_KEY_PAIR_GEN, KeyType::EC_MONTGOMERY, FIELD_BITS),
+    pairs(M::EC_EDWARDS_KEY_PAIR_GEN, KeyType::EC_EDWARDS, FIELD_BITS),
     MechanismRow::signs(
         M::EDDSA,
         KeyType::EC_EDWARDS,
@@ -60,6 +47,10 @@ pub(super) const ROWS: &[MechanismRow] = &[
     )
     .also(CURVES),
 ];
+
+const fn pairs(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> MechanismRow {
+    MechanismRow::generates(Action::GeneratePair, id, key_type, sizes).also(CURVES)
+}
 
 const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
     let action = Action::Sign(Primitive::Digest(&Scheme::Ecdsa), hash);

@@ -24,29 +24,27 @@ pub(super) type Blake2b256 = Blake2b<U32>;
 pub(super) type Blake2b384 = Blake2b<U48>;
 pub(super) type Blake2b512 = Blake2b<U64>;
 
+/// Evaluates an expression with the type of a hash.
+macro_rules! with_hash {
+    ($hash:expr, $digest:ident => $use:expr) => {
+        with_hash!($hash, $digest => $use; Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_224 Sha512_256 Sha3_224
+            Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256 Blake2b160 Blake2b256 Blake2b384 Blake2b512)
+    };
+    ($hash:expr, $digest:ident => $use:expr; $($name:ident)*) => {
+        match $hash {
+            $(Hash::$name => {
+                type $digest = $name;
+                $use
+            })*
+        }
+    };
+}
+
 pub(super) struct Digests;
 
 impl Digest for Digests {
     fn hash(&self, hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
-        match hash {
-            Hash::Sha1 => write::<Sha1>(data, out),
-            Hash::Sha224 => write::<Sha224>(data, out),
-            Hash::Sha256 => write::<Sha256>(data, out),
-            Hash::Sha384 => write::<Sha384>(data, out),
-            Hash::Sha512 => write::<Sha512>(data, out),
-            Hash::Sha512_224 => write::<Sha512_224>(data, out),
-            Hash::Sha512_256 => write::<Sha512_256>(data, out),
-            Hash::Sha3_224 => write::<Sha3_224>(data, out),
-            Hash::Sha3_256 => write::<Sha3_256>(data, out),
-            Hash::Sha3_384 => write::<Sha3_384>(data, out),
-            Hash::Sha3_512 => write::<Sha3_512>(data, out),
-            Hash::Shake128 => write::<Shake128>(data, out),
-            Hash::Shake256 => write::<Shake256>(data, out),
-            Hash::Blake2b160 => write::<Blake2b160>(data, out),
-            Hash::Blake2b256 => write::<Blake2b256>(data, out),
-            Hash::Blake2b384 => write::<Blake2b384>(data, out),
-            Hash::Blake2b512 => write::<Blake2b512>(data, out),
-        }
+        with_hash!(hash, Digest => write::<Digest>(data, out))
     }
 
     fn start(&self, hash: Hash) -> Result<Box<dyn Hasher>> {
@@ -78,25 +76,7 @@ impl<D: DynDigest + Clone + Send + 'static> Running for D {
 
 impl State {
     pub(super) fn new(hash: Hash) -> Self {
-        let state: Box<dyn Running> = match hash {
-            Hash::Sha1 => Box::new(Sha1::default()),
-            Hash::Sha224 => Box::new(Sha224::default()),
-            Hash::Sha256 => Box::new(Sha256::default()),
-            Hash::Sha384 => Box::new(Sha384::default()),
-            Hash::Sha512 => Box::new(Sha512::default()),
-            Hash::Sha512_224 => Box::new(Sha512_224::default()),
-            Hash::Sha512_256 => Box::new(Sha512_256::default()),
-            Hash::Sha3_224 => Box::new(Sha3_224::default()),
-            Hash::Sha3_256 => Box::new(Sha3_256::default()),
-            Hash::Sha3_384 => Box::new(Sha3_384::default()),
-            Hash::Sha3_512 => Box::new(Sha3_512::default()),
-            Hash::Shake128 => Box::new(Shake128::default()),
-            Hash::Shake256 => Box::new(Shake256::default()),
-            Hash::Blake2b160 => Box::new(Blake2b160::default()),
-            Hash::Blake2b256 => Box::new(Blake2b256::default()),
-            Hash::Blake2b384 => Box::new(Blake2b384::default()),
-            Hash::Blake2b512 => Box::new(Blake2b512::default()),
-        };
+        let state: Box<dyn Running> = with_hash!(hash, Digest => Box::new(Digest::default()));
         Self { state, len: hash.len() }
     }
 
