@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{SealingSource, StoreRules, refuse};
+use super::{SealingSource, StoreRules, refuse, within};
 use crate::error::Result;
 
 /// The default schema of the tables.
-pub(super) const SCHEMA: &str = "jeton";
+const SCHEMA: &str = "jeton";
 /// The default of the longest time that a call waits for the server, in seconds.
-pub(super) const TIMEOUT: u32 = 10;
+const TIMEOUT: u32 = 10;
 /// The longest time that the configuration may set, in seconds.
 const LONGEST_TIMEOUT: u32 = 600;
 /// The longest name that PostgreSQL does not cut.
@@ -41,7 +41,7 @@ pub struct DatabaseRules {
 }
 
 /// The values of PostgreSQL's `synchronous_commit`, in ascending order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitLevel {
     /// A crash of the server may lose acknowledged changes.
@@ -51,6 +51,7 @@ pub enum CommitLevel {
     /// A failover to a standby whose operating system crashed may lose acknowledged changes.
     RemoteWrite,
     /// An acknowledged change is on the disk of the server and of its synchronous standbys.
+    #[default]
     On,
     /// Like `On`, and searches on the standbys find the change.
     RemoteApply,
@@ -79,12 +80,12 @@ pub(super) fn rules(store: &StoreRules) -> Result<Option<DatabaseRules>> {
     if has_password(url) {
         return Err(refuse("store.url", &"must not have a password: set store.password to its place"));
     }
-    if !is_name(&store.schema) {
+    let schema = store.schema.as_deref().unwrap_or(SCHEMA);
+    if !is_name(schema) {
         return Err(refuse("store.schema", &"must be up to 63 of a-z, 0-9 and _, and begin with a letter"));
     }
-    if !(1..=LONGEST_TIMEOUT).contains(&store.timeout_seconds) {
-        return Err(refuse("store.timeout-seconds", &"must be from 1 to 600"));
-    }
+    let timeout = store.timeout_seconds.unwrap_or(TIMEOUT);
+    let timeout = within("store.timeout-seconds", timeout, 1..=LONGEST_TIMEOUT)?;
     if cfg!(not(feature = "postgresql")) {
         let reason = "this build of Jeton has no client for PostgreSQL (cargo feature postgresql)";
         return Err(refuse("store.url", &reason));
@@ -97,13 +98,13 @@ pub(super) fn rules(store: &StoreRules) -> Result<Option<DatabaseRules>> {
     let password = store.password.as_deref().map(str::parse).transpose();
     Ok(Some(DatabaseRules {
         url: url.clone(),
-        schema: store.schema.clone(),
+        schema: schema.to_owned(),
         password: password.map_err(|reason: &str| refuse("store.password", &reason))?,
         ca_file: store.ca_file.clone(),
         client,
         least_commit: store.least_commit,
         outage: store.outage_seconds.map(|seconds| Duration::from_secs(seconds.into())),
-        timeout: Duration::from_secs(store.timeout_seconds.into()),
+        timeout: Duration::from_secs(timeout.into()),
     }))
 }
 

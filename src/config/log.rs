@@ -45,14 +45,9 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the log with the defaults, unless it was started before.
-pub(super) fn start_default() {
-    install();
-}
-
-/// Installs the subscriber once. An application that links the core and has its own subscriber
-/// keeps it.
-fn install() {
+/// Starts the log with the defaults, unless it was started before. An application that links the
+/// core and has its own subscriber keeps it.
+pub(super) fn install() {
     INSTALLED.call_once(|| {
         let (filter, handle) = reload::Layer::new(DEFAULT);
         let lines = tracing_subscriber::fmt::layer().with_writer(|| Sink).with_ansi(false);

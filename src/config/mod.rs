@@ -8,6 +8,7 @@
 //! with raised privileges (setuid) ignores its environment and the files of the user. Then the file
 //! of the machine or the library parameters must name the token directory.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -37,11 +38,9 @@ pub(crate) use sealing::credentials;
 /// The smallest RSA modulus in bits of keys that do more than verify, and the default limit. DNSSEC
 /// zone-signing keys and smart card profiles still use this size.
 pub(crate) const LEAST_RSA_BITS: u64 = 1024;
-/// The smallest limit that the configuration may set: the smallest modulus that the backends
-/// support.
-const SHORTEST_RSA_BITS: u64 = SHORTEST_RSA as u64;
-/// The largest limit that the configuration may set: the largest modulus that is generated.
-const LARGEST_MIN_RSA_BITS: u64 = 8192;
+/// The limits that the configuration may set: from the smallest modulus that the backends support
+/// to the largest that is generated.
+const MIN_RSA_BITS: RangeInclusive<u64> = SHORTEST_RSA as u64..=8192;
 /// The valid range of the smallest curve in bits: the sizes of the smallest and the largest curve.
 const MIN_EC_BITS: RangeInclusive<u64> = 224..=521;
 
@@ -194,21 +193,25 @@ impl Settings {
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
         let provider = provider(file.backend.as_deref())?;
         let audit = audit(&file.audit, provider, threads)?;
-        let curves = curves(&file.mechanisms)?;
+        let rsa_bits = file.mechanisms.min_rsa_bits.unwrap_or(LEAST_RSA_BITS);
+        let min_ec_bits = file.mechanisms.min_ec_bits.unwrap_or(*MIN_EC_BITS.start());
+        let min_ec_bits = within("mechanisms.min-ec-bits", min_ec_bits, MIN_EC_BITS)?;
+        let curves = curves(&file.mechanisms, min_ec_bits)?;
+        let unusable = |reason: &str| refuse("store.sealing-key", &reason);
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
             provider,
             mechanisms: offered(&file.mechanisms, &file.policy, &curves)?,
-            min_rsa_bits: min_rsa_bits(&file.mechanisms)?,
-            min_ec_bits: file.mechanisms.min_ec_bits,
+            min_rsa_bits: within("mechanisms.min-rsa-bits", rsa_bits, MIN_RSA_BITS)?,
+            min_ec_bits,
             curves,
             removable: file.slots.removable,
             pins: checked(file.policy.pins(file.pin))?,
             policy: file.policy,
             database: database::rules(&file.store)?,
             counter_dir: file.store.counter_dir,
-            sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
-            reserve: reserve(&file.stateful)?,
+            sealing_key: file.store.sealing_key.map(|text| text.parse().map_err(unusable)).transpose()?,
+            reserve: within("stateful.reserve", file.stateful.reserve.unwrap_or(1), 1..=MOST_RESERVED)?,
             open_tokens: open_tokens(file.store.open_tokens)?,
             audit,
         })
@@ -313,78 +316,39 @@ struct SlotRules {
 }
 
 /// The `[stateful]` section: how the uses of keys are counted.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct StatefulRules {
-    reserve: u64,
+    reserve: Option<u64>,
 }
 
-impl Default for StatefulRules {
-    fn default() -> Self {
-        Self { reserve: 1 }
-    }
-}
-
-/// Returns the number of uses of a key that one commit counts.
-fn reserve(rules: &StatefulRules) -> Result<u64> {
-    if !(1..=MOST_RESERVED).contains(&rules.reserve) {
-        return Err(refuse("stateful.reserve", &"must be from 1 to 65536"));
-    }
-    Ok(rules.reserve)
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct StoreRules {
     counter_dir: Option<PathBuf>,
     sealing_key: Option<String>,
-    open_tokens: usize,
+    open_tokens: Option<usize>,
     url: Option<String>,
-    schema: String,
+    schema: Option<String>,
     password: Option<String>,
     ca_file: Option<PathBuf>,
     client_certificate: Option<PathBuf>,
     client_key: Option<PathBuf>,
     least_commit: CommitLevel,
     outage_seconds: Option<u32>,
-    timeout_seconds: u32,
-}
-
-impl Default for StoreRules {
-    fn default() -> Self {
-        Self {
-            counter_dir: None,
-            sealing_key: None,
-            open_tokens: OPEN_TOKENS,
-            url: None,
-            schema: database::SCHEMA.to_owned(),
-            password: None,
-            ca_file: None,
-            client_certificate: None,
-            client_key: None,
-            least_commit: CommitLevel::On,
-            outage_seconds: None,
-            timeout_seconds: database::TIMEOUT,
-        }
-    }
+    timeout_seconds: Option<u32>,
 }
 
 /// Returns the largest number of token files that are open at the same time: the configured one, or
 /// fewer if the limit on open files is low.
-fn open_tokens(configured: usize) -> Result<usize> {
-    if !(1..=MOST_OPEN_TOKENS).contains(&configured) {
-        return Err(refuse("store.open-tokens", &"must be from 1 to 65536"));
-    }
+fn open_tokens(configured: Option<usize>) -> Result<usize> {
+    let configured = within("store.open-tokens", configured.unwrap_or(OPEN_TOKENS), 1..=MOST_OPEN_TOKENS)?;
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
     let possible = limit.map_or(usize::MAX, |limit| limit / 2 / DESCRIPTORS);
     if possible < configured {
         warn!(open_tokens = possible.max(1), "fewer token files are open: the limit on open files is low");
     }
     Ok(configured.min(possible).max(1))
-}
-
-fn sealing_source(text: &str) -> Result<SealingSource> {
-    text.parse().map_err(|reason: &str| refuse("store.sealing-key", &reason))
 }
 
 #[derive(Deserialize, Default)]
@@ -415,31 +379,18 @@ struct LogRules {
 /// The `[mechanisms]` section: which mechanisms are offered. `allow` lists the allowed ones
 /// (without it, all are allowed), and `deny` removes some of them. Legacy mechanisms also need
 /// `legacy`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct MechanismRules {
     allow: Option<Vec<String>>,
     deny: Vec<String>,
     legacy: bool,
     /// The smallest RSA modulus in bits, for keys that are generated, imported or used.
-    min_rsa_bits: u64,
+    min_rsa_bits: Option<u64>,
     /// The smallest curve in bits, for the same keys.
-    min_ec_bits: u64,
+    min_ec_bits: Option<u64>,
     /// The names of the curves that the same keys may have; `None` allows all.
     curves: Option<Vec<String>>,
-}
-
-impl Default for MechanismRules {
-    fn default() -> Self {
-        Self {
-            allow: None,
-            deny: Vec::new(),
-            legacy: false,
-            min_rsa_bits: LEAST_RSA_BITS,
-            min_ec_bits: *MIN_EC_BITS.start(),
-            curves: None,
-        }
-    }
 }
 
 /// Returns the token directory: `JETON_DIR`, the configured one, or a directory below the XDG data
@@ -503,18 +454,8 @@ fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
     names.iter().map(number).collect()
 }
 
-fn min_rsa_bits(rules: &MechanismRules) -> Result<u64> {
-    match rules.min_rsa_bits {
-        bits @ SHORTEST_RSA_BITS..=LARGEST_MIN_RSA_BITS => Ok(bits),
-        _ => Err(refuse("mechanisms.min-rsa-bits", &"must be from 512 to 8192")),
-    }
-}
-
 /// Returns the curves that keys may have.
-fn curves(rules: &MechanismRules) -> Result<Vec<&'static NamedCurve>> {
-    if !MIN_EC_BITS.contains(&rules.min_ec_bits) {
-        return Err(refuse("mechanisms.min-ec-bits", &"must be from 224 to 521"));
-    }
+fn curves(rules: &MechanismRules, min_ec_bits: u64) -> Result<Vec<&'static NamedCurve>> {
     let named = |name: &String| {
         NAMED_CURVES.iter().find(|curve| curve.name == name).ok_or_else(|| {
             let known: Vec<_> = NAMED_CURVES.iter().map(|curve| curve.name).collect();
@@ -525,7 +466,7 @@ fn curves(rules: &MechanismRules) -> Result<Vec<&'static NamedCurve>> {
         Some(names) => names.iter().map(named).collect::<Result<_>>()?,
         None => NAMED_CURVES.iter().collect(),
     };
-    curves.retain(|curve| curve.group.rated_bits() >= rules.min_ec_bits);
+    curves.retain(|curve| curve.group.rated_bits() >= min_ec_bits);
     Ok(curves)
 }
 
@@ -536,25 +477,31 @@ fn checked(pins: PinRules) -> Result<PinRules> {
         Some(("pin.max-length", "must be at most 1024"))
     } else if pins.retries == 0 {
         Some(("pin.retries", "must be at least 1"))
-    } else if !PinRules::MEMORY_KIB.contains(&pins.memory_kib) {
-        Some(("pin.memory-kib", "must be from 8 to 1048576"))
-    } else if !PinRules::PASSES.contains(&pins.passes) {
-        Some(("pin.passes", "must be from 1 to 64"))
     } else if pins.uncounted_delay > PinRules::LONGEST_DELAY {
         Some(("pin.uncounted-delay", "must be at most 60"))
     } else {
         None
     };
-    match wrong {
-        Some((key, reason)) => Err(refuse(key, &reason)),
-        None => Ok(pins),
+    if let Some((key, reason)) = wrong {
+        return Err(refuse(key, &reason));
     }
+    within("pin.memory-kib", pins.memory_kib, PinRules::MEMORY_KIB)?;
+    within("pin.passes", pins.passes, PinRules::PASSES)?;
+    Ok(pins)
+}
+
+/// Returns a number of the configuration. Refuses one that is out of its range.
+fn within<T: PartialOrd + Display>(key: &str, number: T, range: RangeInclusive<T>) -> Result<T> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    Err(refuse(key, &format!("must be from {} to {}", range.start(), range.end())))
 }
 
 /// Writes the reason to the log. Returns `GeneralError`, so that the application learns only that
 /// the configuration was refused.
-fn refuse(at: &str, reason: &dyn std::fmt::Display) -> Error {
-    log::start_default();
+fn refuse(at: &str, reason: &dyn Display) -> Error {
+    log::install();
     error!(at, files = ?files(), "configuration refused: {}", reason.to_string().trim_end());
     Error::GeneralError
 }

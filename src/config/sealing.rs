@@ -25,8 +25,9 @@ impl FromStr for SealingSource {
             Some(("file", path)) if path.starts_with('/') => Ok(Self::File(path.into())),
             Some(("file", _)) => Err("file: needs an absolute path"),
             // systemd.exec(5): the name of a credential is a file name.
-            Some(("credential", name)) if is_file_name(name) => Ok(Self::Credential(name.to_owned())),
-            Some(("credential", _)) => Err("credential: needs a file name"),
+            Some(("credential", "" | "." | "..")) => Err("credential: needs a file name"),
+            Some(("credential", name)) if name.contains('/') => Err("credential: needs a file name"),
+            Some(("credential", name)) => Ok(Self::Credential(name.to_owned())),
             Some(("keyring", name)) if !name.is_empty() => Ok(Self::Keyring(name.to_owned())),
             Some(("keyring", _)) => Err("keyring: needs the name of a key"),
             _ => Err("must be file:/PATH, credential:NAME or keyring:NAME"),
@@ -42,10 +43,6 @@ impl fmt::Display for SealingSource {
             Self::Keyring(name) => write!(f, "keyring:{name}"),
         }
     }
-}
-
-fn is_file_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
 /// Returns the directory of systemd's credentials. Returns `None` in a process with raised
