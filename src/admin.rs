@@ -209,15 +209,15 @@ impl TokenFile {
     /// Runs `work` and writes its result to the audit log under this name.
     fn recorded<T>(&self, function: &'static str, work: impl FnOnce(&Token) -> Result<T>) -> Result<T> {
         let outcome = work(&self.token);
-        let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
-        note(&self.token.settings, self.token.serial(), function, result);
+        note(&self.token.settings, self.token.serial(), function, &outcome);
         outcome
     }
 }
 
 /// Writes a result to the audit log, if there is one.
-fn note(settings: &Settings, serial: &str, function: &'static str, result: String) {
+fn note<T>(settings: &Settings, serial: &str, function: &'static str, outcome: &Result<T>) {
     if let Some(audit) = &settings.audit {
+        let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
         audit.note(Record { token: Some(serial.to_owned()), function, result, ..Record::default() });
     }
 }
@@ -238,8 +238,7 @@ pub fn remove_from_database(serial: &str) -> Result<Option<PathBuf>> {
         return Ok(None);
     };
     let outcome = server.remove(serial);
-    let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
-    note(&settings, serial, "jeton token delete", result);
+    note(&settings, serial, "jeton token delete", &outcome);
     outcome.map(|()| Some(Path::new(&rules.url).join(serial)))
 }
 

@@ -76,7 +76,8 @@ impl Gate {
 
     /// Counts a run if there is room for it. Returns whether there was room.
     fn count(&self, kib: u32, runs: u32) -> bool {
-        let has_room = |used: u32| used >> KIB_BITS < runs && self.limit_kib - kib_of(used) >= kib;
+        let has_room =
+            |used: u32| used >> KIB_BITS < runs && self.limit_kib - (used & ((1 << KIB_BITS) - 1)) >= kib;
         update(&self.used, |used| has_room(used).then_some(used + (1 << KIB_BITS) + kib)).is_ok()
     }
 }
@@ -95,6 +96,7 @@ fn processors() -> u32 {
 /// Replaces the number in a word of this process, unless `change` returns `None`. Returns the word
 /// that was there before, in `Err` if it stays.
 fn update(word: &AtomicU64, change: impl Fn(u32) -> Option<u32>) -> Result<u64, u64> {
+    let word_of = |number| u64::from(std::process::id()) << 32 | u64::from(number);
     let change = |old| change(number_here(old)).map(word_of);
     word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
 }
@@ -103,14 +105,6 @@ fn update(word: &AtomicU64, change: impl Fn(u32) -> Option<u32>) -> Result<u64, 
 fn number_here(word: u64) -> u32 {
     // The lower half of the word.
     if word >> 32 == u64::from(std::process::id()) { word as u32 } else { 0 }
-}
-
-fn word_of(number: u32) -> u64 {
-    u64::from(std::process::id()) << 32 | u64::from(number)
-}
-
-fn kib_of(used: u32) -> u32 {
-    used & ((1 << KIB_BITS) - 1)
 }
 
 #[cfg(test)]

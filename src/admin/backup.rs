@@ -178,7 +178,7 @@ impl Copy {
             counter.note(Change(facts.state))?;
         }
         SqliteStore::open(&path)?.header()?;
-        note(&settings, &facts.serial, "jeton backup restore", "Ok".to_owned());
+        note(&settings, &facts.serial, "jeton backup restore", &Ok(()));
         info!(token = facts.serial, file = %path.display(), "a token was restored");
         Ok((facts, path))
     }

@@ -96,7 +96,7 @@ pub fn move_token(serial: Option<&str>, label: Option<&str>, to: Destination) ->
         Destination::Directory => stores.to_directory(&fits),
     }?;
     let serial = &moved.facts.serial;
-    note(&stores.settings, serial, FUNCTION, "Ok".to_owned());
+    note(&stores.settings, serial, FUNCTION, &Ok(()));
     info!(token = serial, to = %moved.to.display(), "a token was moved");
     Ok(moved)
 }

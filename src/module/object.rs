@@ -6,6 +6,7 @@ use super::Module;
 use super::audit::{Call, record_read};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
+use crate::object::bits::Flag;
 use crate::object::template::Template;
 use crate::object::{Object, make, policy};
 use crate::session::find::Find;
@@ -34,7 +35,7 @@ impl Module {
             // that.
             token.poll()?;
             let object = token.object(rights, object)?;
-            policy::copyable(&object)?;
+            policy::permit(&object, Flag::COPYABLE)?;
             let attributes = make::copy(&object, template, rights)?;
             token.check_change(&object, &attributes)?;
             token.insert(rights, session, attributes)

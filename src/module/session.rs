@@ -10,7 +10,6 @@ use super::{Module, Threads};
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId, session_state as state};
 use crate::object::policy::{Access, Login};
-use crate::quota::Permit;
 use crate::session::Session;
 use crate::store::Role;
 use crate::token::ClientToken;
@@ -46,9 +45,7 @@ impl User {
             Self::ContextSpecific => "CKU_CONTEXT_SPECIFIC",
         }
     }
-}
 
-impl User {
     /// Returns the owner of the PIN that this user gives.
     pub(super) const fn role(self) -> Role {
         match self {
@@ -61,7 +58,7 @@ impl User {
 impl Module {
     /// `C_OpenSession`
     pub fn open_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
-        self.open(slot, access, Session::new)
+        self.open(slot, access, false)
     }
 
     /// `C_OpenSession` with `CKF_ASYNC_SESSION`.
@@ -69,7 +66,7 @@ impl Module {
         if self.threads() == Threads::Forbidden {
             return Err(Error::SessionAsyncNotSupported);
         }
-        self.open(slot, access, Session::new_asynchronous)
+        self.open(slot, access, true)
     }
 
     /// Returns the number of open sessions of the application.
@@ -88,17 +85,12 @@ impl Module {
         if self.single.load(Ordering::Acquire) { Threads::Forbidden } else { Threads::Allowed }
     }
 
-    fn open(
-        &self,
-        slot: SlotId,
-        access: Access,
-        build: impl FnOnce(SessionHandle, Arc<ClientToken>, Access, Option<Permit>) -> Session,
-    ) -> Result<SessionHandle> {
+    fn open(&self, slot: SlotId, access: Access, asynchronous: bool) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         let opened = self.sessions.open(number(&token), |handle| {
             let memory = Session::hold(&token)?;
             token.open_session(access)?;
-            Ok(build(handle, token, access, memory))
+            Ok(Session::new(handle, token, access, asynchronous, memory))
         });
         opened.inspect_err(|_| self.note_idle(slot))
     }

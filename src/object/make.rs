@@ -157,7 +157,11 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
     }
-    if let Some((id, _)) = forced.iter().find(|(id, _)| !gives(*id, object_type)) {
+    // Another key's template may not set an attribute that only the token sets.
+    let is_settable = |rule: &Rule| need(rule, Use::Receive) != Need::Never;
+    if let Some((id, _)) =
+        forced.iter().find(|(id, _)| !attribute::rule(*id, object_type).is_some_and(is_settable))
+    {
         return Err(refused(*id, Error::TemplateInconsistent));
     }
     // The user cannot set a template that gives trust. A token of an older version may have one.
@@ -189,12 +193,6 @@ pub(crate) fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool
         given.id == *id && !matches!(own, Some(Ok(own)) if own.equals(value))
     };
     template.0.iter().any(|given| forced.iter().any(|wanted| differs(given, wanted)))
-}
-
-/// Returns whether another key's template may set this attribute on a new key. It may not set an
-/// attribute that only the token sets.
-fn gives(id: A, object_type: ObjectTypes) -> bool {
-    attribute::rule(id, object_type).is_some_and(|rule| need(rule, Use::Receive) != Need::Never)
 }
 
 /// Returns the attributes of a data object that is derived from a key, before its value is known.

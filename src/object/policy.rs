@@ -73,16 +73,6 @@ pub(crate) fn modifiable(object: &Object, rights: Rights) -> Result<()> {
     permit(object, Flag::MODIFIABLE)
 }
 
-/// Checks that an object may be copied: `CKA_COPYABLE`.
-pub(crate) fn copyable(object: &Object) -> Result<()> {
-    permit(object, Flag::COPYABLE)
-}
-
-/// Checks that an object may be destroyed: `CKA_DESTROYABLE`.
-pub(crate) fn destroyable(object: &Object) -> Result<()> {
-    permit(object, Flag::DESTROYABLE)
-}
-
 /// Fails if a change gives an unreadable key a usage that it may not have, because its bytes are a
 /// part of another key or a concatenation.
 pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<()> {
@@ -95,6 +85,7 @@ pub(crate) fn keeps_makeup(object: &Object, attributes: &Attributes) -> Result<(
     }
 }
 
-fn permit(object: &Object, flag: Flag) -> Result<()> {
+/// Checks that the object itself permits the call: `CKA_COPYABLE`, `CKA_DESTROYABLE`.
+pub(crate) fn permit(object: &Object, flag: Flag) -> Result<()> {
     if object.flag(flag) { Ok(()) } else { Err(Error::ActionProhibited) }
 }

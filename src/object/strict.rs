@@ -52,7 +52,11 @@ pub(crate) fn received(attributes: &Attributes, templates: &[Option<&Value>], so
             return Err(Error::TemplateInconsistent);
         }
     }
-    if source == Source::Derived || templates.is_empty() { Ok(()) } else { hidden(attributes) }
+    let is_shown = attributes.flag(A::SENSITIVE) == Some(false);
+    if source == Source::Derived || templates.is_empty() || !is_shown {
+        return Ok(());
+    }
+    Err(refused(A::SENSITIVE, Error::TemplateInconsistent))
 }
 
 /// Fails unless a key that is wrapped comes back with its own role, or without any usage: this role
@@ -110,12 +114,6 @@ pub(crate) fn usable(object: &Object) -> Result<()> {
         one_role(has, Error::KeyFunctionNotPermitted)?;
     }
     sized(object.attributes())
-}
-
-/// Fails if an unwrapped, encapsulated or decapsulated key is explicitly not sensitive.
-fn hidden(attributes: &Attributes) -> Result<()> {
-    let shown = attributes.flag(A::SENSITIVE) == Some(false);
-    if shown { Err(refused(A::SENSITIVE, Error::TemplateInconsistent)) } else { Ok(()) }
 }
 
 /// Fails with this error if the usages belong to several roles.

@@ -126,19 +126,11 @@ impl Session {
         handle: SessionHandle,
         token: Arc<ClientToken>,
         access: Access,
+        asynchronous: bool,
         memory: Option<Permit>,
     ) -> Self {
-        let (asynchronous, find, turn, operations) = Default::default();
+        let (find, turn, operations) = Default::default();
         Self { handle, token, access, asynchronous, find, turn, _memory: memory, operations }
-    }
-
-    pub(crate) fn new_asynchronous(
-        handle: SessionHandle,
-        token: Arc<ClientToken>,
-        access: Access,
-        memory: Option<Permit>,
-    ) -> Self {
-        Self { asynchronous: true, ..Self::new(handle, token, access, memory) }
     }
 
     /// Returns the rights of the session under the current login.

@@ -25,13 +25,9 @@ pub(super) fn note(reason: &Error) {
     }
 }
 
-/// Notes a shortage again, so that the next call of [`ran_out`] returns true.
-pub(super) fn note_again() {
-    SHORTAGE.set(true);
-}
-
-pub(super) fn forget_shortage() {
-    SHORTAGE.set(false);
+/// Forgets a shortage, or notes it again, so that the next call of [`ran_out`] returns true.
+pub(super) fn set_shortage(is: bool) {
+    SHORTAGE.set(is);
 }
 
 /// Returns whether SQLite may have failed in this thread because no descriptors are left. Also

@@ -20,6 +20,7 @@ use super::search::Plan;
 use super::{ChangeGuard, MOST_LOADS, State, Token};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::object::bits::Flag;
 use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in};
@@ -137,11 +138,6 @@ impl ClientToken {
             return Ok(None);
         }
         Ok(permit)
-    }
-
-    /// Returns whether the application may see only some objects.
-    fn sees_a_part(&self) -> bool {
-        self.identity().is_some_and(|identity| identity.objects.is_some())
     }
 
     /// Fails if the application may not make token objects with these attributes.
@@ -456,7 +452,7 @@ impl ClientToken {
         let seen = self.seen(rights, handle)?;
         let check = |object: &Object| {
             rights.write(object.attributes())?;
-            policy::destroyable(object)
+            policy::permit(object, Flag::DESTROYABLE)
         };
         let Home::Token(id) = seen.home else {
             check(&seen)?;
@@ -578,7 +574,8 @@ impl ClientToken {
         let load = |handle| self.seen(rights, handle).ok();
         let is_wanted = plan.token != Some(false);
         let mut found = if is_wanted { self.token.objects.search(&plan, load) } else { Vec::new() };
-        if self.sees_a_part() {
+        // The application may see only some objects.
+        if self.identity().is_some_and(|identity| identity.objects.is_some()) {
             found.retain(|handle| load(*handle).is_some());
         }
         if plan.token != Some(true)

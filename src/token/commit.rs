@@ -127,16 +127,14 @@ impl Token {
         });
         drop(writes);
         for (job, objects) in jobs.iter().zip(objects) {
-            let made =
-                || objects.into_iter().map(|(object, (row, _))| self.insert_sealed(object, row)).collect();
+            let insert = |(object, (row, _)): (Object, (Row, Vec<u8>))| {
+                let handle = objects::stored_handle(row.id);
+                self.objects.insert(handle, entry_of(object, row));
+                handle
+            };
+            let made = || objects.into_iter().map(insert).collect();
             let _ = job.done.set(outcome.as_ref().map(|_| made()).map_err(|error| *error));
         }
-    }
-
-    fn insert_sealed(&self, object: Object, row: Row) -> ObjectHandle {
-        let handle = objects::stored_handle(row.id);
-        self.objects.insert(handle, entry_of(object, row));
-        handle
     }
 
     /// Replaces or deletes a token object: `make` returns the new object, or `None` to delete it.

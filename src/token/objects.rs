@@ -361,7 +361,9 @@ impl Objects {
             }
         };
         if !plan.rest.is_empty() {
-            found.retain(|handle| load(*handle).is_some_and(|object| plan.rest_fits(&object)));
+            let is_wanted =
+                |object: Arc<Object>| plan.rest.iter().all(|(id, value)| object.shows(*id, value));
+            found.retain(|handle| load(*handle).is_some_and(is_wanted));
         }
         found
     }

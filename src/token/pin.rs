@@ -231,7 +231,11 @@ impl Token {
             Err(error) => {
                 warn!(token = self.serial, ?role, ?error, "login failed");
                 match error {
-                    Error::PinIncorrect => self.keep_count(role, &counted),
+                    // The store has not counted it.
+                    Error::PinIncorrect if matches!(counted, Counted::InMemory) => {
+                        self.tally(role).uncounted += 1;
+                    }
+                    Error::PinIncorrect => {}
                     _ => self.take_back(role, &counted),
                 }
                 Err(error)
@@ -301,13 +305,6 @@ impl Token {
     fn take_back(&self, role: Role, counted: &Counted) {
         self.tally(role).owed += counted.on_disk();
         self.take_back_owed(role);
-    }
-
-    /// Counts a wrong PIN in memory if the store has not counted it.
-    fn keep_count(&self, role: Role, counted: &Counted) {
-        if matches!(counted, Counted::InMemory) {
-            self.tally(role).uncounted += 1;
-        }
     }
 
     /// Subtracts the failures of both PINs that could not be subtracted earlier.

@@ -3,7 +3,6 @@
 use smallvec::SmallVec;
 
 use crate::id::AttributeType as A;
-use crate::object::Object;
 use crate::object::value::Value;
 use crate::store::seal::index::Indexer;
 
@@ -59,11 +58,6 @@ impl<'a> Plan<'a> {
             }
         }
         plan
-    }
-
-    /// Returns whether an object has the wanted attributes that are not indexed.
-    pub(super) fn rest_fits(&self, object: &Object) -> bool {
-        self.rest.iter().all(|(id, value)| object.shows(*id, value))
     }
 }
 

@@ -28,20 +28,12 @@ pub(super) fn generate_x448() -> Result<(PublicParts, PrivateParts)> {
     Ok((public, PrivateParts::X448 { scalar }))
 }
 
-pub(super) fn private_x25519(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
-    Ok(Arc::new(x25519(scalar)?))
+pub(super) fn x25519(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    Ok(Arc::new(X25519(Zeroizing::new(scalar[..].try_into().map_err(|_| Error::DataInvalid)?))))
 }
 
-pub(super) fn private_x448(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
-    Ok(Arc::new(x448(scalar)?))
-}
-
-fn x25519(scalar: &Secret) -> Result<X25519> {
-    Ok(X25519(Zeroizing::new(scalar[..].try_into().map_err(|_| Error::DataInvalid)?)))
-}
-
-fn x448(scalar: &Secret) -> Result<X448> {
-    Ok(X448(Zeroizing::new(scalar[..].try_into().map_err(|_| Error::DataInvalid)?)))
+pub(super) fn x448(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    Ok(Arc::new(X448(Zeroizing::new(scalar[..].try_into().map_err(|_| Error::DataInvalid)?))))
 }
 
 struct X25519(Zeroizing<[u8; X25519_LEN]>);

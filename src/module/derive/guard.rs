@@ -165,9 +165,11 @@ impl<'a> Guard<'a> {
         mark(self.id, makeup, attributes, template, self.forced())
     }
 
-    /// Returns whether a `CKA_DERIVE_TEMPLATE` sets that attribute.
-    pub(super) fn gives(&self, id: A) -> bool {
-        names(self.forced(), id)
+    /// Returns the template with these flags added, except those that it or the
+    /// `CKA_DERIVE_TEMPLATE` of a key already sets.
+    pub(super) fn add_flags<'t>(&self, template: &Template<'t>, flags: &[(A, bool)]) -> Template<'t> {
+        let missing = flags.iter().filter(|(id, _)| !names(self.forced(), *id));
+        missing.fold(template.clone(), |all, (id, flag)| all.or(*id, if *flag { &[1] } else { &[0] }))
     }
 }
 

@@ -121,7 +121,7 @@ impl Module {
             _ => {}
         }
         let guard = work.guard(template)?;
-        let full = work.add_flags(template, &guard, &guard.flags());
+        let full = guard.add_flags(template, &guard.flags());
         let mut attributes = work.receive(&full, &guard, work.default_type(&full)?)?;
         guard.bind(&mut attributes)?;
         work.wanted = parse_len(attributes.number(A::VALUE_LEN))?;
@@ -201,14 +201,6 @@ impl<'a> Work<'a> {
         };
         let (templates, source) = guard.makers();
         self.token.receive(template, &origin, (&templates, source), self.rights)
-    }
-
-    /// Returns the template with these flags added, except those that it or the
-    /// `CKA_DERIVE_TEMPLATE` of a key already sets.
-    fn add_flags<'t>(&self, template: &Template<'t>, guard: &Guard<'_>, flags: &[(A, bool)]) -> Template<'t> {
-        let missing = flags.iter().filter(|(id, _)| !guard.gives(*id));
-        missing
-            .fold(template.clone(), |template, (id, flag)| template.or(*id, if *flag { &[1] } else { &[0] }))
     }
 
     /// Looks up a key that the parameter names. The rules of the base key apply to it. Otherwise

@@ -59,7 +59,7 @@ impl Work<'_> {
         // key. A flag of the other keys counts too.
         let mut flags = guard.flags();
         flags.extend([(A::SENSITIVE, guard.sensitive), (A::EXTRACTABLE, guard.extractable)]);
-        let template = self.add_flags(template, guard, &flags);
+        let template = guard.add_flags(template, &flags);
         let mut attributes = self.receive(&template, guard, KeyType::GENERIC_SECRET)?;
         guard.bind(&mut attributes)?;
         let len = parse_len(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;

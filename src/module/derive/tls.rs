@@ -59,7 +59,7 @@ impl Work<'_> {
         if !self.token.settings.is_strict() {
             flags.push((A::DERIVE, true));
         }
-        let full = self.add_flags(template, &guard, &flags);
+        let full = guard.add_flags(template, &flags);
         let mut attributes = self.receive(&full, &guard, KeyType::GENERIC_SECRET)?;
         guard.bind(&mut attributes)?;
         guard.mark(&mut attributes, template, MASTER, MASTER)?;
@@ -121,7 +121,7 @@ impl Work<'_> {
         if !self.token.settings.is_strict() {
             flags.extend(uses.iter().map(|id| (*id, true)));
         }
-        let full = self.add_flags(template, &guard, &flags);
+        let full = guard.add_flags(template, &flags);
         for value in halves(values) {
             let mut attributes = self.receive(&full, &guard, KeyType::GENERIC_SECRET)?;
             guard.bind(&mut attributes)?;

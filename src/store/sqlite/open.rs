@@ -101,7 +101,7 @@ impl OpenFile {
         // Without free file descriptors, SQLite fails as it does in a directory without write
         // permission.
         if is_shortage(&reason) {
-            descriptors::note_again();
+            descriptors::set_shortage(true);
             return Err(reason);
         }
         let Some((writer, still)) = Still::open(path, &reason) else { return Err(reason) };

@@ -91,7 +91,7 @@ impl TokenDirectory {
             files.values().map(|file| (file.path.as_path(), file.id)).collect();
         // The inode number in the directory entry shows that the name still has the same file.
         let is_known =
-            |entry: &Entry| known.get(entry.path.as_path()).is_some_and(|file| file.has_inode(entry.inode));
+            |entry: &Entry| known.get(entry.path.as_path()).is_some_and(|file| file.inode == entry.inode);
         entries.retain(|entry| !is_known(entry));
         Ok(entries)
     }

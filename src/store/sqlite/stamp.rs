@@ -13,14 +13,7 @@ pub(super) const JOURNAL: &str = "jeton-wal";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// Returns whether this is the number of the file's inode.
-    pub(super) fn has_inode(self, inode: u64) -> bool {
-        self.inode == inode
-    }
+    pub(super) inode: u64,
 }
 
 /// A stamp of a token file. It differs after the file was changed or replaced, if it was

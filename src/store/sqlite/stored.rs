@@ -165,7 +165,7 @@ impl Drop for SqliteStore {
 fn open_with_place(pool: &Pool, path: &Path) -> Result<OpenFile> {
     pool.take_place()?;
     loop {
-        descriptors::forget_shortage();
+        descriptors::set_shortage(false);
         match OpenFile::open(path) {
             Ok(opened) => return Ok(opened),
             Err(Error::HostMemory) if pool.shrink() => {}

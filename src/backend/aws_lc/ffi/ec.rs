@@ -64,7 +64,8 @@ impl EcKey {
                 ptr::null_mut(),
             )
         })?;
-        key.set_point(&point)?;
+        // SAFETY: the key is not shared yet. The point is alive and copied.
+        check_key(unsafe { aws::EC_KEY_set_public_key(key.key.as_ptr(), point.0.as_ptr()) })?;
         // SAFETY: the key is alive and only read.
         check_key(unsafe { aws::EC_KEY_check_key(key.key.as_ptr()) })?;
         Ok(key)
@@ -183,12 +184,6 @@ impl EcKey {
     fn group(&self) -> *const aws::EC_GROUP {
         // SAFETY: the key is alive, and its group lives as long as the key.
         unsafe { aws::EC_KEY_get0_group(self.key.as_ptr()) }
-    }
-
-    /// Sets the public point. Only for a key that is still under construction.
-    fn set_point(&self, point: &Point) -> Result<()> {
-        // SAFETY: the key is not shared yet. The point is alive and copied.
-        check_key(unsafe { aws::EC_KEY_set_public_key(self.key.as_ptr(), point.0.as_ptr()) })
     }
 }
 
